@@ -1,0 +1,1 @@
+//! Child processes of every kind: keeper, spawn, stop, and one module per agent.

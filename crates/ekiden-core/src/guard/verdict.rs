@@ -1,0 +1,218 @@
+//! The answer to an agent's hook, as a pure function.
+//!
+//! Three fences, in order:
+//! 1. State and published files belong to the engine: no tool of the agent writes them.
+//! 2. The handoff directory is always open to Read, Write and Edit of the main thread, whatever the
+//!    permission mode; subagents never write there.
+//! 3. At L3 nothing else passes on the main thread (a shell never does).
+//!
+//! Everything else follows the agent's own rules: the verdict is [`Verdict::Pass`].
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::guard::Level;
+
+/// What an agent asks at a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookInput {
+    /// A tool is about to run.
+    PreTool {
+        /// What it would do.
+        tool: ToolUse,
+        /// A subagent asks, not the main thread.
+        subagent: bool,
+    },
+    /// The turn is about to end.
+    Stop {
+        /// Background work still runs.
+        background: bool,
+    },
+    /// The client is about to summarise the conversation.
+    PreCompact,
+    /// A hook that changes nothing here.
+    Other,
+}
+
+/// What a tool would do. Paths are absolute, with symbolic links resolved by the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolUse {
+    /// Read a file.
+    Read(PathBuf),
+    /// Write or edit a file.
+    Write(PathBuf),
+    /// Run a command in a shell.
+    Shell(String),
+    /// Schedule work for later, which nobody would see in an unattended session.
+    Schedule,
+    /// Anything else.
+    Other,
+}
+
+/// What the guard knows of the session when a hook asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardView {
+    /// How full the context is.
+    pub level: Level,
+    /// Where the agent writes its handoff; absolute, links resolved.
+    pub handoff_dir: PathBuf,
+    /// Directories that only the engine writes; absolute, links resolved.
+    pub engine_dirs: Vec<PathBuf>,
+    /// What is still missing of the handoff, for the text of a refusal.
+    pub missing: String,
+}
+
+/// The answer to a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// No opinion: the agent's own rules decide.
+    Pass,
+    /// Let the call run without asking anybody.
+    Allow,
+    /// Refuse the call, for this reason.
+    Deny(Denial),
+    /// Do not let this happen: used for compaction.
+    Block,
+}
+
+/// Why a call is refused; the text that the agent reads is in [`crate::prompt`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Denial {
+    /// The session is handing over (L3).
+    HandingOver {
+        /// What is still missing of the handoff.
+        missing: String,
+    },
+    /// The file belongs to ekiden.
+    EngineOwned,
+    /// Subagents do not write the handoff.
+    SubagentHandoff,
+    /// Nothing may be scheduled for later in an unattended session.
+    Unattended,
+}
+
+/// The guard's answer.
+#[must_use]
+pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
+    match input {
+        HookInput::PreTool { tool, subagent } => tool_verdict(view, tool, *subagent),
+        HookInput::PreCompact => Verdict::Block,
+        HookInput::Stop { .. } | HookInput::Other => Verdict::Pass,
+    }
+}
+
+fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
+    match tool {
+        ToolUse::Write(path) if within(path, &view.handoff_dir) => {
+            if subagent {
+                Verdict::Deny(Denial::SubagentHandoff)
+            } else {
+                Verdict::Allow
+            }
+        }
+        ToolUse::Read(path) if within(path, &view.handoff_dir) && !subagent => Verdict::Allow,
+        ToolUse::Write(path) if view.engine_dirs.iter().any(|dir| within(path, dir)) => {
+            Verdict::Deny(Denial::EngineOwned)
+        }
+        ToolUse::Shell(command) if names_engine_state(view, command) => Verdict::Deny(Denial::EngineOwned),
+        ToolUse::Schedule => Verdict::Deny(Denial::Unattended),
+        ToolUse::Read(_) | ToolUse::Write(_) | ToolUse::Shell(_) | ToolUse::Other => {
+            if view.level == Level::L3 && !subagent {
+                Verdict::Deny(Denial::HandingOver { missing: view.missing.clone() })
+            } else {
+                Verdict::Pass
+            }
+        }
+    }
+}
+
+/// A path inside `dir`, by its text: `..` is followed, so that it cannot lead out unnoticed.
+fn within(path: &Path, dir: &Path) -> bool {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
+        }
+    }
+    clean.starts_with(dir) && clean != dir
+}
+
+/// A fence, not a wall: a command that names the state directory is refused, a hidden one is not.
+/// The log's own checks and the published files' hashes catch what gets through.
+fn names_engine_state(view: &GuardView, command: &str) -> bool {
+    command.contains(".git/ekiden")
+        || view.engine_dirs.iter().any(|dir| {
+            !view.handoff_dir.starts_with(dir) && dir.to_str().is_some_and(|dir| command.contains(dir))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(level: Level) -> GuardView {
+        GuardView {
+            level,
+            handoff_dir: "/w/.ekiden/handoff".into(),
+            engine_dirs: vec!["/w/.ekiden".into(), "/w/.git/ekiden/root".into()],
+            missing: "NEXT_PROMPT.md".into(),
+        }
+    }
+
+    fn write(path: &str) -> ToolUse {
+        ToolUse::Write(path.into())
+    }
+
+    fn ask(level: Level, tool: ToolUse, subagent: bool) -> Verdict {
+        verdict(&view(level), &HookInput::PreTool { tool, subagent })
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn the_handoff_is_always_open_and_nothing_else_of_ekiden() {
+        for level in [Level::L0, Level::L2, Level::L3] {
+            assert_eq!(ask(level, write("/w/.ekiden/handoff/PROGRESS.md"), false), Verdict::Allow);
+            for closed in [
+                "/w/.ekiden/PROGRESS.md",
+                "/w/.ekiden/config.toml",
+                "/w/.ekiden/handoff/../PROGRESS.md",
+                "/w/.git/ekiden/root/runs/x/log.jsonl",
+            ] {
+                assert_eq!(ask(level, write(closed), false), Verdict::Deny(Denial::EngineOwned), "{closed}");
+            }
+            let shell = ToolUse::Shell("rm -r .git/ekiden".into());
+            assert_eq!(ask(level, shell, false), Verdict::Deny(Denial::EngineOwned));
+        }
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn subagents_never_write_the_handoff() {
+        let tool = write("/w/.ekiden/handoff/PROGRESS.md");
+        assert_eq!(ask(Level::L0, tool, true), Verdict::Deny(Denial::SubagentHandoff));
+    }
+
+    // shows: CHK-005
+    #[test]
+    fn at_l3_only_the_handoff_passes_on_the_main_thread() {
+        let shell = || ToolUse::Shell("cargo test".into());
+        let refused = Verdict::Deny(Denial::HandingOver { missing: "NEXT_PROMPT.md".into() });
+        assert_eq!(ask(Level::L2, shell(), false), Verdict::Pass);
+        assert_eq!(ask(Level::L3, shell(), false), refused);
+        assert_eq!(ask(Level::L3, write("/w/src/main.rs"), false), refused);
+        assert_eq!(ask(Level::L3, shell(), true), Verdict::Pass);
+        assert_eq!(
+            ask(Level::L3, ToolUse::Read("/w/.ekiden/handoff/PROGRESS.md".into()), false),
+            Verdict::Allow
+        );
+    }
+
+    #[test]
+    fn compaction_is_blocked_and_a_stop_is_not_judged_here() {
+        assert_eq!(verdict(&view(Level::L0), &HookInput::PreCompact), Verdict::Block);
+        assert_eq!(verdict(&view(Level::L3), &HookInput::Stop { background: false }), Verdict::Pass);
+    }
+}

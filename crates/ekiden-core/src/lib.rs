@@ -1,0 +1,22 @@
+//! The pure model of ekiden: what a run is, and what to do next.
+//!
+//! Nothing here reads a file, asks the clock, draws a random number or waits. Time, ids and the
+//! outcomes of effects arrive inside events; [`Run::step`] answers with effects. So a run can be
+//! replayed from its log, and every rule can be tested without a process or a disk.
+//!
+//! ```text
+//!            event ──► Run::step ──► effects
+//!                      │
+//!                      ├─ Plan    which stage may run
+//!                      └─ Relay   one stage: its sessions, handoffs, verification, limits
+//! ```
+//!
+//! What must not be known here: files, processes, time, async, any agent's format.
+
+pub mod guard;
+pub mod handoff;
+pub mod ids;
+pub mod knowledge;
+pub mod limits;
+pub mod prompt;
+pub mod time;

@@ -1,0 +1,94 @@
+//! Every limit that ekiden works within, in one place, each with the reason for its size.
+//!
+//! What a user may change is a setting, and its default stands here too.
+
+use crate::time::Millis;
+
+// ── Relay ────────────────────────────────────────────────────────────────────────────────────
+
+/// Sessions of a relay unless the user says otherwise.
+pub const SESSIONS_MAX_DEFAULT: u32 = 10;
+/// More sessions than this in one go is a typing error, not a plan.
+pub const SESSIONS_MAX_MAX: u32 = 10_000;
+/// Attempts at one session: after three the session is given up and rescued.
+pub const ATTEMPTS_MAX: u32 = 3;
+/// Sessions in a row that ended in a crash: then the cause is not chance.
+pub const CRASHES_IN_A_ROW_MAX: u32 = 3;
+/// A turn that ended early is told to go on at most this often in a session.
+pub const GO_ON_MAX: u32 = 2;
+/// A session is asked for its handoff at most this often by a message.
+pub const ASKS_MAX: u32 = 2;
+/// A Stop callback holds the agent at most this often (the client overrides after eight).
+pub const STOP_BLOCKS_MAX: u32 = 3;
+/// Calls refused at L3 before the turn is interrupted.
+pub const REFUSALS_MAX: u32 = 3;
+/// The pause between two attempts after a crash; doubled for each crash in a row.
+pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
+/// The longest pause after a crash.
+pub const CRASH_BACKOFF_MAX: Millis = Millis::from_secs(300);
+
+// ── Waiting ──────────────────────────────────────────────────────────────────────────────────
+
+/// Added to a limit's reset time, since clocks differ.
+pub const RESET_BUFFER: Millis = Millis::from_secs(30);
+/// The wait where a limit names no reset time.
+pub const RESET_UNKNOWN: Millis = Millis::from_secs(300);
+/// The longest wait for a limit unless the user says otherwise.
+pub const WAIT_MAX_DEFAULT: Millis = Millis::from_secs(6 * 3600);
+/// How long a session may take to hand over after the first Ctrl-C.
+pub const STOP_GRACE: Millis = Millis::from_secs(120);
+/// How long a child may take to go after its standard input was closed.
+pub const CLOSE_GRACE: Millis = Millis::from_secs(10);
+/// How long a child may take to go after SIGTERM, before SIGKILL. RUN-10 promises that all is
+/// over within 5 s.
+pub const KILL_GRACE: Millis = Millis::from_secs(3);
+/// Waits compare the wall clock at least this often, since monotonic timers stop in suspend.
+pub const CLOCK_CHECK: Millis = Millis::from_secs(60);
+/// The default limit of one verification.
+pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
+/// The limit of one survey of the work tree.
+pub const SURVEY_TIMEOUT: Millis = Millis::from_secs(60);
+
+// ── Context ──────────────────────────────────────────────────────────────────────────────────
+
+/// The window assumed where the agent tells none.
+pub const WINDOW_TOKENS_DEFAULT: u64 = 200_000;
+/// What Claude Code keeps free for compaction.
+pub const RESERVE_TOKENS_CLAUDE: u64 = 33_000;
+/// The relay profile uses at most this much of a larger window: quality falls before it is full.
+pub const RELAY_CAP_TOKENS: u64 = 200_000;
+
+// ── Handoff and prompt (tokens at `BYTES_PER_TOKEN`) ─────────────────────────────────────────
+
+/// A fixed conservative rate: real tokenizers need fewer tokens for the same text.
+pub const BYTES_PER_TOKEN: usize = 3;
+/// The notes of a handoff below this say too little to go on from.
+pub const NEXT_PROMPT_CHARS_MIN: usize = 200;
+/// Above this the notes are no summary any more; cut at line ends.
+pub const NEXT_PROMPT_CHARS_MAX: usize = 10_000;
+/// The most that is read of one handoff file, in bytes. Larger ones are kept whole in the archive.
+pub const HANDOFF_FILE_BYTES_MAX: usize = 256 * 1024;
+/// The most faults told in one request.
+pub const FAULTS_TOLD_MAX: usize = 8;
+/// Standing protocol text.
+pub const PROTOCOL_TOKENS_MAX: usize = 900;
+/// Knowledge inlined in a prompt.
+pub const KNOWLEDGE_TOKENS_MAX: usize = 4_000;
+/// Knowledge over its budget is cut in steps, so that its bytes change seldom.
+pub const KNOWLEDGE_STEP_TOKENS: usize = 1_000;
+/// What ekiden measured.
+pub const MEASURED_TOKENS_MAX: usize = 600;
+/// The previous session's notes.
+pub const NOTES_TOKENS_MAX: usize = 4_000;
+/// The closing request.
+pub const CLOSING_TOKENS_MAX: usize = 300;
+/// A rescue handoff.
+pub const RESCUE_TOKENS_MAX: usize = 2_500;
+/// Entries kept in the Session Log.
+pub const SESSION_LOG_KEPT: usize = 5;
+/// A line of foreign text longer than this is cut with a mark.
+pub const QUOTED_LINE_CHARS_MAX: usize = 2_000;
+/// Lines kept of a verification's output.
+pub const VERIFY_TAIL_LINES: usize = 40;
+/// Bytes kept of a verification's output.
+pub const VERIFY_TAIL_BYTES: usize = 4_000;

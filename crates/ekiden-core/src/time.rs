@@ -1,0 +1,59 @@
+//! Points in time and lengths of time, as numbers that arrive inside events.
+
+use std::ops::{Add, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970-01-01T00:00:00Z, by the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+/// A length of time in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// This many seconds.
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1000)
+    }
+
+    /// Whole seconds, rounded down.
+    #[must_use]
+    pub const fn as_secs(self) -> u64 {
+        self.0 / 1000
+    }
+}
+
+impl From<Millis> for std::time::Duration {
+    fn from(millis: Millis) -> Self {
+        Self::from_millis(millis.0)
+    }
+}
+
+impl Timestamp {
+    /// The time from `earlier` to here; nothing if the clock went backwards.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Millis> for Timestamp {
+    type Output = Self;
+
+    fn add(self, length: Millis) -> Self {
+        Self(self.0.saturating_add(length.0))
+    }
+}
+
+impl Sub<Millis> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, length: Millis) -> Self {
+        Self(self.0.saturating_sub(length.0))
+    }
+}

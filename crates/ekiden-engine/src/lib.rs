@@ -1,0 +1,1 @@
+//! The loop of one run: events to core, records through store, effects performed.

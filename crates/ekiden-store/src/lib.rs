@@ -1,0 +1,1 @@
+//! Durable state: log, inbox, locks, archives, published files.

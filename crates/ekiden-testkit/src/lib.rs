@@ -1,0 +1,1 @@
+//! Test support: fake Messages API, simulated world, command-line environment. Never shipped.

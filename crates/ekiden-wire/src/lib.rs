@@ -1,0 +1,1 @@
+//! The agents' formats, pure: stream-json, control protocol, causes of an end.

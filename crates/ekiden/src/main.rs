@@ -1,0 +1,3 @@
+//! Runs long tasks on coding agents as a relay of fresh sessions.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The project's own tasks: ci, tidy, requirements, bench, real-client.
+
+fn main() {}
