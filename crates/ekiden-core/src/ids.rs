@@ -117,7 +117,7 @@ impl fmt::Display for StageId {
 
 /// The number of a session in its relay, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct SessionNumber(u32);
 
 impl SessionNumber {
@@ -145,6 +145,12 @@ impl TryFrom<u32> for SessionNumber {
             return Err(InvalidId { text: "0".to_owned(), expected: "a session number (1 or more)" });
         }
         Ok(Self(number))
+    }
+}
+
+impl From<SessionNumber> for u32 {
+    fn from(number: SessionNumber) -> Self {
+        number.0
     }
 }
 
