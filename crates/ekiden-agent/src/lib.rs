@@ -1,1 +1,49 @@
 //! Child processes of every kind: keeper, spawn, stop, and one module per agent.
+//!
+//! Every process that ekiden starts, be it an agent, a verification or git, runs under a
+//! [`keeper`], so that nothing outlives ekiden. [`child`] is the engine's handle on one such
+//! process; [`task`] is for commands of which only the end and the output matter. [`attempt`] is what
+//! the engine sees of an agent at work: [`stream`] and [`exec`] are its adapters.
+//!
+//! ```text
+//! engine ──► outer keeper ──► inner keeper ──► agent ──► its tools
+//!    │            │                │
+//!    └─ control ──┴────────────────┘      one socket: orders down, reports up, its end is death
+//! ```
+//!
+//! What must not be known here: the store, the engine, when to start or to stop what.
+
+pub mod attempt;
+pub mod child;
+pub mod exec;
+pub mod keeper;
+pub mod rehearsal;
+pub mod stream;
+pub mod task;
+
+mod ending;
+mod orphans;
+mod unix;
+
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod platform;
+#[cfg(target_os = "macos")]
+#[path = "macos.rs"]
+mod platform;
+
+use ekiden_core::settings::AgentKind;
+
+pub use orphans::{MarkedError, become_subreaper, end_marked};
+
+/// Starts an attempt with the adapter of its agent. To be called within a runtime.
+#[must_use]
+pub fn start(
+    spec: attempt::AttemptSpec,
+    reports: tokio::sync::mpsc::Sender<attempt::Report>,
+) -> attempt::AttemptHandle {
+    match spec.agent.kind {
+        AgentKind::Claude | AgentKind::Rehearsal => stream::start(spec, reports),
+        AgentKind::Exec => exec::start(spec, reports),
+    }
+}

@@ -230,6 +230,14 @@ impl fmt::Display for AttemptId {
 #[serde(transparent)]
 pub struct ConversationId(Uuid);
 
+impl ConversationId {
+    /// The id of the n-th message that we send into this conversation.
+    #[must_use]
+    pub fn message(self, number: u32) -> String {
+        Uuid::new_v5(&self.0, &number.to_be_bytes()).to_string()
+    }
+}
+
 impl fmt::Display for ConversationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -13,10 +13,22 @@
 //!
 //! What must not be known here: files, processes, time, async, any agent's format.
 
+pub mod effect;
+pub mod ends;
+pub mod event;
 pub mod guard;
 pub mod handoff;
+pub mod hash;
 pub mod ids;
 pub mod knowledge;
 pub mod limits;
+mod markdown;
+pub mod outcome;
+pub mod plan;
 pub mod prompt;
+pub mod record;
+pub mod relay;
+pub mod run;
+pub mod settings;
+pub mod text;
 pub mod time;

@@ -22,6 +22,8 @@ pub const ASKS_MAX: u32 = 2;
 pub const STOP_BLOCKS_MAX: u32 = 3;
 /// Calls refused at L3 before the turn is interrupted.
 pub const REFUSALS_MAX: u32 = 3;
+/// Items after which an agent that cannot be told in mid-turn hands over.
+pub const ITEMS_A_SESSION: u32 = 3;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
 /// The longest pause after a crash.
@@ -42,6 +44,9 @@ pub const CLOSE_GRACE: Millis = Millis::from_secs(10);
 /// How long a child may take to go after SIGTERM, before SIGKILL. RUN-10 promises that all is
 /// over within 5 s.
 pub const KILL_GRACE: Millis = Millis::from_secs(3);
+/// How long an agent may write nothing. A client takes 300 s to notice that a stream is dead, and a
+/// command of it may run for ten minutes.
+pub const SILENCE_MAX: Millis = Millis::from_secs(25 * 60);
 /// Waits compare the wall clock at least this often, since monotonic timers stop in suspend.
 pub const CLOCK_CHECK: Millis = Millis::from_secs(60);
 /// The default limit of one verification.
@@ -74,6 +79,8 @@ pub const FAULTS_TOLD_MAX: usize = 8;
 pub const PROTOCOL_TOKENS_MAX: usize = 900;
 /// Knowledge inlined in a prompt.
 pub const KNOWLEDGE_TOKENS_MAX: usize = 4_000;
+/// The log's share of it: it changes each time, and facts are worth more.
+pub const KNOWLEDGE_LOG_TOKENS_MAX: usize = 1_000;
 /// Knowledge over its budget is cut in steps, so that its bytes change seldom.
 pub const KNOWLEDGE_STEP_TOKENS: usize = 1_000;
 /// What ekiden measured.
@@ -84,10 +91,22 @@ pub const NOTES_TOKENS_MAX: usize = 4_000;
 pub const CLOSING_TOKENS_MAX: usize = 300;
 /// A rescue handoff.
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
+/// The handoff order: it interrupts work, so it is short.
+pub const ORDER_TOKENS_MAX: usize = 180;
+/// The reason of a refused call.
+pub const REFUSAL_TOKENS_MAX: usize = 80;
+/// The message that tells a session to go on, and the one after a resumption.
+pub const MESSAGE_TOKENS_MAX: usize = 100;
+/// The request to mend a handoff, without its faults.
+pub const ASK_AGAIN_TOKENS_MAX: usize = 60;
+/// One fault in it.
+pub const FAULT_TOKENS_MAX: usize = 40;
 /// Entries kept in the Session Log.
 pub const SESSION_LOG_KEPT: usize = 5;
 /// A line of foreign text longer than this is cut with a mark.
 pub const QUOTED_LINE_CHARS_MAX: usize = 2_000;
+/// Bytes of a verification's output that are kept in its log file.
+pub const VERIFY_LOG_BYTES: usize = 256 * 1024;
 /// Lines kept of a verification's output.
 pub const VERIFY_TAIL_LINES: usize = 40;
 /// Bytes kept of a verification's output.

@@ -1,5 +1,6 @@
 //! Points in time and lengths of time, as numbers that arrive inside events.
 
+use std::fmt;
 use std::ops::{Add, Sub};
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,19 @@ impl Millis {
     }
 }
 
+/// Rounded to what matters: `350ms`, `41s`, `14m`, `2h 51m`.
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secs = (self.0 + 500) / 1000;
+        match (self.0, secs) {
+            (0..1000, _) => write!(f, "{}ms", self.0),
+            (_, 0..120) => write!(f, "{secs}s"),
+            (_, 120..3600) => write!(f, "{}m", (secs + 30) / 60),
+            (_, _) => write!(f, "{}h {:02}m", secs / 3600, secs % 3600 / 60),
+        }
+    }
+}
+
 impl From<Millis> for std::time::Duration {
     fn from(millis: Millis) -> Self {
         Self::from_millis(millis.0)
@@ -39,6 +53,18 @@ impl Timestamp {
     #[must_use]
     pub fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Timestamp {
+    /// The date in UTC, such as `2026-11-21`.
+    #[must_use]
+    pub fn date(self) -> String {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(millis)
+            .unwrap_or(jiff::Timestamp::MAX)
+            .strftime("%Y-%m-%d")
+            .to_string()
     }
 }
 

@@ -1,1 +1,32 @@
-//! The loop of one run: events to core, records through store, effects performed.
+//! One run: events to core, records through store, effects performed.
+//!
+//! ```text
+//!             ┌──────────────────────── runner: runtime, signals, clock ───────────────────────┐
+//!             │  Input ─► Engine ─► Journal: decide, record ─► effects ─┬─► Desk    files       │
+//!             │    ▲                                                    └─► Hands   processes   │
+//!             │    └──────────────── outcomes ──────────────────────────────────┘              │
+//!             └────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! [`engine`] is synchronous and generic over its hands, so the same code runs on real processes and
+//! in a simulated world. [`history`] only reads.
+//!
+//! What must not be known here: terminals, the command line.
+
+pub mod clock;
+pub mod desk;
+pub mod engine;
+pub mod error;
+mod git;
+pub mod hands;
+pub mod history;
+pub mod journal;
+mod meter;
+pub mod observer;
+mod processes;
+pub mod runner;
+pub mod status;
+mod survey;
+pub mod workspace;
+
+pub use error::EngineError;

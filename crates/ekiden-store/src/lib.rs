@@ -1,1 +1,41 @@
-//! Durable state: log, inbox, locks, archives, published files.
+//! Durable state: the only crate that writes files.
+//!
+//! ```text
+//!  engine ──► LockedStateDir ──► LogWriter        one record, one sync, then the effect
+//!     │            └── WorkDirLock, AttemptLock   who may write, what still lives
+//!     ├──► archive · handoff · publish · status   whole files: the old or the new, never half
+//!     └──► StreamWriter                           event streams, not synced
+//!  hooks, commands ──► Inbox ──► engine           one message, one file
+//!  status, log ──► StateDir ──► LogReader         reads only, also while a run goes on
+//!                     │
+//!                     ▼
+//!        Disk ── RealDisk                         the operating system
+//!            └── SimDisk                          a machine to crash at every operation
+//! ```
+//!
+//! Three promises hold it together; each module says how it keeps its part:
+//!
+//! * **Nothing acknowledged is lost.** What a call says is done survives what its doc says it
+//!   survives: the death of the process, or a power cut.
+//! * **Nothing half done is taken for whole.** Files appear whole or not at all; the log's torn tail
+//!   is known for what it is.
+//! * **Nothing unreadable is taken for empty.** Damage, a foreign file or a newer version is an
+//!   error with its path and a hint.
+//!
+//! What must not be known here: agents, processes, the network, what a record means.
+
+pub mod archive;
+pub mod disk;
+pub mod format;
+pub mod handoff;
+pub mod inbox;
+pub mod layout;
+pub mod limits;
+pub mod lock;
+pub mod log;
+pub mod published;
+pub mod replace;
+pub mod sim;
+pub mod state;
+pub mod status;
+pub mod stream;

@@ -1,1 +1,32 @@
-//! The agents' formats, pure: stream-json, control protocol, causes of an end.
+//! The agents' formats, pure: what they write, what we write to them, and what their ends mean.
+//!
+//! ```text
+//!  bytes ─► lines ─► stream ─► ClientEvent ─┬─► usage   how full the context is, what it cost
+//!           (bounded)  (typed)              ├─► ends    why the attempt is over
+//!                                           └─► trace   what a rescue handoff can tell
+//!  control ─► lines for the agent            agent_side: the same wire from its other end
+//! ```
+//!
+//! Nothing here waits or does IO beyond a reader that it is given. Whatever comes in, nothing
+//! panics, and what is kept is bounded by [`limits`]. What an agent says of itself in prose decides
+//! nothing: only structured fields do.
+//!
+//! What must not be known here: files, processes, time, async, what a run does with an event.
+
+pub mod agent_side;
+pub mod bench;
+pub mod context_usage;
+pub mod control;
+pub mod ends;
+mod excerpt;
+pub mod hooks;
+pub mod limits;
+pub mod lines;
+pub mod stream;
+pub mod tools;
+pub mod trace;
+mod typed_line;
+pub mod usage;
+
+#[cfg(test)]
+mod fixtures;

@@ -1,3 +1,24 @@
 //! Runs long tasks on coding agents as a relay of fresh sessions.
+//!
+//! The binary parses, calls and prints; it decides nothing about a run.
+//!
+//! ```text
+//! cli ──► commands ──► settings ──► ekiden_engine
+//!             └──────► output  ◄────────┘ (observer)
+//! ```
 
-fn main() {}
+mod cli;
+mod commands;
+mod exit;
+mod failure;
+mod output;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The same executable is the keeper and the rehearsal agent; those roles never return.
+    ekiden_agent::keeper::run_if_asked();
+    ekiden_agent::rehearsal::run_if_asked();
+    ExitCode::from(cli::main().code())
+}

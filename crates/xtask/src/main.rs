@@ -1,3 +1,58 @@
-//! The project's own tasks: ci, tidy, requirements, bench, real-client.
+//! The project's own tasks. `cargo xtask` alone lists them.
+//!
+//! ```text
+//! ci ─┬─ format, lints, docs, tests      cargo, as anybody would call it
+//!     ├─ tidy                            what no compiler checks
+//!     ├─ requirements                    what is promised, and the tests that show it
+//!     └─ real-client                     the agent that the tests run against
+//! bench                                  the promises about time and size
+//! ```
+//!
+//! Nothing of this is shipped. Whatever touches the system goes through [`shell`].
 
-fn main() {}
+mod bench;
+mod ci;
+mod real_client;
+mod requirements;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask ci                        all that CI checks, in its order
+cargo xtask tidy                      what no compiler checks: sizes, arrows, leftovers, links
+cargo xtask requirements              writes docs/requirements.md
+cargo xtask requirements --check      fails where it is out of date or a promise is not shown
+cargo xtask bench                     measures what is promised about time and size
+cargo xtask bench --write             the same, and writes docs/benchmarks.md
+cargo xtask real-client               installs the pinned client for the tests, prints its path";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            shell::complain(&format!("error: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["requirements"] => requirements::write(),
+        ["requirements", "--check"] => requirements::run_check(),
+        ["bench"] => bench::run(bench::Page::Keep),
+        ["bench", "--write"] => bench::run(bench::Page::Write),
+        ["real-client"] => real_client::install().map(|program| shell::say(&program.display().to_string())),
+        [] | ["help" | "-h" | "--help"] => {
+            shell::say(USAGE);
+            Ok(())
+        }
+        unknown => Err(format!("no task `{}`; these are there:\n\n{USAGE}", unknown.join(" "))),
+    }
+}

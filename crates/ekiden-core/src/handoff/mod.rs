@@ -1,1 +1,39 @@
-//! To come.
+//! The handoff: what a session leaves for its successors, and how it is checked.
+//!
+//! An agent writes up to three files. They are read like input from a stranger:
+//!
+//! ```text
+//! HandoffFiles ──► inspect ──► Inspection: status, open items, faults
+//!      │                          │ no required fault
+//!      └──────────► accept ◄──────┘
+//!                     └─► Handoff: stripped, cut, with the warnings that were accepted
+//! ```
+//!
+//! Invariants:
+//! - [`inspect`] and [`accept`] see the same cleaned text, and it is the text that the next session
+//!   will see: nothing hides from one of the three.
+//! - What is wanted is written once: [`Heading`] gives the words of the protocol text, of the check
+//!   and of the remedy.
+//! - Doing what a [`Fault`] says removes the fault.
+//! - Only the STATUS line and the ticks have an effect; everything else is carried on as data.
+
+mod accept;
+mod fault;
+mod files;
+mod headings;
+mod inspection;
+mod items;
+mod page;
+mod status;
+
+pub use accept::{Handoff, accept};
+pub use fault::{Fault, FaultKind, Lack, Severity};
+pub use files::{FileText, HandoffFile, HandoffFiles};
+pub use headings::{Heading, Need};
+pub(crate) use headings::{is_explanation, says_nothing};
+pub use inspection::{Inspection, inspect, inspect_after};
+pub use items::{OpenItems, vanished};
+pub use status::{InvalidMarker, Marker, STATUS, Status, StatusFault, WORD_BLOCKED, WORD_IN_PROGRESS};
+
+#[cfg(test)]
+pub(crate) mod tests;

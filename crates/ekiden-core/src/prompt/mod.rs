@@ -1,1 +1,50 @@
-//! To come.
+//! The texts that agents read: a catalogue, one module for each text.
+//!
+//! ```text
+//! protocol            standing text, the same bytes all run: what a relay is, how to hand over
+//! session_prompt      the first message: task and facts, then notes, then one request of ours
+//! order               a message into the running turn: hand over now
+//! refusal             the reason of a denied call
+//! go_on, ask_again    a turn ended too early; a handoff has faults
+//! rescue              notes that a program writes when the agent left none
+//! resume_note         a conversation goes on after an interruption
+//! ```
+//!
+//! Invariants, each held by a test in `tests`:
+//! - Every line that came from an agent, a file, a tool or a tracker begins with [`quote::MARK`]. The
+//!   lines without it are the same for every content of a handoff, whatever stands in it.
+//! - The last block of a session's prompt holds nothing but our own words: the client attaches the
+//!   files that the last block names, in marked lines too.
+//! - The prompts of two sessions in a row share their bytes up to the first new fact.
+//! - Each text keeps its budget for any input; what is left out has a mark; the task is never cut.
+//! - No percentages, no remaining budgets, no capitals for force. [`CATALOGUE`] lists every wording,
+//!   and a lint reads it.
+
+pub mod budget;
+mod catalogue;
+mod fill;
+mod measured;
+mod messages;
+mod notes;
+mod now;
+mod protocol;
+pub mod quote;
+mod rescue;
+mod session;
+
+pub use catalogue::{CATALOGUE, Entry};
+pub use measured::Measured;
+pub use messages::{
+    OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, refusal, resume_note,
+};
+pub use notes::Notes;
+pub use now::Slot;
+pub use protocol::{Ordering, ProtocolSlots, protocol};
+pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
+pub use session::{PromptBlocks, SessionInput, session_prompt};
+
+/// Where an agent writes its handoff, as the texts name it: seen from the work dir.
+pub const HANDOFF_DIR: &str = ".ekiden/handoff";
+
+#[cfg(test)]
+mod tests;

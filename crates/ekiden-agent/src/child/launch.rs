@@ -1,0 +1,93 @@
+//! The start of a keeper: pipes, socket, process.
+
+#![expect(clippy::disallowed_methods, reason = "this is where ekiden's processes are created")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_program};
+use crate::keeper::{ChildFiles, Errand};
+use crate::orphans;
+
+/// How the keeper shows up in process lists.
+const KEEPER_NAME: &str = "ekiden";
+
+/// Whether standard output and standard error are two pipes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// Two.
+    Apart,
+    /// One, so that the order of what is written to both is kept.
+    Merged,
+}
+
+/// A keeper that runs, and our ends of everything.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) keeper: process::Child,
+    pub(crate) control: UnixStream,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: Option<OwnedFd>,
+}
+
+/// Starts the keeper. It finds the files in its standard input, which is the control socket.
+pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, SpawnError> {
+    let program = check(&spec)?;
+    let (control, keepers_end) = UnixStream::pair().map_err(SpawnError::Pipe)?;
+    let (files, stdin, stdout, stderr) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
+    files.send(&control).map_err(SpawnError::Pipe)?;
+    let errand = Errand { grace: spec.grace.into(), program: program.into(), args: spec.args };
+    let mut command = Command::new(&spec.keeper);
+    command.arg0(KEEPER_NAME).args(errand.into_args()).current_dir(&spec.dir);
+    for name in &spec.env_remove {
+        command.env_remove(name);
+    }
+    command.envs(spec.env_set);
+    command.stdin(OwnedFd::from(keepers_end)).stdout(Stdio::null()).stderr(Stdio::null());
+    let keeper = orphans::start_keeper(&mut command)
+        .map_err(|source| SpawnError::Keeper { path: spec.keeper, source })?;
+    Ok(Launched { keeper, control, stdin, stdout, stderr })
+}
+
+/// Finds the program and its directory before anything is made, so that the commonest mistakes are
+/// told plainly.
+fn check(spec: &ChildSpec) -> Result<PathBuf, SpawnError> {
+    check_dir(&spec.dir).map_err(|source| SpawnError::Dir { dir: spec.dir.clone(), source })?;
+    let path_var = std::env::var_os("PATH").unwrap_or_default();
+    find_program(&spec.program, &path_var)
+        .ok_or_else(|| SpawnError::NoProgram { program: spec.program.clone() })
+}
+
+fn check_dir(dir: &Path) -> io::Result<()> {
+    if fs::metadata(dir)?.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// The child's files, and our ends: standard input, output, error.
+type Ends = (ChildFiles, Option<OwnedFd>, OwnedFd, Option<OwnedFd>);
+
+fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<Ends> {
+    let (childs_stdin, stdin) = match stdin {
+        StdinKind::Null => (OwnedFd::from(File::open("/dev/null")?), None),
+        StdinKind::Piped => {
+            let (read, write) = io::pipe()?;
+            (read.into(), Some(write.into()))
+        }
+    };
+    let (stdout, childs_stdout) = io::pipe()?;
+    let (stderr, childs_stderr) = match streams {
+        Streams::Merged => (None, childs_stdout.try_clone()?),
+        Streams::Apart => {
+            let (read, write) = io::pipe()?;
+            (Some(read.into()), write)
+        }
+    };
+    let files =
+        ChildFiles { stdin: childs_stdin, stdout: childs_stdout.into(), stderr: childs_stderr.into(), lock };
+    Ok((files, stdin, stdout.into(), stderr))
+}

@@ -1,0 +1,133 @@
+//! What is to be started: program, place, environment.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::time::Millis;
+use rustix::fs::{Access, access};
+
+/// The variables that go from the environment of a child when ekiden itself was started by an
+/// agent: those by which that agent knows its own processes. Logins, providers and the user's own
+/// settings of the client are not among them.
+pub const OUTER_AGENT_ENV: [&str; 10] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_EFFORT",
+    "CLAUDE_PLUGIN_ROOT",
+    "CLAUDE_PLUGIN_DATA",
+];
+
+/// What a child gets to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StdinKind {
+    /// A pipe from the engine.
+    Piped,
+    /// Nothing.
+    Null,
+}
+
+/// A program to be started under a keeper.
+#[derive(Debug)]
+pub struct ChildSpec {
+    /// The executable that has the keeper's role: [`crate::keeper::executable`].
+    pub keeper: PathBuf,
+    /// A path, or a name that is looked up on this process's `PATH`.
+    pub program: OsString,
+    /// Its arguments, without its name.
+    pub args: Vec<OsString>,
+    /// Where it runs.
+    pub dir: PathBuf,
+    /// Variables that it gets in addition to, or in place of, this process's.
+    pub env_set: Vec<(OsString, OsString)>,
+    /// Variables of this process that it does not get, unless they are in `env_set`.
+    pub env_remove: Vec<OsString>,
+    /// A file that this process has locked. It is handed over to the keepers: the lock is held while
+    /// anything of the child is alive, whatever happens to this process. The child does not get it.
+    pub lock: Option<File>,
+    /// The time between SIGTERM and SIGKILL.
+    pub grace: Millis,
+    /// What it gets to read.
+    pub stdin: StdinKind,
+}
+
+/// A child could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error("find the program `{}`", program.display())]
+    NoProgram {
+        /// As it was named.
+        program: OsString,
+    },
+    /// The place does not exist or cannot be looked at.
+    #[error("start a program in {}", dir.display())]
+    Dir {
+        /// The place.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refused a pipe, a socket or the null device.
+    #[error("make pipes for a program")]
+    Pipe(#[source] io::Error),
+    /// The system refused to start the keeper.
+    #[error("start the keeper {}", path.display())]
+    Keeper {
+        /// Its executable.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Looks a program up as a shell does: a name with a `/` is a path, any other is looked for in the
+/// directories of `path_var`. The result is absolute, so that it means the same from any directory.
+#[must_use]
+pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
+    if Path::new(name).components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
+        return runnable(PathBuf::from(name));
+    }
+    if name.is_empty() {
+        return None;
+    }
+    env::split_paths(path_var).map(|dir| dir.join(name)).find_map(runnable)
+}
+
+fn runnable(path: PathBuf) -> Option<PathBuf> {
+    let fits = path.is_file() && access(&path, Access::EXEC_OK).is_ok();
+    fits.then(|| std::path::absolute(path).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(name: &str, path_var: &str) -> Option<PathBuf> {
+        find_program(OsStr::new(name), OsStr::new(path_var))
+    }
+
+    #[test]
+    fn names_are_looked_up_and_paths_are_not() {
+        assert_eq!(find("sh", "/nowhere:/bin"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("sh", "/nowhere"), None);
+        assert_eq!(find("/bin/sh", ""), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("./sh", "/bin"), None);
+    }
+
+    #[test]
+    fn what_cannot_run_is_not_found() {
+        for (name, path) in
+            [("", "/bin"), ("passwd", "/etc"), ("/etc/passwd", ""), ("bin", "/"), ("/bin", "")]
+        {
+            assert_eq!(find(name, path), None, "{name} in {path}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The outer keeper: it waits, and steps in when the inner one is gone.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::keeper::report::{Control, Report};
+use crate::keeper::watch::Watch;
+use crate::unix::{ChildExits, Deadline, Reaped, pid_of, poll_until, reap};
+
+/// How much longer than the grace time the inner keeper may take once the engine is dead. Then it
+/// is stuck (stopped by a person, say), and everything must be over within 5 s (RUN-10).
+const INNER_GRACE: Duration = Duration::from_secs(1);
+
+/// What the outer keeper holds.
+pub(super) struct Outer<'a> {
+    control: &'a Control,
+    link: UnixStream,
+    exits: ChildExits,
+    inner: Pid,
+    grace: Duration,
+}
+
+impl<'a> Outer<'a> {
+    /// The keeper of the keeper `inner`.
+    pub(super) fn new(
+        control: &'a Control,
+        link: UnixStream,
+        inner: Pid,
+        grace: Duration,
+    ) -> io::Result<Self> {
+        link.set_nonblocking(true)?;
+        Ok(Self { control, link, exits: ChildExits::new()?, inner, grace })
+    }
+
+    /// Returns when nothing is left, or nothing that can be ended.
+    pub(super) fn run(mut self) {
+        if self.outlives_inner() {
+            self.control.tell(&Report::KeeperDied);
+            let agent = self.agent_told();
+            Watch::of_outer(self.control, self.exits, agent, self.grace).run();
+        }
+    }
+
+    /// Waits for the inner keeper's end; whether it was killed, its work undone.
+    fn outlives_inner(&mut self) -> bool {
+        let mut kill_at = None;
+        loop {
+            self.exits.clear();
+            match reap() {
+                Reaped::One(pid, status) if pid == self.inner => return status.exit_status() != Some(0),
+                Reaped::One(..) => continue,
+                Reaped::NoChildren => return true,
+                Reaped::AllRunning => {}
+            }
+            if kill_at.is_some_and(Deadline::passed) {
+                let _ = kill_process(self.inner, Signal::KILL);
+            }
+            if self.engine_ended(kill_at) {
+                kill_at = Some(Deadline::after(self.grace + INNER_GRACE));
+            }
+        }
+    }
+
+    /// Waits for news; whether it is the engine's death, which is news only once.
+    fn engine_ended(&self, kill_at: Option<Deadline>) -> bool {
+        let watched = if kill_at.is_none() { 2 } else { 1 };
+        let mut fds = [
+            PollFd::new(&self.exits, PollFlags::IN),
+            // Orders are the inner keeper's: only the end of the socket is asked for.
+            PollFd::new(self.control, PollFlags::empty()),
+        ];
+        let until = kill_at.filter(|deadline| !deadline.passed());
+        // Without a working poll there is nothing better than to look again.
+        let _ = poll_until(&mut fds[..watched], until);
+        fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// The agent's pid, if the inner keeper lived to tell it.
+    fn agent_told(&mut self) -> Option<Pid> {
+        let mut raw = [0; 4];
+        self.link.read_exact(&mut raw).ok()?;
+        pid_of(i32::from_ne_bytes(raw))
+    }
+}

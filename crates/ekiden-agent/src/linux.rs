@@ -1,0 +1,239 @@
+//! Linux: subreapers, the parent-death signal, `/proc`, pidfds. All of RUN-10 holds here.
+//!
+//! A subreaper inherits the orphans among its descendants, however they were orphaned: a tool that
+//! forked twice or made a session of its own becomes a child of the nearest living keeper. So "this
+//! keeper has no children" means "nothing that the agent started is alive".
+//!
+//! Needs Linux 5.3 (pidfds) and a mounted `/proc`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, child_subreaper, getpid, getppid, getuid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, set_parent_process_death_signal,
+};
+
+use crate::ending::Process;
+use crate::unix::{Deadline, pid_of, poll_until};
+
+/// From now on, orphans among this process's descendants become its children.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Whether [`adopt_orphans`] was called in this process.
+pub(crate) fn adopts_orphans() -> bool {
+    matches!(child_subreaper(), Ok(Some(_)))
+}
+
+/// Has this process get SIGTERM when `parent` dies. SIGKILL would leave an agent's tools alive.
+/// Async-signal-safe.
+///
+/// # Errors
+///
+/// `parent` is dead already: the signal would never come.
+pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+}
+
+/// Whether a keeper without children has nothing left to end.
+pub(crate) fn childless_is_done(_agent: Option<Pid>) -> bool {
+    true
+}
+
+/// Everything alive that descends from the keeper `root`.
+pub(crate) fn family(root: Pid, _agent: Option<Pid>) -> Vec<Process> {
+    let table = ProcessTable::read();
+    table.below(root, &BTreeSet::new()).filter(|process| !process.zombie).collect()
+}
+
+/// Everything below `root`, dead or alive, but for what is below those `spared`.
+pub(crate) fn orphans(root: Pid, spared: &BTreeSet<i32>) -> Vec<Process> {
+    ProcessTable::read().below(root, spared).collect()
+}
+
+/// Sends SIGKILL to every process of this user whose environment holds `marker` (`NAME=value`), but
+/// for this one and its ancestors, and waits until they are dead or `until` has come. Returns how
+/// many were killed and how many of these still live.
+pub(crate) fn kill_marked(marker: &OsStr, until: Deadline) -> io::Result<(usize, usize)> {
+    let mut killed = 0;
+    loop {
+        let targets = marked(marker)?;
+        let living = wait_for_all(&targets, until)?;
+        killed += targets.len();
+        if targets.is_empty() || living > 0 {
+            return Ok((killed, living));
+        }
+    }
+}
+
+/// Kills what bears the marker now, through pidfds, so that no stranger can be hit whose pid was
+/// reused meanwhile.
+fn marked(marker: &OsStr) -> io::Result<Vec<OwnedFd>> {
+    let spared = ProcessTable::read().ancestors(getpid());
+    let mut targets = Vec::new();
+    for pid in pids()? {
+        let foreign = spared.contains(&pid.as_raw_nonzero().get()) || !bears(pid, marker);
+        let Some(target) = (!foreign).then(|| pidfd_open(pid, PidfdFlags::empty()).ok()).flatten() else {
+            continue;
+        };
+        // Looked at again: the descriptor may be of a later process with the same pid.
+        if bears(pid, marker) && pidfd_send_signal(&target, Signal::KILL).is_ok() {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+fn bears(pid: Pid, marker: &OsStr) -> bool {
+    let dir = format!("/proc/{}", pid.as_raw_nonzero());
+    let own = fs::metadata(&dir).is_ok_and(|meta| meta.uid() == getuid().as_raw());
+    let environ = own.then(|| fs::read(Path::new(&dir).join("environ")).ok()).flatten();
+    environ.is_some_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes()))
+}
+
+fn wait_for_all(targets: &[OwnedFd], until: Deadline) -> io::Result<usize> {
+    let mut living = 0;
+    for target in targets {
+        let mut fds = [PollFd::new(target, PollFlags::IN)];
+        while fds[0].revents().is_empty() && !until.passed() {
+            poll_until(&mut fds, Some(until))?;
+        }
+        living += usize::from(fds[0].revents().is_empty());
+    }
+    Ok(living)
+}
+
+/// One reading of `/proc`. Processes come and go while it is read, so whoever acts on it must look
+/// again.
+struct ProcessTable(BTreeMap<i32, (i32, Process)>);
+
+impl ProcessTable {
+    fn read() -> Self {
+        // Without `/proc` nothing is found, and the process groups that are known must do.
+        let pids = pids().unwrap_or_default();
+        let rows = pids.filter_map(|pid| Some((pid.as_raw_nonzero().get(), read_stat(pid)?)));
+        Self(rows.collect())
+    }
+
+    fn below<'a>(&'a self, root: Pid, spared: &'a BTreeSet<i32>) -> impl Iterator<Item = Process> + 'a {
+        let root = root.as_raw_nonzero().get();
+        self.0.iter().filter(move |(pid, _)| self.descends(**pid, root, spared)).map(|(_, row)| row.1)
+    }
+
+    /// Climbs from `pid` to `root`. The number of steps is bounded since pids that were reused
+    /// during the reading could form a ring.
+    fn descends(&self, pid: i32, root: i32, spared: &BTreeSet<i32>) -> bool {
+        let mut at = pid;
+        for _ in 0..self.0.len() {
+            if spared.contains(&at) {
+                return false;
+            }
+            match self.0.get(&at) {
+                Some((parent, _)) if *parent == root => return true,
+                Some((parent, _)) => at = *parent,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// `pid` and all above it.
+    fn ancestors(&self, pid: Pid) -> BTreeSet<i32> {
+        let mut found = BTreeSet::new();
+        let mut at = pid.as_raw_nonzero().get();
+        while found.insert(at) {
+            at = self.0.get(&at).map_or(0, |(parent, _)| *parent);
+        }
+        found
+    }
+}
+
+fn pids() -> io::Result<impl Iterator<Item = Pid> + Default> {
+    let numbers = fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(pid_of)
+        .collect::<Vec<_>>();
+    Ok(numbers.into_iter())
+}
+
+/// A row of the table: the parent's pid and the process.
+fn read_stat(pid: Pid) -> Option<(i32, Process)> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    parse_stat(pid, &stat)
+}
+
+/// Reads `pid (name) state parent group ...`, where the name may hold anything, `)` included.
+fn parse_stat(pid: Pid, stat: &[u8]) -> Option<(i32, Process)> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+    let zombie = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
+    let group = pid_of(fields.next()?.parse().ok()?);
+    Some((parent, Process { pid, group, zombie }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::from_raw(raw).expect("a positive number")
+    }
+
+    fn table(rows: &[(i32, i32)]) -> ProcessTable {
+        let row = |&(number, parent): &(i32, i32)| {
+            (number, (parent, Process { pid: pid(number), group: None, zombie: false }))
+        };
+        ProcessTable(rows.iter().map(row).collect())
+    }
+
+    fn below(rows: &[(i32, i32)], root: i32, spared: &[i32]) -> Vec<i32> {
+        let spared = spared.iter().copied().collect();
+        table(rows).below(pid(root), &spared).map(|process| process.pid.as_raw_nonzero().get()).collect()
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let (parent, process) = parse_stat(pid(7), b"7 (a) Z 1 (b) S 3 5 5 0 -1").expect("a row");
+        assert_eq!((parent, process.group, process.zombie), (3, Some(pid(5)), false));
+        let (_, process) = parse_stat(pid(7), b"7 (sh) Z 3 0 0").expect("a row");
+        assert_eq!((process.group, process.zombie), (None, true));
+        // A process has no group any more while it is being taken apart.
+        let (_, process) = parse_stat(pid(7), b"7 (sh) X 3 -1 -1").expect("a row");
+        assert_eq!((process.group, process.zombie), (None, true));
+        for bad in ["", "7 (sh", "7 (sh) S", "7 (sh) S x 5", "7 (sh) S 3"] {
+            assert!(parse_stat(pid(7), bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn descendants_are_found_at_any_depth() {
+        let rows = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1), (21, 20)];
+        assert_eq!(below(&rows, 10, &[]), [11, 12]);
+        assert_eq!(below(&rows, 1, &[20]), [10, 11, 12]);
+        assert_eq!(below(&rows, 12, &[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_ring_of_reused_pids_ends() {
+        assert_eq!(below(&[(5, 6), (6, 5)], 1, &[]), [0; 0]);
+    }
+
+    #[test]
+    fn this_process_is_below_its_parent() {
+        let parent = getppid().expect("a parent");
+        assert!(family(parent, None).iter().any(|process| process.pid == getpid()));
+        assert!(ProcessTable::read().ancestors(getpid()).contains(&parent.as_raw_nonzero().get()));
+    }
+}

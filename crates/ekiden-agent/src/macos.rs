@@ -1,0 +1,91 @@
+//! macOS: process groups and the control socket. Weaker than Linux, and `doctor` says so.
+//!
+//! There are no subreapers and no parent-death signal here:
+//!
+//! - A descendant that left the agent's process group *and* whose parent has died belongs to launchd
+//!   and is not found any more. Descendants that only left the group are found while their parents
+//!   live.
+//! - If both keepers are killed at the same instant, the engine still kills the agent's process
+//!   group; if the engine dies with them, the agent lives until it notices its closed pipes.
+//! - [`kill_marked`] finds nothing, since other processes' environments cannot be read.
+//!
+//! Everything else is as on Linux: the death of the engine, of one keeper, or of both the engine and
+//! one keeper ends the agent's group within the grace time.
+
+#![expect(unsafe_code, reason = "libproc has no safe binding")]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+
+use rustix::process::{Pid, getpgid, test_kill_process_group};
+
+use crate::ending::Process;
+use crate::unix::{Deadline, pid_of};
+
+/// The most processes that are listed at once.
+const PIDS_MAX: usize = 4096;
+
+/// Nothing adopts orphans here but launchd.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+/// Never here.
+pub(crate) fn adopts_orphans() -> bool {
+    false
+}
+
+/// There is no such signal here.
+pub(crate) fn die_with(_parent: Pid) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether a keeper without children has nothing left to end: the agent's group may outlive it.
+pub(crate) fn childless_is_done(agent: Option<Pid>) -> bool {
+    agent.is_none_or(|group| test_kill_process_group(group).is_err())
+}
+
+/// What is found of the descendants of the keeper `root`: the agent's process group, and below the
+/// keeper and the group everything whose parent lives.
+pub(crate) fn family(root: Pid, agent: Option<Pid>) -> Vec<Process> {
+    let mut found = BTreeSet::new();
+    let mut open = agent.map(group_members).unwrap_or_default();
+    open.extend(children(root));
+    while let Some(pid) = open.pop() {
+        if found.insert(pid.as_raw_nonzero().get()) {
+            open.extend(children(pid));
+        }
+    }
+    let process = |pid| Process { pid, group: getpgid(Some(pid)).ok(), zombie: false };
+    found.into_iter().filter_map(pid_of).map(process).collect()
+}
+
+/// No orphan comes to the engine here.
+pub(crate) fn orphans(_root: Pid, _spared: &BTreeSet<i32>) -> Vec<Process> {
+    Vec::new()
+}
+
+/// Finds nothing here.
+pub(crate) fn kill_marked(_marker: &OsStr, _until: Deadline) -> io::Result<(usize, usize)> {
+    Ok((0, 0))
+}
+
+fn children(pid: Pid) -> Vec<Pid> {
+    // SAFETY: the buffer has the size that is told.
+    list(|buffer, bytes| unsafe { libc::proc_listchildpids(pid.as_raw_nonzero().get(), buffer, bytes) })
+}
+
+fn group_members(group: Pid) -> Vec<Pid> {
+    // SAFETY: the buffer has the size that is told.
+    list(|buffer, bytes| unsafe { libc::proc_listpgrppids(group.as_raw_nonzero().get(), buffer, bytes) })
+}
+
+/// The pids that `call` writes; it answers with their number.
+fn list(call: impl FnOnce(*mut libc::c_void, libc::c_int) -> libc::c_int) -> Vec<Pid> {
+    let mut pids = vec![0_i32; PIDS_MAX];
+    let bytes = libc::c_int::try_from(size_of_val(pids.as_slice())).unwrap_or(libc::c_int::MAX);
+    let count = call(pids.as_mut_ptr().cast(), bytes);
+    pids.truncate(usize::try_from(count).unwrap_or(0));
+    pids.into_iter().filter_map(pid_of).collect()
+}

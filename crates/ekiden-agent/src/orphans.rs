@@ -1,0 +1,160 @@
+//! What the engine's process knows of its own children, and the end of those that lost both keepers.
+//!
+//! The kernel keeps one list of children for the whole process, and a subreaper's list gets orphans
+//! that nobody started on purpose. To tell them from keepers, the keepers' pids are kept here, in
+//! the one value of this crate that is global, because the kernel's list is. Every process of ekiden
+//! is started under a keeper; so a child that is no keeper is an orphan of a lost one.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ekiden_core::time::Millis;
+use rustix::process::{Signal, WaitOptions, getpid, kill_process_group, waitpid};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::ending::{Killing, Process};
+use crate::platform;
+use crate::unix::{Deadline, pid_of};
+
+static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers { living: BTreeSet::new(), dropped: Vec::new() });
+
+/// Has orphans of keepers that were killed come to this process, where [`crate::child::Child::wait`]
+/// ends them. The engine calls it once at its start, before its first child. Does nothing on macOS.
+///
+/// From then on, this process must start other processes through this crate only: a child that is
+/// not a keeper counts as an orphan.
+///
+/// # Errors
+///
+/// The kernel is older than 3.4.
+pub fn become_subreaper() -> io::Result<()> {
+    platform::adopt_orphans()
+}
+
+/// Processes could not be ended by their marker.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkedError {
+    /// The list of processes cannot be read.
+    #[error("list the running processes")]
+    List(#[source] io::Error),
+    /// They were killed, and have not gone.
+    #[error("end {0} processes of an earlier attempt")]
+    Living(usize),
+}
+
+/// Sends SIGKILL to every process of this user whose environment holds `name=value`, but for this
+/// one and those it descends from, and waits at most `within` for their ends. Returns their number.
+/// Blocks.
+///
+/// The belt to the keepers' braces: when engine and both keepers were killed at the same instant,
+/// what the agent had started may live on. A restarted engine calls this with the session id of the
+/// attempt, whose lock it holds. A program that has replaced its environment is not found. Finds
+/// nothing on macOS.
+///
+/// # Errors
+///
+/// `/proc` cannot be read, or a killed process is still there after `within`.
+pub fn end_marked(name: &str, value: &str, within: Millis) -> Result<usize, MarkedError> {
+    let marker = OsString::from(format!("{name}={value}"));
+    let (killed, living) =
+        platform::kill_marked(&marker, Deadline::after(within.into())).map_err(MarkedError::List)?;
+    if living > 0 { Err(MarkedError::Living(living)) } else { Ok(killed) }
+}
+
+/// Starts a keeper, and enters it in the list before an orphan can be looked for.
+pub(crate) fn start_keeper(command: &mut Command) -> io::Result<Child> {
+    let mut keepers = keepers();
+    keepers.reap_dropped();
+    let keeper = command.spawn()?;
+    keepers.living.insert(raw(&keeper));
+    Ok(keeper)
+}
+
+/// Takes the end of a keeper that has closed its end of the control socket, which is the last thing
+/// that a dying process does but for becoming a zombie. None: somebody else took it.
+pub(crate) fn end_of_keeper(mut keeper: Child) -> Option<ExitStatus> {
+    let status = keeper.wait().ok();
+    keepers().living.remove(&raw(&keeper));
+    status
+}
+
+/// Leaves a keeper to itself. Its end is taken when the next one is started.
+pub(crate) fn drop_keeper(keeper: Child) {
+    keepers().dropped.push(keeper);
+}
+
+/// Kills what was left by a keeper pair that was killed, and returns how many cannot be ended.
+/// `agent` is what is known of it.
+pub(crate) async fn end_orphans(agent: Option<u32>) -> usize {
+    if !platform::adopts_orphans() {
+        kill_group(agent);
+        return 0;
+    }
+    // Without the signal the rounds follow one another by their pauses alone.
+    let mut exits = signal(SignalKind::child()).ok();
+    let mut killing = Killing::new();
+    loop {
+        let left = kill_orphans_once(&mut killing);
+        if left == 0 || killing.gave_up() {
+            return left;
+        }
+        let pause = tokio::time::sleep(killing.next_round().left());
+        match exits.as_mut() {
+            Some(exits) => tokio::select! { () = pause => {}, _ = exits.recv() => {} },
+            None => pause.await,
+        }
+    }
+}
+
+/// One round. The list stays locked meanwhile, so that a keeper that is being started is not taken
+/// for an orphan. Returns how many orphans there were, dead ones not yet reaped included.
+fn kill_orphans_once(killing: &mut Killing) -> usize {
+    let keepers = keepers();
+    let orphans = platform::orphans(getpid(), &keepers.living);
+    killing.round(&orphans);
+    orphans.iter().filter(|orphan| !is_reaped(orphan)).count()
+}
+
+/// Takes the end of an orphan that is our child. One that is not will become so, or is a zombie whose
+/// own parent lives, and then that one is looked for.
+fn is_reaped(orphan: &Process) -> bool {
+    matches!(waitpid(Some(orphan.pid), WaitOptions::NOHANG), Ok(Some(_)))
+}
+
+/// All that can be done without being a subreaper.
+fn kill_group(agent: Option<u32>) {
+    if let Some(group) = agent.and_then(|pid| pid_of(pid.cast_signed())) {
+        // An error says that it is gone.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+struct Keepers {
+    living: BTreeSet<i32>,
+    /// Those whose handle was dropped: they go by themselves, but their ends must be taken.
+    dropped: Vec<Child>,
+}
+
+impl Keepers {
+    fn reap_dropped(&mut self) {
+        self.dropped.retain_mut(|keeper| {
+            let runs = matches!(keeper.try_wait(), Ok(None));
+            if !runs {
+                self.living.remove(&raw(keeper));
+            }
+            runs
+        });
+    }
+}
+
+fn keepers() -> MutexGuard<'static, Keepers> {
+    // A panic elsewhere leaves a list that is still true.
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn raw(keeper: &Child) -> i32 {
+    keeper.id().cast_signed()
+}

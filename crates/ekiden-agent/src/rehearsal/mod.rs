@@ -1,0 +1,183 @@
+//! The built-in agent: it works off the checklist of a task without a model, for trying everything
+//! out for free.
+//!
+//! It is a process of its own that speaks Claude Code's wire from the agent's end, and behaves on it
+//! as the real client was measured to: lines and their order, hooks, messages into the running turn,
+//! interrupts, the end. What it *does* is simple: for each item (`- [ ] text`) of the task it runs
+//! the `sh` blocks below the item and ticks it when they exit with 0.
+//!
+//! ```text
+//! stdin ──► talk ──► turn ──► work ──► next move        protocol   where and how to hand over
+//!            ▲        │        ▲ │                      prompt     task, ticks, veto
+//!            └────────┴─ tools ┘ └──► handoff files     checklist  items and their commands
+//!          (command)                                    window     tokens, made up
+//! ```
+//!
+//! What keeps it honest:
+//! - It knows of a session what its prompt says, and nothing else. Directory, file names, headings
+//!   and words of a handoff are read from the protocol text.
+//! - It keeps nothing between sessions but the files that it hands over.
+//! - Commands come from the user's task alone. From notes it takes ticks and the names of items that
+//!   failed; no other text makes it run anything.
+//!
+//! `EKIDEN_REHEARSAL_WINDOW` sets the size of its window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how
+//! long it pauses before each response.
+
+mod checklist;
+mod command;
+mod handoff;
+mod lines;
+mod prompt;
+mod protocol;
+mod talk;
+mod turn;
+mod window;
+mod work;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ekiden_wire::agent_side::AgentWriter;
+use ekiden_wire::stream::TurnResult;
+
+use protocol::{Protocol, ProtocolError};
+use talk::{Halt, Talk};
+use turn::Agent;
+use window::Window;
+use work::Work;
+
+/// The first argument that makes ekiden the rehearsal agent.
+pub const ROLE: &str = "__rehearsal";
+/// The model that it says it is.
+pub const MODEL: &str = "rehearsal";
+/// The environment variable for the size of the window, in tokens.
+pub const WINDOW_VAR: &str = "EKIDEN_REHEARSAL_WINDOW";
+/// The environment variable for the pause before each response, in milliseconds.
+pub const STEP_VAR: &str = "EKIDEN_REHEARSAL_STEP_MS";
+
+/// The pause unless it is set otherwise: a person can follow, and nobody waits long.
+const STEP_DEFAULT: Duration = Duration::from_millis(100);
+
+/// Becomes the rehearsal agent and never returns, if the command line says so; else does nothing.
+///
+/// To be called early in `main`, right after the keeper's.
+pub fn run_if_asked() {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().as_deref() == Some(OsStr::new(ROLE)) {
+        let ended = Setup::from_args(args).and_then(|setup| run(setup, io::stdin(), io::stdout().lock()));
+        std::process::exit(ended.map_or_else(|error| complain(&error), |()| 0));
+    }
+}
+
+fn complain(error: &Error) -> i32 {
+    // Without standard error there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "rehearsal: cannot {error}");
+    1
+}
+
+/// Why the agent ended before its host wanted it to.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("begin: the command line names no {0}")]
+    Missing(&'static str),
+    #[error("read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    #[error("resume: no conversation found with session ID: {0}")]
+    UnknownConversation(String),
+    #[error("go on: the host wrote a line that is no message")]
+    Malformed,
+    #[error("write to the host: {0}")]
+    Write(io::Error),
+}
+
+impl From<Halt> for Error {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Broken(error) => Self::Write(error),
+            // An interrupt ends a turn, not the agent: it never gets here.
+            Halt::Malformed | Halt::Interrupted => Self::Malformed,
+        }
+    }
+}
+
+/// What the agent is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setup {
+    session_id: String,
+    /// The conversation is said to exist already.
+    resume: bool,
+    dir: PathBuf,
+    /// The standing text.
+    protocol: String,
+    window_tokens: u64,
+    step: Duration,
+}
+
+impl Setup {
+    /// Reads the arguments of a client, as far as they mean something here, and the environment.
+    fn from_args(args: impl Iterator<Item = OsString>) -> Result<Self, Error> {
+        let (mut fresh, mut resumed, mut protocol) = (None, None, None);
+        let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--session-id" => fresh = args.next(),
+                "--resume" => resumed = args.next(),
+                "--append-system-prompt-file" => protocol = args.next().map(PathBuf::from),
+                _ => {}
+            }
+        }
+        let path = protocol.ok_or(Error::Missing("file with the protocol"))?;
+        let dir = std::env::current_dir().map_err(|source| Error::Read { path: ".".into(), source })?;
+        Ok(Self {
+            resume: resumed.is_some(),
+            session_id: resumed.or(fresh).ok_or(Error::Missing("session id"))?,
+            dir,
+            protocol: std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?,
+            window_tokens: number(WINDOW_VAR).unwrap_or(window::WINDOW_TOKENS_DEFAULT),
+            step: number(STEP_VAR).map_or(STEP_DEFAULT, Duration::from_millis),
+        })
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Is the agent from the first line of its host to the last.
+fn run(setup: Setup, input: impl Read + Send + 'static, mut output: impl Write) -> Result<(), Error> {
+    let writer = AgentWriter {
+        session_id: setup.session_id,
+        model: MODEL.to_owned(),
+        cwd: setup.dir.to_string_lossy().into_owned(),
+    };
+    if setup.resume {
+        return Err(unknown_conversation(&writer, &mut output));
+    }
+    let mut window = Window::new(setup.window_tokens);
+    window.add_text(&setup.protocol);
+    let work = Work::new(Protocol::parse(&setup.protocol)?, setup.dir);
+    let talk = Talk::new(input, output, writer, window);
+    Ok(Agent::new(talk, work, setup.step).run()?)
+}
+
+/// No conversation outlives its process here, so none can be resumed.
+fn unknown_conversation(writer: &AgentWriter, output: &mut impl Write) -> Error {
+    let error = Error::UnknownConversation(writer.session_id.clone());
+    let result = TurnResult {
+        subtype: "error_during_execution".to_owned(),
+        is_error: true,
+        errors: vec![error.to_string()],
+        ..TurnResult::default()
+    };
+    match output.write_all(writer.result(&result).as_bytes()) {
+        Ok(()) => error,
+        Err(source) => Error::Write(source),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! One turn: requests to a model that does not exist, its calls, and the end.
+//!
+//! ```text
+//! started ─► init ─► request ─► text, call ─► PreToolUse ─► result ─► messages that waited ─┐
+//!                      ▲                                                                    │
+//!                      ├────────────────────────────────────────────────────────────────────┘
+//!                      └─ request ─► text ─► Stop ─┬─ blocked: the reason is read, alone
+//!                                                  └─ completed, result, completed
+//! ```
+//!
+//! The order of the lines is the real client's, as recorded: a message that joined the turn is
+//! completed before the result, the one that opened it after. A message that comes after the last
+//! response opens a turn of its own.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use ekiden_wire::agent_side::{HookAnswer, Saying};
+use ekiden_wire::hooks::HookEvent;
+use ekiden_wire::stream::{Denials, Lifecycle, ModelUsage, TerminalReason, TurnResult};
+use ekiden_wire::usage::Usage;
+use serde_json::{Value, json};
+
+use super::command;
+use super::lines;
+use super::talk::{Halt, Message, Talk};
+use super::work::{Move, Outcome, Tool, Work};
+
+/// The agent asks nobody for leave but the host's hooks.
+const PERMISSION_MODE: &str = "bypassPermissions";
+/// As the real client, it ends its turn after so many holds whatever the hooks say.
+const STOP_BLOCKS_MAX: u32 = 8;
+/// Names told of a look at the work dir.
+const NAMES_MAX: usize = 20;
+const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected.";
+
+/// The agent: its end of the wire, its mind, and what adds up over its turns.
+pub(super) struct Agent<W> {
+    pub(super) talk: Talk<W>,
+    pub(super) work: Work,
+    /// The pause before each response.
+    pub(super) step: Duration,
+    responses: u32,
+    calls: u32,
+    results: u32,
+    total: ModelUsage,
+}
+
+/// What is known of the turn that runs.
+#[derive(Default)]
+struct Turn {
+    requests: u32,
+    /// Messages that were delivered after its beginning.
+    joined: Vec<Message>,
+    /// The call that has no result yet.
+    open_call: Option<String>,
+    denied: Vec<String>,
+    stop_blocks: u32,
+}
+
+impl<W: Write> Agent<W> {
+    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration) -> Self {
+        Self { talk, work, step, responses: 0, calls: 0, results: 0, total: ModelUsage::default() }
+    }
+
+    /// Takes turns until the host has no more messages.
+    pub(super) fn run(&mut self) -> Result<(), Halt> {
+        while let Some(opener) = self.talk.next_turn()? {
+            self.turn(&opener)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, opener: &Message) -> Result<(), Halt> {
+        self.work.read(&opener.blocks);
+        let init = self.talk.writer.init(env!("CARGO_PKG_VERSION"), PERMISSION_MODE);
+        self.talk.send(&init)?;
+        let mut turn = Turn::default();
+        self.talk.in_turn = true;
+        let over = self.respond(&mut turn);
+        self.talk.in_turn = false;
+        match over {
+            Ok(()) => self.completed(&turn, opener),
+            Err(Halt::Interrupted) => self.cut_off(&turn, opener),
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Requests and calls until the turn may end.
+    fn respond(&mut self, turn: &mut Turn) -> Result<(), Halt> {
+        loop {
+            turn.requests += 1;
+            self.talk.pause(self.step)?;
+            let next = self.work.next();
+            let usage = self.usage(&next);
+            match next {
+                Move::Call { words, tool } => {
+                    self.say(&usage, Saying::Text(&words))?;
+                    self.call(turn, &usage, &tool)?;
+                    self.take_messages(turn)?;
+                }
+                Move::End { words } => {
+                    self.say(&usage, Saying::Text(&words))?;
+                    if self.may_stop(turn, &words)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Messages that wait become part of the conversation with the next request.
+    fn take_messages(&mut self, turn: &mut Turn) -> Result<(), Halt> {
+        self.talk.pause(Duration::ZERO)?;
+        while let Some(message) = self.talk.deliver()? {
+            self.work.read(&message.blocks);
+            turn.joined.push(message);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, turn: &mut Turn, usage: &Usage, tool: &Tool) -> Result<(), Halt> {
+        self.calls += 1;
+        let id = format!("toolu_{:02}", self.calls);
+        let (name, input) = self.described(tool);
+        self.say(usage, Saying::Call { id: &id, name, input: &input })?;
+        turn.open_call = Some(id.clone());
+        let details = json!({"tool_name": name, "tool_input": input, "tool_use_id": id});
+        let (outcome, text) = match self.talk.ask(HookEvent::PreToolUse, &details)? {
+            HookAnswer::Pass | HookAnswer::Allow => self.carry_out(tool)?,
+            HookAnswer::Deny(reason) | HookAnswer::Block(reason) | HookAnswer::Failed(reason) => {
+                turn.denied.push(id.clone());
+                let text = format!("PreToolUse:{name} hook error: {reason}");
+                (Outcome::Denied(reason), text)
+            }
+        };
+        self.talk.window.add_text(&input.to_string());
+        self.talk.window.add_text(&text);
+        let is_error =
+            !matches!(&outcome, Outcome::Fine) && !matches!(&outcome, Outcome::Ran(ran) if ran.code == 0);
+        let line = self.talk.writer.tool_result(&id, is_error, &text);
+        self.talk.send(&line)?;
+        turn.open_call = None;
+        self.work.saw(&outcome);
+        Ok(())
+    }
+
+    /// A tool's name and input, as a client's.
+    fn described(&self, tool: &Tool) -> (&'static str, Value) {
+        match tool {
+            Tool::Run(script) => ("Bash", json!({"command": script.text.trim_end()})),
+            Tool::Look => ("Glob", json!({"pattern": "*", "path": self.talk.writer.cwd})),
+            Tool::Write { path, content } => ("Write", json!({"file_path": path, "content": content})),
+        }
+    }
+
+    /// What the call came to, and its answer in words.
+    fn carry_out(&mut self, tool: &Tool) -> Result<(Outcome, String), Halt> {
+        let dir = Path::new(&self.talk.writer.cwd).to_owned();
+        let done = match tool {
+            Tool::Run(script) => self.talk.run(script, &dir)?.map(|ran| {
+                let text = told(&ran);
+                (Outcome::Ran(ran), text)
+            }),
+            Tool::Look => command::names(&dir).map(|names| {
+                let told = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join("\n");
+                (Outcome::Fine, told)
+            }),
+            Tool::Write { path, content } => command::write_file(path, content)
+                .map(|()| (Outcome::Fine, format!("File created successfully at: {}", path.display()))),
+        };
+        Ok(done.unwrap_or_else(|error| (Outcome::Failed(error.to_string()), error.to_string())))
+    }
+
+    /// Asks whether the turn may end. The reason why not is read as a message, alone.
+    fn may_stop(&mut self, turn: &mut Turn, words: &str) -> Result<bool, Halt> {
+        let details = json!({
+            "stop_hook_active": turn.stop_blocks > 0, "last_assistant_message": words,
+            "background_tasks": [], "session_crons": [],
+        });
+        match self.talk.ask(HookEvent::Stop, &details)? {
+            HookAnswer::Block(reason) if turn.stop_blocks < STOP_BLOCKS_MAX => {
+                turn.stop_blocks += 1;
+                for line in lines::stop_feedback(&self.talk.writer.session_id, &reason) {
+                    self.talk.send(&line)?;
+                }
+                self.talk.window.add_text(&reason);
+                self.work.read(&[reason]);
+                Ok(false)
+            }
+            HookAnswer::Block(_)
+            | HookAnswer::Pass
+            | HookAnswer::Allow
+            | HookAnswer::Deny(_)
+            | HookAnswer::Failed(_) => Ok(true),
+        }
+    }
+
+    fn completed(&mut self, turn: &Turn, opener: &Message) -> Result<(), Halt> {
+        for message in &turn.joined {
+            self.talk.tell(message, Lifecycle::Completed)?;
+        }
+        self.result(turn, TerminalReason::Completed)?;
+        self.talk.tell(opener, Lifecycle::Completed)
+    }
+
+    fn cut_off(&mut self, turn: &Turn, opener: &Message) -> Result<(), Halt> {
+        if let Some(id) = &turn.open_call {
+            let line = self.talk.writer.tool_result(id, true, REJECTED);
+            self.talk.send(&line)?;
+        }
+        let in_tool = turn.open_call.is_some();
+        let line = lines::interrupted(&self.talk.writer.session_id, in_tool);
+        self.talk.send(&line)?;
+        self.result(
+            turn,
+            if in_tool { TerminalReason::AbortedTools } else { TerminalReason::AbortedStreaming },
+        )?;
+        for message in std::iter::once(opener).chain(&turn.joined) {
+            self.talk.tell(message, Lifecycle::Cancelled)?;
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, turn: &Turn, reason: TerminalReason) -> Result<(), Halt> {
+        let completed = reason == TerminalReason::Completed;
+        let denied = u32::try_from(turn.denied.len()).unwrap_or(u32::MAX);
+        let result = TurnResult {
+            subtype: if completed { "success" } else { "error_during_execution" }.to_owned(),
+            is_error: !completed,
+            terminal_reason: Some(reason),
+            stop_reason: Some(if turn.open_call.is_some() { "tool_use" } else { "end_turn" }.to_owned()),
+            result_index: self.results,
+            num_turns: turn.requests,
+            model_usage: [(self.talk.writer.model.clone(), self.total)].into(),
+            denials: Denials { count: denied, ids: turn.denied.clone() },
+            ..TurnResult::default()
+        };
+        self.results += 1;
+        let line = self.talk.writer.result(&result);
+        self.talk.send(&line)
+    }
+
+    fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Halt> {
+        let line = self.talk.writer.assistant(&format!("msg_{}", self.responses), usage, saying);
+        self.talk.send(&line)
+    }
+
+    /// The figures of a response that does this.
+    fn usage(&mut self, next: &Move) -> Usage {
+        if matches!(next, Move::Call { tool: Tool::Run(_) | Tool::Look, .. }) {
+            self.talk.window.add_step();
+        }
+        self.responses += 1;
+        let usage = self.talk.window.respond();
+        self.total.context_window = self.talk.window.size;
+        self.total.input_tokens += usage.input;
+        self.total.output_tokens += usage.output;
+        self.total.cache_read_input_tokens += usage.cache_read;
+        self.total.cache_creation_input_tokens += usage.cache_creation;
+        usage
+    }
+}
+
+/// A command's end, as a client tells it.
+fn told(ran: &command::Ran) -> String {
+    let output = ran.output.trim_end();
+    match ran.code {
+        0 if output.is_empty() => "(Bash completed with no output)".to_owned(),
+        0 => output.to_owned(),
+        code => format!("Exit code {code}\n{output}").trim_end().to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! What Linux and macOS have in common: forking, signals, deadlines, waiting for descriptors.
+//!
+//! All `unsafe` code that both platforms share is here, and the monotonic clock of this crate.
+
+#![expect(unsafe_code, reason = "fork, signal dispositions and pre_exec have no safe counterpart")]
+#![expect(clippy::disallowed_methods, reason = "a keeper has no engine to ask for the time")]
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, setsid, wait};
+
+use crate::platform;
+
+/// One past the highest signal number of any platform.
+const SIGNALS_END: i32 = 65;
+
+/// A point on the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    /// The point this long from now.
+    pub(crate) fn after(length: Duration) -> Self {
+        Self(Instant::now() + length)
+    }
+
+    /// Whether it has come.
+    pub(crate) fn passed(self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// How long it is until then.
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Which of the two processes returned from [`fork`].
+pub(crate) enum Forked {
+    /// The new process.
+    Child,
+    /// The old one, with the new one's pid.
+    Parent(Pid),
+}
+
+/// A second process that goes on from here. Only for a process of one thread.
+pub(crate) fn fork() -> io::Result<Forked> {
+    // SAFETY: the keeper never starts a thread, so no lock can be held by one that is missing in
+    // the child, and the child may do everything that the parent may.
+    match unsafe { libc::fork() } {
+        0 => Ok(Forked::Child),
+        raw => pid_of(raw).map(Forked::Parent).ok_or_else(io::Error::last_os_error),
+    }
+}
+
+/// The pid with this number. None for the numbers below 1, by which the kernel means "nobody", "any"
+/// or an error: signals to these would reach everybody.
+pub(crate) fn pid_of(raw: i32) -> Option<Pid> {
+    if raw > 0 { Pid::from_raw(raw) } else { None }
+}
+
+/// Makes this process deaf to the signals that people and terminals send. The engine gets them
+/// too, and it alone decides what they mean; a keeper's death by one would only cost the grace
+/// time.
+pub(crate) fn ignore_requests() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP] {
+        // SAFETY: ignoring a signal runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Readies the agent's process between fork and exec: a session of its own (no terminal, and a
+/// process group that no keeper is in), every signal at its default, SIGTERM when the keeper dies.
+/// The signal mask is emptied by the standard library.
+pub(crate) fn prepare_agent(command: &mut Command) {
+    let keeper = getpid();
+    // SAFETY: the closure makes system calls only; it allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || {
+            setsid()?;
+            default_signals();
+            platform::die_with(keeper)
+        });
+    }
+}
+
+fn default_signals() {
+    for signal in 1..SIGNALS_END {
+        // SAFETY: `signal` is async-signal-safe; numbers that may not be set are refused by it.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// A descriptor that becomes readable when a child of this process ends.
+pub(crate) struct ChildExits(UnixStream);
+
+impl ChildExits {
+    /// Tells of every end from now on. Ends before that are found by [`reap`].
+    pub(crate) fn new() -> io::Result<Self> {
+        let (heard, told) = UnixStream::pair()?;
+        heard.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(libc::SIGCHLD, told)?;
+        Ok(Self(heard))
+    }
+
+    /// Forgets what was told so far. To be called before [`reap`], so that no end is missed.
+    pub(crate) fn clear(&mut self) {
+        let mut bytes = [0; 64];
+        while matches!(self.0.read(&mut bytes), Ok(count) if count > 0) {}
+    }
+}
+
+impl AsFd for ChildExits {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What [`reap`] found.
+pub(crate) enum Reaped {
+    /// This child has ended.
+    One(Pid, WaitStatus),
+    /// There are children, and all of them run.
+    AllRunning,
+    /// There are no children.
+    NoChildren,
+}
+
+/// Takes the end of one child, without waiting.
+pub(crate) fn reap() -> Reaped {
+    match rustix::io::retry_on_intr(|| wait(WaitOptions::NOHANG)) {
+        Ok(Some((pid, status))) => Reaped::One(pid, status),
+        Ok(None) => Reaped::AllRunning,
+        Err(_no_children) => Reaped::NoChildren,
+    }
+}
+
+/// Waits until one of `fds` has news or `until` has come. An interruption counts as news: the
+/// caller looks at everything again anyway.
+pub(crate) fn poll_until(fds: &mut [PollFd<'_>], until: Option<Deadline>) -> io::Result<()> {
+    let left = until.map(|deadline| timespec(deadline.left()));
+    match poll(fds, left.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn timespec(length: Duration) -> Timespec {
+    // A deadline beyond the type's range is as good as none.
+    Timespec::try_from(length).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
+}
+
+/// Sends SIGTERM, and SIGCONT so that a stopped process can act on it.
+pub(crate) fn ask_to_go(pid: Pid) {
+    // The process may be gone already, or may belong to somebody else: the kill that follows
+    // settles both.
+    let _ = kill_process(pid, Signal::TERM);
+    let _ = kill_process(pid, Signal::CONT);
+}

@@ -1,0 +1,66 @@
+//! Commands of which only the end and the output matter.
+
+use std::time::Instant;
+
+use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind};
+use ekiden_agent::task::{TaskOutcome, run_output, run_task};
+use ekiden_core::time::Millis;
+
+use crate::child::spec;
+use crate::stage::PATIENCE;
+
+async fn verify(script: &str, timeout: Millis, tail_bytes: usize) -> TaskOutcome {
+    run_task(spec("sh", &["-c", script]), timeout, tail_bytes).await.expect("it starts")
+}
+
+#[tokio::test]
+async fn both_streams_are_told_in_their_order() {
+    let outcome = verify("echo one; echo two >&2; echo three; exit 4", Millis::from_secs(30), 4000).await;
+    let expected = TaskOutcome {
+        end: ChildEnd::Exited(4),
+        tail: "one\ntwo\nthree\n".to_owned(),
+        cut: false,
+        timed_out: false,
+    };
+    assert_eq!(outcome, expected);
+}
+
+#[tokio::test]
+async fn a_flood_is_read_and_its_end_kept() {
+    let outcome = verify("seq 1 300000; echo last", Millis::from_secs(30), 12).await;
+    assert_eq!(
+        (outcome.end, outcome.tail.as_str(), outcome.cut),
+        (ChildEnd::Exited(0), "300000\nlast\n", true)
+    );
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_ended_with_all_that_it_started() {
+    let start = Instant::now();
+    let script = "trap '' TERM; setsid sleep 60 & echo waiting; sleep 60";
+    let outcome = verify(script, Millis(200), 4000).await;
+    assert!(outcome.timed_out);
+    assert_eq!((outcome.end, outcome.tail.as_str()), (ChildEnd::Signaled(9), "waiting\n"));
+    assert!(start.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
+async fn a_server_left_running_does_not_hold_a_verification_up() {
+    let start = Instant::now();
+    let outcome = verify("setsid sleep 60 & echo started", Millis::from_secs(50), 4000).await;
+    assert_eq!((outcome.end, outcome.tail.as_str()), (ChildEnd::Exited(0), "started\n"));
+    assert!(start.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
+async fn output_is_kept_apart_and_bounded() {
+    let script = ["-c", "seq 1 100000; echo error >&2; cat"];
+    let spec = ChildSpec { stdin: StdinKind::Piped, ..spec("sh", &script) };
+    let output = run_output(spec, Millis::from_secs(30), 10).await.expect("it starts");
+    assert_eq!(output.end, ChildEnd::Exited(0));
+    assert_eq!(
+        (output.stdout.as_slice(), output.stderr.as_slice()),
+        (&b"1\n2\n3\n4\n5\n"[..], &b"error\n"[..])
+    );
+    assert!(output.cut);
+}

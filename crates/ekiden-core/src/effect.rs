@@ -1,0 +1,160 @@
+//! What a run wants done.
+//!
+//! Each effect is in the log before it is performed. An effect with an outcome stays outstanding
+//! until that outcome is an event; after a crash the engine settles it by asking the world. The
+//! others are void with the process that they were meant for, or are derived from state and simply
+//! done again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, RelayEvent};
+use crate::ids::{AttemptId, ConversationId, EffectId, StageId};
+use crate::outcome::Outcome;
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Effect {
+    /// Something for one stage.
+    Stage {
+        /// The stage.
+        stage: StageId,
+        /// What to do.
+        effect: RelayEffect,
+    },
+    /// The run is over: stop the engine.
+    EndRun {
+        /// How it ended.
+        outcome: Outcome,
+    },
+}
+
+/// Something that a relay wants done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RelayEffect {
+    /// Look at the work tree. Outcome: [`RelayEvent::Surveyed`].
+    Survey,
+    /// Run the verification. Outcome: [`RelayEvent::Verified`].
+    Verify,
+    /// Stop surveying and verifying; their outcomes still come.
+    CancelTasks,
+    /// Start the agent. Outcome: [`RelayEvent::AttemptEnded`], whatever happens.
+    StartAttempt(StartAttempt),
+    /// Send a message to the agent. Void if the attempt is gone.
+    Say {
+        /// To which attempt.
+        attempt: AttemptId,
+        /// The text.
+        text: String,
+    },
+    /// Answer a Stop callback. Void if the attempt is gone.
+    AnswerStop {
+        /// Whose.
+        attempt: AttemptId,
+        /// The question.
+        callback: String,
+        /// Why the turn may not end yet; nothing lets it end.
+        hold: Option<String>,
+    },
+    /// End the running turn, keep the process.
+    Interrupt {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// Close the agent's standard input: there will be no more messages.
+    Close {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// End the process: SIGTERM, grace, SIGKILL, and all that it started.
+    Terminate {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// Write the published files anew from state. Derived, so it is simply done again after a crash.
+    Publish,
+    /// The same, durably, before a time in which a person may edit them. Outcome:
+    /// [`RelayEvent::Published`].
+    PublishDurably,
+    /// Keep a session's texts. Outcome: [`RelayEvent::Archived`].
+    Archive {
+        /// The attempt that left them.
+        attempt: AttemptId,
+    },
+}
+
+/// Which process to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartAttempt {
+    /// Which attempt this is.
+    pub attempt: AttemptId,
+    /// The conversation's id.
+    pub conversation: ConversationId,
+    /// Whether it is new.
+    pub mode: StartMode,
+    /// SHA-256 of the prompt, in hexadecimal. The text follows from state and is archived before
+    /// the agent starts.
+    pub prompt: String,
+}
+
+/// Whether an attempt begins a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartMode {
+    /// A new conversation; the handoff directory is emptied first.
+    Fresh,
+    /// The same conversation goes on after an interruption.
+    Resume,
+}
+
+impl Effect {
+    /// The effect has an outcome that must come, in this life of the engine or the next.
+    #[must_use]
+    pub fn has_outcome(&self) -> bool {
+        match self {
+            Self::Stage { effect, .. } => match effect {
+                RelayEffect::Survey
+                | RelayEffect::Verify
+                | RelayEffect::StartAttempt(_)
+                | RelayEffect::PublishDurably
+                | RelayEffect::Archive { .. } => true,
+                RelayEffect::CancelTasks
+                | RelayEffect::Publish
+                | RelayEffect::Say { .. }
+                | RelayEffect::AnswerStop { .. }
+                | RelayEffect::Interrupt { .. }
+                | RelayEffect::Close { .. }
+                | RelayEffect::Terminate { .. } => false,
+            },
+            Self::EndRun { .. } => false,
+        }
+    }
+
+    /// The event is this effect's outcome.
+    #[must_use]
+    pub fn is_settled_by(&self, id: EffectId, event: &Event) -> bool {
+        let (Self::Stage { stage, effect }, Event::Stage { stage: at, event }) = (self, event) else {
+            return false;
+        };
+        let same = match event {
+            RelayEvent::Surveyed { effect, .. }
+            | RelayEvent::Verified { effect, .. }
+            | RelayEvent::Published { effect }
+            | RelayEvent::Archived { effect } => *effect == id,
+            RelayEvent::AttemptEnded(ended) => {
+                matches!(effect, RelayEffect::StartAttempt(start) if start.attempt == ended.attempt)
+            }
+            RelayEvent::AttemptStarted { .. }
+            | RelayEvent::WindowChanged { .. }
+            | RelayEvent::LevelCrossed { .. }
+            | RelayEvent::MessageDelivered { .. }
+            | RelayEvent::StopAsked { .. }
+            | RelayEvent::TurnEnded { .. }
+            | RelayEvent::RefusalsSpent { .. }
+            | RelayEvent::Woke
+            | RelayEvent::KnowledgeEdited { .. } => false,
+        };
+        stage == at && same
+    }
+}

@@ -1,0 +1,283 @@
+//! What can happen to a run.
+//!
+//! An event holds everything that decides: replaying the log's events through [`crate::run::Run`]
+//! gives the state, without a look at any file.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ends::EndCause;
+use crate::guard::{Level, Window};
+use crate::handoff::{HandoffFiles, Inspection};
+use crate::ids::{AttemptId, EffectId, StageId};
+use crate::prompt::FailedCommand;
+use crate::settings::RunStarted;
+use crate::time::Millis;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    /// The run began.
+    RunStarted(Box<RunStarted>),
+    /// An engine took the run up again, after a crash or after an end.
+    RunResumed(RunResumed),
+    /// The log was written by other decision logic; its recorded effects win.
+    LogicChanged {
+        /// The first record where this program would have decided otherwise.
+        seq: u64,
+    },
+    /// Somebody wants the run to stop.
+    StopRequested(StopRequest),
+    /// Something happened to one stage.
+    Stage {
+        /// The stage.
+        stage: StageId,
+        /// What happened.
+        event: RelayEvent,
+    },
+}
+
+/// An engine carries on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// The program's version.
+    pub ekiden: String,
+    /// A new limit of sessions, counted from here.
+    pub sessions_max: Option<u32>,
+    /// A new longest wait.
+    pub wait_max: Option<Millis>,
+}
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum StopRequest {
+    /// Hand over first, within [`crate::limits::STOP_GRACE`]; then stop resumably.
+    Gently,
+    /// Stop the child now.
+    Now {
+        /// The signal that asked for it.
+        signal: i32,
+    },
+}
+
+/// Something that happened to a relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RelayEvent {
+    /// The work tree was looked at.
+    Surveyed {
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What was there, or why nothing could be seen.
+        survey: Result<Survey, String>,
+    },
+    /// The verification ran.
+    Verified {
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// How it went.
+        check: Check,
+    },
+    /// The published files say what state says, durably.
+    Published {
+        /// The effect that asked for it.
+        effect: EffectId,
+    },
+    /// A session's texts are in the archive.
+    Archived {
+        /// The effect that asked for it.
+        effect: EffectId,
+    },
+    /// The agent's process runs.
+    AttemptStarted {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The agent's process id.
+        pid: u32,
+    },
+    /// The agent told the size of its window, or it changed with the model.
+    WindowChanged {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The window.
+        window: Window,
+        /// The model, if the agent named it.
+        model: Option<String>,
+    },
+    /// Context use reached a level for the first time in this attempt.
+    LevelCrossed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The highest level reached.
+        level: Level,
+        /// The use, in tokens.
+        usage_tokens: u64,
+    },
+    /// The message that was sent into the running turn is part of a request now.
+    MessageDelivered {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// The agent wants to end its turn and asks first (agents with hooks).
+    StopAsked {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The question's id, for the answer.
+        callback: String,
+        /// Background work still runs, so the handoff is not due yet.
+        background: bool,
+        /// The handoff as it stands.
+        handoff: Inspection,
+        /// Tool calls of the attempt so far.
+        tool_calls: u32,
+    },
+    /// The agent's turn is over; its process waits for the next message.
+    TurnEnded {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The handoff as it stands.
+        handoff: Inspection,
+        /// Tool calls of the attempt so far.
+        tool_calls: u32,
+        /// The turn ended in an error of the agent, so that asking again is useless.
+        failed: bool,
+    },
+    /// The agent was refused so often at L3 that it will not find the way out by itself.
+    RefusalsSpent {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// The agent's process and all that it started are gone.
+    AttemptEnded(Box<AttemptEnded>),
+    /// The time that the relay waited for has come.
+    Woke,
+    /// A person changed the published knowledge while no session ran.
+    KnowledgeEdited {
+        /// The whole file.
+        text: String,
+    },
+}
+
+/// What remains of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnded {
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// Why it ended.
+    pub cause: EndCause,
+    /// The handoff directory as it was left.
+    pub files: HandoffFiles,
+    /// Published files that were changed while the session ran: the agent's doing, not merged.
+    pub touched: Vec<String>,
+    /// The agent keeps a transcript by which the conversation can be resumed.
+    pub resumable: bool,
+    /// What it cost and did.
+    pub counters: Counters,
+    /// What a program saw of it, for a rescue.
+    pub traces: Traces,
+}
+
+/// What an attempt cost and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// How long the process ran.
+    pub duration: Millis,
+    /// Calls of tools.
+    pub tool_calls: u32,
+    /// Context use at the end, in tokens.
+    pub usage_tokens: u64,
+    /// Cost in millionths of a US dollar, as the agent tells it.
+    pub cost_micro_usd: u64,
+    /// Lines of the event stream that could not be read.
+    pub malformed_lines: u32,
+}
+
+/// The last things seen of an attempt. Bounded where they are gathered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traces {
+    /// The last file written, with the tool.
+    pub last_edit: Option<String>,
+    /// The last call of a tool.
+    pub last_call: Option<String>,
+    /// The agent's last words.
+    pub last_words: Option<String>,
+    /// The last commands that succeeded.
+    pub succeeded: Vec<String>,
+    /// The last commands that failed, with how it showed.
+    pub failed: Vec<FailedCommand>,
+}
+
+/// What is in the work tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// The commit that is checked out.
+    pub head: Option<String>,
+    /// A fingerprint of all files that git does not ignore.
+    pub tree: String,
+    /// Commits since the survey before, newest first, one line each.
+    pub commits: Vec<String>,
+    /// Changed and untracked files, as `git status --short` tells them.
+    pub status: Vec<String>,
+    /// The size of the changes by file.
+    pub diff_stat: Vec<String>,
+}
+
+/// One run of the verification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// How it ended.
+    pub outcome: CheckOutcome,
+    /// The tree that it ran on, if git could tell.
+    pub tree: Option<String>,
+    /// How long it took.
+    pub duration: Millis,
+    /// The end of its output.
+    pub tail: String,
+}
+
+/// How a verification ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CheckOutcome {
+    /// Exit code 0.
+    Passed,
+    /// Another exit code.
+    Failed {
+        /// The exit code; 128+n for signal n, as a shell tells it.
+        code: i32,
+    },
+    /// It took longer than it may.
+    TimedOut,
+    /// It could not be started.
+    NotRun {
+        /// Why.
+        error: String,
+    },
+    /// The run was stopped meanwhile.
+    Cancelled,
+}
+
+impl Check {
+    /// The verification passed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.outcome == CheckOutcome::Passed
+    }
+}
+
+/// As it reads in a sentence: `failed in 41s (exit code 1)`.
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.duration;
+        match &self.outcome {
+            CheckOutcome::Passed => write!(f, "passed in {time}"),
+            CheckOutcome::Failed { code } => write!(f, "failed in {time} (exit code {code})"),
+            CheckOutcome::TimedOut => write!(f, "took longer than {time}"),
+            CheckOutcome::NotRun { error } => write!(f, "could not be run: {error}"),
+            CheckOutcome::Cancelled => f.write_str("was cancelled"),
+        }
+    }
+}

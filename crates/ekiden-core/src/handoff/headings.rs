@@ -1,0 +1,269 @@
+//! The headings of a handoff: one table for the protocol text, the check and the remedies.
+
+use serde::{Deserialize, Serialize};
+
+use super::HandoffFile;
+use crate::markdown;
+use crate::text::normal;
+
+/// A heading that ekiden knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Heading {
+    /// What was finished, with its proof.
+    Done,
+    /// Where the work stands still.
+    StoppedAt,
+    /// Doubts, failures, questions.
+    Issues,
+    /// The list that ekiden counts.
+    OpenItems,
+    /// The part of the task in hand.
+    Task,
+    /// What exists.
+    State,
+    /// The next action.
+    ResumeAt,
+    /// Commands and approaches that worked.
+    WhatWorks,
+    /// What failed.
+    WhatToAvoid,
+    /// How to see that it is right.
+    HowToVerify,
+    /// Facts for every later session.
+    CoreKnowledge,
+    /// Notes on this session.
+    SessionLog,
+}
+
+/// How much a heading is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Without it the handoff is not valid.
+    Required,
+    /// Asked for once, then done without.
+    AskedOnce,
+    /// Not asked for.
+    Optional,
+}
+
+impl Heading {
+    /// All headings, in the order of the protocol text.
+    pub const ALL: [Self; 12] = [
+        Self::Done,
+        Self::StoppedAt,
+        Self::Issues,
+        Self::OpenItems,
+        Self::Task,
+        Self::State,
+        Self::ResumeAt,
+        Self::WhatWorks,
+        Self::WhatToAvoid,
+        Self::HowToVerify,
+        Self::CoreKnowledge,
+        Self::SessionLog,
+    ];
+
+    /// The headings of one file.
+    pub fn of(file: HandoffFile) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |heading| heading.file() == file)
+    }
+
+    /// The heading's words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What the protocol text says belongs under it. Left in place of content it is a fault.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        self.row().explanation
+    }
+
+    /// What to do when nothing stands under it: one short sentence.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        self.row().remedy
+    }
+
+    /// The file that it belongs in.
+    #[must_use]
+    pub const fn file(self) -> HandoffFile {
+        self.row().file
+    }
+
+    /// How much it is wanted in a handoff that needs its file.
+    #[must_use]
+    pub const fn need(self) -> Need {
+        self.row().need
+    }
+
+    /// Whether "none" is an answer here.
+    #[must_use]
+    pub const fn none_counts(self) -> bool {
+        matches!(self, Self::Issues | Self::WhatWorks | Self::WhatToAvoid)
+    }
+
+    const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+struct Row {
+    name: &'static str,
+    file: HandoffFile,
+    need: Need,
+    explanation: &'static str,
+    remedy: &'static str,
+}
+
+/// One row for each heading, in the order of [`Heading::ALL`].
+const TABLE: [Row; Heading::ALL.len()] = [
+    Row {
+        name: "Done",
+        file: HandoffFile::Progress,
+        need: Need::Required,
+        explanation: "each item with the command that showed it and its result; what you did not check",
+        remedy: "List what you finished, or what you tried.",
+    },
+    Row {
+        name: "Stopped at",
+        file: HandoffFile::Progress,
+        need: Need::Required,
+        explanation: "file, place, item; what is half done; whether it builds",
+        remedy: "Name the file and item, and say whether it builds.",
+    },
+    Row {
+        name: "Issues",
+        file: HandoffFile::Progress,
+        need: Need::Required,
+        explanation: "failing checks, doubts, questions to a person; or \"none\"",
+        remedy: "Write failing checks and doubts, or \"none\".",
+    },
+    Row {
+        name: "Open items",
+        file: HandoffFile::Progress,
+        need: Need::Optional,
+        explanation: "optional, as - [ ] and - [x]; keep each item until it is ticked",
+        remedy: "List what is left as - [ ] items.",
+    },
+    Row {
+        name: "Task",
+        file: HandoffFile::NextPrompt,
+        need: Need::AskedOnce,
+        explanation: "the part in hand; ekiden quotes the whole task itself",
+        remedy: "Say which part of the task is in hand.",
+    },
+    Row {
+        name: "State",
+        file: HandoffFile::NextPrompt,
+        need: Need::Required,
+        explanation: "what exists now; decisions and the facts they rest on",
+        remedy: "Say what exists now and what you decided.",
+    },
+    Row {
+        name: "Resume at",
+        file: HandoffFile::NextPrompt,
+        need: Need::Required,
+        explanation: "the first action: file and place, or command",
+        remedy: "Name the file or command to begin with.",
+    },
+    Row {
+        name: "What works",
+        file: HandoffFile::NextPrompt,
+        need: Need::AskedOnce,
+        explanation: "commands and approaches that worked",
+        remedy: "Name commands that worked, or write \"none\".",
+    },
+    Row {
+        name: "What to avoid",
+        file: HandoffFile::NextPrompt,
+        need: Need::AskedOnce,
+        explanation: "what failed and how it showed; or \"nothing so far\"",
+        remedy: "Say what failed, or \"nothing so far\".",
+    },
+    Row {
+        name: "How to verify",
+        file: HandoffFile::NextPrompt,
+        need: Need::AskedOnce,
+        explanation: "commands and the results to expect",
+        remedy: "Name the commands and the results to expect.",
+    },
+    Row {
+        name: "Core Knowledge",
+        file: HandoffFile::Knowledge,
+        need: Need::Optional,
+        explanation: "facts that later sessions need and cannot see in the code, one bullet each; \
+                 a wrong one: - corrects \"old words\": new fact",
+        remedy: "Put one fact in each bullet.",
+    },
+    Row {
+        name: "Session Log",
+        file: HandoffFile::Knowledge,
+        need: Need::Optional,
+        explanation: "at most five lines",
+        remedy: "Write at most five lines.",
+    },
+];
+
+/// How a heading of a file reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// A heading that ekiden knows.
+    Known(Heading),
+    /// A heading that still carries the template's explanation.
+    Template(Heading),
+    /// A heading of the agent's own.
+    Other,
+}
+
+/// Reads the text of a heading: any case, a trailing colon allowed.
+pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
+    let text = normal(&heading.text);
+    let bare = text.trim_end_matches(':').trim_end();
+    for known in Heading::of(file) {
+        let name = known.name().to_lowercase();
+        if bare == name {
+            return Reading::Known(known);
+        }
+        if text.strip_prefix(&name).is_some_and(|rest| is_explanation(known, rest)) {
+            return Reading::Template(known);
+        }
+    }
+    Reading::Other
+}
+
+/// Whether a text is the template's explanation and nothing else.
+pub(crate) fn is_explanation(heading: Heading, text: &str) -> bool {
+    letters(text) == letters(heading.explanation())
+}
+
+/// The letters and digits of a text, so that Markdown and quotation marks make no difference.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether a text says nothing: empty, or a word that stands for "nothing" where that is no answer.
+pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
+    matches!(letters(text).as_str(), "" | "tbd" | "todo") || (is_none(text) && !heading.none_counts())
+}
+
+/// Whether a text says that there is nothing to say.
+pub(super) fn is_none(text: &str) -> bool {
+    matches!(letters(text).as_str(), "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_heading_has_its_own_row() {
+        for (index, heading) in Heading::ALL.into_iter().enumerate() {
+            assert_eq!(heading as usize, index);
+        }
+        assert_eq!(Heading::StoppedAt.name(), "Stopped at");
+        assert_eq!(Heading::SessionLog.file(), HandoffFile::Knowledge);
+    }
+}

@@ -1,0 +1,151 @@
+//! Reading a handoff: what it says, and what is wrong with it.
+
+use serde::{Deserialize, Serialize};
+
+use super::page::{Content, Page};
+use super::status::{Word, claimed};
+use super::{
+    Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Severity, Status,
+    headings, page,
+};
+use crate::limits;
+use crate::text::{normal, short};
+
+/// The most of a question that is kept, in characters: it is shown in a notification.
+const QUESTION_CHARS_MAX: usize = 2_000;
+
+/// What a handoff says, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inspection {
+    /// What the agent claims; `None` if that cannot be told.
+    pub status: Option<Status>,
+    /// The items under "Open items"; `None` without that heading.
+    pub open_items: Option<OpenItems>,
+    /// What is wrong, file by file.
+    pub faults: Vec<Fault>,
+    /// The agent has begun to write: at least one file is there.
+    pub begun: bool,
+}
+
+impl Inspection {
+    /// Nothing that is required is wrong.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.required().next().is_none()
+    }
+
+    /// The faults that make the handoff invalid.
+    pub fn required(&self) -> impl Iterator<Item = &Fault> {
+        self.of(Severity::Required)
+    }
+
+    /// The faults that the agent is asked to mend once.
+    pub fn asked_once(&self) -> impl Iterator<Item = &Fault> {
+        self.of(Severity::AskedOnce)
+    }
+
+    /// What is still missing, as a short list for a refusal: `PROGRESS.md (STATUS, Done),
+    /// NEXT_PROMPT.md`.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        let files: Vec<String> =
+            HandoffFile::ALL.into_iter().filter_map(|file| self.missing_in(file)).collect();
+        if files.is_empty() { "nothing, so end your turn".to_owned() } else { files.join(", ") }
+    }
+
+    fn missing_in(&self, file: HandoffFile) -> Option<String> {
+        let faults: Vec<&Fault> = self.required().filter(|fault| fault.file == file).collect();
+        let parts: Option<Vec<&str>> = faults.iter().map(|fault| fault.part()).collect();
+        match parts {
+            Some(parts) if parts.is_empty() => None,
+            Some(parts) => Some(format!("{file} ({})", parts.join(", "))),
+            None => Some(file.to_string()),
+        }
+    }
+
+    fn of(&self, severity: Severity) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(move |fault| fault.severity() == severity)
+    }
+}
+
+/// Reads a handoff.
+#[must_use]
+pub fn inspect(files: &HandoffFiles, marker: &Marker) -> Inspection {
+    inspect_after(files, marker, None)
+}
+
+/// Reads a handoff and compares its notes with those of the session before.
+#[must_use]
+pub fn inspect_after(
+    files: &HandoffFiles,
+    marker: &Marker,
+    previous_next_prompt: Option<&str>,
+) -> Inspection {
+    let mut inspection = Inspection { begun: files.begun(), ..Inspection::default() };
+    let mut complete = false;
+    if let Some(page) = Page::open(HandoffFile::Progress, files, &mut inspection.faults) {
+        complete = read_progress(&page, marker, &mut inspection);
+    }
+    if !complete && let Some(page) = Page::open(HandoffFile::NextPrompt, files, &mut inspection.faults) {
+        read_next_prompt(&page, previous_next_prompt, &mut inspection.faults);
+    }
+    if files.knowledge != FileText::Absent
+        && let Some(page) = Page::open(HandoffFile::Knowledge, files, &mut inspection.faults)
+        && Heading::of(HandoffFile::Knowledge).all(|heading| page.content(heading) == Content::Missing)
+    {
+        inspection.faults.push(page.fault(FaultKind::NoHeading));
+    }
+    inspection
+}
+
+/// Whether the handoff is said to be complete.
+fn read_progress(page: &Page, marker: &Marker, inspection: &mut Inspection) -> bool {
+    let word = claimed(&page.text, &page.outline, marker);
+    if page.chars() > limits::NEXT_PROMPT_CHARS_MAX {
+        inspection.faults.push(page.fault(FaultKind::TooLong { chars: page.chars() }));
+    }
+    let unwritten = page.check_headings(&mut inspection.faults);
+    if unwritten {
+        return word == Ok(Word::Complete);
+    }
+    inspection.open_items =
+        page.section(Heading::OpenItems).map(|range| OpenItems::within(&page.outline, &range));
+    match word {
+        Err(fault) => inspection.faults.insert(0, fault),
+        Ok(Word::InProgress) => inspection.status = Some(Status::InProgress),
+        Ok(Word::Blocked) => read_question(page, inspection),
+        Ok(Word::Complete) => {
+            inspection.status = Some(Status::Complete);
+            let open = inspection.open_items.as_ref().map_or(0, |items| items.open.len());
+            if open > 0 {
+                inspection.faults.push(page.fault(FaultKind::CompleteWithOpenItems { open }));
+            }
+        }
+    }
+    inspection.status == Some(Status::Complete)
+}
+
+fn read_question(page: &Page, inspection: &mut Inspection) {
+    match page.content(Heading::Issues) {
+        Content::Text(text) if !headings::is_none(&text) => {
+            inspection.status = Some(Status::Blocked { question: short(&text, QUESTION_CHARS_MAX) });
+        }
+        Content::Text(_) => inspection.faults.push(page.fault(FaultKind::BlockedWithoutQuestion)),
+        Content::Missing | Content::Empty | Content::Template => {}
+    }
+}
+
+fn read_next_prompt(page: &Page, previous: Option<&str>, faults: &mut Vec<Fault>) {
+    if page.check_headings(faults) {
+        return;
+    }
+    let chars = page.chars();
+    if chars < limits::NEXT_PROMPT_CHARS_MIN {
+        faults.push(page.fault(FaultKind::TooShort { chars }));
+    } else if chars > limits::NEXT_PROMPT_CHARS_MAX {
+        faults.push(page.fault(FaultKind::TooLong { chars }));
+    }
+    if previous.is_some_and(|previous| normal(&page::readable(previous).0) == normal(&page.text)) {
+        faults.push(page.fault(FaultKind::Repeated));
+    }
+}

@@ -1,0 +1,87 @@
+//! The list of open items that ekiden counts.
+//!
+//! Prose lists get rewritten from session to session; ticks are counted, and an item that is gone
+//! without a tick is told to the next session and to the user.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::markdown::Outline;
+use crate::text::{normal, short};
+
+/// The most that is kept of an item's text, in characters: it names the item.
+const ITEM_CHARS_MAX: usize = 200;
+
+/// The items under "Open items".
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OpenItems {
+    /// Items without a tick: `- [ ]`.
+    pub open: Vec<String>,
+    /// Ticked items: `- [x]`.
+    pub done: Vec<String>,
+}
+
+impl OpenItems {
+    /// How many are ticked and how many are open.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.done.len(), self.open.len())
+    }
+
+    pub(super) fn within(outline: &Outline, range: &Range<usize>) -> Self {
+        let mut items = Self::default();
+        let mut leaves: Vec<_> = outline.leaves.iter().filter(|leaf| range.contains(&leaf.start)).collect();
+        leaves.sort_by_key(|leaf| leaf.start);
+        for leaf in leaves {
+            let Some(ticked) = leaf.tick else { continue };
+            let text = short(leaf.text.lines().next().unwrap_or_default().trim(), ITEM_CHARS_MAX);
+            if ticked { items.done.push(text) } else { items.open.push(text) }
+        }
+        items
+    }
+}
+
+/// The items that were open before and are now neither open nor ticked. `None` is no list at all.
+#[must_use]
+pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
+    let kept: BTreeSet<String> =
+        now.into_iter().flat_map(|now| now.open.iter().chain(&now.done)).map(|text| key(text)).collect();
+    let open = before.into_iter().flat_map(|before| &before.open);
+    open.filter(|text| !kept.contains(&key(text))).cloned().collect()
+}
+
+/// An item's letters and digits: emphasis or a full stop more is the same item.
+fn key(text: &str) -> String {
+    let key: String = normal(text).chars().filter(|c| c.is_alphanumeric()).collect();
+    if key.is_empty() { text.to_owned() } else { key }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markdown::outline;
+
+    fn items(source: &str) -> OpenItems {
+        OpenItems::within(&outline(source), &(0..source.len()))
+    }
+
+    #[test]
+    fn ticks_are_read_in_order_outside_code() {
+        let items =
+            items("- [ ] one\n- [x] two\n  - [ ] three\n* [X] **four**\n```\n- [ ] no\n```\n- plain\n");
+        assert_eq!(items.open, ["one", "three"]);
+        assert_eq!(items.done, ["two", "four"]);
+        assert_eq!(items.counts(), (2, 2));
+    }
+
+    #[test]
+    fn an_item_gone_without_a_tick_is_found() {
+        let before = items("- [ ] keep\n- [ ] tick me\n- [ ] vanish\n- [x] was done");
+        let now = items("- [ ] *keep*.\n- [x] tick  me\n- [ ] new");
+        assert_eq!(vanished(Some(&before), Some(&now)), ["vanish"]);
+        assert_eq!(vanished(Some(&before), None), ["keep", "tick me", "vanish"]);
+        assert_eq!(vanished(None, Some(&now)), Vec::<String>::new());
+    }
+}

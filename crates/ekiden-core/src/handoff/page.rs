@@ -1,0 +1,136 @@
+//! One file of a handoff, opened: its text, its outline and what stands under its headings.
+
+use std::ops::Range;
+
+use super::headings::{self, Reading};
+use super::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Lack, Need};
+use crate::markdown::{Outline, outline};
+use crate::prompt::quote::strip_protocol;
+use crate::text::clean;
+
+/// The text of a handoff file as ekiden goes on to use it: clean, without copies of our own texts.
+pub(super) fn readable(text: &str) -> (String, usize) {
+    strip_protocol(&clean(text).text)
+}
+
+/// A file that can be read.
+pub(super) struct Page {
+    file: HandoffFile,
+    pub(super) text: String,
+    pub(super) outline: Outline,
+    /// What each heading of the outline is.
+    readings: Vec<Reading>,
+}
+
+/// What stands under a heading.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Missing,
+    Empty,
+    Template,
+    Text(String),
+}
+
+impl Page {
+    fn new(file: HandoffFile, text: String) -> Self {
+        let outline = outline(&text);
+        let readings = outline.headings.iter().map(|heading| headings::read(file, heading)).collect();
+        Self { file, text, outline, readings }
+    }
+
+    /// Opens a file, or notes why it cannot be read.
+    pub(super) fn open(file: HandoffFile, files: &HandoffFiles, faults: &mut Vec<Fault>) -> Option<Self> {
+        let kind = match files.get(file) {
+            FileText::Absent => FaultKind::Missing,
+            FileText::NotText => FaultKind::NotText,
+            FileText::TooLarge { bytes } => FaultKind::TooLarge { bytes: *bytes },
+            FileText::Text(text) => {
+                let (text, lines) = readable(text);
+                if lines > 0 {
+                    faults.push(Fault { file, kind: FaultKind::ProtocolCopied { lines } });
+                }
+                if !text.trim().is_empty() {
+                    return Some(Self::new(file, text));
+                }
+                FaultKind::Empty
+            }
+        };
+        if !(file == HandoffFile::Knowledge && kind == FaultKind::Empty) {
+            faults.push(Fault { file, kind });
+        }
+        None
+    }
+
+    pub(super) fn fault(&self, kind: FaultKind) -> Fault {
+        Fault { file: self.file, kind }
+    }
+
+    pub(super) fn chars(&self) -> usize {
+        self.text.trim().chars().count()
+    }
+
+    /// Checks each heading that is wanted. A file in which explanations stand and nothing else is
+    /// one fault, not six: the answer is whether it is such a file.
+    pub(super) fn check_headings(&self, faults: &mut Vec<Fault>) -> bool {
+        let contents: Vec<(Heading, Content)> =
+            Heading::of(self.file).map(|heading| (heading, self.content(heading))).collect();
+        let written = contents.iter().any(|(_, content)| matches!(content, Content::Text(_)));
+        if !written && contents.iter().any(|(_, content)| *content == Content::Template) {
+            faults.push(self.fault(FaultKind::Template));
+            return true;
+        }
+        for (heading, content) in contents {
+            if heading.need() == Need::Optional {
+                continue;
+            }
+            faults.extend(lack(&content).map(|lack| self.fault(FaultKind::Heading { heading, lack })));
+        }
+        false
+    }
+
+    /// What stands under a heading; a heading that comes twice counts where it says something.
+    pub(super) fn content(&self, heading: Heading) -> Content {
+        let mut found = Content::Missing;
+        for (index, reading) in self.readings.iter().enumerate() {
+            if *reading == Reading::Known(heading) {
+                found = self.content_at(heading, index);
+            } else if *reading == Reading::Template(heading) {
+                found = Content::Template;
+            }
+            if matches!(found, Content::Text(_)) {
+                return found;
+            }
+        }
+        found
+    }
+
+    fn content_at(&self, heading: Heading, index: usize) -> Content {
+        let said = self.outline.said(&self.range(index));
+        if headings::is_explanation(heading, &said) {
+            Content::Template
+        } else if headings::says_nothing(heading, &said) {
+            Content::Empty
+        } else {
+            Content::Text(said)
+        }
+    }
+
+    /// Where the first section of this name lies.
+    pub(super) fn section(&self, heading: Heading) -> Option<Range<usize>> {
+        let index = self.readings.iter().position(|reading| *reading == Reading::Known(heading))?;
+        Some(self.range(index))
+    }
+
+    fn range(&self, index: usize) -> Range<usize> {
+        self.outline.section(index, self.text.len(), |next| self.readings[next] != Reading::Other)
+    }
+}
+
+fn lack(content: &Content) -> Option<Lack> {
+    match content {
+        Content::Text(_) => None,
+        Content::Missing => Some(Lack::Heading),
+        Content::Empty => Some(Lack::Content),
+        Content::Template => Some(Lack::OwnWords),
+    }
+}

@@ -1,0 +1,326 @@
+//! The STATUS line: what an agent may say of the state of its task.
+//!
+//! A claim is a block of its own, outside code and quotation, whose whole text is `STATUS: WORD`:
+//! a paragraph, a heading or a list item. Emphasis around it is tolerated, and so is the same claim
+//! more than once. Claims that differ are no claim. Text that merely mentions a word never counts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, FaultKind, HandoffFile};
+use crate::markdown::{Leaf, Outline, line_of, outline};
+use crate::text::short;
+
+/// The word that a claim begins with.
+pub const STATUS: &str = "STATUS";
+/// Work is left.
+pub const WORD_IN_PROGRESS: &str = "IN_PROGRESS";
+/// A person is needed.
+pub const WORD_BLOCKED: &str = "BLOCKED";
+
+/// The longest marker, in characters: it stands in texts with a budget.
+const MARKER_CHARS_MAX: usize = 40;
+/// The most of an unknown word that a fault repeats, in characters.
+const WORD_CHARS_MAX: usize = 12;
+
+/// The word by which an agent claims that all is done and checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Marker(String);
+
+/// A text cannot be a completion marker.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` cannot be a completion marker (one word of at most 40 characters without Markdown or @ in it, \
+     other than IN_PROGRESS and BLOCKED)"
+)]
+pub struct InvalidMarker {
+    /// What was given.
+    pub text: String,
+}
+
+impl Marker {
+    /// The marker's word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Marker {
+    fn default() -> Self {
+        Self("ALL_COMPLETE".to_owned())
+    }
+}
+
+impl TryFrom<String> for Marker {
+    type Error = InvalidMarker;
+
+    /// A marker must come back from the grammar as it went in, so that an agent that writes it as
+    /// told is understood.
+    fn try_from(text: String) -> Result<Self, InvalidMarker> {
+        let taken = [WORD_IN_PROGRESS, WORD_BLOCKED].contains(&text.as_str());
+        let fits = text.chars().count() <= MARKER_CHARS_MAX
+            && crate::text::clean(&text).text == text
+            && !text.contains('@');
+        let source = format!("{STATUS}: {text}");
+        let read_back = claims(&source, &outline(&source));
+        if fits && !taken && matches!(&read_back[..], [claim] if claim.word == text) {
+            Ok(Self(text))
+        } else {
+            Err(InvalidMarker { text })
+        }
+    }
+}
+
+impl From<Marker> for String {
+    fn from(marker: Marker) -> Self {
+        marker.0
+    }
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the agent says of the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Work is left.
+    InProgress,
+    /// All is done and checked; verification decides.
+    Complete,
+    /// A person is needed.
+    Blocked {
+        /// What for: the text under Issues.
+        question: String,
+    },
+}
+
+/// Why the STATUS line cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatusFault {
+    /// There is none.
+    Missing,
+    /// It has other text beside it.
+    NotAlone {
+        /// Where its block begins, from 1.
+        line: usize,
+    },
+    /// It has a word that means nothing.
+    UnknownWord {
+        /// The word, shortened.
+        word: String,
+        /// Where it stands, from 1.
+        line: usize,
+        /// The word that would claim completion.
+        marker: Marker,
+    },
+    /// Two of them say different things.
+    Contradictory {
+        /// Where they stand, from 1.
+        lines: [usize; 2],
+    },
+}
+
+impl fmt::Display for StatusFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no STATUS line. Add STATUS: and its word as a line of its own."),
+            Self::NotAlone { line } => write!(
+                f,
+                "the STATUS in line {line} is not alone. Put it between blank lines, without more words."
+            ),
+            Self::UnknownWord { word, line, marker } => write!(
+                f,
+                "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
+            ),
+            Self::Contradictory { lines: [a, b] } => {
+                write!(f, "the STATUS lines {a} and {b} differ. Keep the one that is true.")
+            }
+        }
+    }
+}
+
+/// The word of an unambiguous claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    InProgress,
+    Complete,
+    Blocked,
+}
+
+struct Claim {
+    word: String,
+    line: usize,
+}
+
+/// The one claim of a text, or why there is none.
+pub(super) fn claimed(source: &str, outline: &Outline, marker: &Marker) -> Result<Word, Fault> {
+    let claims = claims(source, outline);
+    let Some(first) = claims.first() else {
+        return Err(fault(near_miss(source, outline)));
+    };
+    if claims.iter().any(|claim| claim.word != first.word) {
+        return Err(fault(StatusFault::Contradictory { lines: differing_lines(&claims) }));
+    }
+    match first.word.as_str() {
+        WORD_IN_PROGRESS => Ok(Word::InProgress),
+        WORD_BLOCKED => Ok(Word::Blocked),
+        word if word == marker.as_str() => Ok(Word::Complete),
+        word => Err(fault(StatusFault::UnknownWord {
+            word: harmless(word),
+            line: first.line,
+            marker: marker.clone(),
+        })),
+    }
+}
+
+/// An unknown word as a fault may repeat it: the fault is told in a message of ours, and there a
+/// client would attach the file that `@path` names.
+fn harmless(word: &str) -> String {
+    let plain: String = word.chars().filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
+    short(&plain, WORD_CHARS_MAX)
+}
+
+fn fault(fault: StatusFault) -> Fault {
+    Fault { file: HandoffFile::Progress, kind: FaultKind::Status(fault) }
+}
+
+fn claims(source: &str, outline: &Outline) -> Vec<Claim> {
+    let mut claims: Vec<Claim> = outline.leaves.iter().filter_map(|leaf| claim(source, leaf)).collect();
+    claims.sort_by_key(|claim| claim.line);
+    claims
+}
+
+fn claim(source: &str, leaf: &Leaf) -> Option<Claim> {
+    let word = after_status(leaf)?;
+    let one_word = !word.is_empty() && !word.contains(char::is_whitespace);
+    (one_word && !leaf.mixed).then(|| Claim { word: word.to_owned(), line: line_of(source, leaf.start) })
+}
+
+/// What follows `STATUS:` at the beginning of a block.
+fn after_status(leaf: &Leaf) -> Option<&str> {
+    Some(leaf.text.trim().strip_prefix(STATUS)?.trim_start().strip_prefix(':')?.trim())
+}
+
+/// Why a text without a claim has none: something like one that is not alone on its line, or nothing.
+fn near_miss(source: &str, outline: &Outline) -> StatusFault {
+    let near = outline.leaves.iter().filter(|leaf| leaf.text.lines().any(|line| line.starts_with("STATUS:")));
+    near.map(|leaf| line_of(source, leaf.start))
+        .min()
+        .map_or(StatusFault::Missing, |line| StatusFault::NotAlone { line })
+}
+
+/// The line of each word's first claim; two say enough.
+fn differing_lines(claims: &[Claim]) -> [usize; 2] {
+    let first = &claims[0];
+    let other = claims.iter().find(|claim| claim.word != first.word).unwrap_or(first);
+    [first.line, other.line]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(source: &str) -> Result<Word, String> {
+        claimed(source, &outline(source), &Marker::default()).map_err(|fault| fault.to_string())
+    }
+
+    // shows: REL-09
+    #[test]
+    fn a_claim_is_a_block_of_its_own() {
+        for source in [
+            "STATUS: IN_PROGRESS",
+            "# Progress\nSTATUS: IN_PROGRESS\n\ntext",
+            "STATUS: IN_PROGRESS\n## Done\n- x",
+            "## STATUS: IN_PROGRESS",
+            "- STATUS: IN_PROGRESS\n- more",
+            "1. loose\n\n2. STATUS: IN_PROGRESS\n",
+            "**STATUS:** IN_PROGRESS",
+            "**STATUS: _IN_PROGRESS_**",
+            "STATUS:   IN_PROGRESS   ",
+            "STATUS: IN_PROGRESS\n---\ntext",
+            "STATUS: IN\\_PROGRESS",
+            "STATUS: IN_PROGRESS\n\nlater\n\nSTATUS: IN_PROGRESS",
+        ] {
+            assert_eq!(read(source), Ok(Word::InProgress), "{source}");
+        }
+        assert_eq!(read("STATUS: ALL_COMPLETE"), Ok(Word::Complete));
+        assert_eq!(read("STATUS: BLOCKED"), Ok(Word::Blocked));
+    }
+
+    // shows: REL-09
+    #[test]
+    fn code_quotation_and_prose_are_no_claim() {
+        for source in [
+            "",
+            "```\nSTATUS: ALL_COMPLETE\n```",
+            "    STATUS: ALL_COMPLETE",
+            "> STATUS: ALL_COMPLETE",
+            "> - STATUS: ALL_COMPLETE",
+            "`STATUS: ALL_COMPLETE`",
+            "STATUS: `ALL_COMPLETE`",
+            "STATUS: [ALL_COMPLETE](x)",
+            "<!-- STATUS: ALL_COMPLETE -->",
+            "do not write STATUS: ALL_COMPLETE yet",
+            "status: all_complete",
+            "| STATUS: ALL_COMPLETE |\n|---|\n",
+        ] {
+            assert!(read(source).is_err(), "{source}");
+        }
+    }
+
+    // shows: REL-09
+    #[test]
+    fn a_fault_names_the_lines() {
+        let contradictory = "STATUS: IN_PROGRESS\n\ntext\n\n- STATUS: ALL_COMPLETE";
+        assert_eq!(
+            read(contradictory).unwrap_err(),
+            "PROGRESS.md: the STATUS lines 1 and 5 differ. Keep the one that is true."
+        );
+        assert_eq!(
+            read("STATUS: DONE").unwrap_err(),
+            "PROGRESS.md: the STATUS in line 1 has an unknown word, DONE. Use IN_PROGRESS, ALL_COMPLETE or BLOCKED."
+        );
+        assert_eq!(
+            read("Session 3\nSTATUS: IN_PROGRESS\nmore").unwrap_err(),
+            "PROGRESS.md: the STATUS in line 1 is not alone. Put it between blank lines, without more words."
+        );
+    }
+
+    #[test]
+    fn a_marker_is_one_word_that_markdown_leaves_alone() {
+        for good in ["ALL_COMPLETE", "ALL_FILES_PROCESSED", "done!", "ГОТОВО", "A-1"] {
+            assert!(Marker::try_from(good.to_owned()).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "TWO WORDS", "*DONE*", "`DONE`", "IN_PROGRESS", "BLOCKED", "a\nb", "<x>", "X\u{200b}", "@x"]
+        {
+            assert!(Marker::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+        assert!(Marker::try_from("X".repeat(41)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_marker_is_understood(text in "[!-~]{1,12}") {
+            if let Ok(marker) = Marker::try_from(text) {
+                let source = format!("# Progress\n\nSTATUS: {marker}\n\n## Done\n");
+                prop_assert_eq!(claimed(&source, &outline(&source), &marker), Ok(Word::Complete));
+            }
+        }
+
+        #[test]
+        fn no_text_breaks_the_reading(text in any::<String>()) {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Knowledge: what every later session should know.
+//!
+//! `KNOWLEDGE.md` is made by ekiden. Agents write only what is new, under the same two headings, and
+//! [`Knowledge::merge`] takes it over:
+//!
+//! - **Core Knowledge** is append only, oldest first, so that the prompt's bytes stay the same up to
+//!   the first new line. A bullet `corrects "old words": new fact` takes the one fact with those
+//!   words out of the prompt and keeps it among [`Knowledge::archived`]. A bullet that begins with
+//!   `pinned:` is left out of a prompt only when nothing else is left to leave out.
+//! - **Session Log** has one short entry a session; the last few are kept, older ones are handed
+//!   back for the archive.
+//!
+//! Invariants:
+//! - A fact leaves Core only by a correction, and then it is in `archived`. Nothing else removes one.
+//! - What is rendered reads back as the same facts and entries: every fact is rendered as one list
+//!   item, which confines whatever Markdown stands in it. So a fact that quotes a heading, or opens a
+//!   fence, changes nothing around it.
+
+mod merge;
+mod parse;
+mod selection;
+
+use serde::{Deserialize, Serialize};
+
+use crate::handoff::{Heading, is_explanation, says_nothing};
+use crate::text::clean;
+
+pub use merge::Merged;
+pub use selection::PromptKnowledge;
+
+/// The heading of the facts.
+pub const CORE: &str = Heading::CoreKnowledge.name();
+/// The heading of the log.
+pub const LOG: &str = Heading::SessionLog.name();
+
+/// Lines of a session's log that are taken over; the protocol asks for no more.
+const LOG_LINES_MAX: usize = 5;
+/// Shorter old words could name anything; a correction with them is just a new fact.
+const OLD_WORDS_CHARS_MIN: usize = 8;
+
+/// What is known, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Knowledge {
+    /// Facts that every session needs.
+    pub core: Vec<Fact>,
+    /// Notes on the last sessions.
+    pub log: Vec<LogEntry>,
+    /// Facts that were corrected; not rendered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archived: Vec<Corrected>,
+}
+
+/// One fact, Markdown of one or more lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// The fact, without bullet.
+    pub text: String,
+    /// Left out of a prompt last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+}
+
+/// What a session noted about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// The session's number.
+    pub session: u32,
+    /// The day, as it is shown.
+    pub date: String,
+    /// One note a line.
+    pub lines: Vec<String>,
+}
+
+/// A fact that a later session found wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Corrected {
+    /// What was believed.
+    pub old: Fact,
+    /// What took its place.
+    pub new: String,
+    /// The session that corrected it.
+    pub session: u32,
+}
+
+/// What a session adds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NewKnowledge {
+    /// Facts in the order in which they were written.
+    pub core: Vec<NewFact>,
+    /// Notes on the session.
+    pub log: Vec<String>,
+}
+
+/// A fact that a session adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFact {
+    /// The fact.
+    pub fact: Fact,
+    /// Words of the fact that it takes the place of.
+    pub corrects: Option<String>,
+}
+
+impl Fact {
+    /// The fact in this text; `None` if there is no letter or digit in it.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = tidy(&clean(text).text);
+        let (text, pinned) = match strip_word(&text, "pinned:") {
+            Some(rest) => (tidy(rest), true),
+            None => (text, false),
+        };
+        text.contains(char::is_alphanumeric).then_some(Self { text, pinned })
+    }
+
+    /// The fact as a list item.
+    fn render(&self) -> String {
+        let pinned = if self.pinned { "pinned: " } else { "" };
+        item(&format!("{pinned}{}", self.text))
+    }
+}
+
+impl NewFact {
+    fn new(text: &str) -> Option<Self> {
+        if let Some((old, new)) = parse::correction(text)
+            && old.chars().count() >= OLD_WORDS_CHARS_MIN
+            && let Some(fact) = Fact::new(new)
+        {
+            return Some(Self { fact, corrects: Some(old.to_owned()) });
+        }
+        Some(Self { fact: Fact::new(text)?, corrects: None })
+    }
+}
+
+impl NewKnowledge {
+    /// Reads what an agent wrote; "none" and explanations of the template add nothing.
+    #[must_use]
+    pub fn parse(markdown: &str) -> Self {
+        let sections = parse::sections(markdown);
+        let written = |heading, text: &str| !says_nothing(heading, text) && !is_explanation(heading, text);
+        let facts = sections.core.iter().filter(|text| written(Heading::CoreKnowledge, text));
+        let facts = facts.filter_map(|text| NewFact::new(text)).collect();
+        let lines = sections.log.iter().flat_map(|section| section.texts.iter());
+        let lines = lines.filter(|text| written(Heading::SessionLog, text));
+        Self { core: facts, log: parse::log_lines(lines).take(LOG_LINES_MAX).collect() }
+    }
+
+    /// There is nothing new.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.core.is_empty() && self.log.is_empty()
+    }
+}
+
+impl Knowledge {
+    /// Reads the file that ekiden made and a person may have edited. Nothing under Core is passed
+    /// over: prose, code and tables become facts as list items do.
+    #[must_use]
+    pub fn parse(markdown: &str) -> Self {
+        let sections = parse::sections(markdown);
+        let core = sections.core.iter().filter_map(|text| Fact::new(text)).collect();
+        let log = sections.log.iter().filter_map(parse::LogSection::entry).collect();
+        Self { core, log, archived: Vec::new() }
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = format!("# Knowledge\n\n## {CORE}\n\n");
+        text.extend(self.core.iter().map(Fact::render));
+        text.push_str(&format!("\n## {LOG}\n"));
+        text.extend(self.log.iter().map(LogEntry::render));
+        text
+    }
+}
+
+impl LogEntry {
+    fn render(&self) -> String {
+        let mut text = format!("\n### Session {} - {}\n\n", self.session, self.date);
+        text.extend(self.lines.iter().map(|line| item(line)));
+        text
+    }
+}
+
+/// A text as a list item: its further lines are indented, so that they stay inside.
+fn item(text: &str) -> String {
+    let mut item = String::from("- ");
+    for (index, line) in text.lines().enumerate() {
+        if index > 0 && !line.is_empty() {
+            item.push_str("  ");
+        }
+        item.push_str(line);
+        item.push('\n');
+    }
+    item
+}
+
+/// A fact's text: no blanks around it and at line ends, and no line in front that a bullet would
+/// make a thematic break.
+fn tidy(text: &str) -> String {
+    let is_rule = |line: &str| line.chars().all(|c| c.is_whitespace() || matches!(c, '-' | '*' | '_'));
+    let lines: Vec<&str> = text.lines().map(str::trim_end).skip_while(|line| is_rule(line)).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// What follows a word, in any case, at the beginning of a text.
+fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let head = text.get(..word.len())?;
+    head.eq_ignore_ascii_case(word).then(|| &text[word.len()..])
+}
+
+#[cfg(test)]
+mod tests;

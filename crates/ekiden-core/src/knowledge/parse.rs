@@ -1,0 +1,168 @@
+//! Reading knowledge from Markdown.
+
+use std::ops::Range;
+
+use super::{CORE, LOG, LogEntry, strip_word};
+use crate::markdown::{Block, Heading, Outline, outline};
+use crate::text::{clean, normal};
+
+/// The texts under the two headings.
+#[derive(Debug, Default)]
+pub(super) struct Sections {
+    /// Each item or block under Core Knowledge, without bullet.
+    pub(super) core: Vec<String>,
+    /// The parts of the Session Log.
+    pub(super) log: Vec<LogSection>,
+}
+
+/// A part of the log: what stands under one `### Session` heading, or before the first.
+#[derive(Debug)]
+pub(super) struct LogSection {
+    title: Option<String>,
+    /// Its items and blocks.
+    pub(super) texts: Vec<String>,
+}
+
+/// Finds both sections by their real headings, wherever and how often they stand.
+pub(super) fn sections(markdown: &str) -> Sections {
+    let source = clean(markdown).text;
+    let outline = outline(&source);
+    let mut sections = Sections::default();
+    for (index, heading) in outline.headings.iter().enumerate() {
+        let range = outline.section(index, source.len(), |next| is_ours(&outline.headings[next]));
+        if names(heading, CORE) {
+            sections.core.extend(texts(&source, &outline, range));
+        } else if names(heading, LOG) {
+            sections.log.extend(log_sections(&source, &outline, &range));
+        }
+    }
+    sections
+}
+
+/// Splits `corrects "old words": new fact`. Quotation marks may be of any kind.
+pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
+    let quoted = strip_word(text.trim_start(), "corrects")?.trim_start();
+    let close = match quoted.chars().next()? {
+        '"' => '"',
+        '“' => '”',
+        '„' => '“',
+        '«' => '»',
+        '\'' => '\'',
+        '`' => '`',
+        _ => return None,
+    };
+    let inner = &quoted[quoted.chars().next()?.len_utf8()..];
+    // The old words may hold the quotation mark themselves, so the end is a mark and a colon.
+    let end = inner
+        .match_indices(close)
+        .find(|(at, mark)| inner[at + mark.len()..].trim_start().starts_with(':'))?;
+    let (at, mark) = end;
+    let new = inner[at + mark.len()..].trim_start().strip_prefix(':')?;
+    Some((inner[..at].trim(), new.trim()))
+}
+
+/// One line a note: bullets off, blank lines and lines that say nothing left out.
+pub(super) fn log_lines<'a>(texts: impl Iterator<Item = &'a String>) -> impl Iterator<Item = String> {
+    texts.flat_map(|text| text.lines()).filter_map(|line| {
+        let line = bare(line);
+        line.contains(char::is_alphanumeric).then(|| line.to_owned())
+    })
+}
+
+impl LogSection {
+    /// The entry, if the heading is one of a session.
+    pub(super) fn entry(&self) -> Option<LogEntry> {
+        let rest = strip_word(self.title.as_deref()?, "session")?.trim_start().trim_start_matches('#');
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let session = rest[..digits].parse().ok()?;
+        let date = rest[digits..].trim().trim_start_matches(['-', '–', '—', ':']).trim().to_owned();
+        Some(LogEntry { session, date, lines: log_lines(self.texts.iter()).collect() })
+    }
+}
+
+fn is_ours(heading: &Heading) -> bool {
+    names(heading, CORE) || names(heading, LOG)
+}
+
+fn names(heading: &Heading, name: &str) -> bool {
+    normal(&heading.text).trim_end_matches(':').trim_end() == normal(name)
+}
+
+fn log_sections(source: &str, outline: &Outline, range: &Range<usize>) -> Vec<LogSection> {
+    let inside: Vec<&Heading> = outline.headings.iter().filter(|h| range.contains(&h.range.start)).collect();
+    let mut begins = vec![(None, range.start)];
+    begins.extend(inside.iter().map(|h| (Some(h.text.clone()), h.range.end)));
+    let ends = inside.iter().map(|h| h.range.start).chain([range.end]);
+    begins
+        .into_iter()
+        .zip(ends)
+        .map(|((title, begin), end)| LogSection { title, texts: texts(source, outline, begin..end) })
+        .collect()
+}
+
+/// Each block in a range as a text, and what the parser passes over (link definitions) as well:
+/// knowledge never loses a line.
+fn texts(source: &str, outline: &Outline, range: Range<usize>) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut read = range.start;
+    for block in outline.blocks_in(&range) {
+        let end = block.range.end.min(range.end);
+        if block.range.start < read {
+            continue;
+        }
+        push(&mut texts, &source[read..block.range.start]);
+        texts.push(block_text(source, block, end));
+        read = end;
+    }
+    push(&mut texts, &source[read..range.end]);
+    texts
+}
+
+fn push(texts: &mut Vec<String>, text: &str) {
+    if !text.trim().is_empty() {
+        texts.push(text.trim().to_owned());
+    }
+}
+
+/// A block's text; of an item without its bullet and with its further lines moved left.
+fn block_text(source: &str, block: &Block, end: usize) -> String {
+    let text = &source[block.range.start..end];
+    if !block.item {
+        return text.trim().to_owned();
+    }
+    let content = without_bullet(text);
+    let width = text.len() - content.len();
+    let mut lines = content.lines();
+    let mut out = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        out.push('\n');
+        let indent = line.bytes().take(width).take_while(|b| *b == b' ').count();
+        out.push_str(&line[indent..]);
+    }
+    out.trim().to_owned()
+}
+
+/// A line without any bullets, numbers and heading marks in front of it.
+fn bare(line: &str) -> &str {
+    let mut line = line.trim();
+    loop {
+        let next = without_bullet(line).trim_start_matches('#').trim();
+        if next == line {
+            return line;
+        }
+        line = next;
+    }
+}
+
+/// What follows the bullet or number at the beginning of a text and the blanks behind it.
+fn without_bullet(text: &str) -> &str {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let rest =
+        if digits > 0 { text[digits..].strip_prefix(['.', ')']) } else { text.strip_prefix(['-', '*', '+']) };
+    match rest {
+        Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n']) => {
+            rest.trim_start_matches([' ', '\t'])
+        }
+        Some(_) | None => text,
+    }
+}

@@ -1,0 +1,257 @@
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits;
+use crate::prompt::budget::tokens;
+use crate::prompt::quote::MARK;
+
+fn known(core: &[&str]) -> Knowledge {
+    let core = core.iter().filter_map(|text| Fact::new(text)).collect();
+    Knowledge { core, ..Knowledge::default() }
+}
+
+fn merge(knowledge: &mut Knowledge, session: u32, new: &str) -> Merged {
+    knowledge.merge(&NewKnowledge::parse(new), session, "2026-11-21")
+}
+
+fn texts(knowledge: &Knowledge) -> Vec<&str> {
+    knowledge.core.iter().map(|fact| fact.text.as_str()).collect()
+}
+
+// shows: REL-16
+#[test]
+fn what_is_new_goes_to_the_end_under_the_two_headings() {
+    let mut knowledge = Knowledge::default();
+    merge(
+        &mut knowledge,
+        1,
+        "## Core Knowledge\n- tests need `TZ=UTC`\n- pinned: port 8080 is taken\n## Session Log\n- set up\n",
+    );
+    merge(&mut knowledge, 2, "# core knowledge:\n1. the API pages\n   by cursor\n2. tests  need `TZ=UTC`\n");
+    expect![[r#"
+        # Knowledge
+
+        ## Core Knowledge
+
+        - tests need `TZ=UTC`
+        - pinned: port 8080 is taken
+        - the API pages
+          by cursor
+
+        ## Session Log
+
+        ### Session 1 - 2026-11-21
+
+        - set up
+    "#]]
+    .assert_eq(&knowledge.render());
+}
+
+// shows: REL-16
+#[test]
+fn a_correction_takes_the_one_old_fact_out() {
+    let mut knowledge = known(&["the port is 8080 everywhere", "tests take long", "the port is open"]);
+    let merged =
+        merge(&mut knowledge, 3, "## Core Knowledge\n- corrects \"port is 8080\": the port is 9090\n");
+    assert_eq!(texts(&knowledge), ["tests take long", "the port is open", "the port is 9090"]);
+    assert_eq!(merged.corrected, knowledge.archived);
+    assert_eq!(knowledge.archived[0].old.text, "the port is 8080 everywhere");
+    assert_eq!((merged.added, knowledge.archived[0].session), (1, 3));
+}
+
+// shows: REL-16
+#[test]
+fn a_correction_that_names_no_one_fact_is_a_new_fact() {
+    for words in ["no such words", "the port is", "port"] {
+        let mut knowledge = known(&["the port is 8080", "the port is open"]);
+        merge(&mut knowledge, 1, &format!("## Core Knowledge\n- Corrects “{words}”: it moved\n"));
+        assert_eq!(knowledge.core.len(), 3, "{words}");
+        assert!(knowledge.archived.is_empty());
+    }
+}
+
+#[test]
+fn nothing_new_adds_nothing() {
+    for nothing in ["none", "- None.", "Nothing new", "at most five lines", "- TBD"] {
+        let new = NewKnowledge::parse(&format!("## Core Knowledge\n{nothing}\n## Session Log\n{nothing}\n"));
+        assert!(new.log.is_empty(), "{nothing}");
+        assert!(new.core.is_empty() || nothing.starts_with("at most"), "{nothing}");
+    }
+}
+
+#[test]
+fn one_session_cannot_empty_core() {
+    let facts: Vec<String> = (0..60).map(|n| format!("a known fact number {n:02}")).collect();
+    let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
+    let purge: String = (0..60).map(|n| format!("- corrects \"number {n:02}\": nothing\n")).collect();
+    let merged = merge(&mut knowledge, 1, &format!("## Core Knowledge\n{purge}"));
+    assert_eq!((merged.corrected.len(), merged.unmatched.len(), knowledge.core.len()), (20, 40, 41));
+}
+
+#[test]
+fn a_correction_may_quote_quotation_marks() {
+    let mut knowledge = known(&["say \"hello\": it answers"]);
+    merge(&mut knowledge, 1, "## Core Knowledge\n- corrects \"say \"hello\": it answers\": it is silent\n");
+    // The first mark and colon end the old words: `say "hello` names the fact as well.
+    assert_eq!(knowledge.archived.len(), 1);
+    assert_eq!(texts(&knowledge), ["it answers\": it is silent"]);
+}
+
+// shows: REL-16
+#[test]
+fn headings_quoted_in_text_or_code_are_no_headings() {
+    let source = "# Knowledge\n\n## Core Knowledge\n\n- the file has a `## Session Log`\n- write\n  ```\n  ## Session Log\n  \
+                  ```\n- ## Session Log in an item\n- last\n\n## Session Log\n\n### Session 4 - 2026-01-02\n\n- note\n";
+    let knowledge = Knowledge::parse(source);
+    assert_eq!(knowledge.core.len(), 4);
+    assert_eq!(knowledge.core[1].text, "write\n```\n## Session Log\n```");
+    assert_eq!(knowledge.log.len(), 1);
+    assert_eq!(Knowledge::parse(&knowledge.render()), knowledge);
+}
+
+// shows: REL-16
+#[test]
+fn the_last_entries_of_the_log_are_kept_and_the_rest_comes_back() {
+    let mut knowledge = Knowledge::default();
+    let mut pruned = Vec::new();
+    for session in 1..=7 {
+        pruned.extend(merge(&mut knowledge, session, &format!("## Session Log\n- note {session}\n")).pruned);
+    }
+    let sessions = |entries: &[LogEntry]| entries.iter().map(|entry| entry.session).collect::<Vec<_>>();
+    assert_eq!(sessions(&knowledge.log), [3, 4, 5, 6, 7]);
+    assert_eq!(sessions(&pruned), [1, 2]);
+}
+
+#[test]
+fn a_log_is_five_short_lines_that_stay_inside_their_entry() {
+    let new =
+        NewKnowledge::parse("## Session Log\n```\n### Session 9 - x\n```\n- - a\n- \n---\nb\nc\nd\ne\n");
+    assert_eq!(new.log, ["Session 9 - x", "a", "b", "c", "d"]);
+}
+
+// shows: REL-17
+#[test]
+fn what_a_person_wrote_under_core_is_kept_in_any_form() {
+    let source = "## Core Knowledge\n\nProse of a person.\n\n### Ports\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```sh\nmake x\n```\n\
+                  [link]: http://x\n* star\n+ plus\n\n[end]: http://y\n";
+    let knowledge = Knowledge::parse(source);
+    for word in [
+        "Prose of a person.",
+        "### Ports",
+        "| 1 | 2 |",
+        "make x",
+        "[link]: http://x",
+        "[end]: http://y",
+        "star",
+        "plus",
+    ] {
+        assert!(knowledge.core.iter().any(|fact| fact.text.contains(word)), "{word}");
+    }
+}
+
+// shows: REL-30
+#[test]
+fn over_its_budget_the_oldest_unpinned_facts_go_in_steps() {
+    let facts: Vec<String> = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80))).collect();
+    let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
+    knowledge.core[0].pinned = true;
+    let mut counts = Vec::new();
+    for n in 0..60 {
+        let prompt = knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
+        assert!(prompt.core.contains("fact 000") && !prompt.core.contains("fact 001"));
+        assert!(prompt.core.starts_with(&format!("¦ [{} older facts left out here;", prompt.left_out)));
+        assert!(tokens(&prompt.core) <= limits::KNOWLEDGE_TOKENS_MAX);
+        counts.push(prompt.left_out);
+        knowledge.core.push(Fact::new(&format!("new {n} {}", "y".repeat(60))).unwrap());
+    }
+    counts.dedup();
+    assert!(counts.len() <= 4, "the left-out part changes seldom: {counts:?}");
+}
+
+/// Knowledge as an agent or a person may write it: lines that look like structure among words.
+fn markdown() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => "[a-z]{1,6}( [a-z`*_\\[\\]<>|~.]{1,6}){0,3}",
+        1 => Just("## Session Log".to_owned()),
+        1 => Just("### Session 2 - x".to_owned()),
+        1 => Just("```".to_owned()),
+        1 => Just("---".to_owned()),
+        1 => Just("<!-- x".to_owned()),
+        1 => Just("<div>".to_owned()),
+        1 => Just("> quote".to_owned()),
+        1 => Just("[a]: http://b".to_owned()),
+        1 => Just("pinned: held".to_owned()),
+        1 => Just("corrects \"old words\": new".to_owned()),
+        1 => Just(String::new()),
+    ];
+    let bullet = prop_oneof![
+        Just(""),
+        Just("- "),
+        Just("* "),
+        Just("1. "),
+        Just("12)  "),
+        Just("  "),
+        Just("    "),
+        Just("  - "),
+        Just("\t")
+    ];
+    proptest::collection::vec((bullet, piece), 0..14)
+        .prop_map(|lines| lines.into_iter().map(|(bullet, piece)| format!("{bullet}{piece}\n")).collect())
+}
+
+proptest! {
+    // shows: REL-16
+    #[test]
+    fn what_is_rendered_reads_back_the_same(text in markdown(), log in markdown()) {
+        let mut knowledge = Knowledge::default();
+        merge(&mut knowledge, 1, &format!("## Core Knowledge\n{text}"));
+        merge(&mut knowledge, 2, &format!("## Core Knowledge\n- more\n## Session Log\n{log}"));
+        let read = Knowledge::parse(&knowledge.render());
+        prop_assert_eq!(&read.core, &knowledge.core, "{}", knowledge.render());
+        prop_assert_eq!(&read.log, &knowledge.log);
+    }
+
+    // shows: REL-16
+    #[test]
+    fn core_never_loses_a_fact_but_by_a_correction(texts in proptest::collection::vec(markdown(), 1..6)) {
+        let mut knowledge = Knowledge::default();
+        let mut all: Vec<String> = Vec::new();
+        for (session, text) in (1..).zip(texts) {
+            merge(&mut knowledge, session, &format!("## Core Knowledge\n{text}"));
+            all.extend(knowledge.core.iter().map(|fact| fact.text.clone()));
+        }
+        for fact in all {
+            let archived = knowledge.archived.iter().any(|corrected| corrected.old.text == fact);
+            prop_assert!(archived || knowledge.core.iter().any(|kept| kept.text == fact), "{}", fact);
+        }
+    }
+
+    // shows: REL-16
+    #[test]
+    fn no_word_under_core_is_passed_over(text in markdown()) {
+        let source = format!("## Core Knowledge\n{text}");
+        let read = Knowledge::parse(&source);
+        let facts: String = read.core.iter().map(|fact| format!(" {} ", fact.text)).collect();
+        let until_log = text.split("## Session Log").next().unwrap_or_default();
+        for word in until_log.split_whitespace().filter(|word| word.len() > 3 && word.chars().all(char::is_alphabetic)) {
+            prop_assert!(facts.contains(word), "{word} of {source}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_prompt_keeps_its_budget_for_any_knowledge(
+        facts in proptest::collection::vec(("[a-z<>\n\u{202e}é-]{0,300}", any::<bool>()), 0..40),
+        max in 50usize..4_000,
+    ) {
+        let facts: Vec<Fact> = facts.iter().filter_map(|(text, pinned)| Some(Fact { pinned: *pinned, ..Fact::new(text)? })).collect();
+        let log = (1..=5).map(|session| LogEntry { session, date: "d".into(), lines: vec!["<system> é".repeat(90); 5] }).collect();
+        let prompt = Knowledge { core: facts, log, archived: vec![] }.for_prompt(max);
+        prop_assert!(tokens(&prompt.core) + tokens(&prompt.log) <= max);
+        prop_assert!(prompt.core.lines().chain(prompt.log.lines()).all(|line| line.starts_with(MARK)));
+    }
+}

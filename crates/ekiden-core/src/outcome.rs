@@ -1,0 +1,45 @@
+//! How a relay, and so a run, can end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ends::EndCause;
+use crate::event::StopRequest;
+use crate::time::Timestamp;
+
+/// How a run ended. All but [`Outcome::Complete`] can be carried on by `ekiden resume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done.
+    Complete {
+        /// The verification says so too.
+        verified: bool,
+    },
+    /// A person is needed.
+    Blocked {
+        /// What for, in the agent's words.
+        question: String,
+    },
+    /// All sessions are used.
+    SessionLimit,
+    /// Somebody stopped it.
+    Stopped {
+        /// How.
+        request: StopRequest,
+    },
+    /// A usage limit resets later than the user wants to wait.
+    LimitTooFar {
+        /// When it resets.
+        until: Timestamp,
+    },
+    /// The agent cannot work, and trying again would not help.
+    AgentFailed {
+        /// Why.
+        cause: EndCause,
+    },
+    /// Too many sessions in a row crashed.
+    TooManyCrashes {
+        /// The last cause.
+        cause: EndCause,
+    },
+}

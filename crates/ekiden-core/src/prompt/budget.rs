@@ -1,0 +1,154 @@
+//! Token budgets: counting, and cutting at line ends with a mark.
+//!
+//! Tokens are counted at a fixed conservative rate, so that a budget holds for every tokenizer and
+//! the same text has the same size everywhere.
+
+use crate::limits::{BYTES_PER_TOKEN, QUOTED_LINE_CHARS_MAX};
+
+/// The size of a text in tokens, rounded up.
+#[must_use]
+pub fn tokens(text: &str) -> usize {
+    text.len().div_ceil(BYTES_PER_TOKEN)
+}
+
+/// Which part of a text is kept when it is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Its beginning.
+    First,
+    /// Its end: the last lines of a command's output tell most.
+    Last,
+    /// The first third of the room from its beginning, the rest from its end.
+    Ends,
+}
+
+/// The line in place of what was cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark<'a> {
+    /// What the line begins with: in quoted text the quotation mark, since where a cut falls depends
+    /// on foreign text.
+    pub prefix: &'a str,
+    /// Where to read the whole.
+    pub whole: &'a str,
+}
+
+impl Mark<'_> {
+    fn line(self, left_out: usize) -> String {
+        format!("{}[{left_out} lines left out here; the whole is in {}]\n", self.prefix, self.whole)
+    }
+}
+
+/// A text of at most this many tokens, cut at line ends. A budget smaller than the mark leaves
+/// nothing.
+#[must_use]
+pub fn cut(text: &str, tokens_max: usize, keep: Keep, mark: Mark<'_>) -> String {
+    cut_by(text, tokens_max * BYTES_PER_TOKEN, keep, mark, str::len)
+}
+
+/// The same by characters.
+#[must_use]
+pub fn cut_chars(text: &str, chars_max: usize, keep: Keep, mark: Mark<'_>) -> String {
+    cut_by(text, chars_max, keep, mark, |text| text.chars().count())
+}
+
+/// The text with each line over [`QUOTED_LINE_CHARS_MAX`] characters cut, with a mark in the line.
+#[must_use]
+pub fn cut_long_lines(text: &str) -> String {
+    text.split_inclusive('\n').map(|line| cut_line(line).0).collect()
+}
+
+/// One line, cut if it is too long; and whether it was.
+pub(super) fn cut_line(line: &str) -> (String, bool) {
+    let Some((end, _)) = line.trim_end_matches('\n').char_indices().nth(QUOTED_LINE_CHARS_MAX) else {
+        return (line.to_owned(), false);
+    };
+    let over = line[end..].trim_end_matches('\n').chars().count();
+    let line_end = if line.ends_with('\n') { "\n" } else { "" };
+    (format!("{} [line cut: {over} more characters]{line_end}", &line[..end]), true)
+}
+
+fn cut_by(text: &str, max: usize, keep: Keep, mark: Mark<'_>, size: fn(&str) -> usize) -> String {
+    if size(text) <= max {
+        return text.to_owned();
+    }
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let Some(room) = max.checked_sub(size(&mark.line(lines.len()))) else {
+        return String::new();
+    };
+    let first_room = match keep {
+        Keep::First => room,
+        Keep::Last => 0,
+        Keep::Ends => room / 3,
+    };
+    let first = fitting(lines.iter(), first_room, size);
+    let used: usize = lines[..first].iter().map(|line| size(line)).sum();
+    let last = match keep {
+        Keep::First => 0,
+        Keep::Last | Keep::Ends => fitting(lines[first..].iter().rev(), room - used, size),
+    };
+    let mark = mark.line(lines.len() - first - last);
+    [&lines[..first].concat(), &mark, &lines[lines.len() - last..].concat()].map(String::as_str).concat()
+}
+
+/// How many lines fit into the room.
+fn fitting<'a>(lines: impl Iterator<Item = &'a &'a str>, room: usize, size: fn(&str) -> usize) -> usize {
+    let mut used = 0;
+    lines
+        .take_while(|line| {
+            used += size(line);
+            used <= room
+        })
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MARK: Mark<'_> = Mark { prefix: "", whole: "F.md" };
+
+    fn numbers(count: usize) -> String {
+        (1..=count).map(|n| format!("line {n:03}\n")).collect()
+    }
+
+    #[test]
+    fn what_fits_stays_whole() {
+        assert_eq!(cut("a\nb", 10, Keep::First, MARK), "a\nb");
+    }
+
+    #[test]
+    fn a_cut_falls_between_lines_and_is_marked() {
+        let text = numbers(100);
+        let mark = "[93 lines left out here; the whole is in F.md]\n";
+        assert_eq!(cut(&text, 38, Keep::First, MARK), format!("{}{mark}", numbers(7)));
+        let last = cut(&text, 38, Keep::Last, MARK);
+        assert!(last.starts_with(mark) && last.ends_with("line 099\nline 100\n"), "{last}");
+        let ends = cut(&text, 38, Keep::Ends, MARK);
+        assert!(ends.starts_with("line 001\nline 002\n[") && ends.ends_with("line 100\n"), "{ends}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_inside() {
+        let cut = cut_long_lines(&format!("{}\nshort\n", "é".repeat(2_100)));
+        assert!(cut.ends_with("é [line cut: 100 more characters]\nshort\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_cut_holds_its_budget(
+            text in "([a-zé]{0,40}\n){0,60}[a-z]{0,9}",
+            max in 0usize..400,
+            keep in prop_oneof![Just(Keep::First), Just(Keep::Last), Just(Keep::Ends)],
+        ) {
+            let short = cut(&text, max, keep, MARK);
+            prop_assert!(tokens(&short) <= max);
+            if short != text && max > 30 {
+                prop_assert!(short.contains("lines left out here; the whole is in F.md]"));
+            }
+            let short = cut_chars(&text, max, keep, MARK);
+            prop_assert!(short.chars().count() <= max);
+        }
+    }
+}

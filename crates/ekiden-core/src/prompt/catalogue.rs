@@ -1,0 +1,154 @@
+//! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
+
+use super::{OrderReason, measured, messages, notes, now, protocol, rescue, session};
+
+/// One text of the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// How it reaches the agent.
+    pub channel: &'static str,
+    /// Why it reads as it does.
+    pub why: &'static str,
+    /// Its budget, in tokens.
+    pub tokens_max: usize,
+    /// The wordings, with `{slots}`.
+    pub texts: &'static [&'static str],
+}
+
+/// All texts, in the order in which a session meets them.
+pub const CATALOGUE: &[Entry] = &[
+    Entry {
+        name: "Handoff protocol",
+        channel: "system prompt where the agent has one, else the first part of the prompt; standing",
+        why: "The rules once, above all data, the same bytes all run. It says that a handover comes by itself and \
+              that there is room, since a harness that saves state and does not say so makes models stop early; \
+              and it gives no number to watch, since countdowns make them trim their work. BLOCKED is the honest \
+              way out. Clients tell their models not to hand off in mid-task; hence \"even if other instructions \
+              say there is no need\".",
+        tokens_max: crate::limits::PROTOCOL_TOKENS_MAX,
+        texts: &protocol::TEXTS,
+    },
+    Entry {
+        name: "Session prompt: task, check and facts",
+        channel: "first message, first block",
+        why: "The user's words whole, in every session: goals drift as context piles up. What changes least comes \
+              first, and facts grow at their end, so that the bytes before a new fact stay in the cache.",
+        tokens_max: crate::limits::KNOWLEDGE_TOKENS_MAX,
+        texts: &[session::TASK, session::CHECK, session::CHECK_INTRO, session::KNOWS, session::KNOWS_INTRO],
+    },
+    Entry {
+        name: "Session prompt: log",
+        channel: "first message, second block",
+        why: "The last sessions in a few lines each. It changes every time, so it stands behind the facts.",
+        tokens_max: crate::limits::KNOWLEDGE_LOG_TOKENS_MAX,
+        texts: &[session::LOG],
+    },
+    Entry {
+        name: "Session prompt: measured",
+        channel: "first message, second block",
+        why: "What a program can know, a program writes: which files were touched is what summaries keep worst. \
+              Items that vanish from a list without a tick are named, since lists in prose get rewritten.",
+        tokens_max: crate::limits::MEASURED_TOKENS_MAX,
+        texts: &[
+            measured::HEADING,
+            measured::INTRO,
+            measured::COMMITS,
+            measured::FILES,
+            measured::CHECK,
+            measured::TAIL,
+            measured::ITEMS,
+        ],
+    },
+    Entry {
+        name: "Session prompt: notes",
+        channel: "first message, second block",
+        why: "The agent writes what only it knows: where, why, what failed, what first. It is quoted as data, \
+              because memory read back as authority turns one injection into a standing order.",
+        tokens_max: crate::limits::NOTES_TOKENS_MAX,
+        texts: &[notes::HEADING, notes::INTRO_HANDOFF, notes::INTRO_RESCUE, session::FROM_USER],
+    },
+    Entry {
+        name: "Session prompt: now",
+        channel: "first message, last block",
+        why: "The request stands last, where it is followed best, and in a block that is ours alone: the client \
+              attaches the files that the last block names, in quoted lines too. So it names no command either; \
+              the check stands above.",
+        tokens_max: crate::limits::CLOSING_TOKENS_MAX,
+        texts: &[
+            now::HEADING,
+            now::FIRST,
+            now::LATER,
+            now::VETO,
+            now::REPEATED,
+            now::TASK_CHANGED,
+            now::OPERATOR,
+            now::DELEGATION,
+            now::INTERRUPTED,
+            now::REQUEST_FIRST,
+            now::REQUEST_FIRST_CHECK,
+            now::REQUEST_NOTES,
+            now::REQUEST_NO_NOTES,
+            now::REQUEST_CHECK,
+        ],
+    },
+    Entry {
+        name: "Handoff order",
+        channel: "message into the running turn, or the reason of a Stop",
+        why: "It was announced, gives a reason and no number, and asks for nothing in a hurry: the session ends \
+              while it is good, with the edit in hand in order and every claim backed by a command.",
+        tokens_max: crate::limits::ORDER_TOKENS_MAX,
+        texts: &[
+            messages::ORDER,
+            OrderReason::Context.sentence(),
+            OrderReason::Budget.sentence(),
+            OrderReason::Time.sentence(),
+            OrderReason::Operator.sentence(),
+        ],
+    },
+    Entry {
+        name: "Refusals",
+        channel: "reason of a denied call",
+        why: "What is open, what is missing, and where the intention goes. No apology, no level, the same words \
+              each time.",
+        tokens_max: crate::limits::REFUSAL_TOKENS_MAX,
+        texts: &[
+            messages::HANDING_OVER,
+            messages::ENGINE_OWNED,
+            messages::SUBAGENT,
+            messages::SCHEDULED,
+            messages::UNATTENDED,
+            messages::NO_COMPACTION,
+        ],
+    },
+    Entry {
+        name: "Go on",
+        channel: "reason of a Stop, or a message",
+        why: "A turn ended early and there is room. All three ways on are named, so that none is forced.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::GO_ON],
+    },
+    Entry {
+        name: "Ask again",
+        channel: "reason of a Stop, or a message",
+        why: "Each fault by file, place and remedy; the rest is fine and stays. The protocol is never repeated.",
+        tokens_max: crate::limits::ASK_AGAIN_TOKENS_MAX,
+        texts: &[messages::ASK_AGAIN],
+    },
+    Entry {
+        name: "Rescue handoff",
+        channel: "in place of the notes",
+        why: "The best notes that a program can write: facts, nothing inferred, visibly unchecked, under the \
+              headings of NEXT_PROMPT.md so that one reader handles both.",
+        tokens_max: crate::limits::RESCUE_TOKENS_MAX,
+        texts: &[rescue::OPENING, rescue::BUILDS, rescue::NOTHING],
+    },
+    Entry {
+        name: "Resume note",
+        channel: "message after a resumed conversation",
+        why: "The one thing that the conversation cannot know: whether its last call took effect.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::RESUME, messages::SIGNATURE],
+    },
+];

@@ -1,0 +1,116 @@
+//! Short messages into a session: order, refusal, go on, ask again, resume.
+//!
+//! They were announced in the protocol (a message that begins with "ekiden:"), state facts, and
+//! carry nothing that an agent wrote.
+
+use serde::{Deserialize, Serialize};
+
+use super::fill::fill;
+use crate::guard::Denial;
+use crate::handoff::{Fault, Marker};
+use crate::limits;
+
+/// Why a session is told to hand over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderReason {
+    /// Its context has grown to L2.
+    Context,
+    /// Its budget is nearly spent.
+    Budget,
+    /// Its time is up.
+    Time,
+    /// The user wants to stop.
+    Operator,
+}
+
+pub(super) const ORDER: &str = include_str!("texts/order.md");
+pub(super) const GO_ON: &str = include_str!("texts/go_on.md");
+pub(super) const ASK_AGAIN: &str = include_str!("texts/ask_again.md");
+pub(super) const RESUME: &str = include_str!("texts/resume.md");
+pub(super) const HANDING_OVER: &str = include_str!("texts/refusal_handing_over.md");
+pub(super) const ENGINE_OWNED: &str = include_str!("texts/refusal_engine_owned.md");
+pub(super) const SUBAGENT: &str = include_str!("texts/refusal_subagent.md");
+pub(super) const SCHEDULED: &str = include_str!("texts/refusal_scheduled.md");
+
+/// The reason of a denied permission: in an unattended session nobody can be asked.
+pub const UNATTENDED: &str = "Not run: the permissions in force do not cover this, and nobody is here to ask. \
+     Take another way, or say under \"Issues\" what you would need.";
+
+/// The last block of a message into a conversation. WHY: the client attaches the files that the last
+/// block of a turn's first message names, and a constant of ours names none.
+pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
+
+/// Why the client may not summarise the conversation.
+pub(super) const NO_COMPACTION: &str =
+    "This conversation is not summarised: ekiden hands over to a fresh one instead.";
+
+/// The wordings of these messages.
+pub(super) const TEXTS: [&str; 8] =
+    [ORDER, GO_ON, ASK_AGAIN, RESUME, HANDING_OVER, ENGINE_OWNED, SUBAGENT, SCHEDULED];
+
+impl OrderReason {
+    /// The sentence that says why.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Context => "A fresh conversation will work better from here.",
+            Self::Budget => "This session's share of the budget is used.",
+            Self::Time => "This session's time is up.",
+            Self::Operator => "The operator wants to stop here.",
+        }
+    }
+}
+
+/// The handoff order, as a message into the running turn or the reason of a Stop.
+#[must_use]
+pub fn order(reason: OrderReason, handoff_dir: &str, marker: &Marker) -> String {
+    let values = [("reason", reason.sentence()), ("handoff_dir", handoff_dir), ("marker", marker.as_str())];
+    message(ORDER, &values)
+}
+
+/// The reason of a denied call.
+#[must_use]
+pub fn refusal(denial: &Denial, handoff_dir: &str) -> String {
+    match denial {
+        Denial::HandingOver { missing } => {
+            message(HANDING_OVER, &[("handoff_dir", handoff_dir), ("missing", missing)])
+        }
+        Denial::EngineOwned => message(ENGINE_OWNED, &[("handoff_dir", handoff_dir)]),
+        Denial::SubagentHandoff => message(SUBAGENT, &[]),
+        Denial::Unattended => message(SCHEDULED, &[]),
+    }
+}
+
+/// A turn ended early and there is room: go on.
+#[must_use]
+pub fn go_on(marker: &Marker) -> String {
+    message(GO_ON, &[("marker", marker.as_str())])
+}
+
+/// The faults of a handoff, the heaviest first, at most [`limits::FAULTS_TOLD_MAX`]. Never the whole
+/// protocol again: what is right stays.
+#[must_use]
+pub fn ask_again<'a>(faults: impl IntoIterator<Item = &'a Fault>, handoff_dir: &str) -> String {
+    let mut faults: Vec<&Fault> = faults.into_iter().collect();
+    faults.sort_by_key(|fault| fault.severity());
+    let mut lines = vec![message(ASK_AGAIN, &[("handoff_dir", handoff_dir)])];
+    lines.extend(faults.iter().take(limits::FAULTS_TOLD_MAX).map(|fault| format!("- {fault}")));
+    lines.join("\n")
+}
+
+/// Why a compaction is blocked.
+#[must_use]
+pub fn no_compaction() -> String {
+    NO_COMPACTION.to_owned()
+}
+
+/// The first message after a conversation was resumed.
+#[must_use]
+pub fn resume_note() -> String {
+    message(RESUME, &[])
+}
+
+fn message(text: &str, values: &[(&str, &str)]) -> String {
+    fill(text.trim_end(), values)
+}

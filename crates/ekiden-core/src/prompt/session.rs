@@ -1,0 +1,133 @@
+//! The first message of a session: all that is needed to go on.
+//!
+//! The user's words come first and the request last; what changes least stands in front:
+//!
+//! | block | parts | changes |
+//! |---|---|---|
+//! | stable | task, check, facts | when a fact is added, at its end |
+//! | foreign | log, measured, notes, the user's words for this session | each session |
+//! | now | the request | each session; ours alone |
+//!
+//! A part that has nothing to say is left out, but never because of what an agent wrote: else the
+//! lines that are ours would tell of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::quoted_or_nothing;
+use super::{Measured, Notes, Slot, now};
+use crate::ids::SessionNumber;
+use crate::knowledge::Knowledge;
+use crate::limits;
+
+/// What a session's prompt is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionInput<'a> {
+    /// The session's number.
+    pub number: SessionNumber,
+    /// The user's words; they are never cut or changed.
+    pub task: &'a str,
+    /// What the relay knows.
+    pub knowledge: &'a Knowledge,
+    /// What ekiden measured; `None` where it could not.
+    pub measured: Option<&'a Measured>,
+    /// What the previous session left; `None` before there was one.
+    pub notes: Option<&'a Notes>,
+    /// The user's check of done.
+    pub check: Option<&'a str>,
+    /// What else this session must be told, in any order.
+    pub slots: &'a [Slot],
+}
+
+/// A prompt as the blocks of one message, to be sent in this order. The last one is ours alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptBlocks {
+    /// What stays the same from session to session, but for new facts at its end.
+    pub stable: String,
+    /// What belongs to this session; empty if there is nothing.
+    pub foreign: String,
+    /// The request.
+    pub now: String,
+}
+
+pub(super) const TASK: &str = "# Task";
+pub(super) const CHECK: &str = "# Check";
+pub(super) const CHECK_INTRO: &str =
+    "ekiden runs this command too; the task counts as done only when it passes:";
+pub(super) const KNOWS: &str = "# What the relay knows";
+pub(super) const KNOWS_INTRO: &str =
+    "Facts that earlier sessions recorded, oldest first; if no lines follow, there are none yet.";
+pub(super) const LOG: &str = "# Log of the last sessions";
+pub(super) const FROM_USER: &str = "# From the user";
+
+impl PromptBlocks {
+    /// The blocks that are sent, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = &str> {
+        [&self.stable, &self.foreign, &self.now]
+            .into_iter()
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The whole as it is archived: the blocks one after the other, byte for byte what is sent.
+    #[must_use]
+    pub fn to_archive(&self) -> String {
+        self.blocks().collect()
+    }
+}
+
+/// The prompt of a session.
+#[must_use]
+pub fn session_prompt(input: &SessionInput<'_>) -> PromptBlocks {
+    let known = input.knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
+    PromptBlocks {
+        stable: stable(input, &known.core),
+        foreign: foreign(input, &known.log),
+        now: now::now(input.number, input.notes.is_some(), input.check.is_some(), input.slots),
+    }
+}
+
+fn stable(input: &SessionInput<'_>, facts: &str) -> String {
+    let mut text = format!("{TASK}\n\n{}", on_lines(input.task));
+    if let Some(check) = input.check {
+        text.push_str(&format!("{CHECK}\n\n{CHECK_INTRO}\n{}", on_lines(check)));
+    }
+    text.push_str(&format!("{KNOWS}\n\n{KNOWS_INTRO}\n{facts}\n"));
+    text
+}
+
+fn foreign(input: &SessionInput<'_>, log: &str) -> String {
+    let first = input.number == SessionNumber::FIRST;
+    let mut text = String::new();
+    if !first {
+        let log = if log.is_empty() { quoted_or_nothing("") } else { log.to_owned() };
+        text.push_str(&format!("{LOG}\n\n{log}\n"));
+    }
+    let tail = input.slots.iter().find_map(veto_tail);
+    if input.measured.is_some() || tail.is_some() {
+        let nothing = Measured::default();
+        text.push_str(&input.measured.unwrap_or(&nothing).render(first || input.measured.is_none(), tail));
+    }
+    text.extend(input.notes.map(Notes::render));
+    for slot in input.slots {
+        if let Slot::Operator(words) = slot {
+            text.push_str(&format!("{FROM_USER}\n\n{}", on_lines(words)));
+        }
+    }
+    text
+}
+
+fn veto_tail(slot: &Slot) -> Option<&str> {
+    match slot {
+        Slot::Veto { tail, .. } => Some(tail),
+        Slot::Repeated { .. }
+        | Slot::TaskChanged
+        | Slot::Operator(_)
+        | Slot::Delegation
+        | Slot::Interrupted => None,
+    }
+}
+
+/// The user's words as they are, with a line end and a blank line behind them.
+fn on_lines(text: &str) -> String {
+    if text.ends_with('\n') { format!("{text}\n") } else { format!("{text}\n\n") }
+}

@@ -1,0 +1,162 @@
+//! Before a session: the first look, the prompt, the order to start.
+
+use crate::effect::{RelayEffect, StartAttempt, StartMode};
+use crate::handoff::OpenItems;
+use crate::hash;
+use crate::ids::{AttemptId, SessionNumber};
+use crate::outcome::Outcome;
+use crate::prompt::{self, Measured, SessionInput, Slot};
+use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, WaitCause};
+use crate::time::{Millis, Timestamp};
+
+/// Where the agent writes its handoff, from the work dir.
+pub const HANDOFF_DIR: &str = ".ekiden/handoff";
+
+/// What an agent is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// A new conversation's first message, in content blocks.
+    Fresh(prompt::PromptBlocks),
+    /// A note to a conversation that goes on.
+    Resume(String),
+}
+
+impl Prompt {
+    /// Byte for byte what is sent, for the archive.
+    #[must_use]
+    pub fn to_archive(&self) -> String {
+        match self {
+            Self::Fresh(blocks) => blocks.to_archive(),
+            Self::Resume(note) => note.clone(),
+        }
+    }
+}
+
+impl Relay {
+    /// Looks at the tree and the verification before session 1.
+    pub(super) fn prepare(&mut self, _at: Timestamp) -> Vec<RelayEffect> {
+        if self.git {
+            self.phase = Phase::Preparing(Looking::Survey);
+            vec![RelayEffect::Publish, RelayEffect::Survey]
+        } else {
+            self.prepare_check()
+        }
+    }
+
+    pub(super) fn prepare_check(&mut self) -> Vec<RelayEffect> {
+        if self.stage.verification.is_some() {
+            self.phase = Phase::Preparing(Looking::Verification);
+            vec![RelayEffect::Publish, RelayEffect::Verify]
+        } else {
+            self.start_first()
+        }
+    }
+
+    pub(super) fn start_first(&mut self) -> Vec<RelayEffect> {
+        self.start(self.fresh(SessionNumber::FIRST))
+    }
+
+    /// The session after one that is over, now or after the pause.
+    pub(super) fn start_next(&mut self, at: Timestamp, session: SessionNumber) -> Vec<RelayEffect> {
+        let next = self.fresh(session);
+        if self.quota.over - self.quota.from >= self.quota.max {
+            return self.end(Outcome::SessionLimit, Next::Attempt(next));
+        }
+        if self.settings.pause > Millis(0) {
+            return self.wait(at, self.settings.pause, WaitCause::Pause, next);
+        }
+        self.start(next)
+    }
+
+    pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
+        let start = StartAttempt {
+            attempt: next.id,
+            conversation: next.conversation,
+            mode: next.mode,
+            prompt: hash::sha256_hex(self.prompt_of(&next).to_archive().as_bytes()),
+        };
+        let talk = Talk::new(self.settings.agent.kind.takes_messages());
+        self.phase = Phase::Running(Box::new(Session { attempt: next, pid: None, talk, stop_by: None }));
+        vec![RelayEffect::Publish, RelayEffect::StartAttempt(start)]
+    }
+
+    pub(super) fn fresh(&self, session: SessionNumber) -> NextAttempt {
+        let id = AttemptId::first(session);
+        NextAttempt { id, conversation: id.conversation(&self.run), mode: StartMode::Fresh, failures: 0 }
+    }
+
+    /// The attempt after one that did not finish its session.
+    pub(super) fn again(&self, before: &NextAttempt, resumable: bool, failed: bool) -> NextAttempt {
+        let id = before.id.again();
+        let failures = before.failures + u32::from(failed);
+        if resumable {
+            NextAttempt { id, mode: StartMode::Resume, failures, conversation: before.conversation }
+        } else {
+            NextAttempt { id, mode: StartMode::Fresh, failures, conversation: id.conversation(&self.run) }
+        }
+    }
+
+    /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the
+    /// same bytes.
+    #[must_use]
+    pub fn prompt(&self) -> Option<Prompt> {
+        match &self.phase {
+            Phase::Running(session) => Some(self.prompt_of(&session.attempt)),
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
+            | Phase::Ended { .. } => None,
+        }
+    }
+
+    /// The handoff protocol: the same bytes for every session of the run.
+    #[must_use]
+    pub fn protocol(&self) -> String {
+        let ordering = if self.settings.agent.kind.takes_messages() {
+            prompt::Ordering::Message
+        } else {
+            prompt::Ordering::ByItems(crate::limits::ITEMS_A_SESSION)
+        };
+        prompt::protocol(&prompt::ProtocolSlots {
+            handoff_dir: HANDOFF_DIR,
+            marker: &self.settings.marker,
+            ordering,
+        })
+    }
+
+    fn prompt_of(&self, next: &NextAttempt) -> Prompt {
+        match next.mode {
+            StartMode::Resume => Prompt::Resume(prompt::resume_note()),
+            StartMode::Fresh => Prompt::Fresh(prompt::session_prompt(&SessionInput {
+                number: next.id.session,
+                task: &self.stage.task,
+                knowledge: &self.knowledge,
+                measured: Some(&self.measured()),
+                notes: self.last.as_ref().map(|last| &last.notes),
+                check: self.stage.verification.as_ref().map(|verification| verification.command.as_str()),
+                slots: &self.slots_of(next),
+            })),
+        }
+    }
+
+    fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
+        let mut slots = self.slots.clone();
+        if next.id.attempt > crate::ids::AttemptNumber::FIRST {
+            slots.push(Slot::Interrupted);
+        }
+        slots
+    }
+
+    fn measured(&self) -> Measured {
+        let survey = self.survey.clone().unwrap_or_default();
+        let command = self.stage.verification.as_ref().map(|verification| verification.command.clone());
+        Measured {
+            commits: survey.commits,
+            files: survey.status,
+            check: command.zip(self.check.as_ref().map(ToString::to_string)),
+            open_items: self.last.as_ref().and_then(|last| last.open_items.as_ref()).map(OpenItems::counts),
+            vanished: self.last.as_ref().map(|last| last.vanished.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a run is started with. All of it is frozen into the log's first record, so that a resumed
+//! run reads no file again that somebody may have changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::guard::Levels;
+use crate::handoff::Marker;
+use crate::ids::{RunId, StageId};
+use crate::limits;
+use crate::time::Millis;
+
+/// The first record of every log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// The run's id.
+    pub run: RunId,
+    /// The version of the program that started it.
+    pub ekiden: String,
+    /// Where it works.
+    pub place: Place,
+    /// What it does.
+    pub manifest: Manifest,
+    /// How it does it.
+    pub settings: Settings,
+}
+
+/// Where a run works, and where it keeps what the agent sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The work dir as it was at the start, absolute. Shown only: a project may move.
+    pub work_dir: String,
+    /// The linked worktree's name, or nothing in the main one. Runs of one project are told apart
+    /// by this.
+    pub worktree: Option<String>,
+    /// The work dir lies in a git repository.
+    pub git: bool,
+}
+
+/// Stages and the edges between them. `ekiden run` makes one of a single stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The stages, in the order of the file.
+    pub stages: Vec<Stage>,
+}
+
+/// A goal with its prompt, its validation and its limits. A relay pursues it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Its id.
+    pub id: StageId,
+    /// The task in the user's words.
+    pub task: String,
+    /// Where the task came from, for people: a file's name, `-` or the words themselves.
+    pub task_name: String,
+    /// The objective check of done, if there is one.
+    pub verification: Option<Verification>,
+    /// A passing verification is not enough: the agent must claim to be done as well. Always so for
+    /// the stages of a plan and for lists of items.
+    pub claim_needed: bool,
+    /// Sessions that it may take, counted from the start or the last resume.
+    pub sessions_max: u32,
+}
+
+/// A command whose exit code 0 means done. It may run more than once on the same tree, so it must
+/// be repeatable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// The command, for `sh -c`.
+    pub command: String,
+    /// How long it may take.
+    pub timeout: Millis,
+}
+
+/// How a run works: resolved from flags, environment and files before it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The word that claims completion.
+    pub marker: Marker,
+    /// Where the levels begin.
+    pub levels: Levels,
+    /// The most of a large window that is used, in tokens.
+    pub cap_tokens: Option<u64>,
+    /// The pause between two sessions.
+    pub pause: Millis,
+    /// The longest wait for a usage limit.
+    pub wait_max: Millis,
+    /// The agent that works.
+    pub agent: AgentSpec,
+}
+
+/// An agent, as a row of differences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// What the user calls it.
+    pub name: String,
+    /// Which adapter drives it.
+    pub kind: AgentKind,
+    /// The program and its first arguments.
+    pub command: Vec<String>,
+    /// The model, if the user chose one.
+    pub model: Option<String>,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+}
+
+/// The user's choice of what the agent may do without asking. Nothing chosen: the agent's own rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// The agent's permission mode, by its own name.
+    pub mode: Option<String>,
+    /// Every question is answered with yes.
+    pub skip: bool,
+    /// Rules for tools that may run, in the agent's own form.
+    pub allowed_tools: Vec<String>,
+}
+
+/// Which adapter drives an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentKind {
+    /// Claude Code, headless.
+    Claude,
+    /// The built-in agent without a model, over the same wire.
+    Rehearsal,
+    /// Any command: prompt on standard input, handoff by files alone.
+    Exec,
+}
+
+impl AgentKind {
+    /// What the agent keeps free of its window for its own compaction, in tokens.
+    #[must_use]
+    pub fn reserve_tokens(self) -> u64 {
+        match self {
+            Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
+            Self::Rehearsal | Self::Exec => 0,
+        }
+    }
+
+    /// Messages can be sent into a running turn, so a handoff can be ordered and asked for.
+    #[must_use]
+    pub fn takes_messages(self) -> bool {
+        match self {
+            Self::Claude | Self::Rehearsal => true,
+            Self::Exec => false,
+        }
+    }
+
+    /// The name in settings files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Rehearsal => "rehearsal",
+            Self::Exec => "exec",
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What the engine does with files beside the log: texts in, texts out.
+//!
+//! Archived files are truth that a person can read, and durable. Published files are derived from
+//! state: they are written again whenever an engine starts, so most of them need no sync.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_agent::attempt::FirstMessage;
+use ekiden_core::effect::{StartAttempt, StartMode};
+use ekiden_core::event::{Counters, Traces};
+use ekiden_core::guard::{GuardView, HookInput, Level, ToolUse};
+use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
+use ekiden_core::ids::{AttemptId, AttemptNumber, RunId, SessionNumber, StageId};
+use ekiden_core::prompt::Notes;
+use ekiden_core::relay::{Phase, Prompt, Relay};
+use ekiden_core::run::Run;
+use ekiden_core::settings::AgentKind;
+use ekiden_core::time::Timestamp;
+use ekiden_store::archive::{ArchiveError, NewFile, archive_dir};
+use ekiden_store::disk::{Disk, DiskResult, Reach};
+use ekiden_store::handoff::{read_handoff, take_handoff};
+use ekiden_store::layout::{Published, RunLayout};
+use ekiden_store::lock::AttemptLock;
+use ekiden_store::replace::{Durability, replace};
+use ekiden_store::status::{StatusError, StatusFile};
+use ekiden_store::stream::StreamWriter;
+
+use crate::error::EngineError;
+use crate::hands::Launch;
+use crate::journal::Journal;
+use crate::status::status;
+
+/// The most that is read of a published file that somebody else may have written.
+const KNOWLEDGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The engine's place to read and write.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    disk: Arc<dyn Disk>,
+    published: Published,
+    layout: RunLayout,
+    state_dir: PathBuf,
+    status: StatusFile,
+}
+
+/// The texts of one attempt, to be archived.
+#[derive(Debug)]
+pub struct ArchiveJob {
+    dir: PathBuf,
+    files: Vec<(String, String)>,
+}
+
+impl ArchiveJob {
+    /// Writes them, durably. The same texts again are done; other texts are an error.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses, or something else stands in their place.
+    pub fn run(&self, disk: &dyn Disk) -> Result<(), ArchiveError> {
+        let files: Vec<NewFile<'_>> =
+            self.files.iter().map(|(name, text)| NewFile { name, bytes: text.as_bytes() }).collect();
+        archive_dir(disk, &self.dir, &files)
+    }
+}
+
+impl Desk {
+    /// A desk for one run.
+    ///
+    /// # Errors
+    ///
+    /// If `status.json` was written by a newer program.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        published: Published,
+        layout: RunLayout,
+        state_dir: PathBuf,
+    ) -> Result<Self, StatusError> {
+        let status = StatusFile::open(&*disk, published.status())?;
+        Ok(Self { disk, published, layout, state_dir, status })
+    }
+
+    /// Freezes the task where people and agents can read it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn write_task(&self, run: &Run) -> DiskResult<()> {
+        let task: String = run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect();
+        replace(&*self.disk, &self.published.task(), task.as_bytes(), Durability::Derived)
+    }
+
+    /// Writes `status.json`. Always whole, so that a reader never finds half of it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn write_status(&self, run: &Run, at: Timestamp) -> Result<(), StatusError> {
+        let Some((_, relay)) = run.relays().next() else { return Ok(()) };
+        self.status.write(&*self.disk, &status(run, relay, at))
+    }
+
+    /// Writes the published files of a relay where they differ from its state.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn publish(&self, relay: &Relay, durably: bool) -> DiskResult<()> {
+        let durability = if durably { Durability::Full } else { Durability::Derived };
+        for (file, text) in published_texts(relay) {
+            let path = self.published.file(file);
+            // What reads right may still be in the cache only.
+            if durably || !self.reads(&path, &text) {
+                replace(&*self.disk, &path, text.as_bytes(), durability)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The published files that somebody has changed.
+    #[must_use]
+    pub fn touched(&self, relay: &Relay) -> Vec<String> {
+        published_texts(relay)
+            .into_iter()
+            .filter(|(file, text)| !self.reads(&self.published.file(*file), text))
+            .map(|(file, _)| file.name().to_owned())
+            .collect()
+    }
+
+    /// What a person wrote into the published knowledge while no session ran. Only where the file is
+    /// known to have been written durably can a difference be a person's doing.
+    #[must_use]
+    pub fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, String)> {
+        let idle = |relay: &Relay| matches!(relay.phase(), Phase::Waiting { .. } | Phase::Ended { .. });
+        if journal.is_publishing() {
+            return Vec::new();
+        }
+        journal
+            .run()
+            .relays()
+            .filter(|(_, relay)| idle(relay))
+            .filter_map(|(stage, relay)| {
+                let text = self.read_text(&self.published.file(HandoffFile::Knowledge))?;
+                (text != relay.knowledge().render()).then(|| (stage.clone(), text))
+            })
+            .collect()
+    }
+
+    /// The handoff directory as it stands. What cannot be read is as good as absent: the agent is
+    /// asked for it.
+    #[must_use]
+    pub fn handoff_files(&self) -> HandoffFiles {
+        read_handoff(&*self.disk, &self.published.handoff()).unwrap_or_default()
+    }
+
+    /// The same for an agent that no hook could tell the right place: a file that it put where ekiden
+    /// publishes is taken over.
+    #[must_use]
+    pub fn misplaced_files(&self, relay: &Relay) -> HandoffFiles {
+        let mut files = self.handoff_files();
+        for (file, text) in published_texts(relay) {
+            let place = match file {
+                HandoffFile::Progress => &mut files.progress,
+                HandoffFile::NextPrompt => &mut files.next_prompt,
+                HandoffFile::Knowledge => continue,
+            };
+            let found = self.read_text(&self.published.file(file)).filter(|found| *found != text);
+            if let (FileText::Absent, Some(found)) = (&place, found) {
+                *place = FileText::Text(found);
+            }
+        }
+        files
+    }
+
+    /// Makes ready for an attempt: its texts are archived, and a new conversation finds an empty
+    /// handoff directory. Everything is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses, or other texts are archived in their place.
+    pub fn prepare(&self, run: &Run, stage: &StageId, start: &StartAttempt) -> Result<Launch, EngineError> {
+        let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
+        let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
+        let protocol = relay.protocol();
+        let session = self.layout.session(start.attempt.session);
+        let text = prompt.to_archive();
+        let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
+        let files = [
+            NewFile { name: &prompt_name, bytes: text.as_bytes() },
+            NewFile { name: "protocol.md", bytes: protocol.as_bytes() },
+        ];
+        archive_dir(&*self.disk, session.dir(), &files)?;
+        if start.mode == StartMode::Fresh {
+            let before = self.layout.session(before(start.attempt));
+            take_handoff(&*self.disk, &self.published.handoff(), &before, Reach::Disk)?;
+        }
+        Ok(Launch {
+            run: run.header().run.clone(),
+            stage: stage.clone(),
+            attempt: start.attempt,
+            agent: run.header().settings.agent.clone(),
+            conversation: start.conversation,
+            mode: start.mode,
+            protocol,
+            message: match prompt {
+                Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks),
+                Prompt::Resume(note) => FirstMessage::Note(note),
+            },
+        })
+    }
+
+    /// What an attempt left in the handoff directory, to be archived.
+    #[must_use]
+    pub fn archive_job(&self, attempt: AttemptId, files: &HandoffFiles) -> ArchiveJob {
+        let layout = self.layout.session(attempt.session);
+        let named = |file: HandoffFile| {
+            let path = layout.handoff(file);
+            let name = path.file_name()?.to_str()?;
+            Some((of_attempt(name, attempt.attempt), files.get(file).text()?.to_owned()))
+        };
+        let files = HandoffFile::ALL.into_iter().filter_map(named).collect();
+        ArchiveJob { dir: layout.dir().to_owned(), files }
+    }
+
+    /// Keeps the output of a verification beside the session. Derived from nothing and decides
+    /// nothing, so it is not synced.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn keep_output(&self, session: SessionNumber, output: &str) -> DiskResult<()> {
+        let layout = self.layout.session(session);
+        if self.disk.stat(layout.dir())?.is_none() {
+            return Ok(());
+        }
+        replace(&*self.disk, &layout.verify_log(), output.as_bytes(), Durability::Derived)
+    }
+
+    /// What the saved event stream tells of an attempt whose engine died.
+    #[must_use]
+    pub fn traces_of(&self, run: &Run, attempt: AttemptId) -> (Traces, Counters, bool) {
+        let kind = run.header().settings.agent.kind;
+        let events = self.layout.session(attempt.session).events();
+        let saved = self.disk.reader(&events, 0).ok().and_then(|stream| saved(stream, kind));
+        saved.unwrap_or_default()
+    }
+
+    /// Where the agent may write and where it may not.
+    #[must_use]
+    pub fn guard_view(&self) -> GuardView {
+        GuardView {
+            level: Level::L0,
+            handoff_dir: self.published.handoff(),
+            engine_dirs: vec![self.published.dir(), self.state_dir.clone()],
+            missing: String::new(),
+        }
+    }
+
+    /// The same question with symbolic links resolved, so that no link leads past the guard.
+    #[must_use]
+    pub fn resolve_input(&self, input: &HookInput) -> HookInput {
+        let HookInput::PreTool { tool, subagent } = input else { return input.clone() };
+        let tool = match tool {
+            ToolUse::Read(path) => ToolUse::Read(self.resolve(path)),
+            ToolUse::Write(path) => ToolUse::Write(self.resolve(path)),
+            ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Other => tool.clone(),
+        };
+        HookInput::PreTool { tool, subagent: *subagent }
+    }
+
+    /// Resolves the part of a path that exists; what would be created keeps its name.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        if let Ok(resolved) = self.disk.resolve(path) {
+            return resolved;
+        }
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => self.resolve(parent).join(name),
+            (Some(_) | None, _) => path.to_owned(),
+        }
+    }
+
+    fn reads(&self, path: &Path, text: &str) -> bool {
+        self.disk.read(path, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes())
+    }
+
+    fn read_text(&self, path: &Path) -> Option<String> {
+        String::from_utf8(self.disk.read(path, KNOWLEDGE_BYTES_MAX).ok()?).ok()
+    }
+}
+
+/// A file's name for one attempt: the first has the plain name, `prompt.md`, later ones theirs,
+/// `prompt.2.md`.
+fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
+    match name.split_once('.') {
+        Some((stem, ending)) if attempt > AttemptNumber::FIRST => format!("{stem}.{attempt}.{ending}"),
+        Some(_) | None => name.to_owned(),
+    }
+}
+
+/// The session that left what is in the handoff directory when this attempt begins.
+fn before(attempt: AttemptId) -> SessionNumber {
+    if attempt.attempt > AttemptNumber::FIRST {
+        return attempt.session;
+    }
+    SessionNumber::try_from(attempt.session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
+}
+
+fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {
+    let (progress, next_prompt) = match relay.last().map(|last| &last.notes) {
+        Some(Notes::Handoff { progress, next_prompt }) => (progress.clone(), next_prompt.clone()),
+        Some(Notes::Rescue { text }) => (String::new(), text.clone()),
+        None => (String::new(), String::new()),
+    };
+    [
+        (HandoffFile::Progress, progress),
+        (HandoffFile::NextPrompt, next_prompt),
+        (HandoffFile::Knowledge, relay.knowledge().render()),
+    ]
+}
+
+fn saved(stream: impl std::io::Read, kind: AgentKind) -> Option<(Traces, Counters, bool)> {
+    let ended = match kind {
+        AgentKind::Claude | AgentKind::Rehearsal => {
+            ekiden_agent::stream::from_saved_stream(stream, kind).ok()?
+        }
+        AgentKind::Exec => return None,
+    };
+    Some((ended.traces, ended.counters, ended.resumable))
+}
+
+/// The files of a session that a process needs open.
+#[derive(Debug, Clone)]
+pub struct SessionFiles {
+    run: RunId,
+    disk: Arc<dyn Disk>,
+    published: Published,
+    layout: RunLayout,
+}
+
+impl SessionFiles {
+    /// The files of one run's sessions.
+    #[must_use]
+    pub fn new(run: RunId, disk: Arc<dyn Disk>, published: Published, layout: RunLayout) -> Self {
+        Self { run, disk, published, layout }
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Where the agent writes its handoff.
+    #[must_use]
+    pub fn handoff_dir(&self) -> PathBuf {
+        self.published.handoff()
+    }
+
+    /// The standing text.
+    #[must_use]
+    pub fn protocol(&self, session: SessionNumber) -> PathBuf {
+        self.layout.session(session).protocol()
+    }
+
+    /// The attempt's lock, taken. The keepers get it.
+    ///
+    /// # Errors
+    ///
+    /// If something of an earlier attempt still lives, or the disk refuses.
+    pub fn lock(&self, session: SessionNumber) -> Result<File, String> {
+        let path = self.layout.session(session).attempt_lock();
+        let lock = AttemptLock::take(&path).map_err(|error| error.to_string())?;
+        lock.into_file().ok_or_else(|| "the attempt's lock has no file".to_owned())
+    }
+
+    /// The end of the raw event stream, to go on writing it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn raw_stream(&self, session: SessionNumber) -> Result<Box<dyn Write + Send>, String> {
+        let path = self.layout.session(session).events();
+        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| error.to_string())?;
+        Ok(Box::new(RawStream(stream)))
+    }
+}
+
+/// A stream whose every piece is written at once: after a crash it tells what the agent did last.
+struct RawStream(StreamWriter);
+
+impl Write for RawStream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes).map_err(std::io::Error::other)?;
+        self.flush()?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush().map_err(std::io::Error::other)
+    }
+}

@@ -1,0 +1,94 @@
+//! What stops an engine.
+
+use std::io;
+
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_store::archive::ArchiveError;
+use ekiden_store::disk::DiskError;
+use ekiden_store::lock::{Holder, LockError};
+use ekiden_store::log::LogError;
+use ekiden_store::state::{FindRunError, StateError};
+use ekiden_store::status::StatusError;
+
+use crate::workspace::WorkspaceError;
+
+/// A run cannot be started, carried on or read. Reads well after "cannot".
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// There is no such work dir.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// Another engine works here.
+    #[error("start a run here: another one works in this directory")]
+    Held {
+        /// Who, if it could be told.
+        holder: Option<Box<Holder>>,
+    },
+    /// An unfinished run lies here.
+    #[error("start a new run: {run} is not finished")]
+    Unfinished {
+        /// The run.
+        run: RunId,
+        /// It has the same task.
+        same_task: bool,
+    },
+    /// Nothing ever ran here.
+    #[error("find a run: there is none here")]
+    NoRuns,
+    /// There is no run that could be carried on.
+    #[error("resume: there is no unfinished run here")]
+    NothingToResume,
+    /// The run is finished.
+    #[error("resume {run}: it is complete")]
+    Complete {
+        /// The run.
+        run: RunId,
+    },
+    /// No run's id begins so, or more than one.
+    #[error(transparent)]
+    FindRun(#[from] FindRunError),
+    /// Something of the run still lives.
+    #[error("resume {run}: processes of its last attempt are still alive")]
+    StillAlive {
+        /// The run.
+        run: RunId,
+    },
+    /// A log without its first record.
+    #[error("read run {run}: its log has no records")]
+    Empty {
+        /// The run.
+        run: RunId,
+    },
+    /// The run has no such stage, or nothing to do for it.
+    #[error("find anything to start for stage {stage}")]
+    NoStage {
+        /// The stage.
+        stage: StageId,
+    },
+    /// The log cannot be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A text cannot be archived.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// `status.json` belongs to a newer program.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// The lock cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The system refuses a runtime, signals, or our own executable.
+    #[error("{what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,108 @@
+//! What the engine cannot do alone: processes and time-consuming work.
+//!
+//! The engine decides and records; its hands start agents and tasks and bring their outcomes back as
+//! [`Input`]s. The real hands are tasks of the runtime; simulated ones are scripts.
+
+use ekiden_agent::attempt::{FirstMessage, Order, Report};
+use ekiden_core::effect::StartMode;
+use ekiden_core::event::{Check, StopRequest, Survey};
+use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
+use ekiden_core::settings::{AgentSpec, Verification};
+
+use crate::desk::ArchiveJob;
+
+/// Something that reaches the engine from outside.
+#[derive(Debug)]
+pub enum Input {
+    /// An agent reports.
+    Agent {
+        /// Whose stage.
+        stage: StageId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What it says.
+        report: Report,
+    },
+    /// The work tree was looked at.
+    Surveyed {
+        /// Whose stage.
+        stage: StageId,
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What was there.
+        survey: Result<Survey, String>,
+    },
+    /// The verification ran.
+    Verified {
+        /// Whose stage.
+        stage: StageId,
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// How it went.
+        check: Check,
+        /// Its output, for the session's files.
+        output: String,
+    },
+    /// A session's texts were archived, or could not be.
+    Archived {
+        /// Whose stage.
+        stage: StageId,
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What went wrong.
+        failure: Option<String>,
+    },
+    /// The published files are on the disk.
+    Published {
+        /// Whose stage.
+        stage: StageId,
+        /// The effect that asked for it.
+        effect: EffectId,
+    },
+    /// Somebody wants the run to stop.
+    Stop(StopRequest),
+    /// Time has passed.
+    Tick,
+}
+
+/// An attempt, ready to start: its texts are archived.
+#[derive(Debug)]
+pub struct Launch {
+    /// The run.
+    pub run: RunId,
+    /// Its stage.
+    pub stage: StageId,
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// The agent.
+    pub agent: AgentSpec,
+    /// The conversation's id.
+    pub conversation: ConversationId,
+    /// Whether it is new.
+    pub mode: StartMode,
+    /// The standing text.
+    pub protocol: String,
+    /// The first message.
+    pub message: FirstMessage,
+}
+
+/// Performs what needs a process or takes long. No call waits.
+pub trait Hands {
+    /// Starts an agent. [`Report::Ended`] is its last report, whatever happens.
+    fn start(&mut self, launch: Launch);
+
+    /// Tells an agent something; nothing happens if it is gone.
+    fn tell(&mut self, stage: &StageId, order: Order);
+
+    /// Looks at the work tree. Commits are told since `since`.
+    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Option<String>);
+
+    /// Runs the verification.
+    fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification);
+
+    /// Stops surveying and verifying.
+    fn cancel(&mut self, stage: &StageId);
+
+    /// Writes a session's texts to the archive.
+    fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob);
+}

@@ -1,0 +1,291 @@
+//! One run in this process: the runtime, the signals, the clock and the loop around an [`Engine`].
+//!
+//! ```text
+//!  agents, tasks ──► inputs ─┐
+//!  SIGINT, SIGTERM, SIGHUP ──┼─► next_input ──► Engine::take
+//!  time ─────────────────────┘
+//! ```
+//!
+//! The loop only receives and hands on. It ends when the run is over and everything that was started
+//! has ended too.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::event::{Event, RunResumed, StopRequest};
+use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::limits::KILL_GRACE;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::settings::RunStarted;
+use ekiden_core::time::Timestamp;
+use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::layout::{Published, StateLayout};
+use ekiden_store::lock::{AttemptLock, Holder, LockError, WorkDirLock};
+use ekiden_store::published::{exclude_from_git, prepare_published};
+use ekiden_store::state::{LockedStateDir, create_state_root};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::clock::{Clock, SystemClock};
+use crate::desk::{Desk, SessionFiles};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::hands::Input;
+use crate::history;
+use crate::journal::Journal;
+use crate::observer::Observer;
+use crate::processes::{ProcessHands, TASK_MARK, task_mark};
+use crate::workspace::Workspace;
+
+/// Inputs that wait for the loop; a full channel holds their senders back.
+const INPUTS_MAX: usize = 256;
+/// How often time is looked at while nothing else happens.
+const TICK: Duration = Duration::from_secs(1);
+/// How long the end of what an engine left behind is waited for. The keeper's grace and some.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to do about an unfinished run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Leave it and start nothing.
+    Refuse,
+    /// Leave it in the archive and start anew.
+    SetAside,
+}
+
+/// Starts a run and carries it to its end.
+///
+/// # Errors
+///
+/// If another engine works here, an unfinished run lies here, or the state cannot be written. A run
+/// that was begun can be resumed after an error.
+pub fn start(
+    workspace: &Workspace,
+    header: RunStarted,
+    unfinished: Unfinished,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    let place = Place::take(workspace)?;
+    if unfinished == Unfinished::Refuse {
+        history::refuse_unfinished(place.state.view(), &header)?;
+    }
+    place.drive(header.run.clone(), observer, |place, observer| {
+        let at = SystemClock.now();
+        let (journal, effects) = Journal::create(&place.state, at, header)?;
+        let (mut engine, inputs) = place.engine(journal)?;
+        engine.begin(at, effects, observer)?;
+        Ok((engine, inputs))
+    })
+}
+
+/// Carries a run on, after whatever end.
+///
+/// # Errors
+///
+/// As [`start`]; and if there is no such run, or it is complete.
+pub fn resume(
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    resumed: RunResumed,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    let place = Place::take(workspace)?;
+    let run = history::resumable(place.state.view(), workspace, prefix)?;
+    place.drive(run.clone(), observer, |place, observer| {
+        let journal = Journal::open(&place.state, &run)?;
+        place.end_leftovers(&journal)?;
+        let differs = journal.differs();
+        let (mut engine, inputs) = place.engine(journal)?;
+        let at = SystemClock.now();
+        if let Some(seq) = differs {
+            engine.note(at, Event::LogicChanged { seq }, observer)?;
+        }
+        engine.take_up(at, Event::RunResumed(resumed), observer)?;
+        Ok((engine, inputs))
+    })
+}
+
+type Started = (Engine<ProcessHands>, mpsc::Receiver<Input>);
+
+/// The locked place of a run.
+struct Place {
+    workspace: Workspace,
+    disk: Arc<dyn Disk>,
+    published: Published,
+    state: LockedStateDir,
+    /// Our own executable, which has the hidden roles.
+    ekiden: PathBuf,
+}
+
+impl Place {
+    /// Takes the lock and makes ready what a run needs on the disk.
+    fn take(workspace: &Workspace) -> Result<Self, EngineError> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+        let published = Published::new(&workspace.dir);
+        let layout = StateLayout::new(&workspace.state_dir);
+        create_state_root(&*disk, &layout)?;
+        let worktree = workspace.git.as_ref().and_then(|git| git.worktree.as_deref());
+        let lock = WorkDirLock::take(&layout.lock(worktree), us()).map_err(held)?;
+        let state = LockedStateDir::open(Arc::clone(&disk), layout, lock)?;
+        prepare_published(&*disk, &published, state.view().layout())?;
+        if let Some(git) = &workspace.git {
+            exclude_from_git(&*disk, &git.common_dir.join("info").join("exclude"))?;
+        }
+        let ekiden = ekiden_agent::keeper::executable()
+            .map_err(|source| EngineError::System { what: "find the own executable", source })?;
+        Ok(Self { workspace: workspace.clone(), disk, published, state, ekiden })
+    }
+
+    /// Runs to the end whatever `begin` starts.
+    fn drive(
+        mut self,
+        run: RunId,
+        observer: &mut dyn Observer,
+        begin: impl FnOnce(&Self, &mut dyn Observer) -> Result<Started, EngineError>,
+    ) -> Result<Outcome, EngineError> {
+        self.state.lock_mut().name_run(run)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| EngineError::System { what: "start a runtime", source })?;
+        // Orphans of keepers that somebody killed come to us.
+        let _ = ekiden_agent::become_subreaper();
+        runtime.block_on(async {
+            let signals = Signals::listen()?;
+            let (engine, inputs) = begin(&self, observer)?;
+            run_to_end(engine, inputs, signals, observer).await
+        })
+    }
+
+    fn engine(&self, journal: Journal) -> Result<Started, EngineError> {
+        let id = journal.run().header().run.clone();
+        let layout = self.state.view().layout().run(&id);
+        let desk = Desk::new(
+            Arc::clone(&self.disk),
+            self.published.clone(),
+            layout.clone(),
+            self.workspace.state_dir.clone(),
+        )?;
+        let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+        let files = SessionFiles::new(id, Arc::clone(&self.disk), self.published.clone(), layout);
+        let disk = Arc::clone(&self.disk);
+        let hands = ProcessHands::new(self.ekiden.clone(), self.workspace.clone(), files, disk, sender);
+        Ok((Engine::new(journal, desk, hands), inputs))
+    }
+
+    /// Waits until nothing of the last attempt lives, and ends what escaped even the keepers.
+    fn end_leftovers(&self, journal: &Journal) -> Result<(), EngineError> {
+        let run = journal.run();
+        let layout = self.state.view().layout().run(&run.header().run);
+        for (id, effect) in journal.outstanding() {
+            if matches!(effect, Effect::Stage { effect: RelayEffect::Verify, .. }) {
+                let _ = ekiden_agent::end_marked(TASK_MARK, &task_mark(&run.header().run, id), KILL_GRACE);
+            }
+        }
+        for (attempt, conversation) in run.relays().filter_map(|(_, relay)| relay.attempt()) {
+            let session: SessionNumber = attempt.session;
+            let path = layout.session(session).attempt_lock();
+            if self.disk.stat(&path)?.is_none() {
+                continue;
+            }
+            // Best effort: on a platform that cannot tell, the lock still says whether keepers live.
+            let _ = ekiden_agent::end_marked("EKIDEN_SESSION_ID", &conversation.to_string(), KILL_GRACE);
+            match AttemptLock::wait_free(&path, KEEPER_PATIENCE) {
+                Ok(_) => {}
+                Err(LockError::Held { .. }) => {
+                    return Err(EngineError::StillAlive { run: run.header().run.clone() });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn run_to_end(
+    mut engine: Engine<ProcessHands>,
+    mut inputs: mpsc::Receiver<Input>,
+    mut signals: Signals,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    loop {
+        if engine.hands.is_idle()
+            && inputs.is_empty()
+            && let Some(outcome) = engine.outcome()
+        {
+            return Ok(outcome.clone());
+        }
+        let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
+        let now = SystemClock.now();
+        observer.tick(now);
+        engine.take(now, input, observer)?;
+    }
+}
+
+/// Whatever comes first. Time is compared by the wall clock, since a monotonic timer stops while
+/// the machine is suspended.
+async fn next_input(
+    inputs: &mut mpsc::Receiver<Input>,
+    signals: &mut Signals,
+    wakes_at: Option<Timestamp>,
+) -> Input {
+    let until_wake = wakes_at.map(|wakes| Duration::from(wakes.since(SystemClock.now())));
+    let pause = until_wake.unwrap_or(TICK).min(TICK);
+    tokio::select! {
+        Some(input) = inputs.recv() => input,
+        request = signals.next() => Input::Stop(request),
+        () = tokio::time::sleep(pause) => Input::Tick,
+    }
+}
+
+/// What people and systems use to stop a program.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    interrupted: bool,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, EngineError> {
+        let listen =
+            |kind| signal(kind).map_err(|source| EngineError::System { what: "listen to signals", source });
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+            interrupted: false,
+        })
+    }
+
+    /// The first Ctrl-C asks, every other signal insists. Cancel safe.
+    async fn next(&mut self) -> StopRequest {
+        tokio::select! {
+            _ = self.interrupt.recv() => {
+                let again = std::mem::replace(&mut self.interrupted, true);
+                if again { now(SignalKind::interrupt()) } else { StopRequest::Gently }
+            }
+            _ = self.terminate.recv() => now(SignalKind::terminate()),
+            _ = self.hangup.recv() => now(SignalKind::hangup()),
+        }
+    }
+}
+
+fn now(kind: SignalKind) -> StopRequest {
+    StopRequest::Now { signal: kind.as_raw_value() }
+}
+
+fn held(error: LockError) -> EngineError {
+    match error {
+        LockError::Held { holder, .. } => EngineError::Held { holder },
+        LockError::Disk(error) => EngineError::Disk(error),
+    }
+}
+
+/// What others are told while we hold the lock.
+fn us() -> Holder {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Holder { pid: std::process::id(), host, started: SystemClock.now(), run: None }
+}

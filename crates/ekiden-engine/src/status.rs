@@ -1,0 +1,63 @@
+//! What `status.json` says of a run. Its form is the store's.
+
+use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Phase, Relay, WaitCause};
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_store::status::{Status, StatusWord};
+
+/// The content of `status.json` for a run as it stands.
+#[must_use]
+pub fn status(run: &Run, relay: &Relay, at: Timestamp) -> Status {
+    let (status, message) = words(relay);
+    let header = run.header();
+    Status {
+        tool: "ekiden".to_owned(),
+        version: header.ekiden.clone(),
+        session: relay.session().get(),
+        max_sessions: relay.session_max(),
+        status,
+        message,
+        updated_at: at,
+        work_dir: header.place.work_dir.clone().into(),
+        completion_marker: header.settings.marker.to_string(),
+        run: header.run.clone(),
+    }
+}
+
+fn words(relay: &Relay) -> (StatusWord, String) {
+    let session = relay.session();
+    match relay.phase() {
+        Phase::Planned => (StatusWord::Running, "Starting".to_owned()),
+        Phase::Preparing(_) => (StatusWord::Running, "Looking at the project".to_owned()),
+        Phase::Running(_) => (StatusWord::Running, format!("Session #{session} active")),
+        Phase::Reviewing { .. } => (StatusWord::Running, format!("Session #{session} is being checked")),
+        Phase::Waiting { cause, .. } => (StatusWord::Paused, waiting(*cause).to_owned()),
+        Phase::Ended { outcome, .. } => ended(outcome),
+    }
+}
+
+fn waiting(cause: WaitCause) -> &'static str {
+    match cause {
+        WaitCause::UsageLimit => "Waiting for a usage limit",
+        WaitCause::Failure => "Waiting after a failure",
+        WaitCause::Pause => "Between sessions",
+    }
+}
+
+fn ended(outcome: &Outcome) -> (StatusWord, String) {
+    match outcome {
+        Outcome::Complete { verified: true } => {
+            (StatusWord::VerifiedComplete, "Verification passed".to_owned())
+        }
+        Outcome::Complete { verified: false } => (StatusWord::Complete, "All done".to_owned()),
+        Outcome::SessionLimit => (StatusWord::MaxSessions, "Stopped at session limit".to_owned()),
+        Outcome::Blocked { question } => (StatusWord::Paused, format!("A person is needed: {question}")),
+        Outcome::Stopped { .. } => (StatusWord::Paused, "Stopped; `ekiden resume` goes on".to_owned()),
+        Outcome::LimitTooFar { .. } => {
+            (StatusWord::Paused, "A usage limit resets later than --max-wait".to_owned())
+        }
+        Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
+        Outcome::TooManyCrashes { cause } => (StatusWord::Error, format!("Too many crashes: {cause}")),
+    }
+}

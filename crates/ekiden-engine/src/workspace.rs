@@ -1,0 +1,138 @@
+//! Where a run works, and where its truth lies.
+//!
+//! In a git repository the state lies in the common git directory: there it survives
+//! `git clean -fdx`, moves with the project and is shared by its worktrees. Elsewhere it lies in
+//! `.ekiden/state/`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::settings::Place;
+
+use crate::git;
+
+/// A work dir and its surroundings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// The work dir, absolute, with links resolved.
+    pub dir: PathBuf,
+    /// Its place in a repository, if it has one.
+    pub git: Option<GitPlace>,
+    /// Where the state lies.
+    pub state_dir: PathBuf,
+    /// What people and the agent see: `.ekiden/` in the work dir.
+    pub published: PathBuf,
+}
+
+/// A place in a git repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitPlace {
+    /// The directory that all worktrees share.
+    pub common_dir: PathBuf,
+    /// The linked worktree's name, nothing in the main one.
+    pub worktree: Option<String>,
+}
+
+/// There is no such work dir.
+#[derive(Debug, thiserror::Error)]
+#[error("work in {}", path.display())]
+pub struct WorkspaceError {
+    /// As it was named.
+    pub path: PathBuf,
+    /// Why not.
+    pub source: io::Error,
+}
+
+impl Workspace {
+    /// Looks at a directory; creates nothing. `state_dir` puts the state elsewhere, into a directory
+    /// of its own for each work dir.
+    ///
+    /// # Errors
+    ///
+    /// If the directory does not exist or is no directory. Without git, or outside a repository,
+    /// there is no error.
+    ///
+    /// # Panics
+    ///
+    /// Within a runtime, since it asks git and waits.
+    pub fn find(dir: &Path, state_dir: Option<&Path>) -> Result<Self, WorkspaceError> {
+        let failed = |source| WorkspaceError { path: dir.to_owned(), source };
+        let dir = dir.canonicalize().map_err(failed)?;
+        if !dir.is_dir() {
+            return Err(failed(io::ErrorKind::NotADirectory.into()));
+        }
+        let published = dir.join(".ekiden");
+        let (git, prefix) = match GitPlace::find(&dir) {
+            Some((place, prefix)) => (Some(place), prefix),
+            None => (None, String::new()),
+        };
+        let state_dir = match (state_dir, &git) {
+            (Some(elsewhere), _) => elsewhere.join(project_name(&dir.to_string_lossy())),
+            (None, Some(place)) => place.common_dir.join("ekiden").join(project_name(&prefix)),
+            (None, None) => published.join("state"),
+        };
+        Ok(Self { dir, git, state_dir, published })
+    }
+
+    /// The place as the log tells it.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place {
+            work_dir: self.dir.to_string_lossy().into_owned(),
+            worktree: self.git.as_ref().and_then(|git| git.worktree.clone()),
+            git: self.git.is_some(),
+        }
+    }
+}
+
+impl GitPlace {
+    /// The place of `dir`, and its path within the worktree.
+    fn find(dir: &Path) -> Option<(Self, String)> {
+        let args = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--git-common-dir",
+            "--absolute-git-dir",
+            "--show-prefix",
+        ];
+        let text = git::ask(dir, &args).ok()?;
+        let mut lines = text.lines();
+        let common_dir = PathBuf::from(lines.next()?);
+        let git_dir = PathBuf::from(lines.next()?);
+        let prefix = lines.next().unwrap_or_default().trim_end_matches('/').to_owned();
+        let linked = git_dir != common_dir;
+        let worktree = linked.then(|| git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        Some((Self { common_dir, worktree }, prefix))
+    }
+}
+
+/// A directory name for a path: readable, and never the same for two paths.
+fn project_name(path: &str) -> String {
+    if path.is_empty() {
+        return "root".to_owned();
+    }
+    let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let tail: String =
+        path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(readable).collect();
+    format!("{}-{}", tail.trim_matches('-'), &sha256_hex(path.as_bytes())[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn project_names_are_readable_and_differ() {
+        assert_eq!(project_name(""), "root");
+        assert!(project_name("apps/web").starts_with("apps-web-"));
+        assert_ne!(project_name("apps/web"), project_name("apps-web"));
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn a_missing_work_dir_is_an_error_and_nothing_is_created() {
+        let error = Workspace::find(Path::new("/no/such/place"), None).unwrap_err();
+        assert_eq!(error.to_string(), "work in /no/such/place");
+    }
+}

@@ -1,0 +1,151 @@
+//! Separate checkers: they read the disk and the log as a stranger would and know nothing of the
+//! engine's own bookkeeping.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
+use ekiden_core::event::{AttemptEnded, Event, RelayEvent};
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::{AttemptNumber, StageId};
+use ekiden_core::knowledge::Knowledge;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_engine::journal::Folded;
+use ekiden_store::disk::Disk;
+use ekiden_store::sim::SimDisk;
+use ekiden_store::state::StateDir;
+use ekiden_store::status::read_status;
+
+use crate::world::{World, layout, published};
+
+const READ_MAX: u64 = 1 << 20;
+
+/// Everything that must hold once a run is over, whatever happened on the way.
+pub fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_only: bool) {
+    assert!(matches!(outcome, Outcome::Complete { .. }), "the run ended as {outcome:?}");
+    let shared: Arc<dyn Disk> = disk.clone();
+    let state = StateDir::open(shared, layout()).unwrap().expect("a state directory");
+    let runs = state.runs().unwrap();
+    assert_eq!(runs.len(), 1, "one run");
+    let mut records = Vec::new();
+    let mut core_before = 0;
+    let folded = Folded::read(&state, &runs[0], |record, run| {
+        core_before = core_only_grows(run, core_before);
+        records.push(record.clone());
+    })
+    .unwrap();
+    assert!(folded.is_settled(), "every effect has its outcome");
+    no_attempt_twice(&records, world);
+    no_handoff_twice(&records);
+    if kill_only {
+        no_handoff_lost(&records, world);
+    }
+    everything_is_archived(disk, &records, &runs[0]);
+    published_files_say_what_state_says(disk, folded.run());
+}
+
+fn core_only_grows(run: &Run, before: usize) -> usize {
+    let now = run.relay(&StageId::only()).map_or(0, |relay| relay.knowledge().core.len());
+    assert!(now >= before, "Core Knowledge lost a line: {before} facts became {now}");
+    now
+}
+
+fn effects(records: &[Record]) -> impl Iterator<Item = &RelayEffect> {
+    records.iter().flat_map(|record| &record.effects).filter_map(|effect| match effect {
+        Effect::Stage { effect, .. } => Some(effect),
+        Effect::EndRun { .. } => None,
+    })
+}
+
+fn starts(records: &[Record]) -> impl Iterator<Item = &StartAttempt> {
+    effects(records).filter_map(|effect| match effect {
+        RelayEffect::StartAttempt(start) => Some(start),
+        _ => None,
+    })
+}
+
+fn ends(records: &[Record]) -> impl Iterator<Item = &AttemptEnded> {
+    records.iter().filter_map(|record| match &record.event {
+        Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(&**ended),
+        _ => None,
+    })
+}
+
+/// No attempt was ordered twice, ended twice, or carried out by two processes.
+fn no_attempt_twice(records: &[Record], world: &World) {
+    let mut ordered = BTreeSet::new();
+    for start in starts(records) {
+        assert!(ordered.insert(start.attempt), "attempt {} was ordered twice", start.attempt);
+    }
+    let mut ended = BTreeSet::new();
+    for end in ends(records) {
+        assert!(ended.insert(end.attempt), "attempt {} ended twice", end.attempt);
+    }
+    assert_eq!(ordered, ended, "every attempt that was ordered has ended");
+    let mut processes = BTreeSet::new();
+    for (attempt, _) in &world.started {
+        assert!(processes.insert(*attempt), "attempt {attempt} was carried out by two processes");
+    }
+}
+
+/// Which agent wrote the handoff of an attempt.
+fn author(ended: &AttemptEnded) -> Option<u32> {
+    let progress = ended.files.progress.text()?;
+    let number = progress.split("item of start ").nth(1)?.split(',').next()?;
+    number.parse().ok()
+}
+
+fn no_handoff_twice(records: &[Record]) {
+    let mut seen = BTreeSet::new();
+    for ended in ends(records) {
+        if let Some(author) = author(ended) {
+            assert!(seen.insert(author), "the handoff of start {author} was applied twice");
+        }
+    }
+}
+
+/// If only processes died, a handoff that was written to its end is in the log.
+fn no_handoff_lost(records: &[Record], world: &World) {
+    let seen: BTreeSet<u32> = ends(records).filter_map(author).collect();
+    for start in &world.written {
+        assert!(seen.contains(start), "the handoff of start {start} is lost");
+    }
+}
+
+fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core::ids::RunId) {
+    let named = |name: &str, attempt: AttemptNumber| match name.split_once('.') {
+        Some((stem, ending)) if attempt.get() > 1 => format!("{stem}.{attempt}.{ending}"),
+        _ => name.to_owned(),
+    };
+    let run = layout().run(run);
+    // The prompt of an attempt that never got a process may be missing: the machine died before.
+    for start in starts(records) {
+        let session = run.session(start.attempt.session);
+        let path = session.dir().join(named("prompt.md", start.attempt.attempt));
+        if let Ok(bytes) = disk.read(&path, READ_MAX) {
+            assert_eq!(sha256_hex(&bytes), start.prompt, "the prompt of {} as archived", start.attempt);
+        }
+    }
+    for ended in ends(records) {
+        let session = run.session(ended.attempt.session);
+        for file in HandoffFile::ALL {
+            let Some(text) = ended.files.get(file).text() else { continue };
+            let name = session.handoff(file).file_name().unwrap().to_str().unwrap().to_owned();
+            let path = session.dir().join(named(&name, ended.attempt.attempt));
+            let bytes = disk.read(&path, READ_MAX).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(bytes, text.as_bytes(), "{}", path.display());
+        }
+    }
+}
+
+fn published_files_say_what_state_says(disk: &SimDisk, run: &Run) {
+    let relay = run.relay(&StageId::only()).unwrap();
+    let text = disk.read(&published().file(HandoffFile::Knowledge), READ_MAX).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text, relay.knowledge().render());
+    assert_eq!(Knowledge::parse(&text).core, relay.knowledge().core);
+    read_status(disk, &published().status()).unwrap();
+}

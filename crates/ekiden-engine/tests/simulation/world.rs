@@ -1,0 +1,366 @@
+//! A world to run an engine in: a simulated disk, a clock that jumps, agents that are scripts.
+//!
+//! What is in [`World`] survives a crash of the machine: the user's tree (how many items are done)
+//! and the memory of what agents did, for the checkers. Everything else is on the disk or lost.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
+use ekiden_core::ends::{EndCause, LimitKind};
+use ekiden_core::event::{Check, CheckOutcome, Counters, Event, RunResumed, Survey, Traces};
+use ekiden_core::guard::{HookInput, Profile};
+use ekiden_core::handoff::Marker;
+use ekiden_core::ids::{AttemptId, EffectId, RunId, StageId};
+use ekiden_core::limits;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::settings::{
+    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::EngineError;
+use ekiden_engine::desk::{ArchiveJob, Desk};
+use ekiden_engine::engine::Engine;
+use ekiden_engine::hands::{Hands, Input, Launch};
+use ekiden_engine::journal::Journal;
+use ekiden_engine::observer::Blind;
+use ekiden_store::disk::{Disk, Reach};
+use ekiden_store::layout::{Published, StateLayout};
+use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::published::prepare_published;
+use ekiden_store::sim::SimDisk;
+use ekiden_store::state::{LockedStateDir, create_state_root};
+
+pub const WORK_DIR: &str = "/p";
+pub const STATE_DIR: &str = "/p/.git/ekiden/root";
+
+/// What an agent does, by the number of its start in this world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// One item, then a handoff.
+    Work,
+    /// Dies without a handoff.
+    Crash,
+    /// Meets a usage limit that resets in a minute.
+    Limit,
+    /// Says that all is done though it is not.
+    ClaimEarly,
+}
+
+/// What is to happen.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    pub items: u32,
+    pub verified: bool,
+    pub git: bool,
+    pub deeds: Vec<(u32, Deed)>,
+}
+
+impl Scenario {
+    pub fn of_items(items: u32) -> Self {
+        Self { items, verified: false, git: false, deeds: Vec::new() }
+    }
+
+    fn deed(&self, start: u32) -> Deed {
+        self.deeds.iter().find(|(at, _)| *at == start).map_or(Deed::Work, |(_, deed)| *deed)
+    }
+}
+
+/// What survives every crash.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    pub items_done: u32,
+    /// Every process that was started.
+    pub started: Vec<(AttemptId, u32)>,
+    /// Handoffs that were written to their end, by the number of the start.
+    pub written: Vec<u32>,
+    pub now: u64,
+    pub lives: u32,
+}
+
+/// The hands of one life of the engine.
+struct SimHands {
+    disk: Arc<SimDisk>,
+    world: Rc<RefCell<World>>,
+    scenario: Scenario,
+    queue: Rc<RefCell<VecDeque<Next>>>,
+    agent: Option<Agent>,
+}
+
+/// What happens next in this life.
+#[derive(Debug)]
+enum Next {
+    Input(Input),
+    /// The agent at work writes its handoff and wants to end its turn.
+    HandOver,
+}
+
+#[derive(Debug, Clone)]
+struct Agent {
+    stage: StageId,
+    attempt: AttemptId,
+    start: u32,
+    deed: Deed,
+}
+
+impl SimHands {
+    fn push(&self, input: Input) {
+        self.queue.borrow_mut().push_back(Next::Input(input));
+    }
+
+    fn report(&self, report: Report) {
+        if let Some(agent) = &self.agent {
+            self.push(Input::Agent { stage: agent.stage.clone(), attempt: agent.attempt, report });
+        }
+    }
+
+    fn ended(&mut self, cause: EndCause) {
+        let ended =
+            Ended { cause, counters: Counters::default(), traces: Traces::default(), resumable: false };
+        self.report(Report::Ended(Box::new(ended)));
+        self.agent = None;
+    }
+
+    fn hand_over(&mut self) {
+        let Some(agent) = self.agent.clone() else { return };
+        let done = agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.scenario.items;
+        let dir = Path::new(WORK_DIR).join(".ekiden/handoff");
+        let files = handoff_texts(agent.start, done);
+        let whole = files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text));
+        if whole {
+            self.world.borrow_mut().written.push(agent.start);
+        }
+        let input = HookInput::Stop { background: false };
+        self.report(Report::Hook { callback: "stop".to_owned(), input });
+    }
+}
+
+/// As an agent writes: without any sync.
+fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
+    let removed = match disk.stat(path) {
+        Ok(Some(_)) => disk.remove(path).is_ok(),
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    removed && disk.create_file(path, text.as_bytes(), Reach::Cache).is_ok()
+}
+
+/// The handoff of the n-th agent of this world; each can be told from every other.
+fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String)> {
+    let status = if done { "ALL_COMPLETE" } else { "IN_PROGRESS" };
+    let progress = format!(
+        "STATUS: {status}\n\n## Done\n\nitem of start {start}, shown by `test -e item`\n\n\
+         ## Stopped at\n\nthe end of an item\n\n## Issues\n\nnone\n"
+    );
+    let more = "The tree holds what is done, one file for each item, and each was looked at once more. ";
+    let next = format!(
+        "## Task\n\nthe next item\n\n## State\n\nstart {start} is over. {}\n\n## Resume at\n\nthe next file\n\n\
+         ## What works\n\n`touch`\n\n## What to avoid\n\nnothing so far\n\n## How to verify\n\n`test -e item`\n",
+        more.repeat(2)
+    );
+    let knowledge = format!("## Core Knowledge\n\n- the fact of start {start} is worth keeping\n");
+    vec![("PROGRESS.md", progress), ("NEXT_PROMPT.md", next), ("KNOWLEDGE.md", knowledge)]
+}
+
+impl Hands for SimHands {
+    fn start(&mut self, launch: Launch) {
+        let start = {
+            let mut world = self.world.borrow_mut();
+            let start = u32::try_from(world.started.len()).unwrap() + 1;
+            world.started.push((launch.attempt, start));
+            start
+        };
+        let deed = self.scenario.deed(start);
+        self.agent = Some(Agent { stage: launch.stage, attempt: launch.attempt, start, deed });
+        self.report(Report::Started { pid: 1000 + start });
+        match deed {
+            Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
+            Deed::Limit => {
+                let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
+                self.ended(EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
+            }
+            Deed::Work | Deed::ClaimEarly => {
+                if deed == Deed::Work {
+                    self.world.borrow_mut().items_done += 1;
+                }
+                self.report(Report::Window { model_tokens: 1000, compaction_tokens: None, model: None });
+                let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
+                self.report(Report::Activity(tool));
+                let last = self.world.borrow().items_done >= self.scenario.items;
+                if last || deed == Deed::ClaimEarly {
+                    self.queue.borrow_mut().push_back(Next::HandOver);
+                } else {
+                    self.report(Report::Usage { context_tokens: 650 });
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, _stage: &StageId, order: Order) {
+        match order {
+            Order::Say(_) => {
+                self.report(Report::Delivered);
+                self.queue.borrow_mut().push_back(Next::HandOver);
+            }
+            Order::Answer { answer: HookAnswer::Pass, .. } => {
+                self.report(Report::TurnEnded { failed: false });
+            }
+            Order::Answer { .. } => self.queue.borrow_mut().push_back(Next::HandOver),
+            Order::Close => self.ended(EndCause::Completed),
+            Order::Terminate => self.ended(EndCause::Stopped),
+            Order::Interrupt => {}
+        }
+    }
+
+    fn survey(&mut self, stage: &StageId, effect: EffectId, _since: Option<String>) {
+        let tree = format!("{} items", self.world.borrow().items_done);
+        let survey = Ok(Survey { head: Some("abc".to_owned()), tree, ..Survey::default() });
+        self.push(Input::Surveyed { stage: stage.clone(), effect, survey });
+    }
+
+    fn verify(&mut self, stage: &StageId, effect: EffectId, _verification: &Verification) {
+        let passed = self.world.borrow().items_done >= self.scenario.items;
+        let outcome = if passed { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
+        let check = Check { outcome, tree: None, duration: Millis(1), tail: "the tail".to_owned() };
+        self.push(Input::Verified { stage: stage.clone(), effect, check, output: "the tail".to_owned() });
+    }
+
+    fn cancel(&mut self, _stage: &StageId) {}
+
+    fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob) {
+        let failure = job.run(&*self.disk).err().map(|error| error.to_string());
+        self.push(Input::Archived { stage: stage.clone(), effect, failure });
+    }
+}
+
+/// An empty machine on which the project exists.
+pub fn machine() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.plant_dir(Path::new("/p/.git"));
+    disk
+}
+
+pub fn layout() -> StateLayout {
+    StateLayout::new(Path::new(STATE_DIR))
+}
+
+pub fn published() -> Published {
+    Published::new(Path::new(WORK_DIR))
+}
+
+/// Opens the state as a process does at its start.
+pub fn open_state(disk: &Arc<SimDisk>) -> Result<LockedStateDir, EngineError> {
+    let shared: Arc<dyn Disk> = disk.clone();
+    create_state_root(&*shared, &layout())?;
+    let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
+    let state = LockedStateDir::open(Arc::clone(&shared), layout(), WorkDirLock::simulated(holder))?;
+    prepare_published(&*shared, &published(), &layout())?;
+    Ok(state)
+}
+
+/// One life of the engine: it starts the run, or carries it on, until the run or the machine ends.
+pub fn live(
+    disk: &Arc<SimDisk>,
+    world: &Rc<RefCell<World>>,
+    scenario: &Scenario,
+) -> Result<Outcome, EngineError> {
+    world.borrow_mut().lives += 1;
+    let state = open_state(disk)?;
+    let queue = Rc::new(RefCell::new(VecDeque::new()));
+    let hands = SimHands {
+        disk: Arc::clone(disk),
+        world: Rc::clone(world),
+        scenario: scenario.clone(),
+        queue: Rc::clone(&queue),
+        agent: None,
+    };
+    let at = Timestamp(world.borrow().now);
+    let mut engine = match state.view().runs()?.first() {
+        None => {
+            let (journal, effects) = Journal::create(&state, at, header(scenario, world.borrow().lives))?;
+            let mut engine = engine(disk, journal, hands)?;
+            engine.begin(at, effects, &mut Blind)?;
+            engine
+        }
+        Some(run) => {
+            let journal = Journal::open(&state, run)?;
+            assert_eq!(journal.differs(), None, "the same logic decides the same");
+            let mut engine = engine(disk, journal, hands)?;
+            let resumed = RunResumed { ekiden: "0.1.0".to_owned(), sessions_max: None, wait_max: None };
+            engine.take_up(at, Event::RunResumed(resumed), &mut Blind)?;
+            engine
+        }
+    };
+    run_to_end(&mut engine, world, &queue)
+}
+
+fn engine(disk: &Arc<SimDisk>, journal: Journal, hands: SimHands) -> Result<Engine<SimHands>, EngineError> {
+    let shared: Arc<dyn Disk> = disk.clone();
+    let run = layout().run(&journal.run().header().run);
+    let desk = Desk::new(shared, published(), run, PathBuf::from(STATE_DIR))?;
+    Ok(Engine::new(journal, desk, hands))
+}
+
+fn run_to_end(
+    engine: &mut Engine<SimHands>,
+    world: &Rc<RefCell<World>>,
+    queue: &Rc<RefCell<VecDeque<Next>>>,
+) -> Result<Outcome, EngineError> {
+    for _ in 0..10_000 {
+        world.borrow_mut().now += 1000;
+        let next = queue.borrow_mut().pop_front();
+        let now = Timestamp(world.borrow().now);
+        match next {
+            Some(Next::Input(input)) => engine.take(now, input, &mut Blind)?,
+            Some(Next::HandOver) => engine.hands.hand_over(),
+            None => match (engine.outcome().cloned(), engine.wakes_at()) {
+                (Some(outcome), _) => return Ok(outcome),
+                (None, Some(wakes)) => {
+                    world.borrow_mut().now = wakes.0.max(now.0);
+                    engine.take(wakes.max(now), Input::Tick, &mut Blind)?;
+                }
+                (None, None) => panic!("nothing happens and nothing will"),
+            },
+        }
+    }
+    panic!("the run does not end");
+}
+
+/// Each life that finds no run begins one of its own: what a crash left of a beginning stays.
+fn header(scenario: &Scenario, life: u32) -> RunStarted {
+    let verification = scenario
+        .verified
+        .then(|| Verification { command: "check".to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT });
+    RunStarted {
+        run: RunId::from_bits(0x0e1d_de00 + life),
+        ekiden: "0.1.0".to_owned(),
+        place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git },
+        manifest: Manifest {
+            stages: vec![Stage {
+                id: StageId::only(),
+                task: "Make the items.".to_owned(),
+                task_name: "task.md".to_owned(),
+                verification,
+                claim_needed: false,
+                sessions_max: 50,
+            }],
+        },
+        settings: Settings {
+            marker: Marker::default(),
+            levels: Profile::Relay.levels(),
+            cap_tokens: None,
+            pause: Millis(0),
+            wait_max: limits::WAIT_MAX_DEFAULT,
+            agent: AgentSpec {
+                name: "scripted".to_owned(),
+                kind: AgentKind::Rehearsal,
+                command: vec!["scripted".to_owned()],
+                model: None,
+                permissions: Permissions::default(),
+            },
+        },
+    }
+}

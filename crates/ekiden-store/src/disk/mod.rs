@@ -1,0 +1,131 @@
+//! All that ekiden does with files, behind one small trait.
+//!
+//! [`RealDisk`] is the operating system; [`crate::sim::SimDisk`] is a machine that can be crashed at
+//! any operation. Everything above is written against [`Disk`], so what is proved on the simulated
+//! one holds for the code that runs.
+//!
+//! # Rules
+//!
+//! * **Paths, not handles.** A log that is deleted under a running engine fails its next append,
+//!   where a handle would go on writing into a file that nobody can find.
+//! * **Bytes and their sync in one call** ([`Reach::Disk`]). The kernel tells a failed write-back
+//!   to the handle that wrote; a handle opened later for the sync may never hear of it.
+//! * **Appends name the length they expect**, so that a second writer is noticed instead of mixed in.
+//! * **Files are 0600, directories 0700** (SEC-02).
+//! * **Nothing is written through a symbolic link beneath the fence**, the project's directory
+//!   (SEC-02). A link there may come from a cloned repository or from the agent. The fence is
+//!   enforced where the operation happens, component by component, so no link can be slipped in
+//!   between a check and the write.
+//! * Only what is named here can happen. There is no operation that changes bytes in place.
+
+mod error;
+mod real;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub use error::{Cause, DiskError, DiskResult, Operation};
+pub use real::RealDisk;
+
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Link,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// What is known of a path without reading it. Links are not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: Kind,
+    /// The length of a file, in bytes.
+    pub len: u64,
+}
+
+/// How far written bytes get before the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Into the system's cache: they survive the death of this process, not that of the machine.
+    Cache,
+    /// Onto the disk: they survive a power cut. One sync.
+    Disk,
+}
+
+/// What ekiden does with files.
+///
+/// Every path is absolute. Every error carries its path. An operation that fails may have been done
+/// in part: a failed append may leave some of its bytes, a failed creation an empty file. After a
+/// failed sync nobody knows what is on the disk, and a second sync proves nothing; the caller must
+/// give the file up.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// What the path is, or `None` if there is nothing. A link is a link.
+    fn stat(&self, path: &Path) -> DiskResult<Option<Stat>>;
+
+    /// The path with all links followed. It must exist.
+    fn resolve(&self, path: &Path) -> DiskResult<PathBuf>;
+
+    /// Where a symbolic link leads, as it is written in the link.
+    fn read_link(&self, path: &Path) -> DiskResult<PathBuf>;
+
+    /// A whole file. Larger than `bytes_max` is an error, as is anything but a regular file.
+    fn read(&self, path: &Path, bytes_max: u64) -> DiskResult<Vec<u8>>;
+
+    /// A file from the byte `from` on, as a stream. Sees what is appended while it reads, or not.
+    fn reader(&self, path: &Path, from: u64) -> DiskResult<Box<dyn Read + Send>>;
+
+    /// The names in a directory, sorted.
+    fn list(&self, dir: &Path) -> DiskResult<Vec<OsString>>;
+
+    /// Makes one directory, 0700. Its parent must exist.
+    fn create_dir(&self, path: &Path) -> DiskResult<()>;
+
+    /// Makes a new file, 0600, with these bytes. An error if anything of that name exists.
+    fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()>;
+
+    /// Adds to a file that has exactly `at` bytes now.
+    fn append(&self, path: &Path, at: u64, bytes: &[u8], reach: Reach) -> DiskResult<()>;
+
+    /// Cuts a file to its first `len` bytes and syncs it.
+    fn truncate(&self, path: &Path, len: u64) -> DiskResult<()>;
+
+    /// Gives a file another name, in place of whatever file has it. Atomic.
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()>;
+
+    /// Removes a file or link.
+    fn remove(&self, path: &Path) -> DiskResult<()>;
+
+    /// Makes the symbolic link `link` that leads to `target`.
+    fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()>;
+
+    /// Gives `to` the permissions of `from`.
+    fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()>;
+
+    /// Waits until a file's bytes are on the disk. For bytes that another process may have written;
+    /// one's own go with [`Reach::Disk`].
+    fn sync_file(&self, path: &Path) -> DiskResult<()>;
+
+    /// Waits until the names in a directory are on the disk: creations, renames, removals.
+    fn sync_dir(&self, dir: &Path) -> DiskResult<()>;
+
+    /// How many syncs there were, of files and directories, that succeeded.
+    fn syncs(&self) -> u64;
+}
+
+/// The directory that a path is in.
+///
+/// # Panics
+///
+/// On `/`, which is nobody's file.
+#[must_use]
+pub fn parent(path: &Path) -> &Path {
+    path.parent().expect("a file has a parent directory")
+}

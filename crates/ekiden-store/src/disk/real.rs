@@ -1,0 +1,298 @@
+//! The operating system's files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach, Stat};
+
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIR_MODE: Mode = Mode::RWXU;
+const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The operating system's files.
+///
+/// Beneath the fence each directory on the way is opened by itself and never through a link; the
+/// operation then happens relative to the directory that was opened. The standard library's
+/// `sync_data` and `sync_all` reach the disk's own cache on macOS too (`F_FULLFSYNC`).
+#[derive(Debug, Default)]
+pub struct RealDisk {
+    fence: Option<PathBuf>,
+    syncs: AtomicU64,
+}
+
+impl RealDisk {
+    /// Files anywhere; links are followed as usual. For state that has no project around it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Files anywhere, but nothing is written through a symbolic link beneath `project`. The path
+    /// should be resolved: links above and in it are followed.
+    #[must_use]
+    pub fn fenced(project: &Path) -> Self {
+        Self { fence: Some(project.to_owned()), syncs: AtomicU64::new(0) }
+    }
+
+    fn within_fence<'p>(&self, path: &'p Path) -> Option<(&Path, &'p Path)> {
+        let fence = self.fence.as_deref()?;
+        path.strip_prefix(fence).ok().map(|rest| (fence, rest))
+    }
+
+    /// Opens a directory without passing a link beneath the fence.
+    fn open_dir(&self, dir: &Path) -> Result<OwnedFd, Cause> {
+        let Some((fence, rest)) = self.within_fence(dir) else {
+            return Ok(open(dir, DIR)?);
+        };
+        let mut at = fence.to_owned();
+        let mut handle = open(fence, DIR)?;
+        for component in rest.components() {
+            let Component::Normal(name) = component else { return Err(Cause::NotPlain) };
+            at.push(name);
+            handle = rustix::fs::openat(&handle, name, DIR | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(|errno| link_or(errno, &at))?;
+        }
+        Ok(handle)
+    }
+
+    /// Opens the directory that holds `path`, and gives the name in it.
+    fn open_parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Cause> {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Cause::NotPlain);
+        };
+        Ok((self.open_dir(dir)?, name))
+    }
+
+    /// Opens an existing regular file for a change.
+    fn open_file(&self, path: &Path, flags: OFlags) -> Result<File, Cause> {
+        let (dir, name) = self.open_parent(path)?;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let handle =
+            rustix::fs::openat(&dir, name, flags, Mode::empty()).map_err(|errno| link_or(errno, path))?;
+        regular(File::from(handle))
+    }
+
+    fn write(&self, mut file: &File, bytes: &[u8], reach: Reach) -> Result<(), Cause> {
+        file.write_all(bytes)?;
+        if reach == Reach::Disk {
+            self.count_sync(file.sync_data())?;
+        }
+        Ok(())
+    }
+
+    fn count_sync(&self, synced: io::Result<()>) -> Result<(), Cause> {
+        synced?;
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A replaced link is not followed, but it is not ours either: a clear error is better than
+    /// removing it in silence.
+    fn refuse_link(&self, path: &Path) -> Result<(), Cause> {
+        if self.within_fence(path).is_some() && is_link(path) {
+            return Err(is_link_cause(path));
+        }
+        Ok(())
+    }
+}
+
+impl Disk for RealDisk {
+    fn stat(&self, path: &Path) -> DiskResult<Option<Stat>> {
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok(Some(Stat { kind: kind(found.file_type()), len: found.len() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(DiskError::new(Operation::Look, path, error)),
+        }
+    }
+
+    fn resolve(&self, path: &Path) -> DiskResult<PathBuf> {
+        fs::canonicalize(path).map_err(|error| DiskError::new(Operation::Look, path, error))
+    }
+
+    fn read_link(&self, path: &Path) -> DiskResult<PathBuf> {
+        fs::read_link(path).map_err(|error| DiskError::new(Operation::Look, path, error))
+    }
+
+    fn read(&self, path: &Path, bytes_max: u64) -> DiskResult<Vec<u8>> {
+        read_whole(path, bytes_max).map_err(|cause| DiskError::new(Operation::Read, path, cause))
+    }
+
+    fn reader(&self, path: &Path, from: u64) -> DiskResult<Box<dyn Read + Send>> {
+        let open_at = || -> Result<File, Cause> {
+            let mut file = open_to_read(path)?;
+            file.seek(SeekFrom::Start(from))?;
+            Ok(file)
+        };
+        let file = open_at().map_err(|cause| DiskError::new(Operation::Read, path, cause))?;
+        Ok(Box::new(file))
+    }
+
+    fn list(&self, dir: &Path) -> DiskResult<Vec<OsString>> {
+        let names = || -> io::Result<Vec<OsString>> {
+            fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
+        };
+        let mut names = names().map_err(|error| DiskError::new(Operation::List, dir, error))?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_dir(&self, path: &Path) -> DiskResult<()> {
+        let create = || -> Result<(), Cause> {
+            let (dir, name) = self.open_parent(path)?;
+            Ok(rustix::fs::mkdirat(&dir, name, DIR_MODE).map_err(io::Error::from)?)
+        };
+        create().map_err(|cause| DiskError::new(Operation::CreateDir, path, cause))
+    }
+
+    fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()> {
+        let create = || -> Result<(), Cause> {
+            let (dir, name) = self.open_parent(path)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let handle = rustix::fs::openat(&dir, name, flags, FILE_MODE).map_err(io::Error::from)?;
+            self.write(&File::from(handle), bytes, reach)
+        };
+        create().map_err(|cause| DiskError::new(Operation::Create, path, cause))
+    }
+
+    fn append(&self, path: &Path, at: u64, bytes: &[u8], reach: Reach) -> DiskResult<()> {
+        let append = || -> Result<(), Cause> {
+            let file = self.open_file(path, OFlags::WRONLY | OFlags::APPEND)?;
+            let found = file.metadata()?.len();
+            if found != at {
+                return Err(Cause::Moved { expected: at, found });
+            }
+            self.write(&file, bytes, reach)
+        };
+        append().map_err(|cause| DiskError::new(Operation::Append, path, cause))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> DiskResult<()> {
+        let cut = || -> Result<(), Cause> {
+            let file = self.open_file(path, OFlags::WRONLY)?;
+            file.set_len(len)?;
+            self.count_sync(file.sync_all())
+        };
+        cut().map_err(|cause| DiskError::new(Operation::Truncate, path, cause))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        let rename = || -> Result<(), Cause> {
+            self.refuse_link(to)?;
+            let (from_dir, from_name) = self.open_parent(from)?;
+            let (to_dir, to_name) = self.open_parent(to)?;
+            Ok(rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name).map_err(io::Error::from)?)
+        };
+        rename().map_err(|cause| DiskError::new(Operation::Rename, to, cause))
+    }
+
+    fn remove(&self, path: &Path) -> DiskResult<()> {
+        let remove = || -> Result<(), Cause> {
+            let (dir, name) = self.open_parent(path)?;
+            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty()).map_err(io::Error::from)?)
+        };
+        remove().map_err(|cause| DiskError::new(Operation::Remove, path, cause))
+    }
+
+    fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()> {
+        let create = || -> Result<(), Cause> {
+            let (dir, name) = self.open_parent(link)?;
+            Ok(rustix::fs::symlinkat(target, &dir, name).map_err(io::Error::from)?)
+        };
+        create().map_err(|cause| DiskError::new(Operation::Link, link, cause))
+    }
+
+    fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        let copy = || -> Result<(), Cause> {
+            let permissions = fs::metadata(from)?.permissions();
+            let file = self.open_file(to, OFlags::RDONLY)?;
+            Ok(file.set_permissions(permissions)?)
+        };
+        copy().map_err(|cause| DiskError::new(Operation::CopyMode, to, cause))
+    }
+
+    fn sync_file(&self, path: &Path) -> DiskResult<()> {
+        let sync = || -> Result<(), Cause> {
+            let file = self.open_file(path, OFlags::RDONLY)?;
+            self.count_sync(file.sync_all())
+        };
+        sync().map_err(|cause| DiskError::new(Operation::Sync, path, cause))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
+        let sync = || -> Result<(), Cause> {
+            let handle = File::from(self.open_dir(dir)?);
+            self.count_sync(handle.sync_all().or_else(accept_no_dir_sync))
+        };
+        sync().map_err(|cause| DiskError::new(Operation::Sync, dir, cause))
+    }
+
+    fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// A pipe must not hold us up, so nothing blocks until it is known to be a file.
+fn open_to_read(path: &Path) -> Result<File, Cause> {
+    let handle = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
+    regular(File::from(handle))
+}
+
+fn regular(file: File) -> Result<File, Cause> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Cause::NotAFile) }
+}
+
+fn read_whole(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Cause> {
+    let file = open_to_read(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes > bytes_max {
+        return Err(Cause::TooLarge { bytes, bytes_max });
+    }
+    let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+    // The file may grow while it is read.
+    file.take(bytes_max + 1).read_to_end(&mut content)?;
+    let read = content.len() as u64;
+    if read > bytes_max { Err(Cause::TooLarge { bytes: read, bytes_max }) } else { Ok(content) }
+}
+
+/// Opening without following a link failed: because of a link, or otherwise?
+fn link_or(errno: Errno, path: &Path) -> Cause {
+    if is_link(path) { is_link_cause(path) } else { Cause::Io(errno.into()) }
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+fn is_link_cause(link: &Path) -> Cause {
+    Cause::IsLink { link: link.to_owned(), target: fs::read_link(link).unwrap_or_default() }
+}
+
+fn kind(found: fs::FileType) -> Kind {
+    match found {
+        found if found.is_file() => Kind::File,
+        found if found.is_dir() => Kind::Dir,
+        found if found.is_symlink() => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+/// Some file systems have no sync for directories; there the names are safe with their own journal
+/// or not at all, and no program can do anything about it.
+fn accept_no_dir_sync(error: io::Error) -> io::Result<()> {
+    let has_none = matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported);
+    if has_none { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The handoff directory: reading what the agent wrote, and emptying it for the next session.
+//!
+//! No handoff file is ever lost (RUN-12). A file is removed only when the same bytes lie durably in
+//! the archive: because the engine has archived the accepted handoff, or because it is copied whole
+//! to the session's `left/` first, of any size and whatever it holds. What is not a handoff file is
+//! not ours and stays.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
+use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
+
+use crate::archive::{copy_whole, make_dir, same_content};
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Reach, parent};
+use crate::layout::SessionLayout;
+
+/// What was done to empty the handoff directory.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Files whose content was archived already.
+    pub removed: Vec<HandoffFile>,
+    /// Files that were no accepted handoff, and where they are kept.
+    pub kept: Vec<(HandoffFile, PathBuf)>,
+    /// What was left where it is: names that are not ours, and directories under names that are.
+    pub left: Vec<OsString>,
+}
+
+/// Reads the three files. At most [`HANDOFF_FILE_BYTES_MAX`] bytes of each; a link, directory or
+/// pipe in place of a file is no text.
+pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
+    let read = |file: HandoffFile| read_text(disk, &dir.join(file.name()));
+    Ok(HandoffFiles {
+        progress: read(HandoffFile::Progress)?,
+        next_prompt: read(HandoffFile::NextPrompt)?,
+        knowledge: read(HandoffFile::Knowledge)?,
+    })
+}
+
+/// Empties the handoff directory of the files of `session`, whose directory must exist.
+///
+/// Safe to repeat after a crash: what was kept already is found again. With [`Reach::Disk`] the
+/// removals are durable when the call returns (one sync). With [`Reach::Cache`] a power cut may
+/// bring the files back, and the caller must know them by their content for the old session's.
+pub fn take_handoff(disk: &dyn Disk, dir: &Path, session: &SessionLayout, reach: Reach) -> DiskResult<Taken> {
+    let mut taken = Taken::default();
+    for name in disk.list(dir)? {
+        let path = dir.join(&name);
+        let file = HandoffFile::ALL.into_iter().find(|file| name == file.name());
+        match (file, disk.stat(&path)?.map(|found| found.kind)) {
+            (Some(file), Some(Kind::File)) => take_file(disk, &path, file, session, &mut taken)?,
+            // A link holds no text, and the agent's next handoff must not be written through it.
+            (Some(file), Some(Kind::Link)) => {
+                disk.remove(&path)?;
+                taken.removed.push(file);
+            }
+            (_, Some(_)) => taken.left.push(name),
+            (_, None) => {}
+        }
+    }
+    let changed = !taken.removed.is_empty() || !taken.kept.is_empty();
+    if changed && reach == Reach::Disk {
+        disk.sync_dir(dir)?;
+    }
+    Ok(taken)
+}
+
+fn read_text(disk: &dyn Disk, path: &Path) -> DiskResult<FileText> {
+    match disk.stat(path)?.map(|found| found.kind) {
+        None => return Ok(FileText::Absent),
+        Some(Kind::Dir | Kind::Link | Kind::Other) => return Ok(FileText::NotText),
+        Some(Kind::File) => {}
+    }
+    match disk.read(path, HANDOFF_FILE_BYTES_MAX as u64) {
+        Ok(bytes) => Ok(String::from_utf8(bytes).map_or(FileText::NotText, FileText::Text)),
+        Err(error) if error.is_not_found() => Ok(FileText::Absent),
+        Err(DiskError { cause: Cause::TooLarge { bytes, .. }, .. }) => Ok(FileText::TooLarge { bytes }),
+        Err(error) => Err(error),
+    }
+}
+
+fn take_file(
+    disk: &dyn Disk,
+    path: &Path,
+    file: HandoffFile,
+    session: &SessionLayout,
+    taken: &mut Taken,
+) -> DiskResult<()> {
+    if same_content(disk, path, &session.handoff(file))? {
+        disk.remove(path)?;
+        taken.removed.push(file);
+        return Ok(());
+    }
+    let kept = keep(disk, path, file, session)?;
+    disk.remove(path)?;
+    taken.kept.push((file, kept));
+    Ok(())
+}
+
+/// Copies a file to the session's `left/` under a name that holds nothing else. Durable.
+fn keep(disk: &dyn Disk, path: &Path, file: HandoffFile, session: &SessionLayout) -> DiskResult<PathBuf> {
+    let left = session.left();
+    make_dir(disk, &left)?;
+    let mut copy = left.join(file.name());
+    for number in 2.. {
+        if disk.stat(&copy)?.is_none() {
+            copy_whole(disk, path, &copy)?;
+            break;
+        }
+        if same_content(disk, path, &copy)? {
+            break;
+        }
+        copy = left.join(format!("{number}-{}", file.name()));
+    }
+    disk.sync_dir(&left)?;
+    disk.sync_dir(parent(&left))?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::ids::{RunId, SessionNumber};
+
+    use super::*;
+    use crate::archive::archive;
+    use crate::layout::StateLayout;
+    use crate::sim::{SimDisk, every_crash};
+
+    const DIR: &str = "/p/.ekiden/handoff";
+
+    fn session() -> SessionLayout {
+        StateLayout::new(Path::new("/s")).run(&RunId::from_bits(7)).session(SessionNumber::FIRST)
+    }
+
+    fn with(files: &[(&str, &[u8])]) -> SimDisk {
+        let disk = SimDisk::new();
+        disk.plant_dir(Path::new(DIR));
+        disk.plant_dir(session().dir());
+        for (name, bytes) in files {
+            disk.plant_file(&Path::new(DIR).join(name), bytes);
+        }
+        disk
+    }
+
+    fn take(disk: &SimDisk) -> DiskResult<Taken> {
+        take_handoff(disk, Path::new(DIR), &session(), Reach::Disk)
+    }
+
+    fn huge() -> Vec<u8> {
+        vec![b'x'; HANDOFF_FILE_BYTES_MAX + 1]
+    }
+
+    #[test]
+    fn files_are_read_as_text_within_their_bounds() {
+        let disk = with(&[("PROGRESS.md", b"STATUS: IN_PROGRESS"), ("NEXT_PROMPT.md", &huge())]);
+        let found = read_handoff(&disk, Path::new(DIR)).unwrap();
+        assert_eq!(found.progress, FileText::Text("STATUS: IN_PROGRESS".to_owned()));
+        assert_eq!(found.next_prompt, FileText::TooLarge { bytes: huge().len() as u64 });
+        assert_eq!(found.knowledge, FileText::Absent);
+    }
+
+    #[test]
+    fn what_is_no_text_is_said_to_be_none() {
+        let disk = with(&[("PROGRESS.md", b"\xff\xfe")]);
+        disk.plant_dir(&Path::new(DIR).join("NEXT_PROMPT.md"));
+        disk.plant_file(Path::new("/home/secret"), b"secret");
+        disk.create_link(&Path::new(DIR).join("KNOWLEDGE.md"), Path::new("/home/secret")).unwrap();
+        let found = read_handoff(&disk, Path::new(DIR)).unwrap();
+        for file in HandoffFile::ALL {
+            assert_eq!(*found.get(file), FileText::NotText, "{file}");
+        }
+    }
+
+    // shows: RUN-12
+    #[test]
+    fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
+        let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", &huge()), ("notes.txt", b"mine")]);
+        archive(&disk, &session().handoff(HandoffFile::Progress), b"done").unwrap();
+        let taken = take(&disk).unwrap();
+        let copy = session().left().join("NEXT_PROMPT.md");
+        assert_eq!(taken.removed, [HandoffFile::Progress]);
+        assert_eq!(taken.kept, [(HandoffFile::NextPrompt, copy.clone())]);
+        assert_eq!(taken.left, ["notes.txt"]);
+        assert_eq!(disk.read(&copy, 1 << 20).unwrap(), huge());
+        assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["notes.txt"]);
+    }
+
+    // shows: RUN-12
+    #[test]
+    fn two_that_differ_are_both_kept() {
+        let disk = with(&[]);
+        for content in [b"one", b"two", b"one"] {
+            disk.plant_file(&Path::new(DIR).join("PROGRESS.md"), content);
+            take(&disk).unwrap();
+        }
+        assert_eq!(disk.list(&session().left()).unwrap(), ["2-PROGRESS.md", "PROGRESS.md"]);
+    }
+
+    // shows: RUN-12, DUR-02
+    #[test]
+    fn no_handoff_file_is_lost_at_any_crash() {
+        let files: [(&str, &[u8]); 2] = [("PROGRESS.md", b"archived"), ("KNOWLEDGE.md", b"not archived")];
+        let disk = with(&files);
+        archive(&disk, &session().handoff(HandoffFile::Progress), b"archived").unwrap();
+        let everywhere = |disk: &SimDisk, content: &[u8]| {
+            let places = [Path::new(DIR), session().dir(), &session().left()].map(Path::to_owned);
+            places.iter().any(|dir| {
+                disk.list(dir).unwrap_or_default().iter().any(|name| {
+                    disk.read(&dir.join(name), 1000).is_ok_and(|found| found == content)
+                        && !name.to_string_lossy().starts_with('.')
+                })
+            })
+        };
+        let explored = every_crash(
+            &disk,
+            |disk| take(disk).is_ok(),
+            |disk, returned, at| {
+                for (name, content) in files {
+                    assert!(everywhere(disk, content), "{name} is lost at {at:?}");
+                }
+                assert!(!returned || disk.list(Path::new(DIR)).unwrap().is_empty(), "{at:?}");
+                take(disk).expect("repeated");
+                assert!(disk.list(Path::new(DIR)).unwrap().is_empty());
+            },
+        );
+        assert!(explored.worlds > 50, "{explored:?}");
+    }
+
+    // shows: SEC-02
+    #[test]
+    fn a_link_is_removed_and_what_it_leads_to_stays() {
+        let disk = with(&[]);
+        disk.plant_file(Path::new("/home/secret"), b"secret");
+        disk.create_link(&Path::new(DIR).join("PROGRESS.md"), Path::new("/home/secret")).unwrap();
+        assert_eq!(take(&disk).unwrap().removed, [HandoffFile::Progress]);
+        assert_eq!(disk.read(Path::new("/home/secret"), 10).unwrap(), b"secret");
+    }
+}

@@ -1,0 +1,243 @@
+//! Where each file lies. Paths only: nothing here looks at a disk.
+//!
+//! ```text
+//! <state directory>/                  <work dir>/.ekiden/
+//! ├── format                          ├── .gitignore  config.toml
+//! ├── lock  lock-<worktree>           ├── handoff/
+//! └── runs/<run-id>/                  ├── TASK.md
+//!     ├── log.jsonl                   ├── PROGRESS.md KNOWLEDGE.md NEXT_PROMPT.md
+//!     ├── inbox/  inbox/bad/          ├── status.json
+//!     └── sessions/<n>/               └── runs -> <state directory>/runs
+//! ```
+//!
+//! Every name is fixed or an id that cannot hold a `/`, so no text of an agent can change a path.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::ids::{RunId, SessionNumber};
+
+/// The paths of a state directory, which may serve several work dirs: the worktrees of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateLayout {
+    root: PathBuf,
+}
+
+impl StateLayout {
+    /// The layout beneath this directory: an absolute path, links resolved as far as it exists.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Says which layout this is: [`crate::format::STATE`].
+    #[must_use]
+    pub fn format(&self) -> PathBuf {
+        self.root.join("format")
+    }
+
+    /// The lock of a work dir: the main one's, or that of a linked worktree by its git name.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no plain file name, which git's names are.
+    #[must_use]
+    pub fn lock(&self, worktree: Option<&str>) -> PathBuf {
+        match worktree {
+            None => self.root.join("lock"),
+            Some(name) => {
+                assert!(!name.is_empty() && !name.contains('/'), "`{name}` is no plain name");
+                self.root.join(format!("lock-{name}"))
+            }
+        }
+    }
+
+    /// All runs.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// One run.
+    #[must_use]
+    pub fn run(&self, run: &RunId) -> RunLayout {
+        RunLayout { dir: self.runs().join(run.as_str()) }
+    }
+}
+
+/// The paths of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunLayout {
+    dir: PathBuf,
+}
+
+impl RunLayout {
+    /// The run's directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("log.jsonl")
+    }
+
+    /// Messages to the engine.
+    #[must_use]
+    pub fn inbox(&self) -> PathBuf {
+        self.dir.join("inbox")
+    }
+
+    /// All sessions.
+    #[must_use]
+    pub fn sessions(&self) -> PathBuf {
+        self.dir.join("sessions")
+    }
+
+    /// One session.
+    #[must_use]
+    pub fn session(&self, session: SessionNumber) -> SessionLayout {
+        SessionLayout { dir: self.sessions().join(session.to_string()) }
+    }
+}
+
+/// The paths of one session's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLayout {
+    dir: PathBuf,
+}
+
+impl SessionLayout {
+    /// The prompt's name in [`SessionLayout::dir`].
+    pub const PROMPT: &'static str = "prompt.md";
+    /// The protocol text's name in [`SessionLayout::dir`].
+    pub const PROTOCOL: &'static str = "protocol.md";
+
+    /// The session's directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The prompt, as it was sent.
+    #[must_use]
+    pub fn prompt(&self) -> PathBuf {
+        self.dir.join(Self::PROMPT)
+    }
+
+    /// The standing text, as it was sent.
+    #[must_use]
+    pub fn protocol(&self) -> PathBuf {
+        self.dir.join(Self::PROTOCOL)
+    }
+
+    /// The agent's event stream, as it came.
+    #[must_use]
+    pub fn events(&self) -> PathBuf {
+        self.dir.join("events.jsonl")
+    }
+
+    /// A file of the handoff, as it was accepted.
+    #[must_use]
+    pub fn handoff(&self, file: HandoffFile) -> PathBuf {
+        self.dir.join(match file {
+            HandoffFile::Progress => "progress.md",
+            HandoffFile::NextPrompt => "next_prompt.md",
+            HandoffFile::Knowledge => "knowledge.md",
+        })
+    }
+
+    /// The output of the verification after this session.
+    #[must_use]
+    pub fn verify_log(&self) -> PathBuf {
+        self.dir.join("verify.log")
+    }
+
+    /// Held while anything of an attempt lives.
+    #[must_use]
+    pub fn attempt_lock(&self) -> PathBuf {
+        self.dir.join("attempt.lock")
+    }
+
+    /// Files that stood in the handoff directory and were no accepted handoff.
+    #[must_use]
+    pub fn left(&self) -> PathBuf {
+        self.dir.join("left")
+    }
+}
+
+/// The paths of what people and the agent see: `.ekiden/` in the work dir.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    work_dir: PathBuf,
+}
+
+impl Published {
+    /// The paths in this work dir: an absolute path, links resolved.
+    #[must_use]
+    pub fn new(work_dir: &Path) -> Self {
+        Self { work_dir: work_dir.to_owned() }
+    }
+
+    /// The work dir.
+    #[must_use]
+    pub fn work_dir(&self) -> &Path {
+        &self.work_dir
+    }
+
+    /// `.ekiden/`
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.work_dir.join(".ekiden")
+    }
+
+    /// Where the agent writes.
+    #[must_use]
+    pub fn handoff(&self) -> PathBuf {
+        self.dir().join("handoff")
+    }
+
+    /// The task, frozen at the start.
+    #[must_use]
+    pub fn task(&self) -> PathBuf {
+        self.dir().join("TASK.md")
+    }
+
+    /// A published file of the handoff.
+    #[must_use]
+    pub fn file(&self, file: HandoffFile) -> PathBuf {
+        self.dir().join(file.name())
+    }
+
+    /// For other programs.
+    #[must_use]
+    pub fn status(&self) -> PathBuf {
+        self.dir().join("status.json")
+    }
+
+    /// The project's settings, which may be committed.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.dir().join("config.toml")
+    }
+
+    /// A link to the runs in the state directory.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.dir().join("runs")
+    }
+
+    /// Keeps everything but the settings out of git.
+    #[must_use]
+    pub fn gitignore(&self) -> PathBuf {
+        self.dir().join(".gitignore")
+    }
+}

@@ -1,0 +1,21 @@
+//! The limits of what is read and kept, each with the reason for its size.
+
+use std::time::Duration;
+
+/// The most that a log's line may have. A record holds a run's whole manifest and task, or the texts
+/// of a handoff; this is far above both and still fits in memory.
+pub const LOG_LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most that is read of a message: room for three handoff files.
+pub const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
+/// The most that is read of a small file of ours: a header, a status, a lock's holder.
+pub const SMALL_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// The most that is read of git's exclude file.
+pub const EXCLUDE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// What a stream gathers before it writes.
+pub const STREAM_BUFFER_BYTES: usize = 64 * 1024;
+/// The first pause between two looks at a lock that is still held.
+pub const LOCK_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The longest pause between two looks: what a restart may wait too long.
+pub const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// How long a refused process waits for the holder to have written who it is.
+pub const HOLDER_PATIENCE: Duration = Duration::from_millis(50);

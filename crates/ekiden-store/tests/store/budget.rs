@@ -1,0 +1,77 @@
+//! What lies between one agent's exit and the next one's start: at most six syncs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::time::Timestamp;
+use ekiden_store::archive::{NewFile, archive, archive_dir};
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+use ekiden_store::handoff::take_handoff;
+use ekiden_store::layout::{Published, SessionLayout, StateLayout};
+use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::log::Numbered;
+use ekiden_store::published::prepare_published;
+use ekiden_store::state::{LockedStateDir, create_state_root};
+use ekiden_store::status::{Status, StatusFile, StatusWord};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Note {
+    seq: u64,
+}
+
+impl Numbered for Note {
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+}
+
+fn status(run: &RunId, work_dir: &Path) -> Status {
+    Status {
+        tool: "ekiden".to_owned(),
+        version: "0.1.0".to_owned(),
+        session: 2,
+        max_sessions: 10,
+        status: StatusWord::Running,
+        message: "Session #2 active".to_owned(),
+        updated_at: Timestamp(1_780_308_000_000),
+        work_dir: work_dir.to_owned(),
+        completion_marker: "ALL_COMPLETE".to_owned(),
+        run: run.clone(),
+    }
+}
+
+#[test]
+fn a_session_starts_with_six_syncs() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().canonicalize().unwrap();
+    let disk = Arc::new(RealDisk::fenced(&project));
+    let (published, layout) = (Published::new(&project), StateLayout::new(&project.join(".ekiden/state")));
+    let run = RunId::from_bits(7);
+    create_state_root(&*disk, &layout).unwrap();
+    prepare_published(&*disk, &published, &layout).unwrap();
+    let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
+    let lock = WorkDirLock::take(&layout.lock(None), holder).unwrap();
+    let state = LockedStateDir::open(disk.clone(), layout.clone(), lock).unwrap();
+    let mut log = state.create_run::<Note>(&run).unwrap();
+
+    // The first session has ended, and its handoff is in the archive.
+    let first = layout.run(&run).session(SessionNumber::FIRST);
+    let prompt = [NewFile { name: SessionLayout::PROMPT, bytes: b"the task" }];
+    archive_dir(&*disk, first.dir(), &prompt).unwrap();
+    archive(&*disk, &first.handoff(HandoffFile::Progress), b"STATUS: IN_PROGRESS").unwrap();
+    let written = published.handoff().join("PROGRESS.md");
+    disk.create_file(&written, b"STATUS: IN_PROGRESS", Reach::Cache).unwrap();
+
+    let before = disk.syncs();
+    log.append(&Note { seq: 1 }).unwrap();
+    let second = layout.run(&run).session(SessionNumber::FIRST.next());
+    archive_dir(&*disk, second.dir(), &prompt).unwrap();
+    let taken = take_handoff(&*disk, &published.handoff(), &first, Reach::Disk).unwrap();
+    assert_eq!(taken.removed, [HandoffFile::Progress]);
+    let file = StatusFile::open(&*disk, published.status()).unwrap();
+    file.write(&*disk, &status(&run, &project)).unwrap();
+    assert_eq!(disk.syncs() - before, 6);
+}

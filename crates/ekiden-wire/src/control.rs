@@ -1,0 +1,249 @@
+//! What we send to the client: one function a message, one line a message.
+//!
+//! The texts that an agent reads are parameters; they come from the catalogue of prompts.
+//!
+//! A callback's id is the name of its hook event, so that an answer needs no table.
+
+use serde_json::{Value, json};
+
+use crate::hooks::HookEvent;
+use crate::typed_line::typed_line;
+
+/// A hook of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registration {
+    /// When we are asked.
+    pub event: HookEvent,
+    /// How long the client waits for an answer. Past it the call does not run and the turn ends.
+    pub timeout_secs: u32,
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextBlock<'a> {
+    /// The text. The client expands `@path` in the *last* block of a message.
+    pub text: &'a str,
+    /// The service may cache what comes up to here. At most one block of a message.
+    pub cached: bool,
+}
+
+impl<'a> From<&'a str> for TextBlock<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { text, cached: false }
+    }
+}
+
+/// Begins the protocol and registers our hooks.
+#[must_use]
+pub fn initialize(request_id: &str, hooks: &[Registration]) -> String {
+    let hooks: serde_json::Map<String, Value> = hooks
+        .iter()
+        .map(|hook| {
+            let name = hook.event.name();
+            (name.to_owned(), json!([{"hookCallbackIds": [name], "timeout": hook.timeout_secs}]))
+        })
+        .collect();
+    request(request_id, &json!({"subtype": "initialize", "hooks": hooks}))
+}
+
+/// A message of the user. While a turn runs it is delivered after the next tool result. The client
+/// gives `uuid` back when it echoes the message.
+#[must_use]
+pub fn user_message(blocks: &[TextBlock<'_>], uuid: Option<&str>) -> String {
+    let content: Vec<Value> = blocks.iter().map(text_block).collect();
+    let mut body = json!({
+        "message": {"role": "user", "content": content},
+        "parent_tool_use_id": null,
+        "session_id": "",
+    });
+    if let Some(uuid) = uuid {
+        body["uuid"] = json!(uuid);
+    }
+    typed_line("user", None, &body)
+}
+
+/// Asks what fills the window. Costs no request to the service.
+#[must_use]
+pub fn get_context_usage(request_id: &str) -> String {
+    request(request_id, &json!({"subtype": "get_context_usage", "detail": "summary"}))
+}
+
+/// Ends the turn; the process stays.
+#[must_use]
+pub fn interrupt(request_id: &str) -> String {
+    request(request_id, &json!({"subtype": "interrupt"}))
+}
+
+/// Answers a hook without an opinion: the client's own rules decide.
+#[must_use]
+pub fn answer_pass(request_id: &str) -> String {
+    success(request_id, &json!({}))
+}
+
+/// Answers a `PreToolUse` hook: the call runs without a question, or is refused for a reason that the
+/// agent reads.
+#[must_use]
+pub fn answer_permission(request_id: &str, allowed: bool, reason: &str) -> String {
+    success(request_id, &permission_decision(if allowed { "allow" } else { "deny" }, reason))
+}
+
+/// Answers a Stop or a compaction: it may happen, or it is held off for this reason.
+#[must_use]
+pub fn answer_stop(request_id: &str, hold: Option<&str>) -> String {
+    success(request_id, &hold.map_or_else(|| json!({}), block))
+}
+
+/// Lets a tool run. `input` is its whole input as it came, as JSON text.
+#[must_use]
+pub fn answer_allowed(request_id: &str, input: &str) -> String {
+    let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
+    success(request_id, &json!({"behavior": "allow", "updatedInput": input}))
+}
+
+/// Refuses a tool; the message becomes its result.
+#[must_use]
+pub fn answer_denied(request_id: &str, message: &str) -> String {
+    success(request_id, &json!({"behavior": "deny", "message": message, "interrupt": false}))
+}
+
+/// Answers a request that we do not know.
+#[must_use]
+pub fn answer_error(request_id: &str, error: &str) -> String {
+    let response = json!({"subtype": "error", "request_id": request_id, "error": error});
+    typed_line("control_response", None, &json!({"response": response}))
+}
+
+/// Answers a request with this value.
+pub(crate) fn success(request_id: &str, answer: &Value) -> String {
+    let response = json!({"subtype": "success", "request_id": request_id, "response": answer});
+    typed_line("control_response", None, &json!({"response": response}))
+}
+
+/// A request, from either end.
+pub(crate) fn request(request_id: &str, request: &Value) -> String {
+    typed_line("control_request", None, &json!({"request_id": request_id, "request": request}))
+}
+
+fn text_block(block: &TextBlock<'_>) -> Value {
+    if block.cached {
+        json!({"type": "text", "text": block.text, "cache_control": {"type": "ephemeral"}})
+    } else {
+        json!({"type": "text", "text": block.text})
+    }
+}
+
+fn permission_decision(decision: &str, reason: &str) -> Value {
+    json!({"hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    }})
+}
+
+fn block(reason: &str) -> Value {
+    json!({"decision": "block", "reason": reason})
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(line: &str, expected: &Expect) {
+        expected.assert_eq(line);
+        assert_eq!(line.lines().count(), 1, "one message is one line");
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+
+    // shows: AGT-01
+    #[test]
+    fn our_requests() {
+        let hooks = [
+            Registration { event: HookEvent::PreToolUse, timeout_secs: 60 },
+            Registration { event: HookEvent::Stop, timeout_secs: 90 },
+        ];
+        check(
+            &initialize("r1", &hooks),
+            &expect![[r#"
+            {"type":"control_request","request":{"hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"],"timeout":60}],"Stop":[{"hookCallbackIds":["Stop"],"timeout":90}]},"subtype":"initialize"},"request_id":"r1"}
+        "#]],
+        );
+        check(
+            &get_context_usage("r2"),
+            &expect![[r#"
+            {"type":"control_request","request":{"detail":"summary","subtype":"get_context_usage"},"request_id":"r2"}
+        "#]],
+        );
+        check(
+            &interrupt("r3"),
+            &expect![[r#"
+            {"type":"control_request","request":{"subtype":"interrupt"},"request_id":"r3"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn our_messages() {
+        let blocks = [TextBlock { text: "# Task\nbuild", cached: true }, "# Now".into()];
+        check(
+            &user_message(&blocks, Some("u1")),
+            &expect![[r##"
+            {"type":"user","message":{"content":[{"cache_control":{"type":"ephemeral"},"text":"# Task\nbuild","type":"text"},{"text":"# Now","type":"text"}],"role":"user"},"parent_tool_use_id":null,"session_id":"","uuid":"u1"}
+        "##]],
+        );
+        check(
+            &user_message(&["go".into()], None),
+            &expect![[r#"
+            {"type":"user","message":{"content":[{"text":"go","type":"text"}],"role":"user"},"parent_tool_use_id":null,"session_id":""}
+        "#]],
+        );
+    }
+
+    // shows: AGT-01
+    #[test]
+    fn our_answers() {
+        check(
+            &answer_pass("h1"),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"h1","response":{},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_permission("h2", false, "not yours"),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"h2","response":{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"not yours"}},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_stop("h3", Some("no")),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"h3","response":{"decision":"block","reason":"no"},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_stop("h4", Some("go on")),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"h4","response":{"decision":"block","reason":"go on"},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_allowed("p1", r#"{"command":"ls"}"#),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"p1","response":{"behavior":"allow","updatedInput":{"command":"ls"}},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_denied("p2", "no"),
+            &expect![[r#"
+            {"type":"control_response","response":{"request_id":"p2","response":{"behavior":"deny","interrupt":false,"message":"no"},"subtype":"success"}}
+        "#]],
+        );
+        check(
+            &answer_error("x", "unknown"),
+            &expect![[r#"
+            {"type":"control_response","response":{"error":"unknown","request_id":"x","subtype":"error"}}
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,255 @@
+use serde_json::Value;
+
+use super::*;
+use crate::fixtures;
+
+fn result(reason: TerminalReason) -> TurnResult {
+    TurnResult { is_error: true, num_turns: 1, terminal_reason: Some(reason), ..TurnResult::default() }
+}
+
+fn ended(events: &[ClientEvent], exit: Option<Exit>) -> Observed {
+    let mut seen = Observed::default();
+    for event in events {
+        seen.observe(event);
+    }
+    if let Some(exit) = exit {
+        seen.exited(exit, "error: the reason\n");
+    }
+    seen
+}
+
+fn init() -> ClientEvent {
+    ClientEvent::parse(br#"{"type":"system","subtype":"init","session_id":"s"}"#)
+}
+
+fn api_error(kind: &str) -> ClientEvent {
+    ClientEvent::parse(
+        format!(r#"{{"type":"assistant","message":{{"id":"m","model":"<synthetic>"}},"error":"{kind}"}}"#)
+            .as_bytes(),
+    )
+}
+
+fn callback() -> ClientEvent {
+    ClientEvent::parse(
+        br#"{"type":"control_request","request_id":"h1","request":{"subtype":"hook_callback","callback_id":"x","input":{}}}"#,
+    )
+}
+
+/// The cause of each measured result, by its case.
+fn expected(case: &str) -> EndCause {
+    match case {
+        "success" | "permission_denied" | "compaction_reactive" | "structured_output" => EndCause::Completed,
+        "max_turns" => EndCause::TurnLimit,
+        "max_budget" => EndCause::BudgetSpent,
+        "api_401" => EndCause::AuthenticationFailed,
+        "api_429_retry_after_3600" | "subscription_5h_limit" => {
+            EndCause::RateLimited { resets_at: None, kind: LimitKind::Unknown }
+        }
+        "api_529" => EndCause::Overloaded,
+        "prompt_too_long_single" | "precompact_blocked_then_blocking_limit" | "compaction_thrash" => {
+            EndCause::ContextFull
+        }
+        "resume_unknown_session" => EndCause::NeverStarted(
+            "No conversation found with session ID: 11111111-1111-1111-1111-111111111111".to_owned(),
+        ),
+        "stop_hook_continue_false" | "post_tool_use_continue_false" | "user_prompt_submit_blocked" => {
+            EndCause::HookStopped
+        }
+        "sigint" => EndCause::Interrupted,
+        other => panic!("no expectation for {other}"),
+    }
+}
+
+// shows: AGT-08
+#[test]
+fn every_measured_result_has_its_cause() {
+    let lines = fixtures::lines("results.jsonl");
+    assert_eq!(lines.len(), 18);
+    for line in lines {
+        let notes: Value = serde_json::from_str(&line).unwrap();
+        let case = notes["_case"].as_str().unwrap();
+        let exit = i32::try_from(notes["_exit_code"].as_i64().unwrap()).unwrap();
+        let seen = ended(&[ClientEvent::parse(line.as_bytes())], Some(Exit::Code(exit)));
+        assert_eq!(cause(&seen), expected(case), "{case}");
+    }
+}
+
+// shows: REL-10
+#[test]
+fn every_measured_api_error_has_its_cause() {
+    let mut seen = std::collections::BTreeMap::<String, Observed>::new();
+    for line in fixtures::lines("api-errors.jsonl") {
+        let notes: Value = serde_json::from_str(&line).unwrap();
+        let case = notes["_case"].as_str().unwrap().to_owned();
+        seen.entry(case).or_default().observe(&ClientEvent::parse(line.as_bytes()));
+    }
+    let cause_of = |case: &str| {
+        let mut seen = seen[case].clone();
+        seen.observe(&ClientEvent::Result(Box::new(TurnResult {
+            api_error_status: seen.api_error.and_then(|error| error.status),
+            ..result(TerminalReason::ApiError)
+        })));
+        cause(&seen)
+    };
+    assert_eq!(cause_of("e_529"), EndCause::Overloaded);
+    assert_eq!(cause_of("e_drop"), EndCause::ServerError);
+    assert_eq!(cause_of("e_credit"), EndCause::BillingFailed);
+    assert_eq!(cause_of("e_404"), EndCause::ModelNotFound);
+}
+
+// shows: REL-10
+#[test]
+fn every_measured_rate_limit_event_has_its_effect() {
+    let limited = |secs: Option<u64>, kind| EndCause::RateLimited { resets_at: secs.map(timestamp), kind };
+    let expected = [
+        limited(None, LimitKind::Unknown), // A warning names a reset, but is not what refused.
+        limited(None, LimitKind::Unknown),
+        limited(None, LimitKind::Unknown),
+        limited(Some(1_795_242_891), LimitKind::FiveHour),
+        limited(Some(1_795_332_926), LimitKind::SevenDay),
+        limited(None, LimitKind::Unknown),
+    ];
+    let events = fixtures::events("rate-limits.jsonl");
+    assert_eq!(events.len(), expected.len());
+    for (event, expected) in events.into_iter().zip(expected) {
+        let failure = ClientEvent::Result(Box::new(result(TerminalReason::ApiError)));
+        let refused = ended(&[event.clone(), api_error("rate_limit"), failure], Some(Exit::Code(1)));
+        assert_eq!(cause(&refused), expected, "{event:?}");
+        let fine = TurnResult { is_error: false, ..result(TerminalReason::Completed) };
+        let passed = ended(&[event, ClientEvent::Result(Box::new(fine))], Some(Exit::Code(0)));
+        assert_eq!(cause(&passed), EndCause::Completed, "an event alone ends nothing");
+    }
+}
+
+// shows: REL-10
+#[test]
+fn prose_that_mentions_a_limit_changes_nothing() {
+    let line = br#"{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","num_turns":1,
+        "result":"API Error: 429. You've hit your 5-hour limit, resets 6:34am","errors":["rate_limit"]}"#;
+    assert_eq!(cause(&ended(&[ClientEvent::parse(line)], Some(Exit::Code(0)))), EndCause::Completed);
+}
+
+// shows: REL-10
+#[test]
+fn the_kind_of_an_api_error_decides_before_its_status() {
+    for (kind, status, expected) in [
+        ("billing_error", 400, EndCause::BillingFailed),
+        ("max_output_tokens", 200, EndCause::OutputLimit),
+        ("invalid_request", 413, EndCause::InvalidRequest),
+        ("overloaded", 500, EndCause::Overloaded),
+        ("server_error", 500, EndCause::ServerError),
+        ("a_new_kind", 403, EndCause::AuthenticationFailed),
+        ("a_new_kind", 418, EndCause::InvalidRequest),
+    ] {
+        let failure = TurnResult { api_error_status: Some(status), ..result(TerminalReason::ApiError) };
+        let seen = ended(&[api_error(kind), ClientEvent::Result(Box::new(failure))], None);
+        assert_eq!(cause(&seen), expected, "{kind} {status}");
+    }
+}
+
+#[test]
+fn an_error_of_an_earlier_turn_does_not_explain_a_later_one() {
+    let failure = ClientEvent::Result(Box::new(result(TerminalReason::ApiError)));
+    let seen = ended(&[api_error("billing_error"), failure.clone(), init(), failure], None);
+    assert_eq!(cause(&seen), EndCause::ServerError);
+}
+
+#[test]
+fn a_refusal_is_known_by_its_stop_reason() {
+    let refusal = TurnResult { stop_reason: Some("refusal".to_owned()), ..result(TerminalReason::ApiError) };
+    assert_eq!(cause(&ended(&[ClientEvent::Result(Box::new(refusal))], None)), EndCause::Refused);
+}
+
+// shows: AGT-08
+#[test]
+fn an_end_without_a_result_is_told_by_the_exit() {
+    for (events, exit, expected) in [
+        (vec![init()], Exit::Code(143), EndCause::Killed { signal: 15 }),
+        (vec![init()], Exit::Signal(9), EndCause::Killed { signal: 9 }),
+        (vec![init()], Exit::Code(1), EndCause::Crashed { exit: 1 }),
+        (vec![], Exit::Code(1), EndCause::NeverStarted("error: the reason".to_owned())),
+        (vec![init()], Exit::Code(0), EndCause::Protocol("it exited without a result".to_owned())),
+        (vec![init(), callback()], Exit::Code(0), EndCause::UnansweredCallback),
+        (vec![init()], Exit::EngineLost, EndCause::EngineLost),
+    ] {
+        assert_eq!(cause(&ended(&events, Some(exit))), expected);
+    }
+}
+
+#[test]
+fn a_subagent_that_goes_on_opens_no_turn() {
+    let said = br#"{"type":"assistant","message":{"id":"m","model":"x"},"parent_tool_use_id":"t1"}"#;
+    let fine = TurnResult { is_error: false, ..result(TerminalReason::Completed) };
+    let events = [init(), ClientEvent::Result(Box::new(fine)), ClientEvent::parse(said)];
+    assert_eq!(cause(&ended(&events, Some(Exit::Code(0)))), EndCause::Completed);
+}
+
+#[test]
+fn a_result_of_an_earlier_turn_is_not_the_end() {
+    let fine = TurnResult { is_error: false, ..result(TerminalReason::Completed) };
+    let seen = ended(&[init(), ClientEvent::Result(Box::new(fine)), init()], Some(Exit::Signal(9)));
+    assert_eq!(seen.last_result(), None);
+    assert_eq!(cause(&seen), EndCause::Killed { signal: 9 });
+}
+
+// shows: AGT-08
+#[test]
+fn an_unanswered_callback_is_not_a_success() {
+    let subagent = br#"{"type":"control_request","request_id":"h2","request":{"subtype":"hook_callback","input":{"agent_id":"a"}}}"#;
+    let fine =
+        || ClientEvent::Result(Box::new(TurnResult { is_error: false, ..result(TerminalReason::Completed) }));
+    assert_eq!(cause(&ended(&[init(), callback(), fine()], None)), EndCause::UnansweredCallback);
+    let beside = ended(&[init(), ClientEvent::parse(subagent), fine()], None);
+    assert_eq!(cause(&beside), EndCause::Completed, "a subagent in the background asks");
+    let mut answered = ended(&[init(), callback()], None);
+    answered.callback_answered("h1");
+    answered.observe(&fine());
+    assert_eq!(cause(&answered), EndCause::Completed);
+}
+
+#[test]
+fn an_interrupt_of_ours_and_a_client_that_gives_up_differ() {
+    let aborted = || ClientEvent::Result(Box::new(result(TerminalReason::AbortedStreaming)));
+    assert_eq!(cause(&ended(&[aborted()], Some(Exit::Code(1)))), EndCause::AutoModeBlocked);
+    let mut ours = ended(&[], None);
+    ours.interrupt_sent();
+    ours.observe(&aborted());
+    assert_eq!(cause(&ours), EndCause::Interrupted);
+    ours.observe(&init());
+    ours.observe(&aborted());
+    assert_eq!(cause(&ours), EndCause::AutoModeBlocked, "the interrupt was for the turn before");
+}
+
+#[test]
+fn what_we_did_ourselves_comes_first() {
+    let fine = TurnResult { is_error: false, ..result(TerminalReason::Completed) };
+    let killed = |reason| {
+        let mut seen = ended(&[init(), ClientEvent::Result(Box::new(fine.clone()))], None);
+        seen.ended_by_us(reason);
+        seen.ended_by_us(EndedByUs::Operator);
+        seen.exited(Exit::Signal(9), "");
+        cause(&seen)
+    };
+    assert_eq!(killed(EndedByUs::Done), EndCause::Completed);
+    assert_eq!(killed(EndedByUs::Silent), EndCause::Silent);
+    assert_eq!(killed(EndedByUs::Operator), EndCause::Stopped);
+    let mut mid_turn = ended(&[init()], Some(Exit::Code(143)));
+    mid_turn.ended_by_us(EndedByUs::Done);
+    assert_eq!(cause(&mid_turn), EndCause::Stopped);
+}
+
+#[test]
+fn a_good_result_does_not_hide_a_bad_exit() {
+    let fine = TurnResult { is_error: false, ..result(TerminalReason::Completed) };
+    let seen = ended(&[ClientEvent::Result(Box::new(fine))], Some(Exit::Code(7)));
+    assert_eq!(cause(&seen), EndCause::Crashed { exit: 7 });
+}
+
+#[test]
+fn an_unknown_reason_is_named() {
+    let odd = result(TerminalReason::Other("moon_phase".to_owned()));
+    assert_eq!(
+        cause(&ended(&[ClientEvent::Result(Box::new(odd))], None)),
+        EndCause::Protocol("unknown reason `moon_phase`".to_owned())
+    );
+}

@@ -1,0 +1,32 @@
+//! How much of an agent's stream is kept, in one place, each with the reason for its size.
+
+use crate::excerpt::Bounds;
+
+/// The longest line that is read. Above it only the head is looked at: a line of this size holds a
+/// file or picture that no decision needs.
+pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A buffer larger than this is given back after its line, since long lines are rare.
+pub const LINE_BUFFER_KEPT: usize = 64 * 1024;
+/// The target of a call (path, command, pattern): a line on a terminal.
+pub const TARGET_BYTES_MAX: usize = 200;
+/// Commands that succeeded, kept for a rescue handoff.
+pub const COMMANDS_KEPT: usize = 8;
+/// Commands that failed, kept for a rescue handoff.
+pub const FAILURES_KEPT: usize = 5;
+/// Calls whose results are awaited at the same time; the oldest are forgotten first.
+pub const OPEN_CALLS_MAX: usize = 64;
+/// Callbacks of the agent that may be open at the same time; the oldest are forgotten first.
+pub const OPEN_CALLBACKS_MAX: usize = 64;
+/// Messages of one result that are kept.
+pub const ERRORS_KEPT: usize = 8;
+/// Ids of refused calls that are kept from one result; all are counted.
+pub const DENIED_IDS_KEPT: usize = 100;
+
+/// What the agent said: a little of the beginning, more of the end, where its plans are.
+pub(crate) const WORDS: Bounds = Bounds { head: 300, tail: 900 };
+/// What a tool answered: the exit code stands at the beginning, the failure at the end.
+pub(crate) const RESULT: Bounds = Bounds { head: 300, tail: 300 };
+/// The target of a call.
+pub(crate) const TARGET: Bounds = Bounds { head: TARGET_BYTES_MAX - 4, tail: 0 };
+/// An error's text.
+pub(crate) const ERROR: Bounds = Bounds { head: 400, tail: 0 };

@@ -1,0 +1,289 @@
+//! What a rescue handoff can tell of a session: a bounded fold over its events.
+//!
+//! It is kept while the session runs, and can be made again from the saved stream after a crash of
+//! the engine. Facts only: nothing is inferred, and nothing grows with the session's length.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use crate::limits;
+use crate::lines::LineSplitter;
+use crate::stream::{Assistant, Block, ClientEvent, ToolResult};
+use crate::tools::{Call, ToolKind};
+
+/// The traces that a session left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// The last edit, of a subagent too.
+    pub last_edit: Option<Touch>,
+    /// The last call of the main thread.
+    pub last_call: Option<Touch>,
+    /// The last words of the main thread, cut if long.
+    pub last_words: String,
+    /// The last commands that succeeded, oldest first.
+    pub succeeded: VecDeque<String>,
+    /// The last commands that failed, oldest first.
+    pub failed: VecDeque<FailedCommand>,
+    /// How much there was of what.
+    pub counts: TraceCounts,
+    open_calls: VecDeque<Call>,
+}
+
+/// A call and what it was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touch {
+    /// The tool.
+    pub tool: String,
+    /// The path, command or pattern.
+    pub target: String,
+}
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedCommand {
+    /// The command.
+    pub command: String,
+    /// Its exit code; none if it was refused or cut off.
+    pub exit: Option<i32>,
+    /// The last line that it wrote.
+    pub last_line: String,
+}
+
+/// How much there was of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TraceCounts {
+    /// Calls of tools, of subagents too.
+    pub calls: u64,
+    /// Turns that ended.
+    pub turns: u64,
+    /// Subagents that began.
+    pub subagents: u64,
+    /// Lines that were not what they should be.
+    pub malformed: u64,
+    /// Lines that were too long to read.
+    pub oversized: u64,
+}
+
+impl Trace {
+    /// The trace of a saved stream.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails. Lines that cannot be understood are counted, as a cut last line is.
+    pub fn from_stream(mut stream: impl Read) -> io::Result<Self> {
+        let mut trace = Self::default();
+        let mut splitter = LineSplitter::new();
+        let mut chunk = vec![0; limits::LINE_BUFFER_KEPT];
+        loop {
+            match stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => splitter.push(&chunk[..read], |line| trace.observe(&ClientEvent::of(line))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        splitter.finish(|line| trace.observe(&ClientEvent::of(line)));
+        Ok(trace)
+    }
+
+    /// Takes the next event.
+    pub fn observe(&mut self, event: &ClientEvent) {
+        match event {
+            ClientEvent::Assistant(response) if !response.synthetic => self.response(response),
+            ClientEvent::ToolResults(results) => results.results.iter().for_each(|one| self.result(one)),
+            ClientEvent::Result(_) => self.counts.turns += 1,
+            ClientEvent::TaskStarted { subagent, .. } => self.counts.subagents += u64::from(*subagent),
+            ClientEvent::Malformed => self.counts.malformed += 1,
+            ClientEvent::Oversized { .. } => self.counts.oversized += 1,
+            ClientEvent::Assistant(_)
+            | ClientEvent::Init { .. }
+            | ClientEvent::Lifecycle { .. }
+            | ClientEvent::RateLimit(_)
+            | ClientEvent::ApiRetry { .. }
+            | ClientEvent::Compacting
+            | ClientEvent::CompactBoundary { .. }
+            | ClientEvent::ModelFallback
+            | ClientEvent::ModelRefused
+            | ClientEvent::PermissionDenied { .. }
+            | ClientEvent::TaskFinished { .. }
+            | ClientEvent::HookFinished { .. }
+            | ClientEvent::ConversationReset
+            | ClientEvent::HookCallback { .. }
+            | ClientEvent::CanUseTool { .. }
+            | ClientEvent::UnknownRequest { .. }
+            | ClientEvent::ControlResponse { .. }
+            | ClientEvent::ControlCancel { .. }
+            | ClientEvent::Ignored => {}
+        }
+    }
+
+    fn response(&mut self, response: &Assistant) {
+        for block in &response.blocks {
+            match block {
+                Block::Text(words) if response.main_thread && !words.trim().is_empty() => {
+                    self.last_words.clone_from(words);
+                }
+                Block::Text(_) => {}
+                Block::Call(call) => self.call(call, response.main_thread),
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call, main_thread: bool) {
+        self.counts.calls += 1;
+        if main_thread {
+            self.last_call = Some(touch(call));
+        }
+        match call.kind {
+            ToolKind::Edit | ToolKind::Shell => {
+                keep(&mut self.open_calls, call.clone(), limits::OPEN_CALLS_MAX);
+            }
+            ToolKind::Read | ToolKind::Subagent | ToolKind::Schedule | ToolKind::Other => {}
+        }
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        let Some(place) = self.open_calls.iter().position(|call| call.id == result.tool_use_id) else {
+            return;
+        };
+        let Some(call) = self.open_calls.remove(place) else { return };
+        match (call.kind, result.is_error) {
+            (ToolKind::Edit, false) => self.last_edit = Some(touch(&call)),
+            (ToolKind::Shell, false) => keep(&mut self.succeeded, call.target, limits::COMMANDS_KEPT),
+            (ToolKind::Shell, true) => {
+                keep(&mut self.failed, failed_command(call.target, result), limits::FAILURES_KEPT);
+            }
+            (
+                ToolKind::Edit | ToolKind::Read | ToolKind::Subagent | ToolKind::Schedule | ToolKind::Other,
+                _,
+            ) => {}
+        }
+    }
+}
+
+fn touch(call: &Call) -> Touch {
+    Touch { tool: call.name.clone(), target: call.target.clone() }
+}
+
+fn failed_command(command: String, result: &ToolResult) -> FailedCommand {
+    let exit = result.excerpt.lines().next().and_then(|first| first.strip_prefix("Exit code "));
+    let last_line = result.excerpt.lines().rev().find(|line| !line.trim().is_empty());
+    FailedCommand {
+        command,
+        exit: exit.and_then(|code| code.trim().parse().ok()),
+        last_line: last_line.unwrap_or_default().trim().to_owned(),
+    }
+}
+
+/// Appends, and forgets the oldest above `most`.
+fn keep<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::fixtures;
+
+    fn observed(events: impl IntoIterator<Item = ClientEvent>) -> Trace {
+        let mut trace = Trace::default();
+        for event in events {
+            trace.observe(&event);
+        }
+        trace
+    }
+
+    fn shell(id: u32, answer: &str, is_error: bool) -> [ClientEvent; 2] {
+        let call = format!(
+            r#"{{"type":"assistant","message":{{"id":"m{id}","model":"x","content":[{{"type":"tool_use","id":"t{id}","name":"Bash","input":{{"command":"run {id}"}}}}]}},"parent_tool_use_id":null}}"#
+        );
+        let result = serde_json::json!({"type": "user", "message": {"content": [
+            {"type": "tool_result", "tool_use_id": format!("t{id}"), "is_error": is_error, "content": answer}]}});
+        [ClientEvent::parse(call.as_bytes()), ClientEvent::parse(result.to_string().as_bytes())]
+    }
+
+    // shows: REL-06
+    #[test]
+    fn a_trace_tells_what_was_done() {
+        let trace = observed(fixtures::events("tools.jsonl"));
+        expect![[r#"
+            Trace {
+                last_edit: Some(
+                    Touch {
+                        tool: "Write",
+                        target: "/home/dev/project/x.txt",
+                    },
+                ),
+                last_call: Some(
+                    Touch {
+                        tool: "Agent",
+                        target: "sub",
+                    },
+                ),
+                last_words: "Look.",
+                succeeded: [
+                    "echo hi; env | grep -i claude | sort",
+                ],
+                failed: [
+                    FailedCommand {
+                        command: "exit 3",
+                        exit: Some(
+                            3,
+                        ),
+                        last_line: "Exit code 3",
+                    },
+                ],
+                counts: TraceCounts {
+                    calls: 5,
+                    turns: 0,
+                    subagents: 1,
+                    malformed: 0,
+                    oversized: 0,
+                },
+                open_calls: [],
+            }
+        "#]]
+        .assert_debug_eq(&trace);
+    }
+
+    #[test]
+    fn a_saved_stream_gives_the_same_trace() {
+        for name in fixtures::STREAMS {
+            let saved = fixtures::lines(name);
+            let saved: Vec<_> = saved.iter().filter(|line| !line.contains("to_client")).cloned().collect();
+            let saved = saved.join("\n");
+            assert_eq!(Trace::from_stream(saved.as_bytes()).unwrap(), observed(fixtures::events(name)));
+        }
+    }
+
+    #[test]
+    fn only_the_last_commands_are_kept() {
+        let good = observed((0..20).flat_map(|id| shell(id, "ok", false)));
+        assert_eq!(good.succeeded.len(), limits::COMMANDS_KEPT);
+        assert_eq!(good.succeeded.back().map(String::as_str), Some("run 19"));
+        let bad = observed((0..20).flat_map(|id| shell(id, "Exit code 101\nerror: x\n\n", true)));
+        assert_eq!(bad.failed.len(), limits::FAILURES_KEPT);
+        let last = bad.failed.back().unwrap();
+        assert_eq!((last.exit, last.last_line.as_str()), (Some(101), "error: x"));
+    }
+
+    #[test]
+    fn calls_without_results_do_not_pile_up() {
+        let trace = observed((0..1000).map(|id| shell(id, "", false)[0].clone()));
+        assert_eq!(trace.open_calls.len(), limits::OPEN_CALLS_MAX);
+        assert_eq!(trace.counts.calls, 1000);
+    }
+
+    // shows: AGT-08
+    #[test]
+    fn malformed_lines_are_counted() {
+        let trace =
+            Trace::from_stream(&b"{\"type\":\"assistant\"\nnode: warning\n{\"type\":\"new\"}\n"[..]).unwrap();
+        assert_eq!(trace.counts.malformed, 2);
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line: what can be typed, and which command it means.
+//!
+//! Each command's own file holds its arguments and its manual page. `ekiden TASK` is `ekiden run
+//! TASK`: the top level takes the arguments of `run` too, hidden from its help.
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::config::ConfigArgs;
+use crate::commands::log::LogArgs;
+use crate::commands::resume::ResumeArgs;
+use crate::commands::run::RunArgs;
+use crate::commands::status::StatusArgs;
+use crate::commands::{config, log, resume, run, status};
+use crate::exit::{self, Exit};
+use crate::failure::Failure;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden run task.md --agent rehearsal        try it for free, without a model
+  ekiden task.md --verify 'make test'         the same as `ekiden run task.md ...`
+  ekiden run 'Port the parser to Rust' -m 5   the task itself, at most 5 sessions
+  ekiden status                               what runs here, and how far it is
+  ekiden resume                               carry on after any end
+";
+
+const TEMPLATE: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}\n";
+
+/// Runs long tasks on coding agents as a relay of fresh sessions.
+#[derive(Parser)]
+#[command(name = "ekiden", version, before_help = EXAMPLES, help_template = TEMPLATE)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(override_usage = "ekiden [COMMAND] [OPTIONS]\n       ekiden TASK [OPTIONS]")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+enum Command {
+    Run(RunArgs),
+    Resume(ResumeArgs),
+    Status(StatusArgs),
+    Log(LogArgs),
+    Config(ConfigArgs),
+}
+
+/// Does what the arguments of the process say.
+#[must_use]
+pub fn main() -> Exit {
+    let mut output = Output::of_process();
+    let done = match parse(std::env::args_os()) {
+        Ok(cli) => dispatch(cli, &mut output),
+        Err(error) => Ok(explain(&error, &mut output)),
+    };
+    let exit = done.unwrap_or_else(|failure| {
+        output.failure(&failure);
+        failure.exit()
+    });
+    output.finish(exit)
+}
+
+/// The names of all commands.
+pub fn command_names() -> impl Iterator<Item = String> {
+    let names: Vec<String> = Cli::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    names.into_iter()
+}
+
+fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap::Error> {
+    let command = Cli::command()
+        .mut_args(
+            |arg| if matches!(arg.get_id().as_str(), "help" | "version") { arg } else { arg.hide(true) },
+        )
+        .mut_subcommands(|command| command.help_template(TEMPLATE).disable_help_subcommand(true))
+        .after_help(exit::help_table());
+    Cli::from_arg_matches(&command.try_get_matches_from(args)?)
+}
+
+fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
+    match cli.command {
+        None => run::run(&cli.run, output),
+        Some(Command::Run(args)) => run::run(&args, output),
+        Some(Command::Resume(args)) => resume::resume(&args, output),
+        Some(Command::Status(args)) => status::status(&args, output),
+        Some(Command::Log(args)) => log::log(&args, output),
+        Some(Command::Config(args)) => config::config(&args, output),
+    }
+}
+
+/// Help and version are answers; anything else is a wrong command line.
+fn explain(error: &clap::Error, output: &mut Output) -> Exit {
+    let text = error.render().ansi().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output.answer(&text);
+            Exit::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            output.talk(&text);
+            Exit::Usage
+        }
+        _ => {
+            output.talk(&text);
+            Exit::Usage
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Cli, ErrorKind> {
+        parse(line.split(' ').map(std::ffi::OsString::from)).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    // shows: RUN-01
+    #[test]
+    fn a_task_alone_means_run() {
+        let bare = parsed("ekiden task.md -m 3 --new").unwrap();
+        assert!(bare.command.is_none());
+        assert_eq!(bare.run.task(), "task.md");
+        let Some(Command::Run(run)) = parsed("ekiden run task.md -m 3 --new").unwrap().command else {
+            panic!()
+        };
+        assert_eq!((run.task(), run.flags()), (bare.run.task(), bare.run.flags()));
+    }
+
+    #[test]
+    fn commands_win_over_tasks_and_are_needed() {
+        assert!(matches!(parsed("ekiden status").unwrap().command, Some(Command::Status(_))));
+        assert_eq!(parsed("ekiden").err(), Some(ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand));
+        assert_eq!(parsed("ekiden run").err(), Some(ErrorKind::MissingRequiredArgument));
+        assert_eq!(parsed("ekiden run a b").err(), Some(ErrorKind::UnknownArgument));
+    }
+
+    // shows: RUN-06
+    #[test]
+    fn help_begins_with_examples_and_ends_with_the_exit_codes() {
+        for line in ["ekiden --help", "ekiden -h"] {
+            let Err(error) = parse(line.split(' ').map(std::ffi::OsString::from)) else { panic!() };
+            let help = error.render().to_string();
+            assert!(help.find("Examples:") < help.find("Usage:"), "{help}");
+            assert!(help.contains("\n  75     another run works in this directory\n"), "{help}");
+            assert!(!help.contains("--verify-timeout"), "{help}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `ekiden config show`: every setting, its value, and who set it.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Scene;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Starting, Typed};
+use crate::settings::given::{FilePlace, Given, Origin};
+use crate::settings::table::{self, Row, TABLE, Takes};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden config show
+  ekiden config show -m 3 --verify 'make test'   what `run` would use with these flags
+  ekiden config show --json
+";
+
+/// The version of the JSON form.
+const JSON_VERSION: u32 = 1;
+
+/// Show settings and where they come from
+#[derive(Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    Show(ShowArgs),
+}
+
+/// Print every setting, its value, and who set it
+///
+/// A flag wins over an `EKIDEN_*` variable, that over the project's `.ekiden/config.toml`, that over
+/// the user's `~/.config/ekiden/config.toml`, and that over the default.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct ShowArgs {
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If a setting is wrong.
+pub fn config(args: &ConfigArgs, output: &mut Output) -> Result<Exit, Failure> {
+    match &args.command {
+        ConfigCommand::Show(args) => show(args, output),
+    }
+}
+
+fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.typed.flags())?;
+    let rows: Vec<Shown> = TABLE.iter().map(|setting| Shown::of(setting.row(), &scene.given)).collect();
+    if scene.given.need(&table::JSON)? {
+        output.json(&Answer { v: JSON_VERSION, settings: rows, agents: agents(&scene.given) });
+        return Ok(Exit::Done);
+    }
+    let names = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    let values = rows.iter().map(|row| row.text().chars().count()).max().unwrap_or(0).min(40);
+    for row in &rows {
+        let (key, value) = (row.key, row.text());
+        let line = Line::new(Tone::Plain, format!("{key:<names$}  {value:<values$}"));
+        output.line(&line.with(Tone::Quiet, format!("  {}", row.place)));
+    }
+    for agent in agents(&scene.given) {
+        let line = Line::new(Tone::Plain, format!("[agents.{}]", agent.name));
+        output.line(&line.with(Tone::Quiet, format!("  {}:{}", agent.file, agent.line)));
+    }
+    Ok(Exit::Done)
+}
+
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer {
+    v: u32,
+    settings: Vec<Shown>,
+    agents: Vec<ShownAgent>,
+}
+
+/// One setting.
+#[derive(Serialize)]
+struct Shown {
+    key: &'static str,
+    /// A string, a list of strings, or nothing.
+    value: Value,
+    /// One of `default`, `user`, `project`, `environment`, `flag`.
+    origin: &'static str,
+    /// The flag or variable, or file and line.
+    place: String,
+}
+
+/// An agent of a settings file.
+#[derive(Serialize)]
+struct ShownAgent {
+    name: String,
+    kind: Option<&'static str>,
+    command: Option<Vec<String>>,
+    file: String,
+    line: usize,
+}
+
+impl Shown {
+    fn of(row: &'static Row, given: &Given) -> Self {
+        let said = given.said(row);
+        let (origin, place) = match said.as_ref().map(|said| &said.origin) {
+            None | Some(Origin::Default) => ("default", "default".to_owned()),
+            Some(Origin::User(place)) => ("user", line_of(place)),
+            Some(Origin::Project(place)) => ("project", line_of(place)),
+            Some(Origin::Env(name)) => ("environment", (*name).to_owned()),
+            Some(Origin::Flag(flag)) => ("flag", format!("--{flag}")),
+        };
+        let value = match (said, row.takes) {
+            (None, _) => Value::Null,
+            (Some(said), Takes::Many(_)) => said.text.lines().map(str::to_owned).collect(),
+            (Some(said), Takes::One(_) | Takes::Nothing { .. }) => Value::String(said.text),
+        };
+        Self { key: row.name, value, origin, place }
+    }
+
+    fn text(&self) -> String {
+        match &self.value {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => one_line(text),
+            Value::Array(values) => {
+                let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+                one_line(&texts.join("  "))
+            }
+            Value::Bool(_) | Value::Number(_) | Value::Object(_) => one_line(&self.value.to_string()),
+        }
+    }
+}
+
+fn agents(given: &Given) -> Vec<ShownAgent> {
+    let shown = |row: &crate::settings::agents::AgentRow| ShownAgent {
+        name: row.name.clone(),
+        kind: row.kind.map(ekiden_core::settings::AgentKind::name),
+        command: row.command.clone(),
+        file: phrase::path(&row.path),
+        line: row.line,
+    };
+    given.agents().iter().map(shown).collect()
+}
+
+fn line_of(place: &FilePlace) -> String {
+    format!("{}:{}", phrase::path(&place.path), place.line)
+}

@@ -1,0 +1,61 @@
+//! The commands, one file each: manual page, arguments, what it does.
+
+pub mod config;
+pub mod log;
+pub mod resume;
+pub mod run;
+pub mod status;
+pub mod task;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ekiden_core::ids::RunId;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::RealDisk;
+use ekiden_store::layout::StateLayout;
+use ekiden_store::state::StateDir;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::environment::Environment;
+use crate::settings::given::{Flags, Given};
+use crate::settings::{chosen, table};
+
+/// What every command begins with: where the person stands, and what was said.
+struct Scene {
+    /// The current directory.
+    here: PathBuf,
+    /// Every setting that somebody set.
+    given: Given,
+}
+
+impl Scene {
+    fn set(flags: Flags) -> Result<Self, Failure> {
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::caused(Exit::MissingInput, "cannot tell the current directory", &error)
+        })?;
+        Ok(Self { here, given: Given::gather(flags, &Environment::of_process())? })
+    }
+
+    /// The work dir and its surroundings; nothing is created.
+    fn workspace(&self) -> Result<Workspace, Failure> {
+        let state_dir = chosen::state_dir(&self.given, &self.here)?;
+        Ok(Workspace::find(&chosen::work_dir(&self.given)?, state_dir.as_deref())?)
+    }
+
+    /// Output is for programs.
+    fn json(&self) -> Result<bool, Failure> {
+        self.given.need(&table::JSON)
+    }
+}
+
+/// The ids of all runs, by which an id can be made short.
+fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
+    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+    let state = StateDir::open(disk, StateLayout::new(&workspace.state_dir));
+    match state.map_err(ekiden_engine::EngineError::from)? {
+        Some(state) => Ok(state.runs().map_err(ekiden_engine::EngineError::from)?),
+        None => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,55 @@
+//! `ekiden resume`: carries a run on, after whatever end.
+
+use clap::Args;
+use ekiden_core::event::RunResumed;
+use ekiden_engine::{history, runner};
+
+use super::{Scene, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::live::Live;
+use crate::settings::flags::{Resuming, Typed};
+use crate::settings::table;
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden resume              the unfinished run here
+  ekiden resume -m 10        and let it take 10 more sessions
+  ekiden resume 7f3a         the run whose id begins so
+";
+
+/// Carry an unfinished run on, after any end
+///
+/// Whatever ended it: a limit, ctrl-c, a crash, a reboot. Session numbers go on, and nothing that was
+/// done is repeated. The settings are those that the run was started with, but for what is typed
+/// here.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct ResumeArgs {
+    /// The beginning of the run's id [default: the unfinished run here]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    typed: Typed<Resuming>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If there is no such run, it is complete, another engine holds it, or it cannot go on.
+pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.typed.flags())?;
+    let workspace = scene.workspace()?;
+    let prefix = args.run.as_deref();
+    let resumed = RunResumed {
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        sessions_max: scene.given.typed(&table::MAX_SESSIONS)?,
+        wait_max: scene.given.typed(&table::MAX_WAIT)?,
+    };
+    let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+    history::read_run(&workspace, prefix, |record, _| live.catch_up(record))?;
+    let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
+    Ok(Exit::of(&outcome))
+}

@@ -1,0 +1,159 @@
+//! `ekiden run`: starts a relay and watches it to its end.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::Args;
+use ekiden_agent::child::find_program;
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::settings::{AgentKind, AgentSpec, Manifest, RunStarted, Stage};
+use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::workspace::Workspace;
+
+use super::task::Task;
+use super::{Scene, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::live::Live;
+use crate::settings::flags::{Starting, Typed};
+use crate::settings::given::Flags;
+use crate::settings::{chosen, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden run task.md
+  ekiden run task.md --verify 'make test' -m 20
+  ekiden run 'Port the parser to Rust, with its tests' --model opus
+  ekiden run task.md --agent rehearsal
+  ekiden run - < task.md
+";
+
+/// Start a relay on a task, and watch it to its end
+///
+/// The agent works in fresh sessions, one after the other. Before its context fills up, each session
+/// is told to hand off in writing, and the next one goes on from there, until the agent says that
+/// all is done and the verification agrees, or the sessions are used up.
+///
+/// The first ctrl-c asks the session at work to hand off and stops; the second stops at once.
+/// `ekiden resume` carries on after any end.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct RunArgs {
+    /// A file, `-` for standard input, or the task itself in quotes
+    #[arg(value_name = "TASK", required = true)]
+    task: Option<String>,
+    /// Start anew though a run here is unfinished; that one is kept
+    #[arg(long)]
+    new: bool,
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+impl RunArgs {
+    /// The task as it was named.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.task.as_deref().unwrap_or_default()
+    }
+
+    /// The settings that were typed.
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        self.typed.flags()
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If something is missing or wrong, before anything is created; or if the run cannot go on.
+pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.flags())?;
+    let json = scene.json()?;
+    let workspace = scene.workspace()?;
+    let header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
+    check_agent(&header.settings.agent)?;
+    let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
+    let mut live = Live::new(output, json, run_ids(&workspace)?);
+    let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
+    Ok(Exit::of(&outcome))
+}
+
+fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted, Failure> {
+    let stage = Stage {
+        id: StageId::only(),
+        task: task.text,
+        task_name: task.name,
+        verification: chosen::verification(&scene.given)?,
+        claim_needed: false,
+        sessions_max: scene.given.need(&table::MAX_SESSIONS)?,
+    };
+    Ok(RunStarted {
+        run: new_id(),
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        place: workspace.place(),
+        manifest: Manifest { stages: vec![stage] },
+        settings: chosen::settings(&scene.given, &scene.here)?,
+    })
+}
+
+fn new_id() -> RunId {
+    let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
+    RunId::from_bits(bits)
+}
+
+/// The agent's program must be there before anything is created.
+fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
+    let Some(program) = agent.command.first() else { return Ok(()) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if find_program(OsStr::new(program), &path).is_some() {
+        return Ok(());
+    }
+    let place = if Path::new(program).components().count() > 1 { "there" } else { "on PATH" };
+    let text = format!("cannot start a session: agent `{}`: `{program}` is not {place}", agent.name);
+    let failure = Failure::new(Exit::Unreachable, text);
+    Err(match agent.kind {
+        AgentKind::Claude => failure.hint(
+            "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`",
+        ),
+        AgentKind::Rehearsal | AgentKind::Exec => failure.hint("name another with `--agent`"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::settings::Permissions;
+
+    use super::*;
+
+    fn agent(program: &str, kind: AgentKind) -> AgentSpec {
+        AgentSpec {
+            name: "mine".to_owned(),
+            kind,
+            command: vec![program.to_owned()],
+            model: None,
+            permissions: Permissions::default(),
+        }
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn an_absent_agent_is_told_with_a_way_out() {
+        let failure = check_agent(&agent("no-such-program", AgentKind::Claude)).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Unreachable);
+        expect_test::expect![[r"
+            error: cannot start a session: agent `mine`: `no-such-program` is not on PATH
+            hint: install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"]]
+        .assert_eq(&failure.to_string());
+        let failure = check_agent(&agent("/no/such/program", AgentKind::Exec)).unwrap_err();
+        assert!(failure.error().ends_with("`/no/such/program` is not there"), "{failure}");
+        assert!(check_agent(&agent("sh", AgentKind::Exec)).is_ok());
+    }
+
+    #[test]
+    fn two_runs_have_two_ids() {
+        assert_ne!(new_id(), new_id());
+    }
+}

@@ -1,0 +1,236 @@
+//! `ekiden status`: what runs here, and how far it is.
+
+use clap::Args;
+use ekiden_core::event::StopRequest;
+use ekiden_core::ids::RunId;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Looking, Phase, Relay, WaitCause};
+use ekiden_core::time::Timestamp;
+use ekiden_engine::history::{self, RunSummary};
+use ekiden_store::lock::Holder;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::{Scene, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden status
+  ekiden status --json | jq '.runs[0].state'
+";
+
+/// The version of the JSON form.
+const JSON_VERSION: u32 = 1;
+
+/// Show what runs here, and how far it is
+///
+/// One line for the newest run of the work dir: its id, its state, its session, its cost, its task.
+/// `--json` lists all runs, newest first.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If a run's log cannot be read.
+pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.typed.flags())?;
+    let workspace = scene.workspace()?;
+    let runs = history::runs(&workspace)?;
+    let holder = history::holder(&workspace);
+    let rows: Vec<Row> = runs.iter().rev().map(|run| Row::of(run, holder.as_ref())).collect();
+    if scene.json()? {
+        output.json(&Answer { v: JSON_VERSION, runs: rows });
+        return Ok(Exit::Done);
+    }
+    match rows.first() {
+        Some(row) => {
+            let ids = run_ids(&workspace)?;
+            row.lines(&ids, &TimeZone::system()).iter().for_each(|line| output.line(line));
+        }
+        None => {
+            output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
+            output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer {
+    v: u32,
+    runs: Vec<Row>,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+struct Row {
+    run: RunId,
+    state: State,
+    task: String,
+    session: u32,
+    session_max: u32,
+    sessions_over: u32,
+    cost_micro_usd: u64,
+    started: String,
+    updated: String,
+    waits_until: Option<String>,
+    outcome: Option<Outcome>,
+    exit_code: Option<u8>,
+    pid: Option<u32>,
+    host: Option<String>,
+    #[serde(skip)]
+    doing: String,
+    #[serde(skip)]
+    until: Option<Timestamp>,
+    #[serde(skip)]
+    last: Timestamp,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// An engine works on it.
+    Running,
+    /// Its engine is gone without an end.
+    Interrupted,
+    /// Done.
+    Complete,
+    /// A person is needed.
+    Blocked,
+    /// Stopped early.
+    Stopped,
+    /// Ended by a failure.
+    Failed,
+}
+
+impl Row {
+    fn of(summary: &RunSummary, holder: Option<&Holder>) -> Self {
+        let run = &summary.run;
+        let holder = holder.filter(|holder| holder.run.as_ref() == Some(summary.id()));
+        let outcome = run.outcome().cloned();
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let task: Vec<&str> = run.header().manifest.stages.iter().map(|s| s.task_name.as_str()).collect();
+        let until = run.wakes_at().filter(|_| relays().any(|relay| relay.waits_until().is_some()));
+        Self {
+            run: summary.id().clone(),
+            state: state(outcome.as_ref(), holder),
+            task: one_line(&task.join(", ")),
+            session: relays().map(|relay| relay.session().get()).max().unwrap_or(0),
+            session_max: relays().map(Relay::session_max).sum(),
+            sessions_over: relays().map(|relay| relay.tally().sessions).sum(),
+            cost_micro_usd: relays().map(|relay| relay.tally().cost_micro_usd).sum(),
+            started: phrase::utc(run.started_at()),
+            updated: phrase::utc(summary.last),
+            waits_until: until.map(phrase::utc),
+            exit_code: outcome.as_ref().map(|outcome| Exit::of(outcome).code()),
+            outcome,
+            pid: holder.map(|holder| holder.pid),
+            host: holder.map(|holder| holder.host.clone()),
+            doing: relays().map(doing).next().unwrap_or_default(),
+            until,
+            last: summary.last,
+        }
+    }
+
+    fn lines(&self, ids: &[RunId], zone: &TimeZone) -> Vec<Line> {
+        let id = phrase::short_id(&self.run, ids);
+        let (tone, state) = self.state.word();
+        let mut rest = format!("  session {} of {}", self.session, self.session_max);
+        let waiting = self.until.filter(|_| self.state == State::Running);
+        match waiting {
+            Some(until) => {
+                let until = phrase::future(until, self.last, zone);
+                rest.push_str(&format!("   {} until {until}", self.doing));
+            }
+            None => rest.push_str(&format!("   {}", self.doing)),
+        }
+        if self.cost_micro_usd > 0 {
+            rest.push_str(&format!("   {}", phrase::money(self.cost_micro_usd)));
+        }
+        let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(tone, state);
+        let mut lines = vec![head.with(Tone::Plain, rest).with(Tone::Plain, format!("   {}", self.task))];
+        lines.extend(self.next(&id).map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)));
+        lines
+    }
+
+    fn next(&self, id: &str) -> Option<String> {
+        match self.state {
+            State::Running => None,
+            State::Complete => Some(format!("ekiden log {id}")),
+            State::Stopped if self.outcome == Some(Outcome::SessionLimit) => {
+                Some(format!("ekiden resume -m {}", self.sessions_over.max(1)))
+            }
+            State::Interrupted | State::Blocked | State::Stopped | State::Failed => {
+                Some("ekiden resume".to_owned())
+            }
+        }
+    }
+}
+
+impl State {
+    fn word(self) -> (Tone, &'static str) {
+        match self {
+            Self::Running => (Tone::Plain, "running"),
+            Self::Interrupted => (Tone::Attention, "interrupted"),
+            Self::Complete => (Tone::Done, "complete"),
+            Self::Blocked => (Tone::Attention, "blocked"),
+            Self::Stopped => (Tone::Attention, "stopped"),
+            Self::Failed => (Tone::Failed, "failed"),
+        }
+    }
+}
+
+fn state(outcome: Option<&Outcome>, holder: Option<&Holder>) -> State {
+    match (holder, outcome) {
+        (Some(_), _) => State::Running,
+        (None, None) => State::Interrupted,
+        (None, Some(Outcome::Complete { .. })) => State::Complete,
+        (None, Some(Outcome::Blocked { .. })) => State::Blocked,
+        (None, Some(Outcome::SessionLimit | Outcome::Stopped { .. } | Outcome::LimitTooFar { .. })) => {
+            State::Stopped
+        }
+        (None, Some(Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. })) => State::Failed,
+    }
+}
+
+fn doing(relay: &Relay) -> String {
+    match relay.phase() {
+        Phase::Planned => "not begun".to_owned(),
+        Phase::Preparing(looking) | Phase::Reviewing { looking, .. } => match looking {
+            Looking::Survey => "looking at the work tree".to_owned(),
+            Looking::Verification => "verifying".to_owned(),
+        },
+        Phase::Running(session) if session.talk.is_ordered() => "handing off".to_owned(),
+        Phase::Running(_) => "working".to_owned(),
+        Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
+        Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
+        Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
+        Phase::Ended { outcome, .. } => ended(outcome),
+    }
+}
+
+fn ended(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete { verified: true } => "verified".to_owned(),
+        Outcome::Complete { verified: false } => "not verified".to_owned(),
+        Outcome::Blocked { question } => one_line(question),
+        Outcome::SessionLimit => "session limit".to_owned(),
+        Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
+        Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
+        Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
+        Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => one_line(&cause.to_string()),
+    }
+}

@@ -1,0 +1,114 @@
+//! The last lines of a run: how it ended, what it came to, the one command to type next.
+
+use ekiden_core::ends::{EndCause, EndClass};
+use ekiden_core::event::StopRequest;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::time::Timestamp;
+
+use super::line::{Line, Tone, one_line};
+use super::lines::Telling;
+use super::news::RunEnd;
+use super::phrase;
+
+/// The lines of a run's end.
+#[must_use]
+pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
+    let (tone, what) = headline(telling, at, end);
+    let mut lines = vec![Line::default(), Line::new(tone, what).with(Tone::Plain, sums(end))];
+    if let Outcome::Blocked { question } = &end.outcome {
+        lines.extend(question.lines().map(|line| Line::new(Tone::Plain, format!("  {}", one_line(line)))));
+    }
+    if let Outcome::AgentFailed { cause } = &end.outcome {
+        lines.extend(remedy(cause).map(|text| Line::new(Tone::Plain, format!("what to do:  {text}"))));
+    }
+    if end.facts > 0 {
+        let facts = phrase::count(end.facts as u64, "fact");
+        lines.push(Line::new(Tone::Quiet, format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md")));
+    }
+    lines.push(next(telling, at, end));
+    lines
+}
+
+/// How it ended, in a few words.
+fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
+    let code = end.exit_code;
+    match &end.outcome {
+        Outcome::Complete { verified: true } => (Tone::Done, "verified complete".to_owned()),
+        Outcome::Complete { verified: false } => {
+            (Tone::Done, "complete, as the agent says; nothing verified it".to_owned())
+        }
+        Outcome::Blocked { .. } => (Tone::Attention, format!("blocked ({code}): a person is needed")),
+        Outcome::SessionLimit => {
+            let used = format!("session limit reached after {} of {}", end.sessions, end.session_max);
+            (Tone::Attention, format!("stopped ({code}): {used} sessions"))
+        }
+        Outcome::Stopped { request: StopRequest::Gently } => {
+            (Tone::Attention, format!("stopped ({code}): as you asked"))
+        }
+        Outcome::Stopped { request: StopRequest::Now { .. } } => {
+            (Tone::Attention, format!("stopped ({code}): at once, as you asked"))
+        }
+        Outcome::LimitTooFar { until } => {
+            let until = phrase::future(*until, at, &telling.zone);
+            let text = format!("the usage limit resets at {until}, later than --max-wait allows");
+            (Tone::Attention, format!("stopped ({code}): {text}"))
+        }
+        Outcome::AgentFailed { cause } => {
+            (Tone::Failed, format!("failed ({code}): {}", one_line(&cause.to_string())))
+        }
+        Outcome::TooManyCrashes { cause } => {
+            let cause = one_line(&cause.to_string());
+            (Tone::Failed, format!("failed ({code}): too many sessions in a row crashed; at last {cause}"))
+        }
+    }
+}
+
+/// What the run came to. Nothing is said of what is not known.
+fn sums(end: &RunEnd) -> String {
+    let mut parts = Vec::new();
+    if end.outcome != Outcome::SessionLimit {
+        parts.push(phrase::count(u64::from(end.sessions), "session"));
+    }
+    let waited = match end.waiting.as_secs() {
+        0 => String::new(),
+        _ => format!(", of which {} waiting", phrase::duration(end.waiting)),
+    };
+    parts.push(format!("{}{waited}", phrase::duration(end.duration)));
+    if end.cost_micro_usd > 0 {
+        parts.push(phrase::money(end.cost_micro_usd));
+    }
+    if let (Some(done), Some(open @ 1..)) = (end.items_done, end.items_open) {
+        parts.push(format!("{done} of {} items done", done + open));
+    }
+    if let Some(files) = end.files_changed.filter(|files| *files > 0) {
+        parts.push(format!("{} not committed", phrase::count(files as u64, "file")));
+    }
+    parts.iter().map(|part| format!(" · {part}")).collect()
+}
+
+/// The one command that a person would type next.
+fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
+    let (label, command) = match &end.outcome {
+        Outcome::Complete { .. } if !telling.git => ("next", format!("ekiden log {}", telling.run)),
+        Outcome::Complete { .. } if end.files_changed.unwrap_or(0) > 0 => ("next", "git status".to_owned()),
+        Outcome::Complete { .. } => ("next", "git log --stat".to_owned()),
+        Outcome::SessionLimit => ("to go on:", format!("ekiden resume -m {}", end.sessions_max)),
+        Outcome::LimitTooFar { until } => {
+            let hours = until.since(at).as_secs().div_ceil(3600);
+            ("to go on:", format!("ekiden resume --max-wait {hours}h"))
+        }
+        Outcome::Blocked { .. } => ("to go on, once that is settled:", "ekiden resume".to_owned()),
+        Outcome::Stopped { .. } | Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. } => {
+            ("to go on:", "ekiden resume".to_owned())
+        }
+    };
+    let label = if label == "next" { format!("{label:<11}") } else { format!("{label}  ") };
+    Line::new(Tone::Quiet, label).with(Tone::Plain, command)
+}
+
+fn remedy(cause: &EndCause) -> Option<String> {
+    match cause.class() {
+        EndClass::Stop(hint) => Some(hint.to_string()),
+        EndClass::Fine | EndClass::Wait | EndClass::Retry | EndClass::TooLate => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! A line for people: parts with a tone, and how it is laid out on a terminal.
+//!
+//! Tones are the only colours there are: needs you, failed, done, quiet. Words carry the meaning;
+//! without colour nothing is lost.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use ekiden_core::text;
+
+/// The narrowest terminal that lines are laid out for, in columns.
+pub const COLUMNS_MIN: usize = 60;
+/// The most that is shown of a text from outside on one line, in characters.
+const FOREIGN_CHARS_MAX: usize = 200;
+
+/// What a part of a line means to the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing special.
+    Plain,
+    /// Only for those who look for it.
+    Quiet,
+    /// A person should look at it.
+    Attention,
+    /// Something failed.
+    Failed,
+    /// Something is done.
+    Done,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Quiet => Style::new().dimmed(),
+            Self::Attention => AnsiColor::Yellow.on_default(),
+            Self::Failed => AnsiColor::Red.on_default(),
+            Self::Done => AnsiColor::Green.on_default(),
+        }
+    }
+}
+
+/// One line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    parts: Vec<(Tone, String)>,
+    /// Columns that the rest is indented by when the line is too long for the terminal.
+    hang: usize,
+}
+
+impl Line {
+    /// A line in one tone.
+    #[must_use]
+    pub fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self { parts: vec![(tone, text.into())], hang: 2 }
+    }
+
+    /// A line under a session: a label, then what it says.
+    #[must_use]
+    pub fn labelled(label: &str, tone: Tone, text: impl Into<String>) -> Self {
+        Self { parts: vec![(Tone::Quiet, format!("  {label:<8}  ")), (tone, text.into())], hang: 12 }
+    }
+
+    /// A line under a session that a person should see.
+    #[must_use]
+    pub fn attention(text: impl Into<String>) -> Self {
+        Self { parts: vec![(Tone::Attention, "  ! ".to_owned()), (Tone::Plain, text.into())], hang: 4 }
+    }
+
+    /// The same with one more part.
+    #[must_use]
+    pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.parts.push((tone, text.into()));
+        self
+    }
+
+    /// The words alone.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        self.parts.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// The line with escape sequences for its tones, broken at blanks to fit the columns.
+    #[must_use]
+    pub fn styled(&self, columns: Option<usize>) -> String {
+        let styled = self.parts.iter().fold(String::new(), |mut line, (tone, text)| {
+            let style = tone.style();
+            // Writing into a string cannot fail.
+            let _ = write!(line, "{style}{text}{style:#}");
+            line
+        });
+        match columns {
+            Some(columns) => wrap(&styled, columns.max(COLUMNS_MIN), self.hang),
+            None => styled,
+        }
+    }
+}
+
+impl Line {
+    /// The beginning of the line that fits the columns, for a line that must not be broken.
+    #[must_use]
+    pub fn cut(&self, columns: usize, coloured: bool) -> String {
+        let mut left = columns;
+        let mut kept = Self::default();
+        for (tone, text) in &self.parts {
+            let width = textwrap::core::display_width(text);
+            if width > left {
+                kept.parts.push((*tone, cut(text, left)));
+                break;
+            }
+            left -= width;
+            kept.parts.push((*tone, text.clone()));
+        }
+        if coloured { kept.styled(None) } else { kept.plain() }
+    }
+}
+
+/// A text from outside on one line: clean, without line ends, not too long.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let clean = text::clean(text).text;
+    let words: Vec<&str> = clean.split_whitespace().collect();
+    text::short(&words.join(" "), FOREIGN_CHARS_MAX)
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if textwrap::core::display_width(&kept) >= columns {
+            kept.pop();
+            break;
+        }
+    }
+    if columns > 0 { format!("{kept}…") } else { kept }
+}
+
+fn wrap(styled: &str, columns: usize, hang: usize) -> String {
+    let indent = " ".repeat(hang);
+    let options = textwrap::Options::new(columns).subsequent_indent(&indent).break_words(false);
+    textwrap::fill(styled, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_broken_under_its_own_text() {
+        let line =
+            Line::labelled("next", Tone::Plain, "convert tests/test_billing; the fixtures are in conftest");
+        assert_eq!(line.plain(), "  next      convert tests/test_billing; the fixtures are in conftest");
+        expect_test::expect![[r#"
+              next      convert tests/test_billing; the fixtures are in
+                        conftest"#]]
+        .assert_eq(&anstream::adapter::strip_str(&line.styled(Some(60))).to_string());
+        assert!(!line.styled(None).contains('\n'));
+    }
+
+    #[test]
+    fn a_line_that_must_not_be_broken_is_cut() {
+        let line = Line::new(Tone::Failed, "one").with(Tone::Plain, " two 日本語");
+        assert_eq!(line.cut(40, false), "one two 日本語");
+        assert_eq!(line.cut(11, false), "one two 日…");
+        assert_eq!(line.cut(5, false), "one …");
+        assert_eq!(line.cut(0, false), "");
+        assert_eq!(line.cut(40, true), "\u{1b}[31mone\u{1b}[0m two 日本語");
+    }
+
+    #[test]
+    fn tones_are_few_and_end() {
+        assert_eq!(Line::new(Tone::Plain, "x").styled(None), "x");
+        assert_eq!(Line::new(Tone::Failed, "x").styled(None), "\u{1b}[31mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn foreign_text_stays_on_its_line() {
+        assert_eq!(one_line("a\n\u{1b}[31mb\tc\r\n"), "a b c");
+        assert_eq!(one_line(&"x".repeat(500)).chars().count(), FOREIGN_CHARS_MAX);
+    }
+}

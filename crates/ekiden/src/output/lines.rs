@@ -1,0 +1,266 @@
+//! The story in lines for people: each says something that they would want to know, in the order in
+//! which they would ask.
+//!
+//! A line under a session is indented; `!` marks what a person should look at. Levels below L3 are
+//! not told: the line that ends the session says what its context came to.
+
+use ekiden_core::effect::StartMode;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{CheckOutcome, StopRequest};
+use ekiden_core::guard::Level;
+use ekiden_core::limits;
+use ekiden_core::relay::WaitCause;
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::ending;
+use super::line::{Line, Tone, one_line};
+use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
+use super::phrase;
+
+/// How the lines of one run are told.
+#[derive(Debug, Clone)]
+pub struct Telling {
+    /// The run's id, as short as it can be.
+    pub run: String,
+    /// Where the reader is.
+    pub zone: TimeZone,
+    /// When the run was started: times of the same day do without the day.
+    pub started: Timestamp,
+    /// The work dir lies in a git repository.
+    pub git: bool,
+}
+
+impl Telling {
+    /// The lines of one piece of news.
+    #[must_use]
+    pub fn lines(&self, at: Timestamp, news: &News) -> Vec<Line> {
+        match news {
+            News::RunStarted(start) => vec![self.run_started(start)],
+            News::RunResumed { session_max, .. } => {
+                let text = format!("run {} goes on · {}", self.run, self.clock(at));
+                vec![
+                    Line::new(Tone::Plain, text).with(Tone::Quiet, format!(" · up to session {session_max}")),
+                ]
+            }
+            News::LogicChanged { seq } => {
+                vec![Line::attention(format!("another version of ekiden decides from record {seq} on"))]
+            }
+            News::StopRequested { request, session } => vec![stop_requested(*request, *session)],
+            News::FirstCheck(check) => vec![first_check(check)],
+            News::SessionStarted { session, attempt, conversation } => {
+                vec![self.session_started(at, *session, *attempt, *conversation)]
+            }
+            News::Window(window) => vec![window_line(window)],
+            News::Level { level, usage_tokens, percent, .. } => {
+                level_line(*level, *usage_tokens, *percent).into_iter().collect()
+            }
+            News::AttemptEnded(attempt) => attempt_ended(attempt),
+            News::Handoff(handoff) => handoff_lines(handoff),
+            News::Rescue { session, cause } => vec![rescue(*session, cause)],
+            News::Check { session, check, veto } => check_lines(*session, check, *veto),
+            News::SurveyFailed { error } => {
+                vec![Line::attention(format!("cannot look at the work tree: {error}"))]
+            }
+            News::Waiting { until, why, cause, session, attempt } => {
+                self.waiting(at, *until, *why, cause.as_ref(), (*session, *attempt))
+            }
+            News::KnowledgeEdited { facts } => {
+                let facts = phrase::count(*facts as u64, "fact");
+                vec![Line::new(Tone::Quiet, format!("your edit of KNOWLEDGE.md is taken over: {facts}"))]
+            }
+            News::RunEnded(end) => ending::lines(self, at, end),
+            News::Warning { text } => vec![Line::attention(one_line(text))],
+        }
+    }
+
+    fn run_started(&self, start: &RunStart) -> Line {
+        let sessions = phrase::count(u64::from(start.session_max), "session");
+        let agent = match &start.model {
+            Some(model) => format!("{} ({})", start.agent, one_line(model)),
+            None => start.agent.clone(),
+        };
+        let [_, handoff, _] = start.levels;
+        Line::new(Tone::Plain, format!("run {}", self.run)).with(
+            Tone::Quiet,
+            format!(" · relay, at most {sessions} · {agent}, hands off at {handoff}% · {}", start.task),
+        )
+    }
+
+    fn session_started(&self, at: Timestamp, session: u32, attempt: u32, conversation: StartMode) -> Line {
+        let line = Line::new(Tone::Plain, format!("session {session}"))
+            .with(Tone::Quiet, format!(" · {}", self.clock(at)));
+        match (attempt, conversation) {
+            (1, _) => line,
+            (_, StartMode::Fresh) => line.with(Tone::Quiet, format!(" · attempt {attempt}")),
+            (_, StartMode::Resume) => {
+                line.with(Tone::Quiet, format!(" · attempt {attempt}, the same conversation"))
+            }
+        }
+    }
+
+    fn waiting(
+        &self,
+        at: Timestamp,
+        until: Timestamp,
+        why: WaitCause,
+        cause: Option<&EndCause>,
+        (session, attempt): (u32, u32),
+    ) -> Vec<Line> {
+        let cause = cause.map_or_else(|| "the agent failed".to_owned(), |cause| one_line(&cause.to_string()));
+        let length = phrase::duration(until.since(at));
+        match why {
+            WaitCause::UsageLimit => {
+                let until = phrase::future(until, at, &self.zone);
+                let text = format!("{cause}; waiting until {until}, then session {session} goes on");
+                let hint = "    ctrl-c stops, `ekiden resume` carries on";
+                vec![Line::attention(text), Line::new(Tone::Quiet, hint)]
+            }
+            WaitCause::Failure => {
+                vec![Line::attention(format!("{cause}; attempt {attempt} begins in {length}"))]
+            }
+            WaitCause::Pause => {
+                vec![Line::labelled("pause", Tone::Quiet, format!("session {session} begins in {length}"))]
+            }
+        }
+    }
+
+    fn clock(&self, at: Timestamp) -> String {
+        phrase::clock(at, self.started, &self.zone)
+    }
+}
+
+fn stop_requested(request: StopRequest, session: Option<u32>) -> Line {
+    let text = match (request, session) {
+        (StopRequest::Gently, Some(session)) => {
+            let grace = phrase::duration(limits::STOP_GRACE);
+            format!("session {session} is asked to hand off within {grace}; ctrl-c again stops at once")
+        }
+        (StopRequest::Gently, None) => "stopping".to_owned(),
+        (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
+    };
+    Line::attention(text)
+}
+
+fn first_check(check: &CheckNews) -> Line {
+    let command = one_line(&check.command);
+    let then = "so a later pass ends the run";
+    match &check.result {
+        CheckOutcome::Passed => Line::new(
+            Tone::Plain,
+            format!(
+                "verification `{command}` passes already, so the agent must say that all is done as well"
+            ),
+        ),
+        CheckOutcome::Failed { .. } | CheckOutcome::Cancelled => {
+            Line::new(Tone::Plain, format!("verification `{command}` fails now, {then}"))
+        }
+        CheckOutcome::TimedOut => {
+            let length = phrase::duration(check.duration);
+            Line::new(Tone::Plain, format!("verification `{command}` takes longer than {length} now, {then}"))
+        }
+        CheckOutcome::NotRun { error } => {
+            let error = one_line(error);
+            Line::new(Tone::Failed, format!("verification `{command}` cannot run: {error}"))
+        }
+    }
+}
+
+fn window_line(window: &WindowNews) -> Line {
+    let model = window.model.as_ref().map(|model| format!(" ({model})")).unwrap_or_default();
+    let (size, handoff) = (phrase::tokens(window.window_tokens), phrase::tokens(window.handoff_tokens));
+    Line::labelled("window", Tone::Quiet, format!("{size} tokens{model}, hands off at {handoff}"))
+}
+
+fn level_line(level: Level, usage_tokens: u64, percent: Option<u64>) -> Option<Line> {
+    match level {
+        Level::L0 | Level::L1 | Level::L2 => None,
+        Level::L3 => {
+            let use_of = usage(usage_tokens, percent);
+            Some(Line::attention(format!("context at {use_of}: only the handoff may still be written")))
+        }
+    }
+}
+
+fn attempt_ended(attempt: &AttemptNews) -> Vec<Line> {
+    let took = phrase::duration(attempt.duration);
+    let (tone, what) = match (attempt.left, &attempt.cause) {
+        (Left::Handoff, _) => (Tone::Plain, "handed off"),
+        (Left::Completion, _) => (Tone::Plain, "says that all is done"),
+        (Left::Question, _) => (Tone::Attention, "asks for a person"),
+        (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
+        (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => (Tone::Plain, "interrupted"),
+        (Left::Nothing, _) => (Tone::Failed, "ended without a handoff"),
+    };
+    let calls = phrase::count(u64::from(attempt.tool_calls), "tool call");
+    let cost = match attempt.cost_micro_usd {
+        0 => String::new(),
+        cost => format!(" · {}", phrase::money(cost)),
+    };
+    let label = usage(attempt.usage_tokens, attempt.percent);
+    let figures = format!(" after {took} · {calls}{cost}");
+    let mut lines = vec![Line::labelled(&label, tone, what).with(Tone::Plain, figures)];
+    if !attempt.touched.is_empty() {
+        let files: Vec<String> = attempt.touched.iter().map(|file| one_line(file)).collect();
+        lines.push(Line::attention(format!("the agent changed {}; not taken over", files.join(", "))));
+    }
+    if attempt.malformed_lines > 0 {
+        let lines_lost = phrase::count(u64::from(attempt.malformed_lines), "line");
+        lines.push(Line::labelled(
+            "note",
+            Tone::Quiet,
+            format!("{lines_lost} from the agent could not be read"),
+        ));
+    }
+    lines
+}
+
+fn handoff_lines(handoff: &HandoffNews) -> Vec<Line> {
+    let items = match (handoff.items_done, handoff.items_open) {
+        (Some(done), Some(open)) if done + open > 0 => {
+            Some(Line::labelled("items", Tone::Plain, format!("{done} of {} done", done + open)))
+        }
+        (_, _) => None,
+    };
+    let next = handoff.next.as_ref().map(|next| Line::labelled("next", Tone::Plain, next));
+    let warning = |text: &String| Line::labelled("note", Tone::Quiet, format!("accepted, though: {text}"));
+    items.into_iter().chain(next).chain(handoff.warnings.iter().map(warning)).collect()
+}
+
+fn rescue(session: u32, cause: &EndCause) -> Line {
+    let cause = one_line(&cause.to_string());
+    let text = format!("no handoff that can be used ({cause}); rescue handoff written from what ekiden saw");
+    Line::attention(format!("{text} (session {session})"))
+}
+
+fn check_lines(session: u32, check: &CheckNews, veto: bool) -> Vec<Line> {
+    let took = phrase::duration(check.duration);
+    let last = check.last_line.as_ref().map(|line| format!(": {line}")).unwrap_or_default();
+    let line = match &check.result {
+        CheckOutcome::Passed => {
+            Line::labelled("verify", Tone::Done, "passed").with(Tone::Plain, format!(" in {took}"))
+        }
+        CheckOutcome::Failed { .. } => {
+            Line::labelled("verify", Tone::Failed, "failed").with(Tone::Plain, format!(" in {took}{last}"))
+        }
+        CheckOutcome::TimedOut => Line::labelled("verify", Tone::Failed, "took too long")
+            .with(Tone::Plain, format!(": over {took}{last}")),
+        CheckOutcome::NotRun { error } => Line::labelled("verify", Tone::Failed, "cannot run")
+            .with(Tone::Plain, format!(": {}", one_line(error))),
+        CheckOutcome::Cancelled => Line::labelled("verify", Tone::Quiet, "cancelled"),
+    };
+    let vetoed = veto.then(|| {
+        let text = "said that all is done, but the verification does not pass";
+        Line::attention(format!("session {session} {text}; its output goes to the next session"))
+    });
+    std::iter::once(line).chain(vetoed).collect()
+}
+
+/// `61% 122k`, as far as it is known.
+fn usage(tokens: u64, percent: Option<u64>) -> String {
+    match (tokens, percent) {
+        (0, _) => "ended".to_owned(),
+        (_, Some(percent)) => format!("{percent}% {}", phrase::tokens(tokens)),
+        (_, None) => phrase::tokens(tokens),
+    }
+}

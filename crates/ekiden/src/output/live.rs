@@ -1,0 +1,161 @@
+//! A run while it happens: the story as it is recorded, and the line that moves.
+
+use ekiden_agent::attempt::Activity;
+use ekiden_core::guard::{Levels, Profile, Window};
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::observer::Observer;
+use jiff::tz::TimeZone;
+
+use super::Output;
+use super::line::Line;
+use super::lines::Telling;
+use super::moving::Doing;
+use super::news::{JSON_VERSION, JsonLine, News};
+use super::phrase;
+use super::story::{Story, Told};
+
+/// Watches a run and prints what it has to tell.
+pub struct Live<'a> {
+    output: &'a mut Output,
+    story: Story,
+    /// Whether the story is told to programs.
+    json: bool,
+    zone: TimeZone,
+    others: Vec<RunId>,
+    telling: Option<Telling>,
+    run: Option<RunId>,
+    levels: Levels,
+    doing: Doing,
+    now: Timestamp,
+}
+
+impl<'a> Live<'a> {
+    /// A view of a run that begins or goes on. `others` are the runs that its id must differ from.
+    #[must_use]
+    pub fn new(output: &'a mut Output, json: bool, others: Vec<RunId>) -> Self {
+        Self {
+            output,
+            story: Story::default(),
+            json,
+            zone: TimeZone::system(),
+            others,
+            telling: None,
+            run: None,
+            levels: Profile::Relay.levels(),
+            doing: Doing::Nothing,
+            now: Timestamp::default(),
+        }
+    }
+
+    /// Takes in a record that was told before, in another life of the program.
+    pub fn catch_up(&mut self, record: &Record) {
+        self.story.catch_up(record);
+    }
+
+    /// Says something that is no part of the story.
+    pub fn say(&mut self, line: &Line) {
+        self.output.line(line);
+    }
+
+    /// Tells what a record has to tell.
+    pub fn tell(&mut self, record: &Record, run: &Run) {
+        self.now = record.time;
+        self.levels = run.header().settings.levels;
+        self.run.get_or_insert_with(|| run.header().run.clone());
+        if self.telling.is_none() {
+            self.telling = Some(Telling::of(run, &self.others, self.zone.clone()));
+        }
+        for told in self.story.tell(record, run) {
+            self.print(record.time, &told);
+        }
+    }
+
+    fn print(&mut self, time: Timestamp, told: &Told) {
+        let Some((run, telling)) = self.run.as_ref().zip(self.telling.as_ref()) else { return };
+        if self.json {
+            let stage = told.stage.as_ref();
+            self.output.json(&JsonLine { v: JSON_VERSION, time, run, stage, news: &told.news });
+        } else {
+            for line in telling.lines(time, &told.news) {
+                self.output.line(&line);
+            }
+        }
+    }
+
+    fn draw(&mut self) {
+        if self.json || !self.output.has_screen() {
+            return;
+        }
+        match self.doing.line(self.now, self.levels, &self.zone) {
+            Some(line) => self.output.draw(&line),
+            None => self.output.erase(),
+        }
+    }
+
+    fn show_activity(&mut self, text: String) {
+        if let Doing::Working(work) = &mut self.doing {
+            work.activity = Some(text);
+            self.draw();
+        }
+    }
+}
+
+impl Observer for Live<'_> {
+    fn recorded(&mut self, record: &Record, run: &Run) {
+        self.tell(record, run);
+        if let Some((_, relay)) = run.relays().next() {
+            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time);
+        }
+        self.draw();
+    }
+
+    fn activity(&mut self, _stage: &StageId, activity: &Activity) {
+        match activity {
+            Activity::Tool { name, target } => self.show_activity(format!("{name} {target}")),
+            Activity::Words(words) => self.show_activity(words.clone()),
+            Activity::Retry { attempt, error } => {
+                self.show_activity(format!("asking the service again ({attempt}): {error}"));
+            }
+            Activity::Warning(text) => self.warn(text),
+        }
+    }
+
+    fn usage(&mut self, _stage: &StageId, usage_tokens: u64, window: Window) {
+        if let Doing::Working(work) = &mut self.doing {
+            work.usage = Some((usage_tokens, window));
+            self.draw();
+        }
+    }
+
+    fn warn(&mut self, text: &str) {
+        if self.json && self.run.is_some() {
+            let news = News::Warning { text: text.to_owned() };
+            self.print(self.now, &Told { stage: None, news });
+        } else {
+            self.output.warn(text);
+        }
+        self.draw();
+    }
+
+    fn tick(&mut self, now: Timestamp) {
+        self.now = now;
+        self.draw();
+    }
+}
+
+impl Telling {
+    /// How a run is told to somebody who knows these other runs.
+    #[must_use]
+    pub fn of(run: &Run, others: &[RunId], zone: TimeZone) -> Self {
+        let header = run.header();
+        Self {
+            run: phrase::short_id(&header.run, others),
+            zone,
+            started: run.started_at(),
+            git: header.place.git,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The only module that prints.
+//!
+//! Standard output is the answer: the lines of a run, the rows of a query. Standard error is talk:
+//! errors, hints, warnings. Colour goes to terminals only, and `NO_COLOR` is obeyed. On a terminal one
+//! line may move; it is erased before any other is printed, so nothing of it stays.
+//!
+//! A reader that goes away is not an error: what is printed after that is dropped, and a run goes on.
+//! Any other failure to print is told once, at the end, by [`Output::finish`].
+
+pub mod ending;
+pub mod line;
+pub mod lines;
+pub mod live;
+pub mod moving;
+pub mod news;
+pub mod phrase;
+pub mod story;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use self::line::Line;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Goes to the start of the line and erases it.
+const ERASE: &str = "\r\u{1b}[2K";
+
+/// Where everything is printed.
+pub struct Output {
+    answer: Box<dyn Write>,
+    talk: Box<dyn Write>,
+    /// The terminal that the moving line is drawn on, if standard output is one.
+    screen: Option<Screen>,
+    broken: Option<io::Error>,
+}
+
+/// A terminal.
+struct Screen {
+    out: Box<dyn Write>,
+    columns: fn() -> Option<usize>,
+    coloured: bool,
+    drawn: bool,
+}
+
+impl Output {
+    /// The process's own output.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let screen = (stdout.is_terminal() && !dumb).then(|| Screen {
+            out: Box::new(io::stdout()),
+            columns: stdout_columns,
+            coloured: AutoStream::choice(&stdout) != ColorChoice::Never,
+            drawn: false,
+        });
+        Self {
+            answer: Box::new(AutoStream::auto(stdout)),
+            talk: Box::new(AutoStream::auto(stderr)),
+            screen,
+            broken: None,
+        }
+    }
+
+    /// A line of the answer.
+    pub fn line(&mut self, line: &Line) {
+        let text = line.styled(self.columns());
+        self.answer(&format!("{text}\n"));
+    }
+
+    /// A line of the answer for programs.
+    pub fn json(&mut self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.answer(&format!("{text}\n")),
+            Err(error) => self.broken = Some(error.into()),
+        }
+    }
+
+    /// The answer as it is.
+    pub fn answer(&mut self, text: &str) {
+        self.erase();
+        let printed = self.answer.write_all(text.as_bytes()).and_then(|()| self.answer.flush());
+        if let Err(error) = printed {
+            self.broken.get_or_insert(error);
+            self.answer = Box::new(io::sink());
+        }
+    }
+
+    /// Talk as it is. Nothing can be told if it cannot be printed.
+    pub fn talk(&mut self, text: &str) {
+        self.erase();
+        let _ = self.talk.write_all(text.as_bytes()).and_then(|()| self.talk.flush());
+    }
+
+    /// Something is wrong that stops nothing.
+    pub fn warn(&mut self, text: &str) {
+        self.talk(&labelled("warning", AnsiColor::Yellow.on_default(), &line::one_line(text)));
+    }
+
+    /// Why a command ends without its result.
+    pub fn failure(&mut self, failure: &Failure) {
+        let mut text = labelled("error", AnsiColor::Red.on_default(), failure.error());
+        for hint in failure.hints() {
+            text.push_str(&labelled("hint", Style::new().dimmed(), hint));
+        }
+        self.talk(&text);
+    }
+
+    /// There is a terminal on which a line may move.
+    #[must_use]
+    pub fn has_screen(&self) -> bool {
+        self.screen.is_some()
+    }
+
+    /// Draws the line that moves, in place of the one before.
+    pub fn draw(&mut self, line: &Line) {
+        let Some(screen) = &mut self.screen else { return };
+        let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
+        let text = line.cut(columns.saturating_sub(1), screen.coloured);
+        screen.drawn = true;
+        // What moves is worth nothing a second later; a failure shows with the next real line.
+        let _ = screen.out.write_all(format!("{ERASE}{text}").as_bytes()).and_then(|()| screen.out.flush());
+    }
+
+    /// Erases the line that moves.
+    pub fn erase(&mut self) {
+        if let Some(screen) = self.screen.as_mut().filter(|screen| screen.drawn) {
+            screen.drawn = false;
+            let _ = screen.out.write_all(ERASE.as_bytes()).and_then(|()| screen.out.flush());
+        }
+    }
+
+    /// Ends printing: how the program exits if it would have exited so.
+    #[must_use]
+    pub fn finish(mut self, exit: Exit) -> Exit {
+        self.erase();
+        match self.broken.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe && exit == Exit::Done => {
+                let failure = Failure::caused(Exit::State, "cannot print the answer", &error);
+                self.failure(&failure);
+                failure.exit()
+            }
+            Some(_) | None => exit,
+        }
+    }
+
+    /// Where lines are broken: nowhere without a terminal.
+    fn columns(&self) -> Option<usize> {
+        self.screen.as_ref().and_then(|screen| (screen.columns)())
+    }
+}
+
+fn labelled(label: &str, style: Style, text: &str) -> String {
+    format!("{style}{label}:{style:#} {text}\n")
+}
+
+fn stdout_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}

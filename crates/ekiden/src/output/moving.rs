@@ -1,0 +1,173 @@
+//! The one line that moves: what the session at work is doing just now.
+//!
+//! It says nothing that must be kept: everything in it is told again, for good, when the session ends.
+
+use ekiden_core::guard::{Level, Levels, Window};
+use ekiden_core::relay::{Looking, Phase, Relay};
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::line::{Line, Tone, one_line};
+use super::phrase;
+
+/// Cells of the bar.
+const CELLS: u64 = 10;
+/// Eighths of a cell, as characters.
+const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// What happens now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doing {
+    /// Nothing that takes time.
+    Nothing,
+    /// The work tree is looked at, or the verification runs.
+    Looking {
+        /// At what.
+        at: Looking,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// A session works.
+    Working(Work),
+    /// Until a time nothing happens.
+    Waiting {
+        /// Until when.
+        until: Timestamp,
+    },
+}
+
+/// A session at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// Its number.
+    pub session: u32,
+    /// Since when its attempt works.
+    pub since: Timestamp,
+    /// Its context use in tokens and its window, once known.
+    pub usage: Option<(u64, Window)>,
+    /// What it does.
+    pub activity: Option<String>,
+}
+
+impl Doing {
+    /// What a relay does after a record, given what it did before.
+    #[must_use]
+    pub fn after(self, relay: &Relay, at: Timestamp) -> Self {
+        match (relay.phase(), self) {
+            (Phase::Planned | Phase::Ended { .. }, _) => Self::Nothing,
+            (Phase::Preparing(looking) | Phase::Reviewing { looking, .. }, before) => {
+                let since = match before {
+                    Self::Looking { at, since } if at == *looking => since,
+                    Self::Looking { .. } | Self::Nothing | Self::Working(_) | Self::Waiting { .. } => at,
+                };
+                Self::Looking { at: *looking, since }
+            }
+            (Phase::Waiting { until, .. }, _) => Self::Waiting { until: *until },
+            (Phase::Running(session), before) => {
+                let number = session.attempt.id.session.get();
+                match before {
+                    Self::Working(work) if work.session == number => Self::Working(work),
+                    Self::Working(_) | Self::Nothing | Self::Looking { .. } | Self::Waiting { .. } => {
+                        Self::Working(Work { session: number, since: at, usage: None, activity: None })
+                    }
+                }
+            }
+        }
+    }
+
+    /// The line, if there is something to show.
+    #[must_use]
+    pub fn line(&self, now: Timestamp, levels: Levels, zone: &TimeZone) -> Option<Line> {
+        match self {
+            Self::Nothing => None,
+            Self::Looking { at, since } => {
+                let what = match at {
+                    Looking::Survey => "looking at the work tree",
+                    Looking::Verification => "verifying",
+                };
+                let took = phrase::duration(now.since(*since));
+                Some(Line::new(Tone::Quiet, format!("  {what}  {took}")))
+            }
+            Self::Waiting { until } => {
+                let left = phrase::duration(until.since(now));
+                let until = phrase::clock(*until, now, zone);
+                Some(Line::new(Tone::Quiet, format!("  waiting  {left}, until {until}")))
+            }
+            Self::Working(work) => Some(work.line(now, levels)),
+        }
+    }
+}
+
+impl Work {
+    fn line(&self, now: Timestamp, levels: Levels) -> Line {
+        let took = phrase::duration(now.since(self.since));
+        let line = match &self.usage {
+            Some((tokens, window)) => {
+                let percent = window.percent(*tokens);
+                let tone = tone_of(window.level(levels, *tokens));
+                let figures = format!(" {percent}% {}  {took}", phrase::tokens(*tokens));
+                Line::new(tone, bar(*tokens, window.usable_tokens())).with(Tone::Plain, figures)
+            }
+            None => Line::new(Tone::Plain, format!("  starting  {took}")),
+        };
+        match &self.activity {
+            Some(activity) => line.with(Tone::Quiet, format!("  {}", one_line(activity))),
+            None => line,
+        }
+    }
+}
+
+fn tone_of(level: Level) -> Tone {
+    match level {
+        Level::L0 => Tone::Done,
+        Level::L1 => Tone::Attention,
+        Level::L2 | Level::L3 => Tone::Failed,
+    }
+}
+
+/// `▕█████▍    ▏`: how much of the usable window is used.
+fn bar(used: u64, of: u64) -> String {
+    let eighths = (used.min(of) * CELLS * 8).checked_div(of).unwrap_or(0);
+    let full = usize::try_from(eighths / 8).unwrap_or(0);
+    let part = (eighths % 8).checked_sub(1).and_then(|part| EIGHTHS.get(usize::try_from(part).ok()?));
+    let filled: String = std::iter::repeat_n('█', full).chain(part.copied()).collect();
+    format!("▕{filled:<width$}▏", width = usize::try_from(CELLS).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::guard::Profile;
+
+    use super::*;
+
+    #[test]
+    fn the_bar_fills_by_eighths_and_never_overflows() {
+        assert_eq!(bar(0, 100), "▕          ▏");
+        assert_eq!(bar(34, 100), "▕███▍      ▏");
+        assert_eq!(bar(100, 100), "▕██████████▏");
+        assert_eq!(bar(250, 100), "▕██████████▏");
+        assert_eq!(bar(1, 0), "▕          ▏");
+    }
+
+    // shows: UIX-02
+    #[test]
+    fn the_moving_line_says_what_is_going_on() {
+        let window =
+            Window { model_tokens: 200_000, compaction_tokens: None, reserve_tokens: 0, cap_tokens: None };
+        let work = Work {
+            session: 2,
+            since: Timestamp(0),
+            usage: Some((68_000, window)),
+            activity: Some("Bash pytest tests/test_billing -q\n".to_owned()),
+        };
+        let text = |doing: &Doing, now| {
+            doing.line(Timestamp(now), Profile::Relay.levels(), &TimeZone::UTC).unwrap().plain()
+        };
+        let line = text(&Doing::Working(work.clone()), 180_000);
+        assert_eq!(line, "▕███▍      ▏ 34% 68k  3m  Bash pytest tests/test_billing -q");
+        let starting = Doing::Working(Work { usage: None, activity: None, ..work });
+        assert_eq!(text(&starting, 2_000), "  starting  2s");
+        let waiting = Doing::Waiting { until: Timestamp(3_600_000) };
+        assert_eq!(text(&waiting, 60_000), "  waiting  59m, until 01:00");
+    }
+}

@@ -1,0 +1,287 @@
+//! What a run has to tell: the catalogue behind the lines for people and the lines for programs.
+//!
+//! Both are made from the same [`News`], so `--json` says everything that the lines say. Its
+//! serialised form is the published schema (`docs/json.md`): names are added to it under the same
+//! version, never changed. Quantities carry their unit in the name; times are RFC 3339 in UTC.
+
+use ekiden_core::effect::StartMode;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{CheckOutcome, StopRequest};
+use ekiden_core::guard::Level;
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::WaitCause;
+use ekiden_core::time::{Millis, Timestamp};
+use serde::{Serialize, Serializer};
+
+use super::phrase;
+
+/// The version of the lines for programs.
+pub const JSON_VERSION: u32 = 1;
+
+/// A line for programs.
+#[derive(Debug, Serialize)]
+pub struct JsonLine<'a> {
+    /// The version of this form.
+    pub v: u32,
+    /// When it was recorded.
+    #[serde(serialize_with = "utc")]
+    pub time: Timestamp,
+    /// The run.
+    pub run: &'a RunId,
+    /// The stage that it is about, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<&'a StageId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub news: &'a News,
+}
+
+/// Something that a run has to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum News {
+    /// The run began.
+    RunStarted(RunStart),
+    /// The run goes on.
+    RunResumed {
+        /// The version of the program that carries on.
+        ekiden: String,
+        /// The last session that may begin.
+        session_max: u32,
+    },
+    /// The log was written by other logic.
+    LogicChanged {
+        /// The first record where it shows.
+        seq: u64,
+    },
+    /// Somebody wants the run to stop.
+    StopRequested {
+        /// How.
+        request: StopRequest,
+        /// The session that is asked to hand over, if one is at work.
+        session: Option<u32>,
+    },
+    /// The verification before session 1.
+    FirstCheck(CheckNews),
+    /// An attempt at a session begins.
+    SessionStarted {
+        /// The session.
+        session: u32,
+        /// Which try, from 1.
+        attempt: u32,
+        /// Whether its conversation is new.
+        conversation: StartMode,
+    },
+    /// The window is known, or another.
+    Window(WindowNews),
+    /// The session's context reached a level.
+    Level {
+        /// The session.
+        session: u32,
+        /// The level.
+        level: Level,
+        /// The use, in tokens.
+        usage_tokens: u64,
+        /// The use as a share of the usable window.
+        percent: Option<u64>,
+    },
+    /// An attempt is over.
+    AttemptEnded(AttemptNews),
+    /// The session left a handoff.
+    Handoff(HandoffNews),
+    /// The session left no handoff that could be used; ekiden wrote one from what it saw.
+    Rescue {
+        /// The session.
+        session: u32,
+        /// Why its last attempt ended.
+        cause: EndCause,
+    },
+    /// The verification after a session.
+    Check {
+        /// The session.
+        session: u32,
+        /// How it went.
+        #[serde(flatten)]
+        check: CheckNews,
+        /// The session had said that all is done, and the verification does not agree.
+        veto: bool,
+    },
+    /// The work tree could not be looked at.
+    SurveyFailed {
+        /// Why not.
+        error: String,
+    },
+    /// Nothing happens until a time.
+    Waiting {
+        /// Until when.
+        #[serde(serialize_with = "utc")]
+        until: Timestamp,
+        /// Why.
+        why: WaitCause,
+        /// What ended the attempt before, if that is why.
+        cause: Option<EndCause>,
+        /// The session that comes then.
+        session: u32,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// A person changed the published knowledge.
+    KnowledgeEdited {
+        /// How many facts it holds now.
+        facts: usize,
+    },
+    /// The run is over for now.
+    RunEnded(Box<RunEnd>),
+    /// Something is wrong that does not stop the run. Told while it happens, not kept.
+    Warning {
+        /// What.
+        text: String,
+    },
+}
+
+/// What a run was started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunStart {
+    /// The program's version.
+    pub ekiden: String,
+    /// Where the task came from.
+    pub task: String,
+    /// The work dir.
+    pub work_dir: String,
+    /// Who works.
+    pub agent: String,
+    /// The model, if one was chosen.
+    pub model: Option<String>,
+    /// The last session that may begin.
+    pub session_max: u32,
+    /// Where the levels begin, in percent.
+    pub levels: [u8; 3],
+    /// The verification, if there is one.
+    pub verification: Option<String>,
+}
+
+/// A context window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WindowNews {
+    /// The session.
+    pub session: u32,
+    /// The model, if the agent named it.
+    pub model: Option<String>,
+    /// The model's window.
+    pub window_tokens: u64,
+    /// What of it is used.
+    pub usable_tokens: u64,
+    /// The use at which the session is told to hand over.
+    pub handoff_tokens: u64,
+}
+
+/// An attempt that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttemptNews {
+    /// The session.
+    pub session: u32,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// What it left.
+    pub left: Left,
+    /// Why it ended.
+    pub cause: EndCause,
+    /// How long it ran.
+    #[serde(rename = "duration_ms")]
+    pub duration: Millis,
+    /// Context use at the end.
+    pub usage_tokens: u64,
+    /// The use as a share of the usable window.
+    pub percent: Option<u64>,
+    /// Calls of tools.
+    pub tool_calls: u32,
+    /// What it cost, in millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// Published files that the agent changed; not taken over.
+    pub touched: Vec<String>,
+    /// Lines of the agent's stream that could not be read.
+    pub malformed_lines: u32,
+    /// The same session goes on in another attempt.
+    pub goes_on: bool,
+}
+
+/// What an attempt left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// A handoff; work is left.
+    Handoff,
+    /// A handoff that says that all is done.
+    Completion,
+    /// A handoff that asks for a person.
+    Question,
+    /// Nothing that can be used.
+    Nothing,
+}
+
+/// A handoff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandoffNews {
+    /// The session that left it.
+    pub session: u32,
+    /// Where the next session begins.
+    pub next: Option<String>,
+    /// Open items, if it has a list.
+    pub items_open: Option<usize>,
+    /// Ticked items, if it has a list.
+    pub items_done: Option<usize>,
+    /// What was wrong with it and was accepted.
+    pub warnings: Vec<String>,
+    /// Facts that every later session will know.
+    pub facts: usize,
+}
+
+/// A run of the verification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckNews {
+    /// The command.
+    pub command: String,
+    /// How it ended.
+    pub result: CheckOutcome,
+    /// How long it took.
+    #[serde(rename = "duration_ms")]
+    pub duration: Millis,
+    /// The last line of its output.
+    pub last_line: Option<String>,
+}
+
+/// How a run ended, with its sums.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunEnd {
+    /// How.
+    pub outcome: Outcome,
+    /// The code that the program exits with.
+    pub exit_code: u8,
+    /// Sessions that are over.
+    pub sessions: u32,
+    /// The last session that may begin.
+    pub session_max: u32,
+    /// How many sessions a run may take unless told otherwise.
+    pub sessions_max: u32,
+    /// Time in which ekiden worked on it, waits included.
+    #[serde(rename = "duration_ms")]
+    pub duration: Millis,
+    /// Time in which it waited.
+    #[serde(rename = "waiting_ms")]
+    pub waiting: Millis,
+    /// What it cost so far, in millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// Open items, if the last handoff has a list.
+    pub items_open: Option<usize>,
+    /// Ticked items, if the last handoff has a list.
+    pub items_done: Option<usize>,
+    /// Facts in the published knowledge.
+    pub facts: usize,
+    /// Changed and untracked files in the work tree, if git can tell.
+    pub files_changed: Option<usize>,
+}
+
+fn utc<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&phrase::utc(*at))
+}

@@ -1,0 +1,358 @@
+//! The story of a run: what each record of its log has to tell.
+//!
+//! [`Story::tell`] takes a record and the run as it stands after it. It is a fold without IO, so the
+//! live lines of `ekiden run` and those of `ekiden log` afterwards are the same. What it remembers
+//! is little: the window of the session at work, and how long ekiden has worked on the run.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Event, RelayEvent, Survey};
+use ekiden_core::guard::{Levels, Window};
+use ekiden_core::handoff::{self, FileText, Handoff, HandoffFiles, Heading, Marker, OpenItems, Status};
+use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::prompt::Notes;
+use ekiden_core::record::Record;
+use ekiden_core::relay::{LastSession, Next, Phase, Relay};
+use ekiden_core::run::Run;
+use ekiden_core::time::{Millis, Timestamp};
+
+use super::line::one_line;
+use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunEnd, RunStart, WindowNews};
+use crate::exit::Exit;
+
+/// Something told, and the stage that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The stage, if it is about one.
+    pub stage: Option<StageId>,
+    /// What there is to tell.
+    pub news: News,
+}
+
+/// The story so far.
+#[derive(Debug, Clone, Default)]
+pub struct Story {
+    windows: BTreeMap<StageId, (Window, Option<String>)>,
+    last: Option<Timestamp>,
+    worked: Millis,
+}
+
+impl Story {
+    /// Takes in a record that was told before, in another life of the program.
+    pub fn catch_up(&mut self, record: &Record) {
+        self.pass_time(record);
+    }
+
+    /// What a record has to tell. `run` stands as it is after the record.
+    pub fn tell(&mut self, record: &Record, run: &Run) -> Vec<Told> {
+        self.pass_time(record);
+        let mut told = match &record.event {
+            Event::RunStarted(_) => of_run(News::RunStarted(run_start(run))),
+            Event::RunResumed(resumed) => {
+                self.windows.clear();
+                of_run(News::RunResumed { ekiden: resumed.ekiden.clone(), session_max: session_max(run) })
+            }
+            Event::LogicChanged { seq } => of_run(News::LogicChanged { seq: *seq }),
+            Event::StopRequested(request) => {
+                of_run(News::StopRequested { request: *request, session: working_session(run) })
+            }
+            Event::Stage { stage, event } => {
+                let news = run.relay(stage).map(|relay| self.of_relay(stage, run, relay, event));
+                staged(stage, news.unwrap_or_default())
+            }
+        };
+        for effect in &record.effects {
+            told.extend(self.of_effect(effect, &record.event, run));
+        }
+        told
+    }
+
+    /// The window of the session at work, for the share that is used.
+    #[must_use]
+    pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
+        self.windows.get(stage).filter(|_| usage_tokens > 0).map(|(window, _)| window.percent(usage_tokens))
+    }
+
+    /// Time in which nobody worked on the run does not count.
+    fn pass_time(&mut self, record: &Record) {
+        let idle = matches!(
+            record.event,
+            Event::RunResumed(_) | Event::Stage { event: RelayEvent::KnowledgeEdited { .. }, .. }
+        );
+        if let Some(last) = self.last.filter(|_| !idle) {
+            self.worked.0 += record.time.since(last).0;
+        }
+        self.last = Some(record.time);
+    }
+
+    fn of_relay(&mut self, stage: &StageId, run: &Run, relay: &Relay, event: &RelayEvent) -> Vec<News> {
+        let settings = &run.header().settings;
+        match event {
+            RelayEvent::Surveyed { survey: Err(error), .. } => {
+                vec![News::SurveyFailed { error: one_line(error) }]
+            }
+            RelayEvent::Verified { check, .. } => {
+                verified(&settings.marker, relay, check).into_iter().collect()
+            }
+            RelayEvent::WindowChanged { attempt, window, model } => self
+                .window(stage, settings.levels, attempt.session, *window, model.as_ref())
+                .into_iter()
+                .collect(),
+            RelayEvent::LevelCrossed { attempt, level, usage_tokens } => vec![News::Level {
+                session: attempt.session.get(),
+                level: *level,
+                usage_tokens: *usage_tokens,
+                percent: self.percent(stage, *usage_tokens),
+            }],
+            RelayEvent::AttemptEnded(ended) => self.attempt_ended(stage, &settings.marker, relay, ended),
+            RelayEvent::KnowledgeEdited { .. } => {
+                vec![News::KnowledgeEdited { facts: relay.knowledge().core.len() }]
+            }
+            RelayEvent::Surveyed { survey: Ok(_), .. }
+            | RelayEvent::Published { .. }
+            | RelayEvent::Archived { .. }
+            | RelayEvent::AttemptStarted { .. }
+            | RelayEvent::MessageDelivered { .. }
+            | RelayEvent::StopAsked { .. }
+            | RelayEvent::TurnEnded { .. }
+            | RelayEvent::RefusalsSpent { .. }
+            | RelayEvent::Woke => Vec::new(),
+        }
+    }
+
+    fn of_effect(&self, effect: &Effect, event: &Event, run: &Run) -> Vec<Told> {
+        match effect {
+            Effect::Stage { stage, effect: RelayEffect::StartAttempt(start) } => {
+                let news = News::SessionStarted {
+                    session: start.attempt.session.get(),
+                    attempt: start.attempt.attempt.get(),
+                    conversation: start.mode,
+                };
+                staged(stage, vec![news])
+            }
+            // A wait begins with a durable look at what is published; so does an end.
+            Effect::Stage { stage, effect: RelayEffect::PublishDurably } => {
+                let waiting = run.relay(stage).and_then(|relay| waiting(relay, event));
+                staged(stage, waiting.into_iter().collect())
+            }
+            Effect::Stage { .. } => Vec::new(),
+            Effect::EndRun { outcome } => of_run(News::RunEnded(Box::new(self.run_end(run, outcome)))),
+        }
+    }
+
+    fn window(
+        &mut self,
+        stage: &StageId,
+        levels: Levels,
+        session: SessionNumber,
+        window: Window,
+        model: Option<&String>,
+    ) -> Option<News> {
+        let now = (window, model.cloned());
+        if self.windows.get(stage) == Some(&now) {
+            return None;
+        }
+        self.windows.insert(stage.clone(), now);
+        Some(News::Window(WindowNews {
+            session: session.get(),
+            model: model.map(|model| one_line(model)),
+            window_tokens: window.model_tokens,
+            usable_tokens: window.usable_tokens(),
+            handoff_tokens: window.handoff_tokens(levels),
+        }))
+    }
+
+    fn attempt_ended(
+        &self,
+        stage: &StageId,
+        marker: &Marker,
+        relay: &Relay,
+        ended: &AttemptEnded,
+    ) -> Vec<News> {
+        let session = ended.attempt.session;
+        let handoff = handoff_of(marker, relay, ended);
+        let goes_on = handoff.is_none() && next_session(relay) == Some(session);
+        let counters = &ended.counters;
+        let mut news = vec![News::AttemptEnded(AttemptNews {
+            session: session.get(),
+            attempt: ended.attempt.attempt.get(),
+            left: handoff.as_ref().map_or(Left::Nothing, |handoff| left(&handoff.status)),
+            cause: ended.cause.clone(),
+            duration: counters.duration,
+            usage_tokens: counters.usage_tokens,
+            percent: self.percent(stage, counters.usage_tokens),
+            tool_calls: counters.tool_calls,
+            cost_micro_usd: counters.cost_micro_usd,
+            touched: ended.touched.clone(),
+            malformed_lines: counters.malformed_lines,
+            goes_on,
+        })];
+        match handoff {
+            Some(handoff) => news.push(News::Handoff(handoff_news(relay, session, &handoff))),
+            None if goes_on => {}
+            None => news.push(News::Rescue { session: session.get(), cause: ended.cause.clone() }),
+        }
+        news
+    }
+
+    fn run_end(&self, run: &Run, outcome: &Outcome) -> RunEnd {
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let items = relays().find_map(|relay| relay.last().and_then(|last| last.open_items.as_ref()));
+        RunEnd {
+            outcome: outcome.clone(),
+            exit_code: Exit::of(outcome).code(),
+            sessions: relays().map(|relay| relay.tally().sessions).sum(),
+            session_max: session_max(run),
+            sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
+            duration: self.worked,
+            waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum::<u64>().min(self.worked.0)),
+            cost_micro_usd: relays().map(|relay| relay.tally().cost_micro_usd).sum(),
+            items_open: items.map(|items| items.open.len()),
+            items_done: items.map(|items| items.done.len()),
+            facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
+            files_changed: relays().find_map(Relay::survey).map(|survey: &Survey| survey.status.len()),
+        }
+    }
+}
+
+fn of_run(news: News) -> Vec<Told> {
+    vec![Told { stage: None, news }]
+}
+
+fn staged(stage: &StageId, news: Vec<News>) -> Vec<Told> {
+    news.into_iter().map(|news| Told { stage: Some(stage.clone()), news }).collect()
+}
+
+fn run_start(run: &Run) -> RunStart {
+    let header = run.header();
+    let names: Vec<&str> = header.manifest.stages.iter().map(|stage| stage.task_name.as_str()).collect();
+    let verification = header.manifest.stages.iter().find_map(|stage| stage.verification.as_ref());
+    RunStart {
+        ekiden: header.ekiden.clone(),
+        task: one_line(&names.join(", ")),
+        work_dir: header.place.work_dir.clone(),
+        agent: header.settings.agent.name.clone(),
+        model: header.settings.agent.model.clone(),
+        session_max: session_max(run),
+        levels: header.settings.levels.into(),
+        verification: verification.map(|verification| verification.command.clone()),
+    }
+}
+
+fn session_max(run: &Run) -> u32 {
+    run.relays().map(|(_, relay)| relay.session_max()).sum()
+}
+
+fn working_session(run: &Run) -> Option<u32> {
+    let working = |relay: &&Relay| matches!(relay.phase(), Phase::Running(_));
+    run.relays().map(|(_, relay)| relay).find(working).map(|relay| relay.session().get())
+}
+
+/// The session of the attempt that the relay makes or would make next.
+fn next_session(relay: &Relay) -> Option<SessionNumber> {
+    match relay.phase() {
+        Phase::Running(session) => Some(session.attempt.id.session),
+        Phase::Waiting { next, .. } | Phase::Ended { next: Next::Attempt(next), .. } => Some(next.id.session),
+        Phase::Planned
+        | Phase::Preparing(_)
+        | Phase::Reviewing { .. }
+        | Phase::Ended { next: Next::Prepare | Next::Review(_), .. } => None,
+    }
+}
+
+/// The handoff that an attempt left: as the relay keeps it, else read as the relay has read it.
+fn handoff_of(marker: &Marker, relay: &Relay, ended: &AttemptEnded) -> Option<Handoff> {
+    match relay.phase() {
+        Phase::Reviewing { end, .. } | Phase::Ended { next: Next::Review(end), .. } => end.handoff.clone(),
+        Phase::Planned
+        | Phase::Preparing(_)
+        | Phase::Running(_)
+        | Phase::Waiting { .. }
+        | Phase::Ended { next: Next::Prepare | Next::Attempt(_), .. } => {
+            let inspection = handoff::inspect(&ended.files, marker);
+            handoff::accept(&ended.files, &inspection)
+        }
+    }
+}
+
+fn left(status: &Status) -> Left {
+    match status {
+        Status::InProgress => Left::Handoff,
+        Status::Complete => Left::Completion,
+        Status::Blocked { .. } => Left::Question,
+    }
+}
+
+fn handoff_news(relay: &Relay, session: SessionNumber, handoff: &Handoff) -> HandoffNews {
+    let items = handoff.open_items.as_ref();
+    HandoffNews {
+        session: session.get(),
+        next: first_line_under(&handoff.next_prompt, Heading::ResumeAt),
+        items_open: items.map(|items: &OpenItems| items.open.len()),
+        items_done: items.map(|items| items.done.len()),
+        warnings: handoff.warnings.iter().map(|fault| one_line(&fault.to_string())).collect(),
+        facts: relay.knowledge().core.len(),
+    }
+}
+
+/// The first line under a heading, without a list's mark.
+fn first_line_under(text: &str, heading: Heading) -> Option<String> {
+    let is_heading = |line: &str| line.trim_start_matches('#').trim().eq_ignore_ascii_case(heading.name());
+    let mut lines = text.lines().skip_while(|line| !(line.starts_with('#') && is_heading(line))).skip(1);
+    let line = lines.find(|line| !line.trim().is_empty()).filter(|line| !line.starts_with('#'))?;
+    let marks = |c: char| c.is_ascii_digit() || matches!(c, '-' | '*' | '+' | '.' | ')' | ' ');
+    let bare = match line.trim_start().split_once(' ') {
+        Some((mark, rest)) if mark.chars().all(marks) => rest,
+        Some(_) | None => line,
+    };
+    Some(one_line(bare)).filter(|line| !line.is_empty())
+}
+
+fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
+    let verification = relay.stage().verification.as_ref()?;
+    if check.outcome == CheckOutcome::Cancelled {
+        return None;
+    }
+    let news = CheckNews {
+        command: verification.command.clone(),
+        result: check.outcome.clone(),
+        duration: check.duration,
+        last_line: check.tail.lines().rev().map(one_line).find(|line| !line.is_empty()),
+    };
+    Some(match relay.last() {
+        Some(last) => News::Check {
+            session: last.session.get(),
+            check: news,
+            veto: !check.passed() && claimed(marker, last),
+        },
+        None => News::FirstCheck(news),
+    })
+}
+
+/// The session that is over had said that all is done.
+fn claimed(marker: &Marker, last: &LastSession) -> bool {
+    let Notes::Handoff { progress, .. } = &last.notes else { return false };
+    let files = HandoffFiles { progress: FileText::Text(progress.clone()), ..HandoffFiles::default() };
+    handoff::inspect(&files, marker).status == Some(Status::Complete)
+}
+
+fn waiting(relay: &Relay, event: &Event) -> Option<News> {
+    let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
+    let ended = match event {
+        Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(ended.cause.clone()),
+        Event::Stage { .. }
+        | Event::RunStarted(_)
+        | Event::RunResumed(_)
+        | Event::LogicChanged { .. }
+        | Event::StopRequested(_) => None,
+    };
+    Some(News::Waiting {
+        until: *until,
+        why: *cause,
+        cause: ended,
+        session: next.id.session.get(),
+        attempt: next.id.attempt.get(),
+    })
+}

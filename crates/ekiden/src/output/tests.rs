@@ -1,0 +1,363 @@
+//! Whole stories: what a person reads of runs that go well and of runs that do not.
+
+use ekiden_core::ends::{EndCause, LimitKind};
+use ekiden_core::event::{
+    AttemptEnded, Check, CheckOutcome, Counters, Event, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+};
+use ekiden_core::guard::{Level, Profile, Window};
+use ekiden_core::handoff::{FileText, HandoffFiles, Marker};
+use ekiden_core::ids::{AttemptId, AttemptNumber, EffectId, RunId, SessionNumber, StageId};
+use ekiden_core::limits;
+use ekiden_core::record::{LOGIC, Record};
+use ekiden_core::run::Run;
+use ekiden_core::settings::{
+    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+};
+use ekiden_core::time::{Millis, Timestamp};
+use jiff::tz::TimeZone;
+
+use super::line::Line;
+use super::lines::Telling;
+use super::news::{JSON_VERSION, JsonLine};
+use super::story::Story;
+
+/// 22:04 in Athens.
+const START: Timestamp = Timestamp(1_795_291_440_000);
+const EFFECT: EffectId = EffectId { seq: 0, index: 0 };
+
+/// A run to which things happen, and what it tells of them.
+struct Tale {
+    run: Run,
+    story: Story,
+    telling: Telling,
+    now: Timestamp,
+    seq: u64,
+    lines: Vec<String>,
+    json: Vec<String>,
+}
+
+impl Tale {
+    fn begin(verification: Option<&str>, git: bool) -> Self {
+        let header = header(verification, git);
+        let (run, effects) = Run::begin(START, &header);
+        let zone = TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap();
+        let telling = Telling::of(&run, &[], zone);
+        let mut tale = Self {
+            run,
+            story: Story::default(),
+            telling,
+            now: START,
+            seq: 0,
+            lines: Vec::new(),
+            json: Vec::new(),
+        };
+        tale.record(Event::RunStarted(Box::new(header)), effects);
+        tale
+    }
+
+    fn record(&mut self, event: Event, effects: Vec<ekiden_core::effect::Effect>) {
+        self.seq += 1;
+        let record = Record { seq: self.seq, time: self.now, logic: LOGIC, event, effects };
+        for told in self.story.tell(&record, &self.run) {
+            self.lines.extend(self.telling.lines(self.now, &told.news).iter().map(Line::plain));
+            let run = &self.run.header().run;
+            let stage = told.stage.as_ref();
+            let line = JsonLine { v: JSON_VERSION, time: self.now, run, stage, news: &told.news };
+            self.json.push(serde_json::to_string(&line).unwrap());
+        }
+    }
+
+    fn event(&mut self, event: Event) -> &mut Self {
+        let effects = self.run.step(self.now, &event);
+        self.record(event, effects);
+        self
+    }
+
+    fn relay(&mut self, event: RelayEvent) -> &mut Self {
+        self.event(Event::Stage { stage: StageId::only(), event })
+    }
+
+    fn pass(&mut self, secs: u64) -> &mut Self {
+        self.now = self.now + Millis::from_secs(secs);
+        self
+    }
+
+    fn wake(&mut self) -> &mut Self {
+        self.now = self.run.wakes_at().unwrap();
+        self.relay(RelayEvent::Woke)
+    }
+
+    fn check(&mut self, outcome: CheckOutcome, tail: &str) -> &mut Self {
+        let check = Check { outcome, tree: None, duration: Millis::from_secs(41), tail: tail.to_owned() };
+        self.pass(41).relay(RelayEvent::Verified { effect: EFFECT, check })
+    }
+
+    fn survey(&mut self, status: &[&str]) -> &mut Self {
+        let status = status.iter().map(|line| (*line).to_owned()).collect();
+        self.relay(RelayEvent::Surveyed {
+            effect: EFFECT,
+            survey: Ok(Survey { status, ..Survey::default() }),
+        })
+    }
+
+    fn window(&mut self, session: u32) -> &mut Self {
+        let window = Window {
+            model_tokens: 1_000_000,
+            compaction_tokens: None,
+            reserve_tokens: 33_000,
+            cap_tokens: Some(200_000),
+        };
+        let model = Some("opus".to_owned());
+        self.relay(RelayEvent::WindowChanged { attempt: attempt(session, 1), window, model })
+    }
+
+    fn ends(&mut self, at: AttemptId, cause: EndCause, files: HandoffFiles) -> &mut Self {
+        let counters = Counters {
+            duration: Millis::from_secs(846),
+            tool_calls: 38,
+            usage_tokens: 122_300,
+            cost_micro_usd: 1_840_000,
+            malformed_lines: 0,
+        };
+        let ended = AttemptEnded {
+            attempt: at,
+            cause,
+            files,
+            touched: Vec::new(),
+            resumable: true,
+            counters,
+            traces: Traces::default(),
+        };
+        self.pass(846).relay(RelayEvent::AttemptEnded(Box::new(ended)))
+    }
+
+    fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+}
+
+fn header(verification: Option<&str>, git: bool) -> RunStarted {
+    let verification = verification
+        .map(|command| Verification { command: command.to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT });
+    let stage = Stage {
+        id: StageId::only(),
+        task: "Migrate the tests.".to_owned(),
+        task_name: "migrate.md".to_owned(),
+        verification,
+        claim_needed: false,
+        sessions_max: 3,
+    };
+    RunStarted {
+        run: RunId::from_bits(0x7f3a_0b1c),
+        ekiden: "0.1.0".to_owned(),
+        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git },
+        manifest: Manifest { stages: vec![stage] },
+        settings: Settings {
+            marker: Marker::default(),
+            levels: Profile::Relay.levels(),
+            cap_tokens: Profile::Relay.cap_tokens(),
+            pause: Millis(0),
+            wait_max: limits::WAIT_MAX_DEFAULT,
+            agent: AgentSpec {
+                name: "claude".to_owned(),
+                kind: AgentKind::Claude,
+                command: vec!["claude".to_owned()],
+                model: Some("opus".to_owned()),
+                permissions: Permissions::default(),
+            },
+        },
+    }
+}
+
+fn attempt(session: u32, number: u32) -> AttemptId {
+    let mut id = AttemptId::first(SessionNumber::try_from(session).unwrap());
+    while id.attempt.get() < number {
+        id = id.again();
+    }
+    assert!(id.attempt >= AttemptNumber::FIRST);
+    id
+}
+
+fn handoff(status: &str) -> HandoffFiles {
+    let progress = format!(
+        "STATUS: {status}\n\n## Done\n- 212 of 847 tests: `pytest -q`\n\n## Stopped at\ntests/test_billing\n\n\
+         ## Issues\nWhich currency do old invoices have?\n\n## Open items\n- [x] conftest\n- [ ] billing\n"
+    );
+    let next = "## Task\nThe tests of billing.\n\n## State\nThe fixtures are in conftest.py, and they work with the \
+                new client as well as with the old one, which is why both can be run side by side.\n\n\
+                ## Resume at\n1. convert tests/test_billing; the fixtures in conftest.py are done\n2. then run all\n\n\
+                ## What works\npytest -q tests/test_billing\n\n## What to avoid\nnothing so far\n\n\
+                ## How to verify\npytest -q\n";
+    HandoffFiles {
+        progress: FileText::Text(progress),
+        next_prompt: FileText::Text(next.to_owned()),
+        knowledge: FileText::Text("## Core Knowledge\n- The client needs a region.\n".to_owned()),
+    }
+}
+
+fn complete() -> HandoffFiles {
+    let text =
+        "STATUS: ALL_COMPLETE\n\n## Done\n- all: `pytest -q`\n\n## Stopped at\nThe end.\n\n## Issues\nnone\n";
+    HandoffFiles { progress: FileText::Text(text.to_owned()), ..HandoffFiles::default() }
+}
+
+// shows: UIX-02
+#[test]
+fn a_run_that_goes_well() {
+    let mut tale = Tale::begin(Some("pytest -q"), true);
+    tale.survey(&[]).check(CheckOutcome::Failed { code: 1 }, "847 failed\n").window(1);
+    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS")).survey(&[" M a", " M b"]);
+    tale.check(CheckOutcome::Failed { code: 1 }, "...\n635 failed, 212 passed\n\n").window(2);
+    tale.ends(attempt(2, 1), EndCause::Completed, complete()).survey(&[" M a", " M b"]);
+    tale.check(CheckOutcome::Passed, "");
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        verification `pytest -q` fails now, so a later pass ends the run
+        session 1 · 22:04
+          window    1M tokens (opus), hands off at 120k
+          61% 122k  handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+          verify    failed in 41s: 635 failed, 212 passed
+        session 2 · 22:19
+          61% 122k  says that all is done after 14m · 38 tool calls · $1.84
+          verify    passed in 41s
+
+        verified complete · 2 sessions · 30m · $3.68 · 2 files not committed
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        next       git status"#]]
+    .assert_eq(&tale.text());
+}
+
+// shows: REL-23
+#[test]
+fn a_run_that_reaches_its_limit_says_how_to_go_on() {
+    let mut tale = Tale::begin(None, false);
+    for session in 1..=3 {
+        tale.ends(attempt(session, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    }
+    tale.pass(36_000);
+    tale.event(Event::RunResumed(RunResumed {
+        ekiden: "0.1.0".to_owned(),
+        sessions_max: Some(5),
+        wait_max: None,
+    }));
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+        session 2 · 22:18
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+        session 3 · 22:32
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+
+        stopped (3): session limit reached after 3 of 3 sessions · 42m · $5.52 · 1 of 2 items done
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        to go on:  ekiden resume -m 3
+        run 7f3a goes on · Sun 22 Nov 08:46 · up to session 8
+        session 4 · Sun 22 Nov 08:46"#]]
+    .assert_eq(&tale.text());
+}
+
+#[test]
+fn waits_crashes_and_rescues_are_told() {
+    let mut tale = Tale::begin(None, true);
+    tale.survey(&[]).window(1);
+    let limit = EndCause::RateLimited {
+        resets_at: Some(START + Millis::from_secs(5 * 3600)),
+        kind: LimitKind::FiveHour,
+    };
+    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).wake().window(1);
+    let level = RelayEvent::LevelCrossed { attempt: attempt(1, 2), level: Level::L3, usage_tokens: 141_000 };
+    tale.relay(level);
+    tale.ends(attempt(1, 2), EndCause::Crashed { exit: 1 }, HandoffFiles::default()).wake();
+    tale.ends(attempt(1, 3), EndCause::ContextFull, HandoffFiles::default()).survey(&[]);
+    tale.event(Event::StopRequested(StopRequest::Gently));
+    tale.event(Event::StopRequested(StopRequest::Now { signal: 2 }));
+    tale.ends(attempt(2, 1), EndCause::Stopped, HandoffFiles::default());
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          window    1M tokens (opus), hands off at 120k
+          61% 122k  interrupted after 14m · 38 tool calls · $1.84
+          ! the 5-hour limit is reached; waiting until Sun 22 Nov 03:04 EET, then session 1 goes on
+            ctrl-c stops, `ekiden resume` carries on
+        session 1 · Sun 22 Nov 03:04 · attempt 2, the same conversation
+          ! context at 70% 141k: only the handoff may still be written
+          61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
+          ! the agent crashed (exit code 1); attempt 3 begins in 2s
+        session 1 · Sun 22 Nov 03:18 · attempt 3
+          61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
+          ! no handoff that can be used (the context is full: the handoff came too late); rescue handoff written from what ekiden saw (session 1)
+        session 2 · Sun 22 Nov 03:32
+          ! session 2 is asked to hand off within 2m; ctrl-c again stops at once
+          ! stopping at once
+          61% 122k  stopped after 14m · 38 tool calls · $1.84
+
+        stopped (130): at once, as you asked · 1 session · 5h 43m, of which 4h 46m waiting · $7.36
+        to go on:  ekiden resume"#]].assert_eq(&tale.text());
+}
+
+#[test]
+fn a_claim_that_the_verification_refutes_is_told() {
+    let mut tale = Tale::begin(Some("make test"), false);
+    tale.check(CheckOutcome::Passed, "");
+    tale.ends(attempt(1, 1), EndCause::Completed, complete());
+    tale.check(CheckOutcome::TimedOut, "test 3\n");
+    tale.ends(attempt(2, 1), EndCause::AuthenticationFailed, HandoffFiles::default());
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        verification `make test` passes already, so the agent must say that all is done as well
+        session 1 · 22:04
+          122k      says that all is done after 14m · 38 tool calls · $1.84
+          verify    took too long: over 41s: test 3
+          ! session 1 said that all is done, but the verification does not pass; its output goes to the next session
+        session 2 · 22:19
+          122k      ended without a handoff after 14m · 38 tool calls · $1.84
+
+        failed (69): the login is not accepted · 1 session · 30m · $3.68
+        what to do:  log in with the agent, or set its key
+        to go on:  ekiden resume"#]].assert_eq(&tale.text());
+}
+
+#[test]
+fn a_question_is_shown_whole() {
+    let mut tale = Tale::begin(None, false);
+    tale.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          122k      asks for a person after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+
+        blocked (4): a person is needed · 1 session · 14m · $1.84 · 1 of 2 items done
+          Which currency do old invoices have?
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        to go on, once that is settled:  ekiden resume"#]]
+    .assert_eq(&tale.text());
+}
+
+// shows: UIX-02
+#[test]
+fn programs_are_told_everything() {
+    let mut tale = Tale::begin(Some("pytest -q"), false);
+    tale.check(CheckOutcome::Failed { code: 1 }, "x").window(1);
+    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    tale.check(CheckOutcome::Passed, "");
+    expect_test::expect![[r#"
+        {"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","event":"run_started","ekiden":"0.1.0","task":"migrate.md","work_dir":"/home/me/project","agent":"claude","model":"opus","session_max":3,"levels":[50,60,70],"verification":"pytest -q"}
+        {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"first_check","command":"pytest -q","result":{"kind":"failed","code":1},"duration_ms":41000,"last_line":"x"}
+        {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"session_started","session":1,"attempt":1,"conversation":"fresh"}
+        {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"window","session":1,"model":"opus","window_tokens":1000000,"usable_tokens":200000,"handoff_tokens":120000}
+        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"touched":[],"malformed_lines":0,"goes_on":false}
+        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
+        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
+        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));
+}

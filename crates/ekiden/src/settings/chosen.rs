@@ -1,0 +1,136 @@
+//! What the settings mean for a run: the values that are frozen into its log.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::settings::{AgentKind, AgentSpec, Permissions, Settings, Verification};
+
+use super::agents::{self, Agent};
+use super::given::Given;
+use super::table;
+use crate::failure::Failure;
+
+/// The settings of a run that begins.
+///
+/// # Errors
+///
+/// If they do not fit together.
+pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
+    let cap = given.need(&table::CAP_TOKENS)?;
+    Ok(Settings {
+        marker: given.need(&table::COMPLETION_MARKER)?,
+        levels: given.need(&table::LEVELS)?,
+        cap_tokens: (cap > 0).then_some(cap),
+        pause: given.need(&table::PAUSE)?,
+        wait_max: given.need(&table::MAX_WAIT)?,
+        agent: agent(given, here)?,
+    })
+}
+
+/// The verification of a run that begins, if there is one.
+///
+/// # Errors
+///
+/// As [`Given::get`].
+pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
+    let timeout = given.need(&table::VERIFY_TIMEOUT)?;
+    Ok(given.get(&table::VERIFY)?.map(|command| Verification { command, timeout }))
+}
+
+/// Where the command works.
+///
+/// # Errors
+///
+/// As [`Given::get`].
+pub fn work_dir(given: &Given) -> Result<PathBuf, Failure> {
+    given.need(&table::WORK_DIR).map(PathBuf::from)
+}
+
+/// Where state is kept, if the user says so.
+///
+/// # Errors
+///
+/// As [`Given::get`].
+pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure> {
+    Ok(given.get(&table::STATE_DIR)?.map(|dir| here.join(dir)))
+}
+
+fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
+    let Agent { name, kind, command } = named(given)?;
+    Ok(AgentSpec {
+        name,
+        kind,
+        command: from_here(command, here),
+        model: given.get(&table::MODEL)?,
+        permissions: Permissions {
+            mode: given.get(&table::PERMISSION_MODE)?,
+            skip: given.need(&table::SKIP_PERMISSIONS)?,
+            allowed_tools: given.get(&table::ALLOWED_TOOL)?.unwrap_or_default(),
+        },
+    })
+}
+
+/// The agent by name, with its command replaced if one was given beside the name. A command for
+/// which nobody named an agent, at the same place or above, is an agent of its own.
+fn named(given: &Given) -> Result<Agent, Failure> {
+    let name = given.need(&table::AGENT)?;
+    let Some(command) = given.get(&table::AGENT_COMMAND)? else { return agents::find(given.agents(), &name) };
+    if given.origin(&table::AGENT.row).rank() < given.origin(&table::AGENT_COMMAND.row).rank() {
+        let program = Path::new(&command[0]).file_name().unwrap_or_default();
+        return Ok(Agent { name: program.to_string_lossy().into_owned(), kind: AgentKind::Exec, command });
+    }
+    Ok(Agent { command, ..agents::find(given.agents(), &name)? })
+}
+
+/// The agent runs in the work dir; a program named by a path is meant from where the person stands.
+fn from_here(mut command: Vec<String>, here: &Path) -> Vec<String> {
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        *program = here.join(&*program).to_string_lossy().into_owned();
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::environment::Environment;
+    use super::super::given::Flags;
+    use super::*;
+
+    fn chosen(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let flags: Flags = flags.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+        let vars = env.iter().copied().chain([("EKIDEN_WORK_DIR", "/no/such/project")]);
+        let given = Given::gather(flags, &Environment::of(vars)).unwrap();
+        settings(&given, Path::new("/here"))
+    }
+
+    fn agent_of(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> (String, AgentKind, Vec<String>) {
+        let agent = chosen(flags, env).unwrap().agent;
+        (agent.name, agent.kind, agent.command)
+    }
+
+    #[test]
+    fn a_command_alone_is_an_agent_of_its_own() {
+        let command = ("agent_command", "./bin/my-agent --fast");
+        let words = vec!["/here/./bin/my-agent".to_owned(), "--fast".to_owned()];
+        assert_eq!(agent_of(&[command], &[]), ("my-agent".to_owned(), AgentKind::Exec, words.clone()));
+        let env = [("EKIDEN_AGENT", "claude")];
+        assert_eq!(agent_of(&[command], &env).1, AgentKind::Exec);
+        let both = [command, ("agent", "claude")];
+        assert_eq!(agent_of(&both, &[]), ("claude".to_owned(), AgentKind::Claude, words));
+    }
+
+    #[test]
+    fn no_cap_is_no_cap() {
+        assert_eq!(chosen(&[], &[]).unwrap().cap_tokens, Some(200_000));
+        assert_eq!(chosen(&[("context.cap_tokens", "0")], &[]).unwrap().cap_tokens, None);
+    }
+
+    #[test]
+    fn permissions_are_the_users_choice_or_none() {
+        let permissions = chosen(&[], &[]).unwrap().agent.permissions;
+        assert_eq!(permissions, Permissions::default());
+        let flags = [("allowed_tool", "Read\nBash(git:*)"), ("permission_mode", "acceptEdits")];
+        let permissions = chosen(&flags, &[]).unwrap().agent.permissions;
+        assert_eq!(permissions.allowed_tools, ["Read", "Bash(git:*)"]);
+        assert_eq!(permissions.mode.as_deref(), Some("acceptEdits"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Settings: one table, five sources, one meaning.
+//!
+//! ```text
+//! flags ┐                                     ┌─► chosen: what a run is started with
+//! env   ├─► Given: text and origin of each ───┤
+//! files ┘   (table: how it is read)           └─► `ekiden config show`
+//! ```
+//!
+//! [`table`] is the only place that knows a setting. What was typed ([`given`]) and what it means
+//! ([`chosen`]) are two types, so that every value can say where it came from.
+
+pub mod agents;
+pub mod chosen;
+pub mod environment;
+pub mod file;
+pub mod flags;
+pub mod form;
+pub mod given;
+pub mod table;

@@ -1,0 +1,410 @@
+//! The settings, each once: name, flag, variable, key, default, form, one line of help.
+//!
+//! The command line, the environment, the settings files, `ekiden config show` and
+//! `docs/settings.md` are all made from [`TABLE`]; nothing about a setting is said anywhere else.
+
+use ekiden_core::guard::Levels;
+use ekiden_core::handoff::Marker;
+use ekiden_core::limits;
+use ekiden_core::time::Millis;
+
+use super::form::{self, Read};
+
+/// A setting whose values are of type `T`.
+#[derive(Debug)]
+pub struct Setting<T> {
+    /// What is known of it without its type.
+    pub row: Row,
+    /// Reads a value, or says what would be right.
+    pub read: fn(&str) -> Read<T>,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its name: the key in settings files, with dots between tables.
+    pub name: &'static str,
+    /// Its flag, without the dashes.
+    pub long: Option<&'static str>,
+    /// The flag's single letter.
+    pub short: Option<char>,
+    /// Its variable.
+    pub env: &'static str,
+    /// It has a key in settings files.
+    pub in_files: bool,
+    /// What is used if nobody says anything.
+    pub default: Option<&'static str>,
+    /// What the flag takes, for help.
+    pub takes: Takes,
+    /// How an array in a settings file becomes text.
+    pub joins: Joins,
+    /// Which commands take the flag.
+    pub used_by: UsedBy,
+    /// Who may set it.
+    pub trust: Trust,
+    /// What it does, for help.
+    pub doc: &'static str,
+}
+
+/// What a flag takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// One value, called so in help.
+    One(&'static str),
+    /// A value; the flag can be given more than once.
+    Many(&'static str),
+    /// Nothing. Another flag of this name says the opposite.
+    Nothing {
+        /// The opposite, without the dashes.
+        off: &'static str,
+    },
+}
+
+/// How an array in a settings file becomes text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joins {
+    /// An array is no value of this setting.
+    No,
+    /// One entry a line.
+    Lines,
+    /// With commas between.
+    Commas,
+    /// As words of a command.
+    Words,
+}
+
+/// Which commands take a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsedBy {
+    /// Those that start a run.
+    Run,
+    /// Those that start a run or carry one on.
+    RunAndResume,
+    /// All.
+    All,
+    /// None: it has no flag.
+    None,
+}
+
+/// Who may set a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Anybody, a project's own file too.
+    Anybody,
+    /// Only the user: it decides which commands run and what is permitted, and a project that was
+    /// merely cloned must not.
+    User,
+}
+
+/// A setting without the type of its values.
+pub trait AnySetting: Sync {
+    /// Its row.
+    fn row(&self) -> &Row;
+    /// Whether a text is a value of it; if not, what would be right.
+    fn check(&self, text: &str) -> Read<()>;
+}
+
+impl<T> AnySetting for Setting<T> {
+    fn row(&self) -> &Row {
+        &self.row
+    }
+
+    fn check(&self, text: &str) -> Read<()> {
+        (self.read)(text).map(|_| ())
+    }
+}
+
+/// All settings, in the order of help and of `ekiden config show`.
+pub static TABLE: &[&dyn AnySetting] = &[
+    &MAX_SESSIONS,
+    &WORK_DIR,
+    &PAUSE,
+    &COMPLETION_MARKER,
+    &VERIFY,
+    &VERIFY_TIMEOUT,
+    &AGENT,
+    &AGENT_COMMAND,
+    &MODEL,
+    &PERMISSION_MODE,
+    &SKIP_PERMISSIONS,
+    &ALLOWED_TOOL,
+    &LEVELS,
+    &CAP_TOKENS,
+    &MAX_WAIT,
+    &JSON,
+    &STATE_DIR,
+];
+
+/// Sessions that a run may take.
+pub static MAX_SESSIONS: Setting<u32> = Setting {
+    row: Row {
+        short: Some('m'),
+        default: Some("10"),
+        takes: Takes::One("N"),
+        used_by: UsedBy::RunAndResume,
+        doc: "Sessions that may begin, counted from here; 1 to 10000",
+        ..Row::flag("max_sessions", "max-sessions", "EKIDEN_MAX_SESSIONS")
+    },
+    read: |text| {
+        let number = form::number(text, 1..=u64::from(limits::SESSIONS_MAX_MAX))?;
+        u32::try_from(number).map_err(|error| error.to_string())
+    },
+};
+
+/// Where the run works.
+pub static WORK_DIR: Setting<String> = Setting {
+    row: Row {
+        short: Some('d'),
+        in_files: false,
+        default: Some("."),
+        takes: Takes::One("DIR"),
+        used_by: UsedBy::All,
+        doc: "Where the agent works",
+        ..Row::flag("work_dir", "work-dir", "EKIDEN_WORK_DIR")
+    },
+    read: form::text,
+};
+
+/// The pause between two sessions.
+pub static PAUSE: Setting<Millis> = Setting {
+    row: Row {
+        short: Some('p'),
+        default: Some("0"),
+        takes: Takes::One("SECONDS"),
+        doc: "Pause between two sessions, in seconds; 0 to 3600",
+        ..Row::flag("pause", "pause", "EKIDEN_PAUSE")
+    },
+    read: |text| form::seconds(text, 0..=3600),
+};
+
+/// The word that claims completion.
+pub static COMPLETION_MARKER: Setting<Marker> = Setting {
+    row: Row {
+        short: Some('c'),
+        default: Some("ALL_COMPLETE"),
+        takes: Takes::One("WORD"),
+        doc: "The STATUS word by which the agent says that all is done",
+        ..Row::flag("completion_marker", "completion-marker", "EKIDEN_COMPLETION_MARKER")
+    },
+    read: form::marker,
+};
+
+/// The objective check of done.
+pub static VERIFY: Setting<String> = Setting {
+    row: Row {
+        takes: Takes::One("COMMAND"),
+        trust: Trust::User,
+        doc: "Shell command whose exit code 0 means done; it may run more than once",
+        ..Row::flag("verify", "verify", "EKIDEN_VERIFY")
+    },
+    read: form::text,
+};
+
+/// How long the check may take.
+pub static VERIFY_TIMEOUT: Setting<Millis> = Setting {
+    row: Row {
+        default: Some("120"),
+        takes: Takes::One("SECONDS"),
+        doc: "How long the verification may take, in seconds; 1 to 86400",
+        ..Row::flag("verify_timeout", "verify-timeout", "EKIDEN_VERIFY_TIMEOUT")
+    },
+    read: |text| form::seconds(text, 1..=86_400),
+};
+
+/// Who works.
+pub static AGENT: Setting<String> = Setting {
+    row: Row {
+        default: Some("claude"),
+        takes: Takes::One("NAME"),
+        trust: Trust::User,
+        doc: "Who works: claude, rehearsal (free, without a model), or one of your own [agents.NAME]",
+        ..Row::flag("agent", "agent", "EKIDEN_AGENT")
+    },
+    read: form::text,
+};
+
+/// The agent's program.
+pub static AGENT_COMMAND: Setting<Vec<String>> = Setting {
+    row: Row {
+        takes: Takes::One("COMMAND"),
+        joins: Joins::Words,
+        trust: Trust::User,
+        doc: "The agent's program and arguments; without --agent beside it, any program that reads a \
+              prompt on its standard input",
+        ..Row::flag("agent_command", "agent-command", "EKIDEN_AGENT_COMMAND")
+    },
+    read: form::command,
+};
+
+/// The model.
+pub static MODEL: Setting<String> = Setting {
+    row: Row {
+        takes: Takes::One("MODEL"),
+        doc: "The model, by the agent's own name for it",
+        ..Row::flag("model", "model", "EKIDEN_MODEL")
+    },
+    read: form::text,
+};
+
+/// The agent's permission mode.
+pub static PERMISSION_MODE: Setting<String> = Setting {
+    row: Row {
+        takes: Takes::One("MODE"),
+        trust: Trust::User,
+        doc: "The agent's permission mode, by its own name, such as acceptEdits",
+        ..Row::flag("permission_mode", "permission-mode", "EKIDEN_PERMISSION_MODE")
+    },
+    read: form::text,
+};
+
+/// No permission is asked for.
+pub static SKIP_PERMISSIONS: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-skip-permissions" },
+        trust: Trust::User,
+        doc: "Let the agent do everything without asking",
+        ..Row::flag("skip_permissions", "skip-permissions", "EKIDEN_SKIP_PERMISSIONS")
+    },
+    read: form::switch,
+};
+
+/// Tools that may run.
+pub static ALLOWED_TOOL: Setting<Vec<String>> = Setting {
+    row: Row {
+        takes: Takes::Many("RULE"),
+        joins: Joins::Lines,
+        trust: Trust::User,
+        doc: "A tool that may run without asking, such as 'Bash(git:*)'; can be given more than once",
+        ..Row::flag("allowed_tool", "allowed-tool", "EKIDEN_ALLOWED_TOOL")
+    },
+    read: form::lines,
+};
+
+/// Where the levels begin.
+pub static LEVELS: Setting<Levels> = Setting {
+    row: Row {
+        default: Some("50,60,70"),
+        takes: Takes::One("A,B,C"),
+        joins: Joins::Commas,
+        doc: "Percent of the usable window that warn, order the handoff, force it",
+        ..Row::flag("levels", "levels", "EKIDEN_LEVELS")
+    },
+    read: form::levels,
+};
+
+/// The most of a window that is used.
+pub static CAP_TOKENS: Setting<u64> = Setting {
+    row: Row {
+        default: Some("200000"),
+        takes: Takes::One("TOKENS"),
+        doc: "The most of a large window that is used, in tokens; 0 for all of it",
+        ..Row::flag("context.cap_tokens", "context-cap-tokens", "EKIDEN_CONTEXT_CAP_TOKENS")
+    },
+    read: |text| form::number(text, 0..=100_000_000),
+};
+
+/// The longest wait for a usage limit.
+pub static MAX_WAIT: Setting<Millis> = Setting {
+    row: Row {
+        default: Some("6h"),
+        takes: Takes::One("DURATION"),
+        used_by: UsedBy::RunAndResume,
+        doc: "The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once",
+        ..Row::flag("max_wait", "max-wait", "EKIDEN_MAX_WAIT")
+    },
+    read: form::duration,
+};
+
+/// Output for programs.
+pub static JSON: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-json" },
+        used_by: UsedBy::All,
+        doc: "Print versioned JSON instead of lines for people",
+        ..Row::flag("json", "json", "EKIDEN_JSON")
+    },
+    read: form::switch,
+};
+
+/// Where state is kept.
+pub static STATE_DIR: Setting<String> = Setting {
+    row: Row {
+        long: None,
+        in_files: false,
+        takes: Takes::One("DIR"),
+        used_by: UsedBy::None,
+        doc: "Where runs are kept, instead of in the repository's git directory or .ekiden/state",
+        ..Row::flag("state_dir", "", "EKIDEN_STATE_DIR")
+    },
+    read: form::text,
+};
+
+impl Row {
+    /// A setting that `run` takes, anybody may set, and that has no default.
+    const fn flag(name: &'static str, long: &'static str, env: &'static str) -> Self {
+        Self {
+            name,
+            long: Some(long),
+            short: None,
+            env,
+            in_files: true,
+            default: None,
+            takes: Takes::One("VALUE"),
+            joins: Joins::No,
+            used_by: UsedBy::Run,
+            trust: Trust::Anybody,
+            doc: "",
+        }
+    }
+}
+
+/// The setting of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn AnySetting> {
+    TABLE.iter().copied().find(|setting| setting.row().name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: RUN-03
+    #[test]
+    fn every_default_is_a_value() {
+        for setting in TABLE {
+            if let Some(default) = setting.row().default {
+                assert_eq!(setting.check(default), Ok(()), "{}", setting.row().name);
+            }
+        }
+    }
+
+    // shows: RUN-03
+    #[test]
+    fn names_flags_and_variables_agree() {
+        for setting in TABLE {
+            let row = setting.row();
+            let words = row.name.replace('.', "_");
+            assert_eq!(row.env, format!("EKIDEN_{}", words.to_uppercase()));
+            if let Some(long) = row.long {
+                assert_eq!(long, words.replace('_', "-"));
+            }
+            assert!(!row.doc.is_empty() && !row.doc.ends_with('.'), "{}", row.name);
+        }
+    }
+
+    fn default<T>(setting: &Setting<T>) -> T {
+        (setting.read)(setting.row.default.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_model() {
+        assert_eq!(default(&MAX_SESSIONS), limits::SESSIONS_MAX_DEFAULT);
+        assert_eq!(default(&VERIFY_TIMEOUT), limits::VERIFY_TIMEOUT_DEFAULT);
+        assert_eq!(default(&MAX_WAIT), limits::WAIT_MAX_DEFAULT);
+        assert_eq!(default(&CAP_TOKENS), limits::RELAY_CAP_TOKENS);
+        assert_eq!(default(&LEVELS), ekiden_core::guard::Profile::Relay.levels());
+        assert_eq!(default(&COMPLETION_MARKER), Marker::default());
+    }
+}

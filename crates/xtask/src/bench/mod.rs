@@ -1,0 +1,87 @@
+//! `cargo xtask bench`: the promises about time and size, measured.
+//!
+//! A figure alone says as much about the machine as about the program. So every time is taken beside a
+//! baseline in the same run, in turns, so that a busy moment strikes both; the table shows medians and
+//! their ratio. What is promised stands beside what was measured, and a promise that was missed makes
+//! the command fail.
+//!
+//! What needs a crate's inside is measured by that crate, under `benches/`; this task runs it and judges
+//! the figures. So the tasks depend on none of the crates and build in a moment.
+
+mod machine;
+mod start;
+mod stream;
+mod table;
+
+use crate::shell::{self, Program};
+
+use table::{Row, Table};
+
+const PAGE: &str = "docs/benchmarks.md";
+/// Between these two lines of the page the table is written.
+const BEGIN: &str = "<!-- bench: begin -->";
+const END: &str = "<!-- bench: end -->";
+
+/// What becomes of `docs/benchmarks.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// It stays as it is.
+    Keep,
+    /// It gets the new figures.
+    Write,
+}
+
+/// Builds for release, measures, prints the table.
+///
+/// # Errors
+///
+/// Something could not be built or measured, or a promise was missed. The table is printed and written
+/// in that last case too.
+pub(crate) fn run(page: Page) -> Result<(), String> {
+    Program::cargo(&["build", "--release", "--locked", "--package", "ekiden"]).run()?;
+    let mut table = Table::default();
+    for measure in [start::measure, stream::measure] {
+        measure()?.into_iter().for_each(|row| table.push(row));
+    }
+    let text = format!("{}\n\n{table}", machine::describe()?);
+    shell::say(&text);
+    if page == Page::Write {
+        let path = shell::root().join(PAGE);
+        shell::write(&path, &replaced(&shell::read(&path)?, &text)?)?;
+    }
+    table.judge()
+}
+
+/// The page with another text between the two marks.
+fn replaced(page: &str, text: &str) -> Result<String, String> {
+    let (before, rest) = page.split_once(BEGIN).ok_or_else(|| format!("{PAGE} lacks `{BEGIN}`"))?;
+    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{PAGE} lacks `{END}`"))?;
+    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", text.trim_end()))
+}
+
+/// The median of some figures.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_not_moved_by_one_busy_moment() {
+        assert!((median(vec![2.0, 900.0, 1.0, 3.0, 2.5]) - 2.5).abs() < f64::EPSILON);
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_replaced() {
+        let page = format!("before\n\n{BEGIN}\nold\n{END}\n\nafter\n");
+        let expected = format!("before\n\n{BEGIN}\n\nnew\n\n{END}\n\nafter\n");
+        assert_eq!(replaced(&page, "new\n"), Ok(expected));
+        assert!(replaced("no marks", "new").is_err());
+        let written = shell::read(&shell::root().join(PAGE)).unwrap();
+        assert!(replaced(&written, "new").is_ok());
+    }
+}

@@ -1,0 +1,50 @@
+//! How fast an agent's event stream is read, and in how much memory.
+
+use serde::Deserialize;
+
+use super::{Row, median};
+use crate::shell::Program;
+
+const MEGABYTES_A_SECOND_MIN: f64 = 300.0;
+/// What reading may hold, however long the stream is.
+const MEMORY_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// What `ekiden-wire`'s own measure tells.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    /// Megabytes a second, read as the engine does.
+    read: Vec<f64>,
+    /// Megabytes a second, only looking for the ends of lines.
+    split: Vec<f64>,
+    /// By how much the peak of memory grew while reading; nothing where the system does not tell it.
+    memory_bytes: Option<u64>,
+}
+
+pub(super) fn measure() -> Result<Vec<Row>, String> {
+    let measure = Program::cargo(&["bench", "--locked", "--package", "ekiden-wire", "--bench", "stream"]);
+    let figures: Figures = serde_json::from_str(&measure.output()?)
+        .map_err(|error| format!("cannot understand what `{measure}` says: {error}"))?;
+    let held = figures.memory_bytes.map(held);
+    Ok(std::iter::once(speed(figures)).chain(held).collect())
+}
+
+fn speed(figures: Figures) -> Row {
+    let (read, split) = (median(figures.read), median(figures.split));
+    Row {
+        what: "event stream of 100 MB".to_owned(),
+        figure: format!("{read:.0} MB/s"),
+        baseline: format!("ends of lines alone {split:.0} MB/s, {:.1} times as fast", split / read),
+        promise: format!("at least {MEGABYTES_A_SECOND_MIN} MB/s"),
+        kept: read >= MEGABYTES_A_SECOND_MIN,
+    }
+}
+
+fn held(bytes: u64) -> Row {
+    Row {
+        what: "memory for reading it".to_owned(),
+        figure: format!("{} KiB", bytes.div_ceil(1024)),
+        baseline: "-".to_owned(),
+        promise: format!("at most {} KiB", MEMORY_BYTES_MAX / 1024),
+        kept: bytes <= MEMORY_BYTES_MAX,
+    }
+}

@@ -1,0 +1,188 @@
+//! What the tasks need of the system: other programs, files, the clock, the terminal.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "the project's own tasks run programs, write files and print; nothing of this is shipped"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The workspace's directory.
+pub(crate) fn root() -> &'static Path {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    crates.and_then(Path::parent).expect("this crate lies two directories below the root")
+}
+
+/// Prints a line of the answer.
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// Prints a line for people beside the answer.
+pub(crate) fn complain(line: &str) {
+    eprintln!("{line}");
+}
+
+/// How long something took, and what came of it.
+pub(crate) fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = act();
+    (result, start.elapsed())
+}
+
+/// The whole text of a file.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// Writes a file anew, and its directory if need be.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    let written =
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, text));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Another program, about to run in the workspace's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    program: OsString,
+    arguments: Vec<OsString>,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl Program {
+    /// A program by its name or path.
+    pub(crate) fn new(program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        Self { program: program.as_ref().to_owned(), arguments, variables: Vec::new() }
+    }
+
+    /// The cargo that runs this task.
+    pub(crate) fn cargo(arguments: &[&str]) -> Self {
+        let mut cargo = Self::new("cargo", arguments);
+        if let Some(own) = std::env::var_os("CARGO") {
+            cargo.program = own;
+        }
+        cargo
+    }
+
+    /// With one more variable in its environment.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// With one more argument.
+    pub(crate) fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Runs it in view. Anything but exit code 0 is an error.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let status = self.command().status();
+        self.judge(status.map_err(|error| self.not_started(&error))?)
+    }
+
+    /// Runs it in view, and hands each line of its standard output to `see` as it comes.
+    pub(crate) fn run_seen(&self, mut see: impl FnMut(&str)) -> Result<(), String> {
+        let child = self.command().stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| self.not_started(&error))?;
+        let output = child.stdout.take().expect("standard output is a pipe");
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.map_err(|error| format!("cannot read what `{self}` says: {error}"))?;
+            let line = String::from_utf8_lossy(&line);
+            say(&line);
+            see(&line);
+        }
+        self.judge(child.wait().map_err(|error| format!("cannot wait for `{self}`: {error}"))?)
+    }
+
+    /// Runs it out of view and gives its standard output.
+    pub(crate) fn output(&self) -> Result<String, String> {
+        let output = self.command().stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| self.not_started(&error))?;
+        self.judge(output.status)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs it with nothing to read and nobody to read it, and tells how long it took.
+    pub(crate) fn time(&self) -> Result<Duration, String> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let (status, took) = timed(|| command.status());
+        self.judge(status.map_err(|error| self.not_started(&error))?)?;
+        Ok(took)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.current_dir(root());
+        command
+    }
+
+    fn judge(&self, status: ExitStatus) -> Result<(), String> {
+        if status.success() { Ok(()) } else { Err(format!("`{self}` failed ({status})")) }
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> String {
+        format!("cannot start `{}`: {error}", self.program.display())
+    }
+}
+
+/// As a person would type it.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.variables {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        let name = Path::new(&self.program).file_name().unwrap_or(&self.program);
+        f.write_str(&quoted(name))?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+    }
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{word}'") }
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_shown_as_one_would_type_it() {
+        let program =
+            Program::new("/usr/bin/cargo", &["doc", "--workspace"]).with("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(program.to_string(), "RUSTDOCFLAGS='-D warnings' cargo doc --workspace");
+    }
+
+    #[test]
+    fn a_failing_program_is_an_error_that_names_it() {
+        assert_eq!(Program::new("true", &[]).run(), Ok(()));
+        let failure = Program::new("false", &["now"]).run().unwrap_err();
+        assert!(failure.starts_with("`false now` failed (exit status: 1"), "{failure}");
+        let failure = Program::new("/nonexistent/program", &[]).output().unwrap_err();
+        assert!(failure.starts_with("cannot start `/nonexistent/program`: "), "{failure}");
+    }
+
+    #[test]
+    fn lines_are_seen_as_they_come() {
+        let mut seen = Vec::new();
+        Program::new("printf", &["one\\ntwo"]).run_seen(|line| seen.push(line.to_owned())).unwrap();
+        assert_eq!(seen, ["one", "two"]);
+    }
+}
