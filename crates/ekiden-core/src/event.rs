@@ -63,6 +63,15 @@ pub enum StopRequest {
     },
 }
 
+impl StopRequest {
+    /// After `before` this request changes something: whoever asked gently may insist, and nobody
+    /// takes an insistence back.
+    #[must_use]
+    pub fn outweighs(self, before: Self) -> bool {
+        matches!((before, self), (Self::Gently, Self::Now { .. }))
+    }
+}
+
 /// Something that happened to a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -26,6 +26,8 @@ pub const REFUSALS_MAX: u32 = 3;
 pub const ITEMS_A_SESSION: u32 = 3;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
+/// A session without a handoff that is over sooner, without a call or a token, did not work at all.
+pub const EMPTY_SESSION_MAX: Millis = Millis::from_secs(10);
 /// The longest pause after a crash.
 pub const CRASH_BACKOFF_MAX: Millis = Millis::from_secs(300);
 

@@ -43,3 +43,11 @@ pub enum Outcome {
         cause: EndCause,
     },
 }
+
+impl Outcome {
+    /// The goal is reached: there is nothing to resume.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete { .. })
+    }
+}

@@ -51,13 +51,19 @@ impl Plan {
         ready.into_iter().map(|id| self.start(id)).collect()
     }
 
-    /// Ended stages may go on: the run was resumed.
+    /// Ended stages go on, but for complete ones: the run was resumed.
     pub fn resume(&mut self) {
         for state in self.stages.values_mut() {
-            if matches!(state, StageState::Ended(_)) {
+            if matches!(state, StageState::Ended(outcome) if !outcome.is_complete()) {
                 *state = StageState::Running;
             }
         }
+    }
+
+    /// This stage's relay is known to have ended.
+    #[must_use]
+    pub fn has_ended(&self, stage: &StageId) -> bool {
+        matches!(self.stages.get(stage), Some(StageState::Ended(_)))
     }
 
     /// A stage's relay ended.

@@ -115,13 +115,13 @@ impl Run {
         stages.iter().flat_map(|stage| self.of_relay(stage, &mut act)).collect()
     }
 
-    /// Lets a relay act, and the plan hear of it if the relay ended by that.
+    /// Lets a relay act, and the plan hear of it if the relay has ended by that. A relay that was resumed
+    /// may end again at once, so what counts is what the plan knows.
     fn of_relay(&mut self, stage: &StageId, act: impl FnOnce(&mut Relay) -> Vec<RelayEffect>) -> Vec<Effect> {
         let Some(relay) = self.relays.get_mut(stage) else { return Vec::new() };
-        let was_over = relay.outcome().is_some();
         let mut effects = staged(stage, act(relay));
-        if let (false, Some(outcome)) = (was_over, relay.outcome().cloned()) {
-            for decision in self.plan.stage_ended(stage, outcome) {
+        if let Some(outcome) = relay.outcome().filter(|_| !self.plan.has_ended(stage)) {
+            for decision in self.plan.stage_ended(stage, outcome.clone()) {
                 if let PlanDecision::End(outcome) = decision {
                     effects.push(Effect::EndRun { outcome });
                 }

@@ -19,22 +19,22 @@ use ekiden_core::relay::{Phase, Prompt, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{ArchiveError, NewFile, archive_dir};
+use ekiden_store::archive::{ArchiveError, NewFile, archive, archive_dir};
 use ekiden_store::disk::{Disk, DiskResult, Reach};
 use ekiden_store::handoff::{read_handoff, take_handoff};
 use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::lock::AttemptLock;
 use ekiden_store::replace::{Durability, replace};
-use ekiden_store::status::{StatusError, StatusFile};
+use ekiden_store::status::{Status, StatusError, StatusFile};
 use ekiden_store::stream::StreamWriter;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, in_full};
 use crate::hands::Launch;
 use crate::journal::Journal;
 use crate::status::status;
 
-/// The most that is read of a published file that somebody else may have written.
-const KNOWLEDGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The most that is read of a text that somebody else may have written.
+const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The engine's place to read and write.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub struct Desk {
     layout: RunLayout,
     state_dir: PathBuf,
     status: StatusFile,
+    /// What `status.json` says, as far as we wrote it.
+    told: Option<Status>,
 }
 
 /// The texts of one attempt, to be archived.
@@ -79,27 +81,42 @@ impl Desk {
         state_dir: PathBuf,
     ) -> Result<Self, StatusError> {
         let status = StatusFile::open(&*disk, published.status())?;
-        Ok(Self { disk, published, layout, state_dir, status })
+        Ok(Self { disk, published, layout, state_dir, status, told: None })
     }
 
-    /// Freezes the task where people and agents can read it.
+    /// Freezes what stays the same all run: the task where people and agents can read it, and the
+    /// protocol where agents read it from. The protocol is durable when this returns.
     ///
     /// # Errors
     ///
-    /// If the disk refuses.
-    pub fn write_task(&self, run: &Run) -> DiskResult<()> {
+    /// If the disk refuses, or another protocol stands there.
+    pub fn freeze(&self, run: &Run) -> Result<(), EngineError> {
+        let path = self.layout.protocol();
+        if let Some((_, relay)) = run.relays().next() {
+            // A run that an older program began keeps its own words.
+            let protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
+            archive(&*self.disk, &path, protocol.as_bytes())?;
+        }
         let task: String = run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect();
-        replace(&*self.disk, &self.published.task(), task.as_bytes(), Durability::Derived)
+        Ok(replace(&*self.disk, &self.published.task(), task.as_bytes(), Durability::Derived)?)
     }
 
-    /// Writes `status.json`. Always whole, so that a reader never finds half of it.
+    /// Writes `status.json` if there is something new to say. Always whole, so that a reader never
+    /// finds half of it.
     ///
     /// # Errors
     ///
     /// If the disk refuses.
-    pub fn write_status(&self, run: &Run, at: Timestamp) -> Result<(), StatusError> {
+    pub fn tell_status(&mut self, run: &Run, at: Timestamp) -> Result<(), StatusError> {
         let Some((_, relay)) = run.relays().next() else { return Ok(()) };
-        self.status.write(&*self.disk, &status(run, relay, at))
+        let status = status(run, relay, at);
+        let same = |told: &Status| Status { updated_at: at, ..told.clone() } == status;
+        if self.told.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        self.status.write(&*self.disk, &status)?;
+        self.told = Some(status);
+        Ok(())
     }
 
     /// Writes the published files of a relay where they differ from its state.
@@ -116,7 +133,8 @@ impl Desk {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
-        Ok(())
+        // The directory itself may be new.
+        if durably { self.disk.sync_dir(self.published.work_dir()) } else { Ok(()) }
     }
 
     /// The published files that somebody has changed.
@@ -183,14 +201,11 @@ impl Desk {
     pub fn prepare(&self, run: &Run, stage: &StageId, start: &StartAttempt) -> Result<Launch, EngineError> {
         let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
         let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let protocol = relay.protocol();
+        let protocol = self.read_text(&self.layout.protocol()).unwrap_or_else(|| relay.protocol());
         let session = self.layout.session(start.attempt.session);
         let text = prompt.to_archive();
         let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
-        let files = [
-            NewFile { name: &prompt_name, bytes: text.as_bytes() },
-            NewFile { name: "protocol.md", bytes: protocol.as_bytes() },
-        ];
+        let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
         archive_dir(&*self.disk, session.dir(), &files)?;
         if start.mode == StartMode::Fresh {
             let before = self.layout.session(before(start.attempt));
@@ -286,7 +301,7 @@ impl Desk {
     }
 
     fn read_text(&self, path: &Path) -> Option<String> {
-        String::from_utf8(self.disk.read(path, KNOWLEDGE_BYTES_MAX).ok()?).ok()
+        String::from_utf8(self.disk.read(path, TEXT_BYTES_MAX).ok()?).ok()
     }
 }
 
@@ -360,8 +375,8 @@ impl SessionFiles {
 
     /// The standing text.
     #[must_use]
-    pub fn protocol(&self, session: SessionNumber) -> PathBuf {
-        self.layout.session(session).protocol()
+    pub fn protocol(&self) -> PathBuf {
+        self.layout.protocol()
     }
 
     /// The attempt's lock, taken. The keepers get it.
@@ -371,7 +386,7 @@ impl SessionFiles {
     /// If something of an earlier attempt still lives, or the disk refuses.
     pub fn lock(&self, session: SessionNumber) -> Result<File, String> {
         let path = self.layout.session(session).attempt_lock();
-        let lock = AttemptLock::take(&path).map_err(|error| error.to_string())?;
+        let lock = AttemptLock::take(&path).map_err(|error| in_full(&error))?;
         lock.into_file().ok_or_else(|| "the attempt's lock has no file".to_owned())
     }
 
@@ -382,7 +397,7 @@ impl SessionFiles {
     /// If the disk refuses.
     pub fn raw_stream(&self, session: SessionNumber) -> Result<Box<dyn Write + Send>, String> {
         let path = self.layout.session(session).events();
-        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| error.to_string())?;
+        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| in_full(&error))?;
         Ok(Box::new(RawStream(stream)))
     }
 }

@@ -26,7 +26,7 @@ use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
 
 use crate::desk::Desk;
-use crate::error::EngineError;
+use crate::error::{EngineError, in_full};
 use crate::hands::{Hands, Input};
 use crate::journal::Journal;
 use crate::meter::Meter;
@@ -67,7 +67,7 @@ impl<H: Hands> Engine<H> {
         effects: Vec<(EffectId, Effect)>,
         observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
-        self.desk.write_task(self.journal.run())?;
+        self.desk.freeze(self.journal.run())?;
         observer.recorded(self.journal.last(), self.journal.run());
         self.perform_all(effects, observer);
         self.drain(at, observer)
@@ -81,6 +81,7 @@ impl<H: Hands> Engine<H> {
         observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
         let outstanding = self.journal.outstanding();
+        self.desk.freeze(self.journal.run())?;
         self.take_edits(at, observer)?;
         self.record(at, resumed, observer)?;
         self.over = self.journal.run().outcome().cloned();
@@ -198,8 +199,8 @@ impl<H: Hands> Engine<H> {
         let effects = self.journal.record(at, event)?;
         observer.recorded(self.journal.last(), self.journal.run());
         self.perform_all(effects, observer);
-        if let Err(error) = self.desk.write_status(self.journal.run(), at) {
-            self.warn_once(observer, &error.to_string());
+        if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
+            self.warn_once(observer, &in_full(&error));
         }
         Ok(())
     }
@@ -279,7 +280,7 @@ impl<H: Hands> Engine<H> {
                 self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
                 self.hands.start(launch);
             }
-            Err(error) => self.unstarted(stage, attempt, error.to_string()),
+            Err(error) => self.unstarted(stage, attempt, in_full(&error)),
         }
     }
 
@@ -300,7 +301,7 @@ impl<H: Hands> Engine<H> {
         if let Some(relay) = self.journal.run().relay(stage)
             && let Err(error) = self.desk.publish(relay, false)
         {
-            self.warn_once(observer, &error.to_string());
+            self.warn_once(observer, &in_full(&error));
         }
     }
 
@@ -308,7 +309,7 @@ impl<H: Hands> Engine<H> {
         let Some(relay) = self.journal.run().relay(stage) else { return };
         match self.desk.publish(relay, true) {
             Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),
-            Err(error) => self.warn_once(observer, &error.to_string()),
+            Err(error) => self.warn_once(observer, &in_full(&error)),
         }
     }
 
@@ -321,7 +322,7 @@ impl<H: Hands> Engine<H> {
     fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {
         let Some(relay) = self.journal.run().relay(stage) else { return };
         if let Err(error) = self.desk.keep_output(relay.session(), output) {
-            self.warn_once(observer, &error.to_string());
+            self.warn_once(observer, &in_full(&error));
         }
     }
 

@@ -12,6 +12,18 @@ use ekiden_store::status::StatusError;
 
 use crate::workspace::WorkspaceError;
 
+/// An error with its causes, in one line.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}
+
 /// A run cannot be started, carried on or read. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

@@ -13,14 +13,14 @@ const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Git in one directory.
 #[derive(Debug, Clone)]
-pub struct Git {
+pub(crate) struct Git {
     keeper: PathBuf,
     dir: PathBuf,
 }
 
 /// Git could not be asked, or said no.
 #[derive(Debug, thiserror::Error)]
-pub enum GitError {
+pub(crate) enum GitError {
     /// It could not be started.
     #[error("run git")]
     Spawn(#[from] SpawnError),
@@ -40,7 +40,7 @@ pub enum GitError {
 impl Git {
     /// Git in `dir`, run under the keeper in this executable.
     #[must_use]
-    pub fn new(keeper: PathBuf, dir: PathBuf) -> Self {
+    pub(crate) fn new(keeper: PathBuf, dir: PathBuf) -> Self {
         Self { keeper, dir }
     }
 
@@ -49,7 +49,7 @@ impl Git {
     /// # Errors
     ///
     /// If git cannot be started, fails, or takes longer than [`limits::SURVEY_TIMEOUT`].
-    pub async fn run(&self, args: &[&str]) -> Result<String, GitError> {
+    pub(crate) async fn run(&self, args: &[&str]) -> Result<String, GitError> {
         let spec = ChildSpec {
             keeper: self.keeper.clone(),
             program: "git".into(),
@@ -70,7 +70,7 @@ impl Git {
 /// # Errors
 ///
 /// As [`Git::run`].
-pub fn ask(dir: &Path, args: &[&str]) -> Result<String, GitError> {
+pub(crate) fn ask(dir: &Path, args: &[&str]) -> Result<String, GitError> {
     let words: Vec<OsString> = args.iter().map(OsString::from).collect();
     text_of(args, &task::run_quick("git".as_ref(), &words, dir, limits::SURVEY_TIMEOUT)?)
 }

@@ -50,7 +50,7 @@ impl Journal {
         let id = header.run.clone();
         let event = Event::RunStarted(Box::new(header));
         let first = Record { seq: 1, time: at, logic: LOGIC, event, effects };
-        let log = state.begin_run(&id, &first)?;
+        let log = state.create_run(&id, &first)?;
         let effects = owned(&first);
         Ok((Self { log, folded: Folded::begun(run, first) }, effects))
     }

@@ -9,7 +9,7 @@ use ekiden_core::settings::Settings;
 
 /// Measures one attempt.
 #[derive(Debug, Clone)]
-pub struct Meter {
+pub(crate) struct Meter {
     levels: Levels,
     window: Window,
     usage_tokens: u64,
@@ -19,7 +19,7 @@ pub struct Meter {
 impl Meter {
     /// A meter that has seen nothing. Until the agent tells its window, the usual one is assumed.
     #[must_use]
-    pub fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let window = Window {
             model_tokens: limits::WINDOW_TOKENS_DEFAULT,
             compaction_tokens: None,
@@ -30,18 +30,18 @@ impl Meter {
     }
 
     /// The agent told its window.
-    pub fn set_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>) -> Window {
+    pub(crate) fn set_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>) -> Window {
         self.window = Window { model_tokens, compaction_tokens, ..self.window };
         self.window
     }
 
     /// A new measure of use, in tokens.
-    pub fn note(&mut self, usage_tokens: u64) {
+    pub(crate) fn note(&mut self, usage_tokens: u64) {
         self.usage_tokens = usage_tokens;
     }
 
     /// The level, if the last measure reaches it for the first time in this attempt.
-    pub fn crossed(&mut self) -> Option<Level> {
+    pub(crate) fn crossed(&mut self) -> Option<Level> {
         let level = self.window.level(self.levels, self.usage_tokens);
         if level > self.level {
             self.level = level;
@@ -52,19 +52,19 @@ impl Meter {
 
     /// The highest level reached.
     #[must_use]
-    pub fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> Level {
         self.level
     }
 
     /// The last measure, in tokens.
     #[must_use]
-    pub fn usage_tokens(&self) -> u64 {
+    pub(crate) fn usage_tokens(&self) -> u64 {
         self.usage_tokens
     }
 
     /// The window that shares are taken of.
     #[must_use]
-    pub fn window(&self) -> Window {
+    pub(crate) fn window(&self) -> Window {
         self.window
     }
 }

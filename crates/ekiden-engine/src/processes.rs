@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::desk::{ArchiveJob, SessionFiles};
+use crate::error::in_full;
 use crate::git::Git;
 use crate::hands::{Hands, Input, Launch};
 use crate::survey;
@@ -35,7 +36,7 @@ pub(crate) fn task_mark(run: &RunId, effect: EffectId) -> String {
 }
 
 /// Performs with processes.
-pub struct ProcessHands {
+pub(crate) struct ProcessHands {
     /// Our own executable, which has the hidden roles.
     ekiden: PathBuf,
     workspace: Workspace,
@@ -50,7 +51,7 @@ pub struct ProcessHands {
 impl ProcessHands {
     /// Hands for one run. Outcomes go to `inputs`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         ekiden: PathBuf,
         workspace: Workspace,
         files: SessionFiles,
@@ -62,7 +63,7 @@ impl ProcessHands {
     }
 
     /// Nothing is at work, so no outcome will come.
-    pub fn is_idle(&mut self) -> bool {
+    pub(crate) fn is_idle(&mut self) -> bool {
         while self.tasks.try_join_next().is_some() {}
         self.tasks.is_empty()
     }
@@ -83,7 +84,7 @@ impl ProcessHands {
             mode: launch.mode,
             dir: self.workspace.dir.clone(),
             protocol: launch.protocol,
-            protocol_file: self.files.protocol(session),
+            protocol_file: self.files.protocol(),
             message: launch.message,
             lock: Some(lock),
             raw,
@@ -140,7 +141,7 @@ impl Hands for ProcessHands {
         let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), Arc::clone(&self.cancelled));
         self.tasks.spawn(async move {
             let survey = tokio::select! {
-                survey = survey::survey(&git, since.as_deref()) => survey.map_err(|error| error.to_string()),
+                survey = survey::survey(&git, since.as_deref()) => survey.map_err(|error| in_full(&error)),
                 () = cancelled.notified() => Err("cancelled".to_owned()),
             };
             // Without an engine nobody waits for it.
@@ -167,7 +168,7 @@ impl Hands for ProcessHands {
         self.tasks.spawn(async move {
             let done = tokio::task::spawn_blocking(move || job.run(&*disk)).await;
             let failure = match done {
-                Ok(done) => done.err().map(|error| error.to_string()),
+                Ok(done) => done.err().map(|error| in_full(&error)),
                 Err(panic) => Some(panic.to_string()),
             };
             // Without an engine the effect stays outstanding, and a resume performs it again.
@@ -182,7 +183,7 @@ async fn verify(spec: ChildSpec, timeout: Millis, cancelled: &Notify) -> (Check,
     let (outcome, output) = tokio::select! {
         done = task::run_task(spec, timeout, limits::VERIFY_LOG_BYTES) => match done {
             Ok(done) => (outcome(&done.end, done.timed_out), done.tail),
-            Err(error) => (CheckOutcome::NotRun { error: error.to_string() }, String::new()),
+            Err(error) => (CheckOutcome::NotRun { error: in_full(&error) }, String::new()),
         },
         () = cancelled.notified() => (CheckOutcome::Cancelled, String::new()),
     };

@@ -32,7 +32,7 @@ const HASHED_AT_ONCE: usize = 200;
 /// # Errors
 ///
 /// If git cannot be run or fails; then the run goes on without a survey.
-pub async fn survey(git: &Git, since: Option<&str>) -> Result<Survey, GitError> {
+pub(crate) async fn survey(git: &Git, since: Option<&str>) -> Result<Survey, GitError> {
     let head = git.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await;
     let head = head.ok().map(|id| id.trim().to_owned());
     let entries = changed(git).await?;

@@ -96,6 +96,12 @@ impl RunLayout {
         self.dir.join("inbox")
     }
 
+    /// The standing text, the same for every session of the run.
+    #[must_use]
+    pub fn protocol(&self) -> PathBuf {
+        self.dir.join("protocol.md")
+    }
+
     /// All sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
@@ -118,8 +124,6 @@ pub struct SessionLayout {
 impl SessionLayout {
     /// The prompt's name in [`SessionLayout::dir`].
     pub const PROMPT: &'static str = "prompt.md";
-    /// The protocol text's name in [`SessionLayout::dir`].
-    pub const PROTOCOL: &'static str = "protocol.md";
 
     /// The session's directory.
     #[must_use]
@@ -131,12 +135,6 @@ impl SessionLayout {
     #[must_use]
     pub fn prompt(&self) -> PathBuf {
         self.dir.join(Self::PROMPT)
-    }
-
-    /// The standing text, as it was sent.
-    #[must_use]
-    pub fn protocol(&self) -> PathBuf {
-        self.dir.join(Self::PROTOCOL)
     }
 
     /// The agent's event stream, as it came.

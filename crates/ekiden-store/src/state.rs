@@ -178,25 +178,10 @@ impl LockedStateDir {
         &mut self.lock
     }
 
-    /// Begins a run: its directories, its inbox and its empty log. All of it is durable when the
-    /// call returns; after a crash before that the run never began. A run of that id is an error.
-    pub fn create_run<R>(&self, run: &RunId) -> Result<LogWriter<R>, StateError> {
-        let disk = &self.dir.disk;
-        let run = self.dir.layout.run(run);
-        disk.create_dir(run.dir())?;
-        disk.create_dir(&run.inbox())?;
-        disk.create_dir(&run.sessions())?;
-        // The log makes it a run, so whatever else a run has is on the disk before.
-        disk.sync_dir(run.dir())?;
-        let log = LogWriter::create(disk.clone(), &run.log())?;
-        disk.sync_dir(&self.dir.layout.runs())?;
-        Ok(log)
-    }
-
     /// Begins a run with its first record: its directories, its inbox and its log. All of it is
     /// durable when the call returns; after a crash before that the run never began. A run of that id
     /// is an error.
-    pub fn begin_run<R: Serialize + Numbered>(
+    pub fn create_run<R: Serialize + Numbered>(
         &self,
         run: &RunId,
         first: &R,
@@ -206,7 +191,9 @@ impl LockedStateDir {
         disk.create_dir(run.dir())?;
         disk.create_dir(&run.inbox())?;
         disk.create_dir(&run.sessions())?;
-        let log = LogWriter::begin(disk.clone(), &run.log(), first)?;
+        // The log makes it a run, so whatever else a run has is on the disk before.
+        disk.sync_dir(run.dir())?;
+        let log = LogWriter::create(disk.clone(), &run.log(), first)?;
         disk.sync_dir(&self.dir.layout.runs())?;
         Ok(log)
     }

@@ -3,7 +3,6 @@
 //! Each command's own file holds its arguments and its manual page. `ekiden TASK` is `ekiden run
 //! TASK`: the top level takes the arguments of `run` too, hidden from its help.
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::config::ConfigArgs;
@@ -96,24 +95,19 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
 /// Help and version are answers; anything else is a wrong command line.
 fn explain(error: &clap::Error, output: &mut Output) -> Exit {
     let text = error.render().ansi().to_string();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            output.answer(&text);
-            Exit::Done
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output.talk(&text);
-            Exit::Usage
-        }
-        _ => {
-            output.talk(&text);
-            Exit::Usage
-        }
+    if error.use_stderr() {
+        output.talk(&text);
+        Exit::Usage
+    } else {
+        output.answer(&text);
+        Exit::Done
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Cli, ErrorKind> {

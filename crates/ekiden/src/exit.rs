@@ -129,10 +129,7 @@ impl Exit {
     /// The column of codes: a number, or `128+n`.
     #[must_use]
     pub fn label(self) -> String {
-        match self {
-            Self::Signal(0) => "128+n".to_owned(),
-            _ => self.code().to_string(),
-        }
+        if self == Self::Signal(0) { "128+n".to_owned() } else { self.code().to_string() }
     }
 }
 

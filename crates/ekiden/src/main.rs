@@ -7,8 +7,12 @@
 //!             └──────► output  ◄────────┘ (observer)
 //! ```
 
+#![expect(unreachable_pub, reason = "nobody uses a binary as a library; `pub` says what a module offers")]
+
 mod cli;
 mod commands;
+#[cfg(test)]
+mod docs;
 mod exit;
 mod failure;
 mod output;

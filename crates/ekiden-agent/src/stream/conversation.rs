@@ -156,7 +156,7 @@ impl Conversation {
                 self.window(answer.as_deref().unwrap_or_default());
             }
             ClientEvent::ApiRetry { attempt, error, .. } => {
-                self.show(Activity::Retry { attempt: *attempt, error: error.to_string() })
+                self.show(Activity::Retry { attempt: *attempt, error: error.to_string() });
             }
             ClientEvent::CompactBoundary { .. } => {
                 self.show(Activity::Warning(

@@ -8,6 +8,7 @@ use ekiden_core::settings::AgentKind;
 
 use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, OUTER_AGENT_ENV, StdinKind};
+use crate::rehearsal;
 
 /// Tools by which an agent would go on later, when nobody listens any more. `Monitor` even gives a
 /// second turn without a message of ours and keeps the client alive after its input was closed.
@@ -17,9 +18,7 @@ const SETTINGS: &str = r#"{"includeGitInstructions":false}"#;
 
 /// The child of an attempt.
 pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
-    let mut command = spec.agent.command.iter().map(OsString::from);
-    let program = command.next().unwrap_or_default();
-    let mut args: Vec<OsString> = command.collect();
+    let (program, mut args) = program(spec);
     args.extend(conversation_args(spec).into_iter().map(OsString::from));
     let mut env_set: Vec<(OsString, OsString)> =
         spec.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -34,6 +33,17 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
         lock: spec.lock.take(),
         grace: limits::KILL_GRACE,
         stdin: StdinKind::Piped,
+    }
+}
+
+/// The rehearsal agent is this very program.
+fn program(spec: &AttemptSpec) -> (OsString, Vec<OsString>) {
+    match spec.agent.kind {
+        AgentKind::Rehearsal => (spec.ekiden.clone().into(), vec![rehearsal::ROLE.into()]),
+        AgentKind::Claude | AgentKind::Exec => {
+            let mut command = spec.agent.command.iter().map(OsString::from);
+            (command.next().unwrap_or_default(), command.collect())
+        }
     }
 }
 

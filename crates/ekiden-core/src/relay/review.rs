@@ -3,7 +3,6 @@
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, CheckOutcome, StopRequest, Survey};
-use crate::guard::Level;
 use crate::handoff::{self, Handoff, Status};
 use crate::limits;
 use crate::outcome::Outcome;
@@ -11,7 +10,7 @@ use crate::prompt::{self, CheckFacts, Notes, RescueFacts, Slot};
 use crate::relay::{
     Baseline, LastSession, Looking, Next, NextAttempt, Phase, Relay, Session, SessionEnd, WaitCause, backoff,
 };
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// Around which session something was looked at.
 enum Looked {
@@ -41,15 +40,18 @@ impl Relay {
 
     /// The attempt left no valid handoff: try again, wait, give up, or rescue.
     fn no_handoff(&mut self, at: Timestamp, ended: &AttemptEnded, session: &Session) -> Vec<RelayEffect> {
-        let resumable = ended.resumable && session.talk.level < Level::L2;
-        let failed = ended.cause != EndCause::EngineLost && ended.cause.class() == EndClass::Retry;
-        let next = self.again(&session.attempt, resumable, failed);
+        let class = class_of(ended);
+        let next = self.again(session, ended, class);
         if let Some(request) = self.stop {
-            return self.end(Outcome::Stopped { request }, Next::Attempt(next));
+            return self.stopped(request, Next::Attempt(next));
         }
-        match ended.cause.class() {
+        match class {
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
-            EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => self.retry(at, ended, next),
+            EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(next),
+            EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => {
+                let pause = backoff(self.crashes_in_a_row + next.failures);
+                self.wait(at, pause, WaitCause::Failure, next)
+            }
             EndClass::Stop(_) => {
                 self.end(Outcome::AgentFailed { cause: ended.cause.clone() }, Next::Attempt(next))
             }
@@ -57,21 +59,17 @@ impl Relay {
         }
     }
 
-    fn retry(&mut self, at: Timestamp, ended: &AttemptEnded, next: NextAttempt) -> Vec<RelayEffect> {
-        if ended.cause == EndCause::EngineLost {
-            return self.start(next);
-        }
-        let pause = backoff(self.crashes_in_a_row + next.failures);
-        self.wait(at, pause, WaitCause::Failure, next)
-    }
-
-    fn wait_for_limit(&mut self, at: Timestamp, cause: &EndCause, next: NextAttempt) -> Vec<RelayEffect> {
-        let until_reset = |reset: Timestamp| (reset + limits::RESET_BUFFER).since(at);
-        let length = cause.resets_at().map_or(limits::RESET_UNKNOWN, until_reset);
-        if length > self.settings.wait_max {
+    /// A reset that is past by our clock is waited for as well: else a service whose clock is behind
+    /// would be asked again and again without a pause.
+    fn wait_for_limit(&mut self, at: Timestamp, cause: &EndCause, mut next: NextAttempt) -> Vec<RelayEffect> {
+        let until_reset = |reset: Timestamp| reset.since(at).0.saturating_add(limits::RESET_BUFFER.0);
+        let length = cause.resets_at().map_or(limits::RESET_UNKNOWN, |reset| Millis(until_reset(reset)));
+        next.waited.0 = next.waited.0.saturating_add(length.0);
+        if next.waited > self.settings.wait_max {
             return self.end(Outcome::LimitTooFar { until: at + length }, Next::Attempt(next));
         }
-        self.wait(at, length, WaitCause::UsageLimit, next)
+        let why = if *cause == EndCause::Overloaded { WaitCause::Failure } else { WaitCause::UsageLimit };
+        self.wait(at, length, why, next)
     }
 
     /// The session is over, with a handoff or without.
@@ -83,7 +81,7 @@ impl Relay {
     ) -> Vec<RelayEffect> {
         self.quota.over += 1;
         self.tally.sessions += 1;
-        let crashed = handoff.is_none() && ended.cause.class() == EndClass::Retry;
+        let crashed = handoff.is_none() && class_of(ended) == EndClass::Retry;
         self.crashes_in_a_row = if crashed { self.crashes_in_a_row + 1 } else { 0 };
         self.slots.clear();
         if let Some(handoff) = &handoff {
@@ -95,6 +93,7 @@ impl Relay {
             handoff,
             cause: ended.cause.clone(),
             traces: ended.traces.clone(),
+            surveyed: false,
         };
         match self.stop {
             Some(request @ StopRequest::Now { .. }) => self.stopped(request, Next::Review(Box::new(end))),
@@ -115,38 +114,53 @@ impl Relay {
             self.phase = Phase::Reviewing { end, looking: Looking::Verification };
             return vec![RelayEffect::Publish, RelayEffect::Verify];
         }
-        self.conclude(at, end)
+        self.conclude(at, end, None)
     }
 
     pub(super) fn surveyed(&mut self, at: Timestamp, survey: &Result<Survey, String>) -> Vec<RelayEffect> {
-        if let Ok(survey) = survey {
-            self.survey = Some(survey.clone());
+        let Some(looked) = self.looked(Looking::Survey) else { return Vec::new() };
+        let cancelled = survey.is_err() && self.stop.is_some();
+        if !cancelled {
+            self.take_survey(survey.as_ref().ok(), &looked);
         }
-        match (self.looked(Looking::Survey), self.stop) {
-            (Some(Looked::Before), None) => self.prepare_check(),
-            (Some(Looked::Before), Some(request)) => self.stopped(request, Next::Prepare),
-            (Some(Looked::After(end)), None) => self.review_check(at, end),
-            (Some(Looked::After(end)), Some(request)) => self.stopped(request, Next::Review(end)),
-            (None, _) => Vec::new(),
+        match (looked, self.stop) {
+            (Looked::Before, None) => self.prepare_check(),
+            (Looked::Before, Some(request)) => self.stopped(request, Next::Prepare),
+            (Looked::After(end), Some(request @ StopRequest::Now { .. })) => {
+                self.stopped(request, Next::Review(end))
+            }
+            (Looked::After(end), Some(request)) if cancelled => self.stopped(request, Next::Review(end)),
+            (Looked::After(mut end), Some(StopRequest::Gently) | None) => {
+                end.surveyed = true;
+                self.review_check(at, end)
+            }
+        }
+    }
+
+    /// What could not be seen is not told from an earlier look.
+    fn take_survey(&mut self, survey: Option<&Survey>, looked: &Looked) {
+        let again = matches!(looked, Looked::After(end) if end.surveyed);
+        let before = self.survey.take().filter(|_| again);
+        self.survey = survey.cloned();
+        if let (Some(survey), Some(before)) = (&mut self.survey, before) {
+            survey.commits.extend(before.commits);
         }
     }
 
     pub(super) fn verified(&mut self, at: Timestamp, check: &Check) -> Vec<RelayEffect> {
+        let Some(looked) = self.looked(Looking::Verification) else { return Vec::new() };
         let cancelled = check.outcome == CheckOutcome::Cancelled;
         if !cancelled {
             self.check = Some(check.clone());
         }
-        match (self.looked(Looking::Verification), self.stop) {
-            (Some(Looked::Before), None) => {
-                self.baseline = if check.passed() { Baseline::Passes } else { Baseline::Fails };
+        match (looked, self.stop) {
+            (Looked::Before, None) => {
+                self.baseline = Baseline::of(&check.outcome);
                 self.start_first()
             }
-            (Some(Looked::Before), Some(request)) => self.stopped(request, Next::Prepare),
-            (Some(Looked::After(end)), Some(request)) if cancelled => {
-                self.stopped(request, Next::Review(end))
-            }
-            (Some(Looked::After(end)), _) => self.conclude(at, end),
-            (None, _) => Vec::new(),
+            (Looked::Before, Some(request)) => self.stopped(request, Next::Prepare),
+            (Looked::After(end), Some(request)) if cancelled => self.stopped(request, Next::Review(end)),
+            (Looked::After(end), _) => self.conclude(at, end, Some(check.passed())),
         }
     }
 
@@ -167,40 +181,33 @@ impl Relay {
         }
     }
 
-    fn stopped(&mut self, request: StopRequest, next: Next) -> Vec<RelayEffect> {
-        self.end(Outcome::Stopped { request }, next)
-    }
-
     /// Everything is known of the session: end the run, or start the next.
-    fn conclude(&mut self, at: Timestamp, end: Box<SessionEnd>) -> Vec<RelayEffect> {
-        let passed = self.stage.verification.as_ref().and(self.check.as_ref()).map(Check::passed);
+    fn conclude(&mut self, at: Timestamp, end: Box<SessionEnd>, passed: Option<bool>) -> Vec<RelayEffect> {
         let status = end.handoff.as_ref().map(|handoff| handoff.status.clone());
-        let claimed = status == Some(Status::Complete);
         let next = end.attempt.session.next();
         let cause = end.cause.clone();
         self.remember(*end);
-        if let Some(outcome) = self.verdict_on(claimed, passed, status, cause) {
-            let next = self.fresh(next);
-            return self.end(outcome, Next::Attempt(next));
-        }
-        if claimed {
+        if status == Some(Status::Complete) && passed == Some(false) {
             self.veto();
         }
-        self.start_next(at, next)
+        match self.verdict_on(passed, status, cause) {
+            Some(outcome) => {
+                let next = self.fresh(next);
+                self.end(outcome, Next::Attempt(next))
+            }
+            None => self.start_next(at, next),
+        }
     }
 
-    fn verdict_on(
-        &self,
-        claimed: bool,
-        passed: Option<bool>,
-        status: Option<Status>,
-        cause: EndCause,
-    ) -> Option<Outcome> {
-        let claim_needed = self.stage.claim_needed || self.baseline == Baseline::Passes;
+    /// How the run ends with this session, if it does. A question to a person comes before a pass:
+    /// a blocked run can go on, and a complete one would never show the question.
+    fn verdict_on(&self, passed: Option<bool>, status: Option<Status>, cause: EndCause) -> Option<Outcome> {
+        let claimed = status == Some(Status::Complete);
+        let claim_needed = self.stage.claim_needed || self.baseline != Baseline::Fails;
         match (passed, status, self.stop) {
+            (_, Some(Status::Blocked { question }), _) => Some(Outcome::Blocked { question }),
             (Some(true), _, _) if claimed || !claim_needed => Some(Outcome::Complete { verified: true }),
             (None, _, _) if claimed => Some(Outcome::Complete { verified: false }),
-            (_, Some(Status::Blocked { question }), _) => Some(Outcome::Blocked { question }),
             (_, _, Some(request)) => Some(Outcome::Stopped { request }),
             _ if self.crashes_in_a_row >= limits::CRASHES_IN_A_ROW_MAX => {
                 Some(Outcome::TooManyCrashes { cause })
@@ -218,6 +225,9 @@ impl Relay {
     /// Keeps what the next session goes on from: the handoff, or a rescue.
     fn remember(&mut self, end: SessionEnd) {
         let before = self.last.take();
+        if let Some(handoff) = &end.handoff {
+            self.next_prompt = Some(handoff.next_prompt.clone()).filter(|text| !text.is_empty());
+        }
         let last = match end.handoff {
             Some(handoff) => LastSession {
                 session: end.attempt.session,
@@ -262,17 +272,17 @@ impl Relay {
             failed: traces.failed,
             check,
             open_items: before.and_then(|before| before.open_items.clone()),
-            previous_next_prompt: before.and_then(|before| before.notes.next_prompt()).map(str::to_owned),
+            previous_next_prompt: self.next_prompt.clone(),
         })
     }
 }
 
-impl Notes {
-    /// The agent's own notes for its successor, if there are any.
-    pub(super) fn next_prompt(&self) -> Option<&str> {
-        match self {
-            Self::Handoff { next_prompt, .. } => Some(next_prompt),
-            Self::Rescue { .. } => None,
-        }
-    }
+/// What follows from an end. An agent that ends at once and did nothing is broken, whatever it says of
+/// its end: else it would use up all sessions within seconds.
+fn class_of(ended: &AttemptEnded) -> EndClass {
+    let counters = &ended.counters;
+    let did_nothing = counters.tool_calls == 0
+        && counters.usage_tokens == 0
+        && counters.duration < limits::EMPTY_SESSION_MAX;
+    if ended.cause == EndCause::Completed && did_nothing { EndClass::Retry } else { ended.cause.class() }
 }

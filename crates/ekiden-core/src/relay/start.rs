@@ -1,9 +1,13 @@
 //! Before a session: the first look, the prompt, the order to start.
 
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
+use crate::ends::{EndCause, EndClass};
+use crate::event::AttemptEnded;
+use crate::guard::Level;
 use crate::handoff::OpenItems;
 use crate::hash;
-use crate::ids::{AttemptId, SessionNumber};
+use crate::ids::{AttemptId, AttemptNumber, SessionNumber};
+use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::{self, Measured, SessionInput, Slot};
 use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, WaitCause};
@@ -34,7 +38,7 @@ impl Prompt {
 
 impl Relay {
     /// Looks at the tree and the verification before session 1.
-    pub(super) fn prepare(&mut self, _at: Timestamp) -> Vec<RelayEffect> {
+    pub(super) fn prepare(&mut self) -> Vec<RelayEffect> {
         if self.git {
             self.phase = Phase::Preparing(Looking::Survey);
             vec![RelayEffect::Publish, RelayEffect::Survey]
@@ -82,18 +86,25 @@ impl Relay {
 
     pub(super) fn fresh(&self, session: SessionNumber) -> NextAttempt {
         let id = AttemptId::first(session);
-        NextAttempt { id, conversation: id.conversation(&self.run), mode: StartMode::Fresh, failures: 0 }
+        let conversation = id.conversation(&self.run);
+        NextAttempt { id, conversation, mode: StartMode::Fresh, failures: 0, waited: Millis(0) }
     }
 
-    /// The attempt after one that did not finish its session.
-    pub(super) fn again(&self, before: &NextAttempt, resumable: bool, failed: bool) -> NextAttempt {
+    /// The attempt after one that did not finish its session. The conversation goes on if the agent
+    /// kept it and there is room in it.
+    pub(super) fn again(&self, session: &Session, ended: &AttemptEnded, class: EndClass) -> NextAttempt {
+        let before = &session.attempt;
+        // A limit that cuts off a resumption leaves the conversation as it was.
+        let kept = ended.resumable || (before.mode == StartMode::Resume && class == EndClass::Wait);
+        let mode = if kept && session.talk.level < Level::L2 { StartMode::Resume } else { StartMode::Fresh };
         let id = before.id.again();
-        let failures = before.failures + u32::from(failed);
-        if resumable {
-            NextAttempt { id, mode: StartMode::Resume, failures, conversation: before.conversation }
-        } else {
-            NextAttempt { id, mode: StartMode::Fresh, failures, conversation: id.conversation(&self.run) }
-        }
+        let conversation = match mode {
+            StartMode::Resume => before.conversation,
+            StartMode::Fresh => id.conversation(&self.run),
+        };
+        let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
+        let waited = if ended.counters.tool_calls == 0 { before.waited } else { Millis(0) };
+        NextAttempt { id, conversation, mode, failures: before.failures + u32::from(failed), waited }
     }
 
     /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the
@@ -116,7 +127,7 @@ impl Relay {
         let ordering = if self.settings.agent.kind.takes_messages() {
             prompt::Ordering::Message
         } else {
-            prompt::Ordering::ByItems(crate::limits::ITEMS_A_SESSION)
+            prompt::Ordering::ByItems(limits::ITEMS_A_SESSION)
         };
         prompt::protocol(&prompt::ProtocolSlots {
             handoff_dir: HANDOFF_DIR,
@@ -142,7 +153,7 @@ impl Relay {
 
     fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
         let mut slots = self.slots.clone();
-        if next.id.attempt > crate::ids::AttemptNumber::FIRST {
+        if next.id.attempt > AttemptNumber::FIRST {
             slots.push(Slot::Interrupted);
         }
         slots

@@ -8,12 +8,12 @@
 use crate::effect::RelayEffect;
 use crate::event::{RelayEvent, StopRequest};
 use crate::guard::{Level, Window};
-use crate::handoff::{Fault, Inspection};
+use crate::handoff::{Fault, Inspection, Marker};
 use crate::ids::AttemptId;
 use crate::limits;
 use crate::prompt::{self, OrderReason};
 use crate::relay::start::HANDOFF_DIR;
-use crate::relay::{Phase, Relay};
+use crate::relay::{Phase, Relay, Session};
 use crate::time::Timestamp;
 
 /// How far the conversation has come.
@@ -37,6 +37,8 @@ pub struct Talk {
     holds: u32,
     /// Faults that are asked about once were asked about.
     asked: bool,
+    /// The agent was told to go, or is being ended: nothing more is said.
+    closed: bool,
 }
 
 /// The order to hand over.
@@ -77,6 +79,7 @@ impl Talk {
             asks: 0,
             holds: 0,
             asked: false,
+            closed: false,
         }
     }
 
@@ -120,8 +123,7 @@ impl Relay {
                 Vec::new()
             }
             RelayEvent::LevelCrossed { level, usage_tokens, .. } => {
-                session.talk.level = *level;
-                session.talk.usage_tokens = *usage_tokens;
+                session.talk.reach(*level, *usage_tokens);
                 if *level >= Level::L2 { self.give_order(attempt, OrderReason::Context) } else { Vec::new() }
             }
             RelayEvent::MessageDelivered { .. } => {
@@ -135,10 +137,7 @@ impl Relay {
             RelayEvent::TurnEnded { handoff, tool_calls, failed, .. } => {
                 self.turn_ended(attempt, handoff, *tool_calls, *failed)
             }
-            RelayEvent::RefusalsSpent { .. } => {
-                session.talk.asks = session.talk.asks.max(limits::ASKS_MAX - 1);
-                vec![RelayEffect::Interrupt { attempt }]
-            }
+            RelayEvent::RefusalsSpent { .. } => session.interrupt(),
             RelayEvent::Surveyed { .. }
             | RelayEvent::Verified { .. }
             | RelayEvent::Published { .. }
@@ -158,10 +157,7 @@ impl Relay {
                 session.stop_by = Some(at + limits::STOP_GRACE);
                 self.give_order(attempt, OrderReason::Operator)
             }
-            StopRequest::Now { .. } => {
-                session.stop_by = None;
-                vec![RelayEffect::Terminate { attempt }]
-            }
+            StopRequest::Now { .. } => session.terminate(),
         }
     }
 
@@ -190,7 +186,7 @@ impl Relay {
         let started = session.pid.is_some();
         let talk = &mut session.talk;
         let Order::Due(reason) = talk.order else { return Vec::new() };
-        if !started || talk.undelivered || !talk.takes_messages {
+        if !started || talk.closed || talk.undelivered || !talk.takes_messages {
             return Vec::new();
         }
         talk.order = Order::Given;
@@ -202,7 +198,7 @@ impl Relay {
     /// The reason to hold a turn that wants to end, if there is one.
     fn hold(&mut self, handoff: &Inspection, tool_calls: u32) -> Option<String> {
         let marker = self.settings.marker.clone();
-        let talk = self.talk()?;
+        let talk = self.talk().filter(|talk| !talk.closed)?;
         if talk.undelivered {
             // The message becomes a turn of its own, but for an order that is still waiting.
             let Order::Due(reason) = talk.order else { return None };
@@ -229,18 +225,21 @@ impl Relay {
         failed: bool,
     ) -> Vec<RelayEffect> {
         let marker = self.settings.marker.clone();
-        let Some(talk) = self.talk() else { return Vec::new() };
-        if talk.undelivered && !failed {
+        let Some(talk) = self.talk().filter(|talk| !talk.closed) else { return Vec::new() };
+        let hears = talk.takes_messages && !failed;
+        if talk.undelivered && hears {
+            // It becomes a turn of its own.
             return Vec::new();
         }
         let text = match talk.judge(handoff, tool_calls) {
-            Judgement::GoOn if !failed => talk.tell_to_go_on(tool_calls, &marker),
-            Judgement::Ask(faults) if !failed && talk.asks < limits::ASKS_MAX => {
+            Judgement::GoOn if hears => talk.tell_to_go_on(tool_calls, &marker),
+            Judgement::Ask(faults) if hears && talk.asks < limits::ASKS_MAX => {
                 talk.asks += 1;
                 talk.asked = true;
                 prompt::ask_again(&faults, HANDOFF_DIR)
             }
             Judgement::Done | Judgement::GoOn | Judgement::Ask(_) => {
+                talk.closed = true;
                 return vec![RelayEffect::Close { attempt }];
             }
         };
@@ -249,8 +248,34 @@ impl Relay {
     }
 }
 
+impl Session {
+    /// Ends the process, and with it the conversation.
+    pub(super) fn terminate(&mut self) -> Vec<RelayEffect> {
+        self.stop_by = None;
+        self.talk.closed = true;
+        vec![RelayEffect::Terminate { attempt: self.attempt.id }]
+    }
+
+    /// Ends a turn that does not find the way out by itself. The handoff is asked for once more.
+    fn interrupt(&mut self) -> Vec<RelayEffect> {
+        if self.talk.closed {
+            return Vec::new();
+        }
+        self.talk.asks = self.talk.asks.max(limits::ASKS_MAX - 1);
+        vec![RelayEffect::Interrupt { attempt: self.attempt.id }]
+    }
+}
+
 impl Talk {
-    fn tell_to_go_on(&mut self, tool_calls: u32, marker: &crate::handoff::Marker) -> String {
+    /// Levels only rise within an attempt.
+    fn reach(&mut self, level: Level, usage_tokens: u64) {
+        if level >= self.level {
+            self.level = level;
+            self.usage_tokens = usage_tokens;
+        }
+    }
+
+    fn tell_to_go_on(&mut self, tool_calls: u32, marker: &Marker) -> String {
         self.go_ons += 1;
         self.calls_at_go_on = Some(tool_calls);
         prompt::go_on(marker)

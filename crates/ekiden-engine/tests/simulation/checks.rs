@@ -24,7 +24,7 @@ use crate::world::{World, layout, published};
 const READ_MAX: u64 = 1 << 20;
 
 /// Everything that must hold once a run is over, whatever happened on the way.
-pub fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_only: bool) {
+pub(crate) fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_only: bool) {
     assert!(matches!(outcome, Outcome::Complete { .. }), "the run ended as {outcome:?}");
     let shared: Arc<dyn Disk> = disk.clone();
     let state = StateDir::open(shared, layout()).unwrap().expect("a state directory");

@@ -34,12 +34,12 @@ use ekiden_store::published::prepare_published;
 use ekiden_store::sim::SimDisk;
 use ekiden_store::state::{LockedStateDir, create_state_root};
 
-pub const WORK_DIR: &str = "/p";
-pub const STATE_DIR: &str = "/p/.git/ekiden/root";
+pub(crate) const WORK_DIR: &str = "/p";
+pub(crate) const STATE_DIR: &str = "/p/.git/ekiden/root";
 
 /// What an agent does, by the number of its start in this world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// One item, then a handoff.
     Work,
     /// Dies without a handoff.
@@ -52,15 +52,15 @@ pub enum Deed {
 
 /// What is to happen.
 #[derive(Debug, Clone)]
-pub struct Scenario {
-    pub items: u32,
-    pub verified: bool,
-    pub git: bool,
-    pub deeds: Vec<(u32, Deed)>,
+pub(crate) struct Scenario {
+    pub(crate) items: u32,
+    pub(crate) verified: bool,
+    pub(crate) git: bool,
+    pub(crate) deeds: Vec<(u32, Deed)>,
 }
 
 impl Scenario {
-    pub fn of_items(items: u32) -> Self {
+    pub(crate) fn of_items(items: u32) -> Self {
         Self { items, verified: false, git: false, deeds: Vec::new() }
     }
 
@@ -71,14 +71,14 @@ impl Scenario {
 
 /// What survives every crash.
 #[derive(Debug, Clone, Default)]
-pub struct World {
-    pub items_done: u32,
+pub(crate) struct World {
+    pub(crate) items_done: u32,
     /// Every process that was started.
-    pub started: Vec<(AttemptId, u32)>,
+    pub(crate) started: Vec<(AttemptId, u32)>,
     /// Handoffs that were written to their end, by the number of the start.
-    pub written: Vec<u32>,
-    pub now: u64,
-    pub lives: u32,
+    pub(crate) written: Vec<u32>,
+    pub(crate) now: u64,
+    pub(crate) lives: u32,
 }
 
 /// The hands of one life of the engine.
@@ -237,22 +237,22 @@ impl Hands for SimHands {
 }
 
 /// An empty machine on which the project exists.
-pub fn machine() -> SimDisk {
+pub(crate) fn machine() -> SimDisk {
     let disk = SimDisk::new();
     disk.plant_dir(Path::new("/p/.git"));
     disk
 }
 
-pub fn layout() -> StateLayout {
+pub(crate) fn layout() -> StateLayout {
     StateLayout::new(Path::new(STATE_DIR))
 }
 
-pub fn published() -> Published {
+pub(crate) fn published() -> Published {
     Published::new(Path::new(WORK_DIR))
 }
 
 /// Opens the state as a process does at its start.
-pub fn open_state(disk: &Arc<SimDisk>) -> Result<LockedStateDir, EngineError> {
+pub(crate) fn open_state(disk: &Arc<SimDisk>) -> Result<LockedStateDir, EngineError> {
     let shared: Arc<dyn Disk> = disk.clone();
     create_state_root(&*shared, &layout())?;
     let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
@@ -262,7 +262,7 @@ pub fn open_state(disk: &Arc<SimDisk>) -> Result<LockedStateDir, EngineError> {
 }
 
 /// One life of the engine: it starts the run, or carries it on, until the run or the machine ends.
-pub fn live(
+pub(crate) fn live(
     disk: &Arc<SimDisk>,
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,

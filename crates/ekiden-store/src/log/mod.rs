@@ -12,7 +12,7 @@
 //!    done after that, and not before.
 //! 2. Records are numbered 1, 2, 3 without a gap.
 //! 3. A record, once on the disk, is never changed and never removed.
-//! 4. The file appears whole, with its header: see [`LogWriter::create`].
+//! 4. The file appears whole, with its header and its first record: see [`LogWriter::create`].
 //! 5. There is one writer, the holder of the work dir's lock. Each append names the length that it
 //!    expects, so a second one would be noticed.
 //!

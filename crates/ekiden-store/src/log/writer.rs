@@ -42,25 +42,6 @@ impl<R> fmt::Debug for LogWriter<R> {
 }
 
 impl<R> LogWriter<R> {
-    /// Makes a log without records. Its directory must exist and be durable.
-    ///
-    /// The file appears whole, with its header, and is durable when the call returns. A log that
-    /// exists is an error.
-    pub fn create(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, LogError> {
-        let failed = LogError::disk(path);
-        match disk.stat(path) {
-            Ok(None) => {}
-            Ok(Some(_)) => {
-                let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-                return Err(failed(DiskError::new(Operation::Create, path, exists)));
-            }
-            Err(error) => return Err(failed(error)),
-        }
-        let header = format::LOG.line();
-        replace(&*disk, path, header.as_bytes(), Durability::Full).map_err(failed)?;
-        Ok(Self::at(disk, path, header.len() as u64, 1))
-    }
-
     /// The number that the next record must have.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
@@ -97,7 +78,7 @@ impl<R: Serialize + Numbered> LogWriter<R> {
     ///
     /// The file appears whole, with header and record, and is durable when the call returns: a log
     /// without a record never exists. A log that exists is an error.
-    pub fn begin(disk: Arc<dyn Disk>, path: &Path, first: &R) -> Result<Self, LogError> {
+    pub fn create(disk: Arc<dyn Disk>, path: &Path, first: &R) -> Result<Self, LogError> {
         assert_eq!(first.seq(), 1, "the first record is number 1");
         let failed = LogError::disk(path);
         match disk.stat(path) {

@@ -55,7 +55,7 @@ fn a_session_starts_with_six_syncs() {
     let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
     let lock = WorkDirLock::take(&layout.lock(None), holder).unwrap();
     let state = LockedStateDir::open(disk.clone(), layout.clone(), lock).unwrap();
-    let mut log = state.create_run::<Note>(&run).unwrap();
+    let mut log = state.create_run(&run, &Note { seq: 1 }).unwrap();
 
     // The first session has ended, and its handoff is in the archive.
     let first = layout.run(&run).session(SessionNumber::FIRST);
@@ -66,7 +66,7 @@ fn a_session_starts_with_six_syncs() {
     disk.create_file(&written, b"STATUS: IN_PROGRESS", Reach::Cache).unwrap();
 
     let before = disk.syncs();
-    log.append(&Note { seq: 1 }).unwrap();
+    log.append(&Note { seq: 2 }).unwrap();
     let second = layout.run(&run).session(SessionNumber::FIRST.next());
     archive_dir(&*disk, second.dir(), &prompt).unwrap();
     let taken = take_handoff(&*disk, &published.handoff(), &first, Reach::Disk).unwrap();

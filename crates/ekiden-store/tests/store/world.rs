@@ -93,8 +93,9 @@ fn open_run(
     let runs = state.view().runs()?;
     let Some(run) = promised.run.clone().or_else(|| runs.first().cloned()) else {
         let run = RunId::from_bits(u32::try_from(life)?);
-        let log = state.create_run(&run)?;
+        let log = state.create_run(&run, &Note { seq: 1, answers: None })?;
         promised.run = Some(run.clone());
+        promised.records = 1;
         return Ok((run, log, Vec::new()));
     };
     assert!(runs.contains(&run), "the run is lost");

@@ -26,6 +26,8 @@ Examples:
 
 /// The version of the JSON form.
 const JSON_VERSION: u32 = 1;
+/// The most that a row shows of a question or a cause, in characters.
+const REASON_CHARS_MAX: usize = 60;
 
 /// Show what runs here, and how far it is
 ///
@@ -226,11 +228,16 @@ fn ended(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete { verified: true } => "verified".to_owned(),
         Outcome::Complete { verified: false } => "not verified".to_owned(),
-        Outcome::Blocked { question } => one_line(question),
+        Outcome::Blocked { question } => in_short(question),
         Outcome::SessionLimit => "session limit".to_owned(),
         Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
         Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
         Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
-        Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => one_line(&cause.to_string()),
+        Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
     }
+}
+
+/// A row has room for the beginning; `ekiden log` tells the rest.
+fn in_short(text: &str) -> String {
+    ekiden_core::text::short(&one_line(text), REASON_CHARS_MAX)
 }

@@ -97,3 +97,54 @@ fn exit_of(error: &io::Error) -> Exit {
 fn shown(name: &str) -> &str {
     if name == "-" { "standard input" } else { name }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(argument: &str) -> Result<Task, Failure> {
+        Task::read(argument, &mut Output::nowhere())
+    }
+
+    fn file(text: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, text).unwrap();
+        file
+    }
+
+    // shows: RUN-01
+    #[test]
+    fn a_task_is_a_file_or_words() {
+        let task = file(b"# Port it\n");
+        let name = task.path().to_str().unwrap();
+        assert_eq!(read(name).unwrap(), Task { text: "# Port it\n".to_owned(), name: name.to_owned() });
+        let words = "Port the parser to Rust, with all of its tests and documents";
+        let task = read(words).unwrap();
+        assert_eq!(
+            (task.text.as_str(), task.name.as_str()),
+            (words, "Port the parser to Rust, with all of it\u{2026}")
+        );
+    }
+
+    // shows: RUN-01
+    #[test]
+    fn a_single_word_that_is_no_file_is_an_error_that_says_so() {
+        expect_test::expect![[r"
+            error: there is no file `port-it`
+            hint: a task is a file, `-` for standard input, or words in quotes (more than one)"]]
+        .assert_eq(&read("port-it").unwrap_err().to_string());
+        let typing_error = read("statsu").unwrap_err();
+        assert_eq!(typing_error.hints()[0], "did you mean `ekiden status`?");
+        assert_eq!(typing_error.exit(), Exit::MissingInput);
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn a_task_that_says_nothing_is_refused() {
+        for (text, exit) in [(&b" \n"[..], Exit::InvalidInput), (b"\xff\xfe", Exit::InvalidInput)] {
+            assert_eq!(read(file(text).path().to_str().unwrap()).unwrap_err().exit(), exit);
+        }
+        assert_eq!(read("/").unwrap_err().exit(), Exit::MissingInput);
+        assert_eq!(read("").unwrap_err().exit(), Exit::MissingInput);
+    }
+}

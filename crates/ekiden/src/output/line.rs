@@ -150,10 +150,10 @@ mod tests {
         let line =
             Line::labelled("next", Tone::Plain, "convert tests/test_billing; the fixtures are in conftest");
         assert_eq!(line.plain(), "  next      convert tests/test_billing; the fixtures are in conftest");
-        expect_test::expect![[r#"
-              next      convert tests/test_billing; the fixtures are in
-                        conftest"#]]
-        .assert_eq(&anstream::adapter::strip_str(&line.styled(Some(60))).to_string());
+        let broken = anstream::adapter::strip_str(&line.styled(Some(60))).to_string();
+        let (first, rest) = broken.split_once('\n').unwrap();
+        assert_eq!(first, "  next      convert tests/test_billing; the fixtures are in");
+        assert_eq!(rest, "            conftest");
         assert!(!line.styled(None).contains('\n'));
     }
 

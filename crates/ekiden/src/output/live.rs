@@ -28,6 +28,8 @@ pub struct Live<'a> {
     telling: Option<Telling>,
     run: Option<RunId>,
     levels: Levels,
+    /// Paths are told from here.
+    work_dir: String,
     doing: Doing,
     now: Timestamp,
 }
@@ -45,6 +47,7 @@ impl<'a> Live<'a> {
             telling: None,
             run: None,
             levels: Profile::Relay.levels(),
+            work_dir: String::new(),
             doing: Doing::Nothing,
             now: Timestamp::default(),
         }
@@ -66,6 +69,7 @@ impl<'a> Live<'a> {
         self.levels = run.header().settings.levels;
         self.run.get_or_insert_with(|| run.header().run.clone());
         if self.telling.is_none() {
+            self.work_dir = format!("{}/", run.header().place.work_dir);
             self.telling = Some(Telling::of(run, &self.others, self.zone.clone()));
         }
         for told in self.story.tell(record, run) {
@@ -114,7 +118,10 @@ impl Observer for Live<'_> {
 
     fn activity(&mut self, _stage: &StageId, activity: &Activity) {
         match activity {
-            Activity::Tool { name, target } => self.show_activity(format!("{name} {target}")),
+            Activity::Tool { name, target } => {
+                let target = target.replace(&self.work_dir, "");
+                self.show_activity(format!("{name} {target}"));
+            }
             Activity::Words(words) => self.show_activity(words.clone()),
             Activity::Retry { attempt, error } => {
                 self.show_activity(format!("asking the service again ({attempt}): {error}"));

@@ -31,6 +31,8 @@ use crate::failure::Failure;
 
 /// Goes to the start of the line and erases it.
 const ERASE: &str = "\r\u{1b}[2K";
+/// Erases what is left of a longer line.
+const ERASE_REST: &str = "\u{1b}[K";
 
 /// Where everything is printed.
 pub struct Output {
@@ -46,7 +48,8 @@ struct Screen {
     out: Box<dyn Write>,
     columns: fn() -> Option<usize>,
     coloured: bool,
-    drawn: bool,
+    /// What is drawn on it now.
+    drawn: Option<String>,
 }
 
 impl Output {
@@ -59,7 +62,7 @@ impl Output {
             out: Box::new(io::stdout()),
             columns: stdout_columns,
             coloured: AutoStream::choice(&stdout) != ColorChoice::Never,
-            drawn: false,
+            drawn: None,
         });
         Self {
             answer: Box::new(AutoStream::auto(stdout)),
@@ -124,16 +127,18 @@ impl Output {
         let Some(screen) = &mut self.screen else { return };
         let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
         let text = line.cut(columns.saturating_sub(1), screen.coloured);
-        screen.drawn = true;
-        // What moves is worth nothing a second later; a failure shows with the next real line.
-        let _ = screen.out.write_all(format!("{ERASE}{text}").as_bytes()).and_then(|()| screen.out.flush());
+        if screen.drawn.as_ref() == Some(&text) {
+            return;
+        }
+        screen.show(&format!("\r{text}{ERASE_REST}"));
+        screen.drawn = Some(text);
     }
 
     /// Erases the line that moves.
     pub fn erase(&mut self) {
-        if let Some(screen) = self.screen.as_mut().filter(|screen| screen.drawn) {
-            screen.drawn = false;
-            let _ = screen.out.write_all(ERASE.as_bytes()).and_then(|()| screen.out.flush());
+        if let Some(screen) = self.screen.as_mut().filter(|screen| screen.drawn.is_some()) {
+            screen.drawn = None;
+            screen.show(ERASE);
         }
     }
 
@@ -157,6 +162,13 @@ impl Output {
     }
 }
 
+impl Screen {
+    /// What moves is worth nothing a second later; a failure shows with the next real line.
+    fn show(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+}
+
 fn labelled(label: &str, style: Style, text: &str) -> String {
     format!("{style}{label}:{style:#} {text}\n")
 }
@@ -164,4 +176,18 @@ fn labelled(label: &str, style: Style, text: &str) -> String {
 fn stdout_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+impl Output {
+    /// An output of these writers, with a screen on the same writer as the answer.
+    fn to(answer: impl Write + 'static, screen: Option<Box<dyn Write>>) -> Self {
+        let screen = screen.map(|out| Screen { out, columns: || Some(60), coloured: false, drawn: None });
+        Self { answer: Box::new(answer), talk: Box::new(io::sink()), screen, broken: None }
+    }
+
+    /// An output that nobody reads.
+    pub fn nowhere() -> Self {
+        Self::to(io::sink(), None)
+    }
 }

@@ -4,7 +4,7 @@
 
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::relay::{Looking, Phase, Relay};
-use ekiden_core::time::Timestamp;
+use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone, one_line};
@@ -85,11 +85,11 @@ impl Doing {
                     Looking::Survey => "looking at the work tree",
                     Looking::Verification => "verifying",
                 };
-                let took = phrase::duration(now.since(*since));
+                let took = whole_seconds(now.since(*since));
                 Some(Line::new(Tone::Quiet, format!("  {what}  {took}")))
             }
             Self::Waiting { until } => {
-                let left = phrase::duration(until.since(now));
+                let left = whole_seconds(until.since(now));
                 let until = phrase::clock(*until, now, zone);
                 Some(Line::new(Tone::Quiet, format!("  waiting  {left}, until {until}")))
             }
@@ -100,7 +100,7 @@ impl Doing {
 
 impl Work {
     fn line(&self, now: Timestamp, levels: Levels) -> Line {
-        let took = phrase::duration(now.since(self.since));
+        let took = whole_seconds(now.since(self.since));
         let line = match &self.usage {
             Some((tokens, window)) => {
                 let percent = window.percent(*tokens);
@@ -119,10 +119,14 @@ impl Work {
 
 fn tone_of(level: Level) -> Tone {
     match level {
-        Level::L0 => Tone::Done,
-        Level::L1 => Tone::Attention,
-        Level::L2 | Level::L3 => Tone::Failed,
+        Level::L0 | Level::L1 | Level::L2 => Tone::Plain,
+        Level::L3 => Tone::Attention,
     }
+}
+
+/// Tenths of a second would only flicker.
+fn whole_seconds(length: Millis) -> String {
+    phrase::duration(Millis::from_secs(length.as_secs()))
 }
 
 /// `▕█████▍    ▏`: how much of the usable window is used.

@@ -22,9 +22,10 @@ pub fn duration(length: Millis) -> String {
     let minutes = (secs + 30) / 60;
     let hours = (secs + 1800) / 3600;
     match secs {
+        0 if length.0 < 100 => "0s".to_owned(),
         0 => format!("{}.{}s", length.0 / 1000, length.0 % 1000 / 100),
         1..60 => format!("{secs}s"),
-        60..600 if secs % 60 != 0 => format!("{}m {}s", secs / 60, secs % 60),
+        60..600 if !secs.is_multiple_of(60) => format!("{}m {}s", secs / 60, secs % 60),
         _ if minutes < 60 => format!("{minutes}m"),
         _ if minutes < 24 * 60 => pair(minutes / 60, "h", minutes % 60, "m"),
         _ => pair(hours / 24, "d", hours % 24, "h"),
@@ -120,12 +121,6 @@ pub fn short_id(id: &RunId, others: &[RunId]) -> String {
     id[..length].to_owned()
 }
 
-/// A word as it must be typed in a shell.
-#[must_use]
-pub fn shell(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
-}
-
 fn path_from(path: &Path, here: &Path, home: &Path) -> String {
     let below = |base: &Path| -> Option<String> {
         let rest = path.strip_prefix(base).ok().filter(|_| base.is_absolute())?;
@@ -170,7 +165,7 @@ mod tests {
             [0, 300, 1_900, 41_000, 61_000, 130_000, 846_000, 3_599_999, 10_260_000, 273_600_000]
                 .map(|millis| duration(Millis(millis)))
                 .into();
-        let wanted = ["0.0s", "0.3s", "1s", "41s", "1m 1s", "2m 10s", "14m", "1h", "2h 51m", "3d 4h"];
+        let wanted = ["0s", "0.3s", "1s", "41s", "1m 1s", "2m 10s", "14m", "1h", "2h 51m", "3d 4h"];
         assert_eq!(texts, wanted);
     }
 

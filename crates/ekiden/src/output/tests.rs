@@ -1,5 +1,9 @@
 //! Whole stories: what a person reads of runs that go well and of runs that do not.
 
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
     AttemptEnded, Check, CheckOutcome, Counters, Event, RelayEvent, RunResumed, StopRequest, Survey, Traces,
@@ -16,7 +20,8 @@ use ekiden_core::settings::{
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
-use super::line::Line;
+use super::Output;
+use super::line::{Line, Tone};
 use super::lines::Telling;
 use super::news::{JSON_VERSION, JsonLine};
 use super::story::Story;
@@ -360,4 +365,105 @@ fn programs_are_told_everything() {
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));
+}
+
+// shows: UIX-02
+#[test]
+fn every_event_and_field_is_documented() {
+    let document = include_str!("../../../../docs/json.md");
+    let mut told = Vec::new();
+    let mut tale = Tale::begin(Some("x"), false);
+    tale.check(CheckOutcome::Passed, "").window(1);
+    let limit = EndCause::RateLimited { resets_at: None, kind: LimitKind::Unknown };
+    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).wake();
+    tale.relay(RelayEvent::KnowledgeEdited { text: String::new() });
+    tale.relay(RelayEvent::Surveyed { effect: EFFECT, survey: Err("no git".to_owned()) });
+    let level = RelayEvent::LevelCrossed { attempt: attempt(1, 2), level: Level::L1, usage_tokens: 1 };
+    tale.relay(level).ends(attempt(1, 2), EndCause::ContextFull, HandoffFiles::default());
+    tale.check(CheckOutcome::TimedOut, "").event(Event::StopRequested(StopRequest::Gently));
+    tale.ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED")).check(CheckOutcome::TimedOut, "");
+    tale.event(Event::LogicChanged { seq: 1 });
+    tale.event(Event::RunResumed(RunResumed { ekiden: String::new(), sessions_max: None, wait_max: None }));
+    for line in &tale.json {
+        let line: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+        told.push(line["event"].as_str().unwrap().to_owned());
+        told.extend(line.keys().cloned());
+    }
+    for word in &told {
+        assert!(document.contains(&format!("`{word}`")), "{word}");
+    }
+    told.sort();
+    told.dedup();
+    for event in
+        ["rescue", "waiting", "survey_failed", "knowledge_edited", "logic_changed", "run_resumed", "level"]
+    {
+        assert!(told.iter().any(|word| word == event), "the tale has no {event}");
+    }
+}
+
+/// A writer whose text can be looked at.
+#[derive(Clone, Default)]
+struct Page(Rc<RefCell<Vec<u8>>>);
+
+impl Page {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.borrow().clone()).unwrap()
+    }
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A writer that fails.
+struct Broken(io::ErrorKind);
+
+impl Write for Broken {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(self.0.into())
+    }
+}
+
+// shows: UIX-02
+#[test]
+fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), Some(Box::new(page.clone())));
+    let moving = Line::new(Tone::Plain, "moves");
+    output.draw(&moving);
+    output.draw(&moving);
+    output.line(&Line::new(Tone::Plain, "stays"));
+    output.erase();
+    assert_eq!(page.text(), "\rmoves\u{1b}[K\r\u{1b}[2Kstays\n");
+}
+
+// shows: UIX-02
+#[test]
+fn without_a_terminal_nothing_moves() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), None);
+    output.draw(&Line::new(Tone::Plain, "moves"));
+    assert_eq!(page.text(), "");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
+    let exit = |kind| {
+        let mut output = Output::to(Broken(kind), None);
+        output.answer("one\n");
+        output.answer("two\n");
+        output.finish(crate::exit::Exit::Done).code()
+    };
+    assert_eq!(exit(io::ErrorKind::BrokenPipe), 0);
+    assert_eq!(exit(io::ErrorKind::StorageFull), 74);
 }

@@ -1,0 +1,123 @@
+//! The phases of a relay's life, each with what exists in it and nothing else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::effect::StartMode;
+use crate::ends::EndCause;
+use crate::event::Traces;
+use crate::handoff::Handoff;
+use crate::ids::{AttemptId, ConversationId};
+use crate::outcome::Outcome;
+use crate::relay::Talk;
+use crate::time::{Millis, Timestamp};
+
+/// Where a relay is in its life.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// Not begun.
+    Planned,
+    /// Before session 1: what is in the tree, and does the verification pass already?
+    Preparing(Looking),
+    /// An attempt is ordered or at work.
+    Running(Box<Session>),
+    /// A session is over; its result is looked at.
+    Reviewing {
+        /// What it left.
+        end: Box<SessionEnd>,
+        /// What is being looked at.
+        looking: Looking,
+    },
+    /// Nothing happens until a time.
+    Waiting {
+        /// Until when.
+        until: Timestamp,
+        /// Why.
+        cause: WaitCause,
+        /// What comes then.
+        next: NextAttempt,
+    },
+    /// Over, until somebody resumes it.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// Where a resume goes on.
+        next: Next,
+    },
+}
+
+/// What is being looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looking {
+    /// The work tree.
+    Survey,
+    /// The verification.
+    Verification,
+}
+
+/// Why a relay waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitCause {
+    /// A usage limit; the time is its reset and a buffer.
+    UsageLimit,
+    /// The service or the agent failed; trying at once would likely fail again.
+    Failure,
+    /// The pause between sessions that the user wants.
+    Pause,
+}
+
+/// Where a resume goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// At the beginning.
+    Prepare,
+    /// At the look at a session that is over.
+    Review(Box<SessionEnd>),
+    /// At an attempt.
+    Attempt(NextAttempt),
+}
+
+/// The attempt that comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextAttempt {
+    /// Its number.
+    pub id: AttemptId,
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// Whether the conversation is new.
+    pub mode: StartMode,
+    /// Attempts at this session that the agent lost by its own fault.
+    pub failures: u32,
+    /// Waits for a limit since the agent last did something, in one sum: a limit that is never lifted
+    /// ends the run as a late one does.
+    pub waited: Millis,
+}
+
+/// A session at work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// The attempt at work.
+    pub attempt: NextAttempt,
+    /// The agent's process, once it runs.
+    pub pid: Option<u32>,
+    /// The conversation with it.
+    pub talk: Talk,
+    /// The process is told to end at this time: the grace after a gentle stop.
+    pub stop_by: Option<Timestamp>,
+}
+
+/// What a session left when it was over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionEnd {
+    /// Its last attempt.
+    pub attempt: AttemptId,
+    /// Its handoff, if it left a valid one.
+    pub handoff: Option<Handoff>,
+    /// Why the last attempt ended.
+    pub cause: EndCause,
+    /// What a program saw of it.
+    pub traces: Traces,
+    /// The tree was looked at since, but the verification was cancelled. The next look adds to what
+    /// that one found.
+    pub surveyed: bool,
+}

@@ -1,0 +1,149 @@
+//! What can be asked of a relay.
+
+use crate::event::{Check, Survey};
+use crate::guard::Level;
+use crate::handoff::{HandoffFiles, Inspection, inspect_after};
+use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
+use crate::knowledge::Knowledge;
+use crate::outcome::Outcome;
+use crate::relay::{Baseline, LastSession, Next, Phase, Relay, Tally};
+use crate::settings::Stage;
+use crate::time::Timestamp;
+
+impl Relay {
+    /// Where it is.
+    #[must_use]
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The session that is at work, waits, was broken off or was last over; the first before there is one.
+    #[must_use]
+    pub fn session(&self) -> SessionNumber {
+        match &self.phase {
+            Phase::Running(session) => session.attempt.id.session,
+            Phase::Waiting { next, .. } => next.id.session,
+            Phase::Reviewing { end, .. } | Phase::Ended { next: Next::Review(end), .. } => {
+                end.attempt.session
+            }
+            Phase::Ended { next: Next::Attempt(next), .. } if next.id.attempt > AttemptNumber::FIRST => {
+                next.id.session
+            }
+            Phase::Planned | Phase::Preparing(_) | Phase::Ended { .. } => {
+                self.last.as_ref().map_or(SessionNumber::FIRST, |last| last.session)
+            }
+        }
+    }
+
+    /// The number of the last session that may begin.
+    #[must_use]
+    pub fn session_max(&self) -> u32 {
+        self.quota.from + self.quota.max
+    }
+
+    /// How it ended, if it did.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Ended { outcome, .. } => Some(outcome),
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Running(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. } => None,
+        }
+    }
+
+    /// The stage that it pursues.
+    #[must_use]
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// What every later session should know.
+    #[must_use]
+    pub fn knowledge(&self) -> &Knowledge {
+        &self.knowledge
+    }
+
+    /// What the next session goes on from.
+    #[must_use]
+    pub fn last(&self) -> Option<&LastSession> {
+        self.last.as_ref()
+    }
+
+    /// What the verification said before session 1.
+    #[must_use]
+    pub fn baseline(&self) -> Baseline {
+        self.baseline
+    }
+
+    /// The verification's last result.
+    #[must_use]
+    pub fn check(&self) -> Option<&Check> {
+        self.check.as_ref()
+    }
+
+    /// The last look at the work tree.
+    #[must_use]
+    pub fn survey(&self) -> Option<&Survey> {
+        self.survey.as_ref()
+    }
+
+    /// Sums for people.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Reads the handoff as it stands, beside the one before it.
+    #[must_use]
+    pub fn inspect(&self, files: &HandoffFiles) -> Inspection {
+        inspect_after(files, &self.settings.marker, self.next_prompt.as_deref())
+    }
+
+    /// Until when it waits, if it does.
+    #[must_use]
+    pub fn waits_until(&self) -> Option<Timestamp> {
+        match &self.phase {
+            Phase::Waiting { until, .. } => Some(*until),
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Running(_)
+            | Phase::Reviewing { .. }
+            | Phase::Ended { .. } => None,
+        }
+    }
+
+    /// The attempt at work and its conversation.
+    #[must_use]
+    pub fn attempt(&self) -> Option<(AttemptId, ConversationId)> {
+        match &self.phase {
+            Phase::Running(session) => Some((session.attempt.id, session.attempt.conversation)),
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
+            | Phase::Ended { .. } => None,
+        }
+    }
+
+    /// The attempt's process is known to have run, so its handoff directory had been emptied.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        matches!(&self.phase, Phase::Running(session) if session.pid.is_some())
+    }
+
+    /// How full the working session's context is.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match &self.phase {
+            Phase::Running(session) => session.talk.level,
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
+            | Phase::Ended { .. } => Level::L0,
+        }
+    }
+}

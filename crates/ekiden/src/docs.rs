@@ -1,0 +1,93 @@
+//! The reference documents that are made from our tables, and the check that they are.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p ekiden docs` writes them anew.
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use crate::exit::Exit;
+use crate::settings::table::{Joins, Row, TABLE, Takes, Trust};
+
+const SETTINGS_INTRO: &str = "\
+# Settings
+
+Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so.
+
+A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
+`~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
+value and who set it. `run` freezes all of them into the run's log; `resume` takes only what is typed.
+
+- Inside a session that ekiden runs (`EKIDEN_RUN` is set) the variables below are not read.
+- An empty variable counts as not set. A list has one entry a line.
+- A switch is `true` or `false`; `--no-NAME` switches it off on the command line.
+- Settings marked *user only* decide which commands run or what is permitted. A project's own file may not set them: whoever
+  clones the project would run them.
+
+";
+
+const AGENTS: &str = "
+## Agents
+
+`--agent NAME` names a built-in agent (`claude`, `rehearsal`) or one of the user's own:
+
+```toml
+[agents.nightly]
+kind = \"claude\"               # claude, rehearsal or exec
+command = \"/opt/claude/claude\" # or an array of words
+
+[agents.local]
+kind = \"exec\"                 # the prompt on standard input, the handoff by files
+command = [\"my-agent\", \"--quiet\"]
+```
+
+A row named like a built-in agent changes what it says of it. `--agent-command` replaces the command of the agent that is named
+beside it; alone it is an agent of kind `exec`. A program named by a path is meant from where you stand, else it is looked for on
+`PATH`.
+";
+
+#[test]
+fn settings() {
+    let mut text = SETTINGS_INTRO.to_owned();
+    text.push_str("| key | flag | variable | default | |\n| --- | --- | --- | --- | --- |\n");
+    for setting in TABLE {
+        push_row(&mut text, setting.row());
+    }
+    text.push_str(AGENTS);
+    expect_file!["../../../docs/settings.md"].assert_eq(&text);
+}
+
+// shows: RUN-06
+#[test]
+fn exit_codes() {
+    let mut text = "# Exit codes\n\nMade from `Exit::TABLE` in `crates/ekiden/src/exit.rs`; a test keeps it so. Codes from 65 \
+                    up are those of `sysexits.h`.\n\n| code | meaning |\n| --- | --- |\n"
+        .to_owned();
+    for exit in Exit::TABLE {
+        let _ = writeln!(text, "| {} | {} |", exit.label(), exit.meaning());
+    }
+    text.push_str(
+        "\nWhere an unfinished run is in the way of `ekiden run`, the code tells whose it is: 3 if it has the same task (by hash), so \
+         that `ekiden\nresume` does just what was asked for; 1 if it has another.\n",
+    );
+    expect_file!["../../../docs/exit-codes.md"].assert_eq(&text);
+}
+
+fn push_row(text: &mut String, row: &Row) {
+    let key = if row.in_files { format!("`{}`", row.name) } else { String::new() };
+    let short = row.short.map(|short| format!("`-{short}` ")).unwrap_or_default();
+    let flag = row.long.map(|long| format!("{short}`--{long}`")).unwrap_or_default();
+    let default = row.default.map(|default| format!("`{default}`")).unwrap_or_default();
+    let form = match (row.takes, row.joins) {
+        (Takes::Many(_), _) => " A list.",
+        (Takes::One(_) | Takes::Nothing { .. }, Joins::Commas | Joins::Words) => {
+            " May be an array in a file."
+        }
+        (Takes::One(_) | Takes::Nothing { .. }, Joins::No | Joins::Lines) => "",
+    };
+    let trust = match row.trust {
+        Trust::User => " *User only.*",
+        Trust::Anybody => "",
+    };
+    let _ = writeln!(text, "| {key} | {flag} | `{}` | {default} | {}.{form}{trust} |", row.env, row.doc);
+}
