@@ -5,7 +5,7 @@
 //! not told: the line that ends the session says what its context came to.
 
 use ekiden_core::effect::StartMode;
-use ekiden_core::ends::EndCause;
+use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{CheckOutcome, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::limits;
@@ -107,7 +107,7 @@ impl Telling {
         cause: Option<&EndCause>,
         (session, attempt): (u32, u32),
     ) -> Vec<Line> {
-        let cause = cause.map_or_else(|| "the agent failed".to_owned(), |cause| one_line(&cause.to_string()));
+        let cause = cause.map_or_else(|| "the agent failed".to_owned(), why_again);
         let length = phrase::duration(until.since(at));
         match why {
             WaitCause::UsageLimit => {
@@ -127,6 +127,15 @@ impl Telling {
 
     fn clock(&self, at: Timestamp) -> String {
         phrase::clock(at, self.started, &self.zone)
+    }
+}
+
+/// Why a session has another attempt. An orderly end without work or handoff is a failure too.
+fn why_again(cause: &EndCause) -> String {
+    let text = one_line(&cause.to_string());
+    match cause.class() {
+        EndClass::Fine => format!("{text} with nothing done"),
+        EndClass::Wait | EndClass::Retry | EndClass::Stop(_) | EndClass::TooLate => text,
     }
 }
 

@@ -1,1 +1,44 @@
+//! The relay by short cases: what is given, what happens, what follows.
+//!
+//! ```text
+//! check("git check max=2", "survey verify:fail up L2 ...", expect![[...]])
+//!        │                  └ events: one word each, see `Track::word`
+//!        └ settings: one word each, see `header`
+//! ```
+//!
+//! Each word makes one line: what was decided, and the phase if it changed. Whatever is checked, the
+//! records are also written as JSON, read again and folded, and must give the same state.
 
+mod attempts;
+mod knowledge;
+
+mod notation;
+mod outstanding;
+
+mod resuming;
+mod reviews;
+mod stops;
+mod talks;
+mod track;
+mod waits;
+
+use expect_test::Expect;
+
+use track::Track;
+
+/// Lets the events happen and compares what followed. The first line is the beginning.
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value for each case")]
+fn check(given: &str, events: &str, expected: Expect) {
+    let mut track = Track::begin(given);
+    track.words(events);
+    expected.assert_eq(&track.told());
+    track.assert_folds();
+}
+
+/// The track after these events.
+fn after(given: &str, events: &str) -> Track {
+    let mut track = Track::begin(given);
+    track.words(events);
+    track.assert_folds();
+    track
+}

@@ -1,0 +1,108 @@
+//! Effects and phases in few words.
+
+use crate::effect::{Effect, RelayEffect, StartMode};
+use crate::handoff::Marker;
+use crate::outcome::Outcome;
+use crate::prompt::{self, OrderReason};
+use crate::relay::{HANDOFF_DIR, Looking, Next, NextAttempt, Phase, Relay};
+use crate::time::Timestamp;
+
+/// What followed from a word.
+pub(super) fn line(word: &str, effects: &[Effect]) -> String {
+    let effects: Vec<String> = effects.iter().map(effect).collect();
+    let effects = if effects.is_empty() { "-".to_owned() } else { effects.join(", ") };
+    format!("{word}: {effects}").trim_start_matches(": ").to_owned()
+}
+
+fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Stage { effect, .. } => relay_effect(effect),
+        Effect::EndRun { .. } => "end".to_owned(),
+    }
+}
+
+fn relay_effect(effect: &RelayEffect) -> String {
+    match effect {
+        RelayEffect::Survey => "survey".to_owned(),
+        RelayEffect::Verify => "verify".to_owned(),
+        RelayEffect::CancelTasks => "cancel".to_owned(),
+        RelayEffect::StartAttempt(start) => match start.mode {
+            StartMode::Fresh => format!("start {}", start.attempt),
+            StartMode::Resume => format!("start {} in the same conversation", start.attempt),
+        },
+        RelayEffect::Say { text, .. } => format!("say {}", message(text)),
+        RelayEffect::AnswerStop { hold: None, .. } => "let end".to_owned(),
+        RelayEffect::AnswerStop { hold: Some(text), .. } => format!("hold: {}", message(text)),
+        RelayEffect::Interrupt { .. } => "interrupt".to_owned(),
+        RelayEffect::Close { .. } => "close".to_owned(),
+        RelayEffect::Terminate { .. } => "terminate".to_owned(),
+        RelayEffect::Publish => "publish".to_owned(),
+        RelayEffect::PublishDurably => "publish durably".to_owned(),
+        RelayEffect::Archive { attempt } => format!("archive {attempt}"),
+    }
+}
+
+fn message(text: &str) -> String {
+    let marker = Marker::default();
+    let reasons = [OrderReason::Context, OrderReason::Operator];
+    let ordered = reasons.into_iter().find(|reason| text == prompt::order(*reason, HANDOFF_DIR, &marker));
+    match ordered {
+        Some(reason) => format!("hand over ({reason:?})").to_lowercase(),
+        None if text == prompt::go_on(&marker) => "go on".to_owned(),
+        None => {
+            let asked = prompt::ask_again([], HANDOFF_DIR);
+            let faults = text.strip_prefix(&asked).expect("a text that is in the catalogue");
+            format!("mend {}", faults.lines().filter(|line| !line.is_empty()).count())
+        }
+    }
+}
+
+/// Where a relay is.
+pub(super) fn phase(relay: &Relay, now: Timestamp) -> String {
+    match relay.phase() {
+        Phase::Planned => "planned".to_owned(),
+        Phase::Preparing(looking) => format!("before: {}", look(*looking)),
+        Phase::Running(session) => format!("at work: {}", session.attempt.id),
+        Phase::Reviewing { end, looking } => format!("after {}: {}", end.attempt, look(*looking)),
+        Phase::Waiting { until, cause, next } => {
+            format!("waiting {} ({cause:?}) for {}", until.since(now), attempt(next)).to_lowercase()
+        }
+        Phase::Ended { outcome, next } => format!("ended: {}; next: {}", end(outcome), then(next)),
+    }
+}
+
+fn look(looking: Looking) -> &'static str {
+    match looking {
+        Looking::Survey => "survey",
+        Looking::Verification => "verification",
+    }
+}
+
+fn attempt(next: &NextAttempt) -> String {
+    let mode = match next.mode {
+        StartMode::Fresh => "",
+        StartMode::Resume => " in the same conversation",
+    };
+    format!("{}{mode}", next.id)
+}
+
+fn then(next: &Next) -> String {
+    match next {
+        Next::Prepare => "prepare".to_owned(),
+        Next::Review(end) => format!("review {}", end.attempt),
+        Next::Attempt(next) => attempt(next),
+    }
+}
+
+fn end(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete { verified: true } => "verified complete".to_owned(),
+        Outcome::Complete { verified: false } => "complete".to_owned(),
+        Outcome::Blocked { .. } => "blocked".to_owned(),
+        Outcome::SessionLimit => "session limit".to_owned(),
+        Outcome::Stopped { request } => format!("stopped {request:?}").to_lowercase(),
+        Outcome::LimitTooFar { .. } => "limit too far".to_owned(),
+        Outcome::AgentFailed { .. } => "agent failed".to_owned(),
+        Outcome::TooManyCrashes { .. } => "too many crashes".to_owned(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Which recorded effects still wait for their outcome.
+
+use expect_test::{Expect, expect};
+
+use super::{after, notation};
+
+#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value for each case")]
+fn check(given: &str, events: &str, expected: Expect) {
+    let track = after(given, events);
+    let left: Vec<String> = track
+        .outstanding
+        .iter()
+        .map(|(id, effect)| notation::line(&id.to_string(), &[effect.clone()]))
+        .collect();
+    expected.assert_eq(&left.join("\n"));
+}
+
+// shows: DUR-01
+#[test]
+fn the_first_look_is_outstanding_until_it_is_told() {
+    check("git check", "", expect![[""]]);
+    check("git check", "survey", expect![[""]]);
+    check("git check", "survey verify:fail", expect![[""]]);
+}
+
+// shows: DUR-01
+#[test]
+fn a_started_attempt_is_outstanding_until_it_has_ended() {
+    check("", "up L2 heard asks turn", expect![[""]]);
+    check("", "up ends:crash", expect![[""]]);
+    check("", "up ends:crash wake old:ends:done", expect![[""]]);
+}
+
+// shows: DUR-01
+#[test]
+fn archives_and_published_files_are_settled_by_their_own_outcome() {
+    let over = "up works writes turn ends:done";
+    check("max=1", over, expect![[""]]);
+    check("max=1", &format!("{over} published"), expect![[""]]);
+    check("max=1", &format!("{over} archived published"), expect![[""]]);
+}
+
+// shows: DUR-01
+#[test]
+fn a_stop_leaves_the_cancelled_task_outstanding_until_it_is_told() {
+    check("check", "ctrl-c", expect![[""]]);
+    check("check", "ctrl-c verify:cancelled published", expect![[""]]);
+}
+
+// shows: DUR-01
+#[test]
+fn messages_and_answers_die_with_their_attempt() {
+    check("", "up L2 ctrl-c asks refused sigterm", expect![[""]]);
+}

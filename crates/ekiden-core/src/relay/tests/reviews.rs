@@ -1,0 +1,194 @@
+//! After a session: survey, verification, and what they decide.
+
+use expect_test::expect;
+
+use super::after;
+use super::check;
+use crate::outcome::Outcome;
+
+// shows: REL-08
+#[test]
+fn before_session_1_tree_and_verification_are_looked_at() {
+    check("git check", "survey verify:fail", expect![[""]]);
+}
+
+#[test]
+fn without_git_and_verification_session_1_starts_at_once() {
+    check("", "", expect![[""]]);
+}
+
+#[test]
+fn a_survey_that_fails_stops_nothing() {
+    check(
+        "git check",
+        "survey:failed verify:fail up works writes turn ends:done survey:failed verify:fail",
+        expect![[""]],
+    );
+}
+
+// shows: REL-08
+#[test]
+fn a_pass_after_a_failure_ends_the_run_without_a_claim() {
+    check("git check", "survey verify:fail up works writes turn ends:done survey verify:pass", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn where_it_passed_already_a_pass_alone_proves_nothing() {
+    check("check", "verify:pass up works writes turn ends:done verify:pass", expect![[""]]);
+}
+
+// shows: REL-07, REL-08
+#[test]
+fn where_it_passed_already_claim_and_pass_end_the_run() {
+    check("check", "verify:pass up works writes:claim turn ends:done verify:pass", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn a_verification_that_took_too_long_before_has_not_failed() {
+    // All had to be built first, say.
+    check("check", "verify:late up works writes turn ends:done verify:pass", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn a_verification_that_could_not_run_before_has_not_failed() {
+    check("check", "verify:missing up works writes turn ends:done verify:pass", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn a_stage_that_needs_the_claim_needs_it_always() {
+    check(
+        "check claim",
+        "verify:fail up works writes turn ends:done verify:pass up works writes:claim turn ends:done verify:pass",
+        expect![[""]],
+    );
+}
+
+// shows: REL-07
+#[test]
+fn a_failing_verification_vetoes_the_claim() {
+    check("check", "verify:fail up works writes:claim turn ends:done verify:fail", expect![[""]]);
+}
+
+// shows: REL-07
+#[test]
+fn a_claim_without_any_verification_is_complete() {
+    check("", "up works writes:claim turn ends:done", expect![[""]]);
+}
+
+// shows: REL-07
+#[test]
+fn blocked_ends_the_run_and_can_go_on() {
+    check("", "up works writes:blocked turn ends:done resume", expect![[""]]);
+}
+
+// shows: REL-07
+#[test]
+fn a_question_comes_before_a_pass() {
+    check("check", "verify:fail up works writes:blocked turn ends:done verify:pass resume", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn a_pass_ends_the_run_though_the_agent_left_no_handoff() {
+    check("check", "verify:fail up works ends:full verify:pass", expect![[""]]);
+}
+
+// shows: REL-08
+#[test]
+fn a_pass_ends_the_run_though_the_agent_crashed() {
+    check(
+        "check",
+        "verify:fail up ends:crash wake up ends:crash wake up ends:crash verify:pass",
+        expect![[""]],
+    );
+}
+
+// shows: REL-07
+#[test]
+fn a_cancelled_verification_passes_for_nothing() {
+    // Nobody asked for a stop, and an earlier pass is on record.
+    check("check", "verify:pass up works writes:claim turn ends:done verify:cancelled", expect![[""]]);
+}
+
+#[test]
+fn late_results_are_void() {
+    check("git check", "survey verify:fail up survey verify:pass", expect![[""]]);
+}
+
+// shows: REL-23
+#[test]
+fn the_limit_of_sessions_ends_the_run_and_a_resume_goes_on() {
+    check(
+        "max=2",
+        "up works writes turn ends:done up works writes turn ends:done resume:1 up works writes turn ends:done",
+        expect![[""]],
+    );
+}
+
+// shows: REL-23
+#[test]
+fn one_session_is_one_session() {
+    check("max=1", "up works writes turn ends:done resume up works writes turn ends:done", expect![[""]]);
+}
+
+// shows: RUN-11
+#[test]
+fn a_complete_run_does_not_go_on() {
+    check("", "up works writes:claim turn ends:done resume resume:5 ctrl-c wake", expect![[""]]);
+}
+
+// shows: REL-07
+#[test]
+fn the_question_is_the_outcome() {
+    let track = after("", "up works writes:blocked turn ends:done");
+    let Some(Outcome::Blocked { question }) = track.run.outcome() else {
+        panic!("{:?}", track.run.outcome())
+    };
+    assert!(question.ends_with("Which one is right?"), "{question}");
+}
+
+// shows: REL-07
+#[test]
+fn a_veto_is_told_once_with_the_checks_output() {
+    let mut track = after("check", "verify:fail up works writes:claim turn ends:done verify:fail");
+    let (vetoed, tail) = ("but the check failed", "the end of 6.2");
+    assert!(track.prompt().contains(vetoed) && track.prompt().contains(tail), "{}", track.prompt());
+    track.words("up works writes turn ends:done verify:fail");
+    assert!(!track.prompt().contains(vetoed), "{}", track.prompt());
+}
+
+// shows: REL-07
+#[test]
+fn a_stop_does_not_swallow_the_veto() {
+    let track = after("check", "verify:fail up works ctrl-c writes:claim turn ends:done verify:fail resume");
+    assert!(track.prompt().contains("but the check failed"), "{}", track.prompt());
+}
+
+// shows: REL-01
+#[test]
+fn a_second_look_at_the_same_session_adds_to_the_first() {
+    let track = after(
+        "git check",
+        "survey verify:fail up works writes turn ends:done survey:one sigterm verify:cancelled resume survey:two verify:fail",
+    );
+    let commits = &track.relay().survey().unwrap().commits;
+    assert_eq!(*commits, ["two", "one"]);
+    let track = after(
+        "git",
+        "survey up works writes turn ends:done survey:one up works writes turn ends:done survey:two",
+    );
+    assert_eq!(track.relay().survey().unwrap().commits, ["two"]);
+}
+
+#[test]
+fn what_could_not_be_seen_is_not_told_from_before() {
+    let track = after(
+        "git",
+        "survey up works writes turn ends:done survey:one up works writes turn ends:done survey:failed",
+    );
+    assert_eq!(track.relay().survey(), None);
+}

@@ -1,0 +1,408 @@
+//! A run to which things happen, word by word.
+
+use super::notation;
+use crate::effect::{Effect, RelayEffect, StartMode};
+use crate::ends::{EndCause, LimitKind};
+use crate::event::{
+    AttemptEnded, Check, CheckOutcome, Counters, Event, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+};
+use crate::guard::{Level, Profile, Window};
+use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
+use crate::handoff::{HandoffFiles, Marker};
+use crate::ids::{AttemptId, EffectId, RunId, SessionNumber, StageId};
+use crate::limits;
+use crate::record::{LOGIC, Outstanding, Record, numbered};
+use crate::relay::{Prompt, Relay};
+use crate::run::Run;
+use crate::settings::{
+    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+};
+use crate::time::{Millis, Timestamp};
+
+/// A run, its log, and the world that its agent sees.
+pub(super) struct Track {
+    pub(super) run: Run,
+    pub(super) records: Vec<Record>,
+    pub(super) outstanding: Outstanding,
+    now: Timestamp,
+    /// The attempt that was started last, and the one before it.
+    attempt: AttemptId,
+    before: AttemptId,
+    /// The handoff directory.
+    files: HandoffFiles,
+    calls: u32,
+    told: String,
+}
+
+impl Track {
+    pub(super) fn begin(given: &str) -> Self {
+        let (now, header) = (Timestamp(1_795_291_440_000), header(given));
+        let (run, effects) = Run::begin(now, &header);
+        let first = AttemptId::first(SessionNumber::FIRST);
+        let mut track = Self {
+            run,
+            records: Vec::new(),
+            outstanding: Outstanding::default(),
+            now,
+            attempt: first,
+            before: first,
+            files: HandoffFiles::default(),
+            calls: 0,
+            told: String::new(),
+        };
+        track.note("", Event::RunStarted(Box::new(header)), effects);
+        track
+    }
+
+    pub(super) fn relay(&self) -> &Relay {
+        self.run.relay(&StageId::only()).unwrap()
+    }
+
+    /// What was decided, one line an event.
+    pub(super) fn told(&self) -> String {
+        self.told.clone()
+    }
+
+    pub(super) fn last(&self) -> &Record {
+        self.records.last().unwrap()
+    }
+
+    /// What the attempt at work was given.
+    pub(super) fn prompt(&self) -> String {
+        self.relay().prompt().as_ref().map(Prompt::to_archive).unwrap_or_default()
+    }
+
+    /// A log that was written and read again folds to the same state and the same effects.
+    pub(super) fn assert_folds(&self) {
+        let folded = fold(&as_lines(&self.records));
+        assert_eq!(folded, self.run);
+    }
+
+    pub(super) fn words(&mut self, words: &str) -> &mut Self {
+        for word in words.split_whitespace() {
+            self.word(word);
+        }
+        self
+    }
+
+    /// One thing happens.
+    ///
+    /// | word | what happens |
+    /// |---|---|
+    /// | `+90s` | time passes; nothing is told |
+    /// | `works` | the agent calls a tool; nothing is told |
+    /// | `writes:WHAT` | the agent writes its handoff; nothing is told |
+    /// | `survey:…` `verify:…` | a look at the tree, a run of the verification ended |
+    /// | `up` `L2` `heard` `asks` `turn` `refused` | the attempt: see [`Self::talk`] |
+    /// | `ends:CAUSE` | the attempt is over |
+    /// | `old:…` | the same of the attempt before |
+    /// | `wake` | time passes until something is due, and it is done |
+    /// | `ctrl-c` `sigterm` | somebody wants it to stop |
+    /// | `resume` `resume:3` | an engine takes the run up, with a new limit of sessions |
+    /// | `published` `archived` `edited:FACT` `newer` | the rest |
+    pub(super) fn word(&mut self, word: &str) {
+        match word.split_once(':').unwrap_or((word, "")) {
+            ("works", _) => self.calls += 1,
+            ("writes", what) => self.files = self.handoff(what),
+            ("old", of) => self.talk(word, of, self.before),
+            ("survey", how) => self.relay_event(word, self.surveyed(how)),
+            ("verify", how) => self.relay_event(word, self.verified(how)),
+            ("wake", _) => self.wake(word),
+            ("ctrl-c", _) => self.step(word, Event::StopRequested(StopRequest::Gently)),
+            ("sigterm", _) => self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 })),
+            ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
+            ("published", _) => {
+                let effect = self.of(|effect| *effect == RelayEffect::PublishDurably);
+                self.relay_event(word, RelayEvent::Published { effect });
+            }
+            ("archived", _) => {
+                let effect = self.of(|effect| matches!(effect, RelayEffect::Archive { .. }));
+                self.relay_event(word, RelayEvent::Archived { effect });
+            }
+            ("edited", fact) => {
+                let text = format!("# Knowledge\n\n## Core Knowledge\n\n- {fact}\n");
+                self.relay_event(word, RelayEvent::KnowledgeEdited { text });
+            }
+            ("newer", _) => self.step(word, Event::LogicChanged { seq: 1 }),
+            (word, _) if word.starts_with('+') => {
+                let secs = word.trim_matches(['+', 's']).parse().unwrap();
+                self.now = self.now + Millis::from_secs(secs);
+            }
+            (_, _) => self.talk(word, word, self.attempt),
+        }
+    }
+
+    /// Something is heard of an attempt.
+    ///
+    /// | word | what |
+    /// |---|---|
+    /// | `up` | its process runs |
+    /// | `window` | it told the size of its window |
+    /// | `L1` to `L3` | its context use crossed a level |
+    /// | `heard` | a request holds our message |
+    /// | `asks` `asks:busy` | it wants to end its turn (background work still runs) |
+    /// | `turn` `turn:failed` | its turn is over |
+    /// | `refused` | it was refused too often |
+    /// | `ends:CAUSE` | it is over: see [`Self::ended`] |
+    fn talk(&mut self, shown: &str, word: &str, attempt: AttemptId) {
+        let handoff = self.relay().inspect(&self.files);
+        let tool_calls = self.calls;
+        let event = match word.split_once(':').unwrap_or((word, "")) {
+            ("up", _) => RelayEvent::AttemptStarted { attempt, pid: 4117 },
+            ("window", _) => {
+                RelayEvent::WindowChanged { attempt, window: window(), model: Some("opus".to_owned()) }
+            }
+            ("L1", _) => RelayEvent::LevelCrossed { attempt, level: Level::L1, usage_tokens: 85_000 },
+            ("L2", _) => RelayEvent::LevelCrossed { attempt, level: Level::L2, usage_tokens: 101_000 },
+            ("L3", _) => RelayEvent::LevelCrossed { attempt, level: Level::L3, usage_tokens: 118_000 },
+            ("heard", _) => RelayEvent::MessageDelivered { attempt },
+            ("asks", how) => {
+                let (callback, background) = ("cb".to_owned(), how == "busy");
+                RelayEvent::StopAsked { attempt, callback, background, handoff, tool_calls }
+            }
+            ("turn", how) => RelayEvent::TurnEnded { attempt, handoff, tool_calls, failed: how == "failed" },
+            ("refused", _) => RelayEvent::RefusalsSpent { attempt },
+            ("ends", cause) => RelayEvent::AttemptEnded(Box::new(self.ended(attempt, cause))),
+            (word, _) => panic!("no such word: {word}"),
+        };
+        self.relay_event(shown, event);
+    }
+
+    /// | word | the attempt's end |
+    /// |---|---|
+    /// | `done` | the agent ended its last turn |
+    /// | `empty` | the same, at once, and it did nothing |
+    /// | `killed` `crash` `lost` | by us, by itself, with the engine |
+    /// | `limit` `limit=90` | a usage limit, reset in this many seconds |
+    /// | `overload` `full` `login` | the service, the window, the account |
+    /// | `…+` | and the conversation can be resumed |
+    fn ended(&self, attempt: AttemptId, word: &str) -> AttemptEnded {
+        let name = word.trim_end_matches('+');
+        let cause = match name.split_once('=').unwrap_or((name, "")) {
+            ("done" | "empty" | "huge", _) => EndCause::Completed,
+            ("killed", _) => EndCause::Stopped,
+            ("crash", _) => EndCause::Crashed { exit: 1 },
+            ("lost", _) => EndCause::EngineLost,
+            ("limit", secs) => {
+                let reset = secs.parse().ok().map(|secs| self.now + Millis::from_secs(secs));
+                let past = (secs == "past").then_some(Timestamp(0));
+                EndCause::RateLimited { resets_at: reset.or(past), kind: LimitKind::FiveHour }
+            }
+            ("overload", _) => EndCause::Overloaded,
+            ("full", _) => EndCause::ContextFull,
+            ("login", _) => EndCause::AuthenticationFailed,
+            (word, _) => panic!("no such end: {word}"),
+        };
+        let traces = Traces { last_words: Some(format!("last words of {attempt}")), ..Traces::default() };
+        AttemptEnded {
+            attempt,
+            cause,
+            files: self.files.clone(),
+            touched: Vec::new(),
+            resumable: word.ends_with('+'),
+            counters: self.counters(name),
+            traces,
+        }
+    }
+
+    fn counters(&self, name: &str) -> Counters {
+        match name {
+            "empty" => Counters::default(),
+            "huge" => Counters {
+                duration: Millis(u64::MAX),
+                tool_calls: u32::MAX,
+                usage_tokens: u64::MAX,
+                cost_micro_usd: u64::MAX,
+                malformed_lines: u32::MAX,
+            },
+            _ => Counters {
+                duration: Millis::from_secs(60),
+                tool_calls: self.calls,
+                usage_tokens: 90_000,
+                cost_micro_usd: 500_000,
+                malformed_lines: 0,
+            },
+        }
+    }
+
+    /// | word | what lies in the handoff directory |
+    /// |---|---|
+    /// | (none) | a valid handoff, with a fact of its session |
+    /// | `claim` `blocked` | the same, with another STATUS |
+    /// | `half` | PROGRESS.md alone |
+    /// | `thin` | valid, but something is missing that is asked for once |
+    /// | `same` | valid, with the same notes each time |
+    fn handoff(&self, what: &str) -> HandoffFiles {
+        let session = self.attempt.session;
+        let progress = format!("{PROGRESS}\nThis was session {session}.\n");
+        let next = format!("{NEXT_PROMPT}\nThese notes are of session {session}.\n");
+        let knowledge = format!("{KNOWLEDGE}\n## Core Knowledge\n\n- the fact of session {session}\n");
+        let all_done = progress.replace("IN_PROGRESS", "ALL_COMPLETE").replace("- [ ]", "- [x]");
+        match what {
+            "" => files(&progress, &next, &knowledge),
+            "claim" => files(&all_done, "", ""),
+            "blocked" => files(&progress.replace("IN_PROGRESS", "BLOCKED"), &next, ""),
+            "half" => files(&progress, "", ""),
+            "thin" => files(&progress, &next.replace("## What works", "## Other"), ""),
+            "same" => files(&progress, NEXT_PROMPT, ""),
+            what => panic!("no such handoff: {what}"),
+        }
+    }
+
+    fn surveyed(&self, how: &str) -> RelayEvent {
+        let effect = self.of(|effect| *effect == RelayEffect::Survey);
+        let survey = match how {
+            "failed" => Err("git is not there".to_owned()),
+            commit => Ok(Survey {
+                head: Some("abc".to_owned()),
+                tree: "tree".to_owned(),
+                commits: Some(commit.to_owned()).filter(|commit| !commit.is_empty()).into_iter().collect(),
+                ..Survey::default()
+            }),
+        };
+        RelayEvent::Surveyed { effect, survey }
+    }
+
+    fn verified(&self, how: &str) -> RelayEvent {
+        let effect = self.of(|effect| *effect == RelayEffect::Verify);
+        let outcome = match how {
+            "pass" => CheckOutcome::Passed,
+            "fail" => CheckOutcome::Failed { code: 1 },
+            "late" => CheckOutcome::TimedOut,
+            "missing" => CheckOutcome::NotRun { error: "no such program".to_owned() },
+            "cancelled" => CheckOutcome::Cancelled,
+            how => panic!("no such outcome: {how}"),
+        };
+        let tail = format!("the end of {effect}");
+        let check = Check { outcome, tree: None, duration: Millis::from_secs(41), tail };
+        RelayEvent::Verified { effect, check }
+    }
+
+    /// The oldest outstanding effect of a kind.
+    fn of(&self, kind: impl Fn(&RelayEffect) -> bool) -> EffectId {
+        let is = |effect: &Effect| matches!(effect, Effect::Stage { effect, .. } if kind(effect));
+        let found = self.outstanding.iter().find(|(_, effect)| is(effect));
+        found.map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
+    }
+
+    fn wake(&mut self, word: &str) {
+        self.now = self.run.wakes_at().map_or(self.now, |at| at.max(self.now));
+        for event in self.run.due(self.now) {
+            self.step(word, event);
+        }
+    }
+
+    fn relay_event(&mut self, word: &str, event: RelayEvent) {
+        self.step(word, Event::Stage { stage: StageId::only(), event });
+    }
+
+    fn step(&mut self, word: &str, event: Event) {
+        let phase = notation::phase(self.relay(), self.now);
+        let effects = self.run.step(self.now, &event);
+        self.note(word, event, effects);
+        let now = notation::phase(self.relay(), self.now);
+        if now != phase {
+            self.told.push_str(&format!("    {now}\n"));
+        }
+    }
+
+    fn note(&mut self, word: &str, event: Event, effects: Vec<Effect>) {
+        let seq = u64::try_from(self.records.len()).unwrap() + 1;
+        self.told.push_str(notation::line(word, &effects).trim());
+        self.told.push('\n');
+        let record = Record { seq, time: self.now, logic: LOGIC, event, effects };
+        for (_, effect) in numbered(&record) {
+            self.perform(effect);
+        }
+        self.outstanding.fold(&record);
+        self.records.push(record);
+    }
+
+    /// A new process begins with an empty directory, unless its conversation goes on.
+    fn perform(&mut self, effect: &Effect) {
+        let Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } = effect else { return };
+        self.before = self.attempt;
+        self.attempt = start.attempt;
+        self.calls = 0;
+        if start.mode == StartMode::Fresh {
+            self.files = HandoffFiles::default();
+        }
+    }
+}
+
+/// The records as the lines of a log.
+pub(super) fn as_lines(records: &[Record]) -> String {
+    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+}
+
+/// The state that a log folds to. The effects must be those that were recorded.
+pub(super) fn fold(lines: &str) -> Run {
+    let mut records = lines.lines().map(|line| serde_json::from_str::<Record>(line).unwrap());
+    let first = records.next().unwrap();
+    let Event::RunStarted(header) = &first.event else { panic!("{first:?}") };
+    let (mut run, effects) = Run::begin(first.time, header);
+    assert_eq!(effects, first.effects);
+    for record in records {
+        assert_eq!(run.step(record.time, &record.event), record.effects, "record {}", record.seq);
+    }
+    run
+}
+
+fn resumed(limit: &str) -> RunResumed {
+    RunResumed { ekiden: "0.1.0".to_owned(), sessions_max: limit.parse().ok(), wait_max: None }
+}
+
+fn window() -> Window {
+    Window {
+        model_tokens: 200_000,
+        compaction_tokens: None,
+        reserve_tokens: limits::RESERVE_TOKENS_CLAUDE,
+        cap_tokens: None,
+    }
+}
+
+/// Settings by words: `git`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
+/// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds.
+fn header(given: &str) -> RunStarted {
+    let has = |word: &str| given.split_whitespace().any(|given| given == word);
+    let number = |name: &str| {
+        given
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+    };
+    let verification =
+        Verification { command: "pytest -q".to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT };
+    RunStarted {
+        run: RunId::from_bits(0x7f3a),
+        ekiden: "0.1.0".to_owned(),
+        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git: has("git") },
+        manifest: Manifest {
+            stages: vec![Stage {
+                id: StageId::only(),
+                task: "Convert the tests to plain functions.\n".to_owned(),
+                task_name: "migrate.md".to_owned(),
+                verification: has("check").then_some(verification),
+                claim_needed: has("claim"),
+                sessions_max: number("max").map_or(10, |max| u32::try_from(max).unwrap()),
+            }],
+        },
+        settings: Settings {
+            marker: Marker::default(),
+            levels: Profile::Relay.levels(),
+            cap_tokens: None,
+            pause: Millis::from_secs(number("pause").unwrap_or(0)),
+            wait_max: number("wait").map_or(limits::WAIT_MAX_DEFAULT, Millis::from_secs),
+            agent: agent(if has("exec") { AgentKind::Exec } else { AgentKind::Claude }),
+        },
+    }
+}
+
+fn agent(kind: AgentKind) -> AgentSpec {
+    AgentSpec {
+        name: kind.name().to_owned(),
+        kind,
+        command: vec![kind.name().to_owned()],
+        model: None,
+        permissions: Permissions::default(),
+    }
+}
