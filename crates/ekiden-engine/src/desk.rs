@@ -3,8 +3,6 @@
 //! Archived files are truth that a person can read, and durable. Published files are derived from
 //! state: they are written again whenever an engine starts, so most of them need no sync.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,22 +11,21 @@ use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
-use ekiden_core::ids::{AttemptId, AttemptNumber, RunId, SessionNumber, StageId};
+use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
 use ekiden_core::prompt::Notes;
 use ekiden_core::relay::{Phase, Prompt, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{ArchiveError, NewFile, archive, archive_dir};
+use ekiden_store::archive::{NewFile, archive, archive_dir};
 use ekiden_store::disk::{Disk, DiskResult, Reach};
 use ekiden_store::handoff::{read_handoff, take_handoff};
 use ekiden_store::layout::{Published, RunLayout};
-use ekiden_store::lock::AttemptLock;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
-use ekiden_store::stream::StreamWriter;
 
-use crate::error::{EngineError, in_full};
+use crate::archive_job::ArchiveJob;
+use crate::error::EngineError;
 use crate::hands::Launch;
 use crate::journal::Journal;
 use crate::status::status;
@@ -46,26 +43,6 @@ pub struct Desk {
     status: StatusFile,
     /// What `status.json` says, as far as we wrote it.
     told: Option<Status>,
-}
-
-/// The texts of one attempt, to be archived.
-#[derive(Debug)]
-pub struct ArchiveJob {
-    dir: PathBuf,
-    files: Vec<(String, String)>,
-}
-
-impl ArchiveJob {
-    /// Writes them, durably. The same texts again are done; other texts are an error.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses, or something else stands in their place.
-    pub fn run(&self, disk: &dyn Disk) -> Result<(), ArchiveError> {
-        let files: Vec<NewFile<'_>> =
-            self.files.iter().map(|(name, text)| NewFile { name, bytes: text.as_bytes() }).collect();
-        archive_dir(disk, &self.dir, &files)
-    }
 }
 
 impl Desk {
@@ -343,76 +320,4 @@ fn saved(stream: impl std::io::Read, kind: AgentKind) -> Option<(Traces, Counter
         AgentKind::Exec => return None,
     };
     Some((ended.traces, ended.counters, ended.resumable))
-}
-
-/// The files of a session that a process needs open.
-#[derive(Debug, Clone)]
-pub struct SessionFiles {
-    run: RunId,
-    disk: Arc<dyn Disk>,
-    published: Published,
-    layout: RunLayout,
-}
-
-impl SessionFiles {
-    /// The files of one run's sessions.
-    #[must_use]
-    pub fn new(run: RunId, disk: Arc<dyn Disk>, published: Published, layout: RunLayout) -> Self {
-        Self { run, disk, published, layout }
-    }
-
-    /// The run.
-    #[must_use]
-    pub fn run(&self) -> &RunId {
-        &self.run
-    }
-
-    /// Where the agent writes its handoff.
-    #[must_use]
-    pub fn handoff_dir(&self) -> PathBuf {
-        self.published.handoff()
-    }
-
-    /// The standing text.
-    #[must_use]
-    pub fn protocol(&self) -> PathBuf {
-        self.layout.protocol()
-    }
-
-    /// The attempt's lock, taken. The keepers get it.
-    ///
-    /// # Errors
-    ///
-    /// If something of an earlier attempt still lives, or the disk refuses.
-    pub fn lock(&self, session: SessionNumber) -> Result<File, String> {
-        let path = self.layout.session(session).attempt_lock();
-        let lock = AttemptLock::take(&path).map_err(|error| in_full(&error))?;
-        lock.into_file().ok_or_else(|| "the attempt's lock has no file".to_owned())
-    }
-
-    /// The end of the raw event stream, to go on writing it.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses.
-    pub fn raw_stream(&self, session: SessionNumber) -> Result<Box<dyn Write + Send>, String> {
-        let path = self.layout.session(session).events();
-        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| in_full(&error))?;
-        Ok(Box::new(RawStream(stream)))
-    }
-}
-
-/// A stream whose every piece is written at once: after a crash it tells what the agent did last.
-struct RawStream(StreamWriter);
-
-impl Write for RawStream {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes).map_err(std::io::Error::other)?;
-        self.flush()?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush().map_err(std::io::Error::other)
-    }
 }

@@ -9,7 +9,7 @@ use ekiden_core::event::{Check, StopRequest, Survey};
 use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
 use ekiden_core::settings::{AgentSpec, Verification};
 
-use crate::desk::ArchiveJob;
+use crate::archive_job::ArchiveJob;
 
 /// Something that reaches the engine from outside.
 #[derive(Debug)]

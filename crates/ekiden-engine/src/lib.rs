@@ -13,6 +13,7 @@
 //!
 //! What must not be known here: terminals, the command line.
 
+pub mod archive_job;
 pub mod clock;
 pub mod desk;
 pub mod engine;
@@ -25,6 +26,7 @@ mod meter;
 pub mod observer;
 mod processes;
 pub mod runner;
+mod session_files;
 pub mod status;
 mod survey;
 pub mod workspace;

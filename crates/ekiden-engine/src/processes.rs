@@ -17,10 +17,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::desk::{ArchiveJob, SessionFiles};
+use crate::archive_job::ArchiveJob;
 use crate::error::in_full;
 use crate::git::Git;
 use crate::hands::{Hands, Input, Launch};
+use crate::session_files::SessionFiles;
 use crate::survey;
 use crate::workspace::Workspace;
 

@@ -29,7 +29,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, SystemClock};
-use crate::desk::{Desk, SessionFiles};
+use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::hands::Input;
@@ -37,6 +37,7 @@ use crate::history;
 use crate::journal::Journal;
 use crate::observer::Observer;
 use crate::processes::{ProcessHands, TASK_MARK, task_mark};
+use crate::session_files::SessionFiles;
 use crate::workspace::Workspace;
 
 /// Inputs that wait for the loop; a full channel holds their senders back.

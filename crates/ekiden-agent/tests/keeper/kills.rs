@@ -77,6 +77,15 @@ fn a_living_engine_is_told_what_was_killed() {
 }
 
 #[test]
+fn an_agent_that_lost_all_others_is_asked_to_go() {
+    let mut stage = stage("polite");
+    wait_until_all_play(&mut stage);
+    stage.kill(&["engine", "outer", "inner"]);
+    stage.wait_for_death_of("agent", PATIENCE);
+    assert!(!stage.alive().is_empty(), "its tools are found by their mark only");
+}
+
+#[test]
 fn what_outlives_a_kill_of_all_is_found_by_its_mark() {
     for manners in ["deaf", "polite"] {
         for agent_too in [&[][..], &["agent"]] {

@@ -64,6 +64,16 @@ impl Stage {
         }
     }
 
+    /// Waits until nobody who plays this part is alive. There is no event for the death of a process
+    /// that is not ours, so it is looked for again and again.
+    pub(crate) fn wait_for_death_of(&self, part: &str, within: Duration) {
+        let until = Instant::now() + within;
+        while self.alive().values().any(|alive| alive == part) {
+            assert!(Instant::now() < until, "the {part} is alive");
+            std::thread::yield_now();
+        }
+    }
+
     /// The pids of everybody who plays this part.
     pub(crate) fn pids(&self, part: &str) -> Vec<Pid> {
         let of_part = |line: &String| Pid::from_raw(line.strip_prefix(part)?.trim_start().parse().ok()?);

@@ -22,7 +22,8 @@ use ekiden_core::settings::{
 };
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
-use ekiden_engine::desk::{ArchiveJob, Desk};
+use ekiden_engine::archive_job::ArchiveJob;
+use ekiden_engine::desk::Desk;
 use ekiden_engine::engine::Engine;
 use ekiden_engine::hands::{Hands, Input, Launch};
 use ekiden_engine::journal::Journal;

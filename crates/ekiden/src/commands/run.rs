@@ -5,7 +5,6 @@ use std::path::Path;
 
 use clap::Args;
 use ekiden_agent::child::find_program;
-use ekiden_agent::{keeper, rehearsal};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::settings::{AgentKind, AgentSpec, Manifest, RunStarted, Stage};
 use ekiden_engine::runner::{self, Unfinished};
@@ -83,10 +82,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted, Failure> {
-    let mut settings = chosen::settings(&scene.given, &scene.here)?;
-    if settings.agent.kind == AgentKind::Rehearsal && settings.agent.command.is_empty() {
-        settings.agent.command = rehearsal_command()?;
-    }
+    let settings = chosen::settings(&scene.given, &scene.here)?;
     let stage = Stage {
         id: StageId::only(),
         task: task.text,
@@ -102,13 +98,6 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         manifest: Manifest { stages: vec![stage] },
         settings,
     })
-}
-
-/// The rehearsal agent is this executable in another role.
-fn rehearsal_command() -> Result<Vec<String>, Failure> {
-    let own = keeper::executable()
-        .map_err(|error| Failure::caused(Exit::State, "cannot find the own executable", &error))?;
-    Ok(vec![own.to_string_lossy().into_owned(), rehearsal::ROLE.to_owned()])
 }
 
 fn new_id() -> RunId {

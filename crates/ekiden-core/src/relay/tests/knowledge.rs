@@ -36,13 +36,13 @@ fn the_prompt_follows_from_state() {
 #[test]
 fn a_resumed_conversation_gets_a_note_and_not_the_prompt_again() {
     let track = after("", "up works ends:crash+ wake");
-    expect![[""]].assert_eq(&track.prompt());
+    expect!["ekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect: check before you repeat it, then go on."].assert_eq(&track.prompt());
 }
 
 // shows: REL-01
 #[test]
 fn a_fresh_attempt_is_told_of_the_one_before() {
-    let told = |events| after("", events).prompt().contains("was interrupted");
+    let told = |events: &str| after("", events).prompt().contains("was interrupted");
     assert!(!told("up"));
     assert!(told("up works ends:crash wake"));
     assert!(!told(&format!("up works ends:crash wake {WELL}")));
@@ -51,7 +51,7 @@ fn a_fresh_attempt_is_told_of_the_one_before() {
 // shows: REL-28
 #[test]
 fn notes_are_a_valid_handoff_else_a_rescue() {
-    let notes = |events| after("", events).relay().last().unwrap().notes.clone();
+    let notes = |events: &str| after("", events).relay().last().unwrap().notes.clone();
     assert!(matches!(notes(WELL), Notes::Handoff { .. }));
     let Notes::Rescue { text } = notes(RESCUED) else { panic!() };
     assert!(text.contains("last words of 1.1") && text.contains("the handoff came too late"), "{text}");

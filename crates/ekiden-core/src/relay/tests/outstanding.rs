@@ -18,37 +18,56 @@ fn check(given: &str, events: &str, expected: Expect) {
 // shows: DUR-01
 #[test]
 fn the_first_look_is_outstanding_until_it_is_told() {
-    check("git check", "", expect![[""]]);
-    check("git check", "survey", expect![[""]]);
-    check("git check", "survey verify:fail", expect![[""]]);
+    check("git check", "", expect!["1.1: survey"]);
+    check("git check", "survey", expect!["2.1: verify"]);
+    check("git check", "survey verify:fail", expect!["3.1: start 1.1"]);
 }
 
 // shows: DUR-01
 #[test]
 fn a_started_attempt_is_outstanding_until_it_has_ended() {
-    check("", "up L2 heard asks turn", expect![[""]]);
-    check("", "up ends:crash", expect![[""]]);
-    check("", "up ends:crash wake old:ends:done", expect![[""]]);
+    check("", "up L2 heard asks turn", expect!["1.1: start 1.1"]);
+    check(
+        "",
+        "up ends:crash",
+        expect![[r#"
+        3.0: publish durably
+        3.1: archive 1.1"#]],
+    );
+    check(
+        "",
+        "up ends:crash wake old:ends:done",
+        expect![[r#"
+        3.0: publish durably
+        3.1: archive 1.1
+        4.1: start 1.2"#]],
+    );
 }
 
 // shows: DUR-01
 #[test]
 fn archives_and_published_files_are_settled_by_their_own_outcome() {
     let over = "up works writes turn ends:done";
-    check("max=1", over, expect![[""]]);
-    check("max=1", &format!("{over} published"), expect![[""]]);
+    check(
+        "max=1",
+        over,
+        expect![[r#"
+        4.0: publish durably
+        4.1: archive 1.1"#]],
+    );
+    check("max=1", &format!("{over} published"), expect!["4.1: archive 1.1"]);
     check("max=1", &format!("{over} archived published"), expect![[""]]);
 }
 
 // shows: DUR-01
 #[test]
 fn a_stop_leaves_the_cancelled_task_outstanding_until_it_is_told() {
-    check("check", "ctrl-c", expect![[""]]);
+    check("check", "ctrl-c", expect!["1.1: verify"]);
     check("check", "ctrl-c verify:cancelled published", expect![[""]]);
 }
 
 // shows: DUR-01
 #[test]
 fn messages_and_answers_die_with_their_attempt() {
-    check("", "up L2 ctrl-c asks refused sigterm", expect![[""]]);
+    check("", "up L2 ctrl-c asks refused sigterm", expect!["1.1: start 1.1"]);
 }

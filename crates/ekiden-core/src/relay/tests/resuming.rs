@@ -8,19 +8,51 @@ use super::check;
 // shows: RUN-11
 #[test]
 fn a_crash_while_a_session_works_makes_a_second_attempt() {
-    check("", "up works resume ends:lost", expect![[""]]);
+    check(
+        "",
+        "up works resume ends:lost",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        resume: -
+        ends:lost: publish, start 1.2, archive 1.1
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-11
 #[test]
 fn a_crash_in_a_stop_forgets_the_stop_and_its_deadline() {
-    check("", "up works ctrl-c resume wake ends:lost up", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c resume wake ends:lost up",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        resume: -
+        ends:lost: publish, start 1.2, archive 1.1
+            at work: 1.2
+        up: -
+    "#]],
+    );
 }
 
 // shows: RUN-11
 #[test]
 fn a_handoff_that_lies_there_after_a_crash_is_accepted() {
-    check("", "up works writes resume ends:lost", expect![[""]]);
+    check(
+        "",
+        "up works writes resume ends:lost",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        resume: -
+        ends:lost: publish, start 2.1, archive 1.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-11
@@ -29,20 +61,63 @@ fn a_crash_during_a_review_goes_on_with_it() {
     check(
         "git check",
         "survey verify:fail up works writes turn ends:done survey resume verify:fail",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            resume: -
+            verify:fail: publish, start 2.1
+                at work: 2.1
+        "#]],
     );
 }
 
 // shows: RUN-11
 #[test]
 fn a_crash_before_session_1_goes_on_with_the_first_look() {
-    check("git check", "resume survey resume verify:fail", expect![[""]]);
+    check(
+        "git check",
+        "resume survey resume verify:fail",
+        expect![[r#"
+        publish, survey
+        resume: -
+        survey: publish, verify
+            before: verification
+        resume: -
+        verify:fail: publish, start 1.1
+            at work: 1.1
+    "#]],
+    );
 }
 
 // shows: RUN-11
 #[test]
 fn a_stop_that_a_crash_cut_off_is_forgotten() {
-    check("check", "verify:fail up works writes turn ends:done ctrl-c resume verify:fail", expect![[""]]);
+    check(
+        "check",
+        "verify:fail up works writes turn ends:done ctrl-c resume verify:fail",
+        expect![[r#"
+        publish, verify
+        verify:fail: publish, start 1.1
+            at work: 1.1
+        up: -
+        turn: close
+        ends:done: publish, verify, archive 1.1
+            after 1.1: verification
+        ctrl-c: cancel
+        resume: -
+        verify:fail: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 // shows: REL-23, RUN-11
@@ -51,7 +126,26 @@ fn sessions_count_from_a_resume_after_an_end() {
     check(
         "max=2",
         "up works writes turn ends:done ctrl-c ends:killed resume up works writes turn ends:done up works writes turn ends:done",
-        expect![[""]],
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            ctrl-c: -
+            ends:killed: publish durably, archive 2.1, end
+                ended: stopped gently; next: 2.2
+            resume: publish, start 2.2
+                at work: 2.2
+            up: -
+            turn: close
+            ends:done: publish, start 3.1, archive 2.2
+                at work: 3.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 3.1, end
+                ended: session limit; next: 4.1
+        "#]],
     );
 }
 
@@ -61,7 +155,20 @@ fn sessions_go_on_counting_through_a_crash() {
     check(
         "max=2",
         "up works writes turn ends:done resume ends:lost up works writes turn ends:done",
-        expect![[""]],
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            resume: -
+            ends:lost: publish, start 2.2, archive 2.1
+                at work: 2.2
+            up: -
+            turn: close
+            ends:done: publish durably, archive 2.2, end
+                ended: session limit; next: 3.1
+        "#]],
     );
 }
 
@@ -71,7 +178,24 @@ fn a_crash_with_a_new_number_counts_from_there() {
     check(
         "max=2",
         "up works writes turn ends:done resume:2 ends:lost up works writes turn ends:done up works writes turn ends:done",
-        expect![[""]],
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            resume:2: -
+            ends:lost: publish, start 2.2, archive 2.1
+                at work: 2.2
+            up: -
+            turn: close
+            ends:done: publish, start 3.1, archive 2.2
+                at work: 3.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 3.1, end
+                ended: session limit; next: 4.1
+        "#]],
     );
 }
 
@@ -81,31 +205,112 @@ fn a_resume_after_crashes_counts_them_anew() {
     check(
         "",
         "up ends:crash wake up ends:crash wake up ends:crash up ends:crash wake up ends:crash wake up ends:crash up ends:crash wake up ends:crash wake up ends:crash resume up ends:crash",
-        expect![[""]],
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ends:crash: publish durably, archive 1.1
+                waiting 2s (failure) for 1.2
+            wake: publish, start 1.2
+                at work: 1.2
+            up: -
+            ends:crash: publish durably, archive 1.2
+                waiting 4s (failure) for 1.3
+            wake: publish, start 1.3
+                at work: 1.3
+            up: -
+            ends:crash: publish, start 2.1, archive 1.3
+                at work: 2.1
+            up: -
+            ends:crash: publish durably, archive 2.1
+                waiting 4s (failure) for 2.2
+            wake: publish, start 2.2
+                at work: 2.2
+            up: -
+            ends:crash: publish durably, archive 2.2
+                waiting 8s (failure) for 2.3
+            wake: publish, start 2.3
+                at work: 2.3
+            up: -
+            ends:crash: publish, start 3.1, archive 2.3
+                at work: 3.1
+            up: -
+            ends:crash: publish durably, archive 3.1
+                waiting 8s (failure) for 3.2
+            wake: publish, start 3.2
+                at work: 3.2
+            up: -
+            ends:crash: publish durably, archive 3.2
+                waiting 16s (failure) for 3.3
+            wake: publish, start 3.3
+                at work: 3.3
+            up: -
+            ends:crash: publish durably, archive 3.3, end
+                ended: too many crashes; next: 4.1
+            resume: publish, start 4.1
+                at work: 4.1
+            up: -
+            ends:crash: publish durably, archive 4.1
+                waiting 2s (failure) for 4.2
+        "#]],
     );
 }
 
 // shows: RUN-11
 #[test]
 fn a_resume_that_ends_the_run_says_so() {
-    check("", "up works writes:claim sigterm ends:killed resume", expect![[""]]);
+    check(
+        "",
+        "up works writes:claim sigterm ends:killed resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        sigterm: terminate
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: review 1.1
+        resume: publish durably, end
+            ended: complete; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-11
 #[test]
 fn a_resume_after_a_resume_changes_nothing() {
-    check("max=1", "up works writes turn ends:done resume resume up", expect![[""]]);
+    check(
+        "max=1",
+        "up works writes turn ends:done resume resume up",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: session limit; next: 2.1
+        resume: publish, start 2.1
+            at work: 2.1
+        resume: -
+        up: -
+    "#]],
+    );
 }
 
 #[test]
 fn other_logic_changes_nothing() {
-    check("", "up newer L2", expect![[""]]);
+    check(
+        "",
+        "up newer L2",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        newer: -
+        L2: say hand over (context)
+    "#]],
+    );
 }
 
 // shows: RUN-11
 #[test]
 fn the_session_is_told_wherever_the_run_stands() {
-    let session = |events| after("git", events).relay().session().get();
+    let session = |events: &str| after("git", events).relay().session().get();
     assert_eq!(session("ctrl-c survey"), 1);
     assert_eq!(session("survey up works sigterm ends:killed"), 1);
     let second = "survey up works writes turn ends:done survey up";

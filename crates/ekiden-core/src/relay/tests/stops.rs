@@ -7,84 +7,249 @@ use super::check;
 // shows: RUN-09
 #[test]
 fn a_gentle_stop_orders_the_handoff_and_ends_resumably() {
-    check("", "up works ctrl-c heard writes asks turn ends:done", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c heard writes asks turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        heard: -
+        asks: let end
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: stopped gently; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn who_does_not_hand_over_within_the_grace_is_ended() {
-    check("", "up works ctrl-c heard wake ends:killed+", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c heard wake ends:killed+",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        heard: -
+        wake: terminate
+        ends:killed+: publish durably, archive 1.1, end
+            ended: stopped gently; next: 1.2 in the same conversation
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn an_agent_without_messages_has_the_grace_to_end_by_itself() {
-    check("exec", "up works ctrl-c wake ends:killed", expect![[""]]);
+    check(
+        "exec",
+        "up works ctrl-c wake ends:killed",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: -
+        wake: terminate
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped gently; next: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_second_ctrl_c_ends_the_session_at_once() {
-    check("", "up works ctrl-c heard sigterm ends:killed", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c heard sigterm ends:killed",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        heard: -
+        sigterm: terminate
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09, RUN-11
 #[test]
 fn sigterm_ends_the_session_and_a_resume_goes_on_with_it() {
-    check("", "up works sigterm ends:killed+ resume", expect![[""]]);
+    check(
+        "",
+        "up works sigterm ends:killed+ resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        sigterm: terminate
+        ends:killed+: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: 1.2 in the same conversation
+        resume: publish, start 1.2 in the same conversation
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_handoff_that_was_there_when_sigterm_came_is_kept() {
-    check("", "up works writes sigterm ends:killed resume", expect![[""]]);
+    check(
+        "",
+        "up works writes sigterm ends:killed resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        sigterm: terminate
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: review 1.1
+        resume: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_gentle_stop_after_the_order_does_not_repeat_it() {
-    check("", "up L2 ctrl-c heard writes turn ends:done", expect![[""]]);
+    check(
+        "",
+        "up L2 ctrl-c heard writes turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        L2: say hand over (context)
+        ctrl-c: -
+        heard: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: stopped gently; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_gentle_stop_twice_is_one_and_keeps_its_deadline() {
-    check("", "up works ctrl-c +119s ctrl-c +1s wake", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c +119s ctrl-c +1s wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        ctrl-c: -
+        wake: terminate
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn sigterm_is_not_taken_back_by_a_gentle_stop() {
-    check("", "up works sigterm ctrl-c ends:killed", expect![[""]]);
+    check(
+        "",
+        "up works sigterm ctrl-c ends:killed",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        sigterm: terminate
+        ctrl-c: -
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_stop_before_the_process_runs_reaches_it_when_it_does() {
-    check("", "ctrl-c up heard writes turn ends:done", expect![[""]]);
+    check(
+        "",
+        "ctrl-c up heard writes turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        ctrl-c: -
+        up: say hand over (operator)
+        heard: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: stopped gently; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn sigterm_before_the_process_runs_ends_it() {
-    check("", "sigterm up ends:killed resume", expect![[""]]);
+    check(
+        "",
+        "sigterm up ends:killed resume",
+        expect![[r#"
+        publish, start 1.1
+        sigterm: terminate
+        up: -
+        ends:killed: publish durably, archive 1.1, end
+            ended: stopped now { signal: 15 }; next: 1.2
+        resume: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_stop_during_the_first_survey_starts_nothing() {
-    check("git check", "ctrl-c survey resume", expect![[""]]);
+    check(
+        "git check",
+        "ctrl-c survey resume",
+        expect![[r#"
+        publish, survey
+        ctrl-c: cancel
+        survey: publish durably, end
+            ended: stopped gently; next: prepare
+        resume: publish, survey
+            before: survey
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_stop_during_the_first_verification_starts_nothing() {
-    check("git check", "survey ctrl-c verify:cancelled resume", expect![[""]]);
+    check(
+        "git check",
+        "survey ctrl-c verify:cancelled resume",
+        expect![[r#"
+        publish, survey
+        survey: publish, verify
+            before: verification
+        ctrl-c: cancel
+        verify:cancelled: publish durably, end
+            ended: stopped gently; next: prepare
+        resume: publish, survey
+            before: survey
+    "#]],
+    );
 }
 
 #[test]
 fn a_first_verification_that_was_faster_than_the_stop_starts_nothing_either() {
-    check("check", "ctrl-c verify:fail resume", expect![[""]]);
+    check(
+        "check",
+        "ctrl-c verify:fail resume",
+        expect![[r#"
+        publish, verify
+        ctrl-c: cancel
+        verify:fail: publish durably, end
+            ended: stopped gently; next: prepare
+        resume: publish, verify
+            before: verification
+    "#]],
+    );
 }
 
 // shows: RUN-09
@@ -93,7 +258,23 @@ fn a_gentle_stop_of_a_session_still_has_it_reviewed() {
     check(
         "git check",
         "survey verify:fail up works ctrl-c heard writes turn ends:done survey verify:pass",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            ctrl-c: say hand over (operator)
+            heard: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 2.1
+        "#]],
     );
 }
 
@@ -103,7 +284,25 @@ fn a_gentle_stop_ends_after_the_review_with_the_next_session_ahead() {
     check(
         "git check",
         "survey verify:fail up works ctrl-c heard writes turn ends:done survey verify:fail resume",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            ctrl-c: say hand over (operator)
+            heard: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:fail: publish durably, end
+                ended: stopped gently; next: 2.1
+            resume: publish, start 2.1
+                at work: 2.1
+        "#]],
     );
 }
 
@@ -113,7 +312,26 @@ fn a_stop_during_the_survey_is_reviewed_by_the_resume() {
     check(
         "git check",
         "survey verify:fail up works writes turn ends:done ctrl-c survey:failed resume survey verify:pass",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            ctrl-c: cancel
+            survey:failed: publish durably, end
+                ended: stopped gently; next: review 1.1
+            resume: publish, survey
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 2.1
+        "#]],
     );
 }
 
@@ -123,7 +341,28 @@ fn a_stop_during_the_verification_is_reviewed_by_the_resume() {
     check(
         "git check",
         "survey verify:fail up works writes:claim turn ends:done survey sigterm verify:cancelled resume survey verify:pass",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            sigterm: cancel
+            verify:cancelled: publish durably, end
+                ended: stopped now { signal: 15 }; next: review 1.1
+            resume: publish, survey
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 2.1
+        "#]],
     );
 }
 
@@ -133,51 +372,168 @@ fn sigterm_after_the_survey_verifies_nothing_more() {
     check(
         "git check",
         "survey verify:fail up works writes turn ends:done ctrl-c sigterm survey",
-        expect![[""]],
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            ctrl-c: cancel
+            sigterm: cancel
+            survey: publish durably, end
+                ended: stopped now { signal: 15 }; next: review 1.1
+        "#]],
     );
 }
 
 #[test]
 fn a_verification_that_was_faster_than_the_stop_counts() {
-    check("check", "verify:fail up works writes:claim turn ends:done ctrl-c verify:pass", expect![[""]]);
+    check(
+        "check",
+        "verify:fail up works writes:claim turn ends:done ctrl-c verify:pass",
+        expect![[r#"
+        publish, verify
+        verify:fail: publish, start 1.1
+            at work: 1.1
+        up: -
+        turn: close
+        ends:done: publish, verify, archive 1.1
+            after 1.1: verification
+        ctrl-c: cancel
+        verify:pass: publish durably, end
+            ended: verified complete; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_stop_while_waiting_ends_at_once() {
-    check("", "up works ends:limit=600+ +10s ctrl-c resume", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit=600+ +10s ctrl-c resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=600+: publish durably, archive 1.1
+            waiting 11m (usagelimit) for 1.2 in the same conversation
+        ctrl-c: publish durably, end
+            ended: stopped gently; next: 1.2 in the same conversation
+        resume: publish, start 1.2 in the same conversation
+            at work: 1.2
+    "#]],
+    );
 }
 
 #[test]
 fn a_stop_in_the_pause_ends_with_the_next_session_ahead() {
-    check("pause=60", "up works writes turn ends:done sigterm resume", expect![[""]]);
+    check(
+        "pause=60",
+        "up works writes turn ends:done sigterm resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish durably, archive 1.1
+            waiting 60s (pause) for 2.1
+        sigterm: publish durably, end
+            ended: stopped now { signal: 15 }; next: 2.1
+        resume: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 #[test]
 fn a_stop_right_after_the_end_changes_nothing() {
-    check("max=1", "up works writes turn ends:done ctrl-c sigterm resume up", expect![[""]]);
+    check(
+        "max=1",
+        "up works writes turn ends:done ctrl-c sigterm resume up",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: session limit; next: 2.1
+        ctrl-c: -
+        sigterm: -
+        resume: publish, start 2.1
+            at work: 2.1
+        up: -
+    "#]],
+    );
 }
 
 // shows: REL-07, RUN-09
 #[test]
 fn a_question_is_heard_although_a_stop_was_asked_for() {
-    check("", "up works ctrl-c heard writes:blocked turn ends:done", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c heard writes:blocked turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        heard: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: blocked; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_claim_is_complete_although_a_stop_was_asked_for() {
-    check("", "up works ctrl-c heard writes:claim turn ends:done", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c heard writes:claim turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        heard: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: complete; next: 2.1
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_limit_during_a_stop_is_not_waited_for() {
-    check("", "up works ctrl-c ends:limit=600", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c ends:limit=600",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        ends:limit=600: publish durably, archive 1.1, end
+            ended: stopped gently; next: 1.2
+    "#]],
+    );
 }
 
 // shows: RUN-09
 #[test]
 fn a_crash_during_a_stop_is_tried_again_by_the_resume() {
-    check("", "up works ctrl-c ends:crash resume", expect![[""]]);
+    check(
+        "",
+        "up works ctrl-c ends:crash resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ctrl-c: say hand over (operator)
+        ends:crash: publish durably, archive 1.1, end
+            ended: stopped gently; next: 1.2
+        resume: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }

@@ -9,25 +9,67 @@ use crate::time::Millis;
 // shows: REL-11
 #[test]
 fn a_limit_is_waited_for_until_its_reset_and_30_seconds() {
-    check("", "up works ends:limit=600 wake", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit=600 wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=600: publish durably, archive 1.1
+            waiting 11m (usagelimit) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn a_limit_without_a_reset_is_waited_for_5_minutes() {
-    check("", "up works ends:limit wake", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn a_reset_beyond_the_longest_wait_ends_the_run_at_once() {
-    check("wait=600", "up works ends:limit=601 resume", expect![[""]]);
+    check(
+        "wait=600",
+        "up works ends:limit=601 resume",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=601: publish durably, archive 1.1, end
+            ended: limit too far; next: 1.2
+        resume: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn a_reset_that_is_past_is_no_reason_to_hurry() {
-    check("", "up works ends:limit=past", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit=past",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=past: publish durably, archive 1.1
+            waiting 30s (usagelimit) for 1.2
+    "#]],
+    );
 }
 
 // shows: REL-11, REL-15
@@ -36,54 +78,183 @@ fn limits_in_a_row_run_the_same_session_and_are_no_crashes() {
     check(
         "max=1",
         "up works ends:limit=60 wake up works ends:limit=60 wake up works ends:limit=60 wake up works writes turn ends:done",
-        expect![[""]],
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ends:limit=60: publish durably, archive 1.1
+                waiting 90s (usagelimit) for 1.2
+            wake: publish, start 1.2
+                at work: 1.2
+            up: -
+            ends:limit=60: publish durably, archive 1.2
+                waiting 90s (usagelimit) for 1.3
+            wake: publish, start 1.3
+                at work: 1.3
+            up: -
+            ends:limit=60: publish durably, archive 1.3
+                waiting 90s (usagelimit) for 1.4
+            wake: publish, start 1.4
+                at work: 1.4
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.4, end
+                ended: session limit; next: 2.1
+        "#]],
     );
 }
 
 // shows: REL-11
 #[test]
 fn a_limit_that_is_never_lifted_ends_the_run() {
-    check("wait=600", "up works ends:limit wake up ends:limit wake up ends:limit", expect![[""]]);
+    check(
+        "wait=600",
+        "up works ends:limit wake up ends:limit wake up ends:limit",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+        up: -
+        ends:limit: publish durably, archive 1.2
+            waiting 5m (usagelimit) for 1.3
+        wake: publish, start 1.3
+            at work: 1.3
+        up: -
+        ends:limit: publish durably, archive 1.3, end
+            ended: limit too far; next: 1.4
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn work_between_two_limits_begins_the_longest_wait_anew() {
-    check("wait=600", "up works ends:limit wake up works ends:limit wake up works ends:limit", expect![[""]]);
+    check(
+        "wait=600",
+        "up works ends:limit wake up works ends:limit wake up works ends:limit",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+        up: -
+        ends:limit: publish durably, archive 1.2
+            waiting 5m (usagelimit) for 1.3
+        wake: publish, start 1.3
+            at work: 1.3
+        up: -
+        ends:limit: publish durably, archive 1.3
+            waiting 5m (usagelimit) for 1.4
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn after_a_limit_the_conversation_goes_on_even_if_the_limit_cuts_it_off_again() {
-    check("", "up works ends:limit+ wake ends:limit wake", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit+ wake ends:limit wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit+: publish durably, archive 1.1
+            waiting 5m (usagelimit) for 1.2 in the same conversation
+        wake: publish, start 1.2 in the same conversation
+            at work: 1.2
+        ends:limit: publish durably, archive 1.2
+            waiting 5m (usagelimit) for 1.3 in the same conversation
+        wake: publish, start 1.3 in the same conversation
+            at work: 1.3
+    "#]],
+    );
 }
 
 // shows: REL-15
 #[test]
 fn an_overloaded_service_is_waited_for_and_no_crash() {
-    check("", "up works ends:overload wake", expect![[""]]);
+    check(
+        "",
+        "up works ends:overload wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:overload: publish durably, archive 1.1
+            waiting 5m (failure) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn a_handoff_before_the_limit_is_accepted() {
-    check("", "up works writes ends:limit=600", expect![[""]]);
+    check(
+        "",
+        "up works writes ends:limit=600",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=600: publish, start 2.1, archive 1.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 // shows: REL-11
 #[test]
 fn a_wait_survives_a_restart() {
-    check("", "up works ends:limit=600 +100s resume +100s resume wake", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit=600 +100s resume +100s resume wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=600: publish durably, archive 1.1
+            waiting 11m (usagelimit) for 1.2
+        resume: -
+        resume: -
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
 }
 
 #[test]
 fn nobody_wakes_too_early() {
-    check("", "up works ends:limit=600 resume +629s", expect![[""]]);
+    check(
+        "",
+        "up works ends:limit=600 resume +629s",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=600: publish durably, archive 1.1
+            waiting 11m (usagelimit) for 1.2
+        resume: -
+    "#]],
+    );
 }
 
 #[test]
 fn the_pause_between_sessions_is_kept() {
-    check("pause=5", "up works writes turn ends:done wake", expect![[""]]);
+    check(
+        "pause=5",
+        "up works writes turn ends:done wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish durably, archive 1.1
+            waiting 5s (pause) for 2.1
+        wake: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
 }
 
 // shows: REL-11

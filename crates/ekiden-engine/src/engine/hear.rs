@@ -1,0 +1,207 @@
+//! Hearing agents: a report becomes an answer, an event, or something to show.
+
+use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{AttemptEnded, RelayEvent};
+use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Verdict};
+use ekiden_core::handoff::{HandoffFiles, Inspection};
+use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::limits;
+use ekiden_core::prompt;
+use ekiden_core::relay::HANDOFF_DIR;
+use ekiden_core::settings::AgentKind;
+use ekiden_core::time::Timestamp;
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::hands::Hands;
+use crate::observer::Observer;
+
+impl<H: Hands> Engine<H> {
+    pub(super) fn report(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        report: Report,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        match report {
+            Report::Started { pid } => {
+                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)
+            }
+            Report::Window { model_tokens, compaction_tokens, model } => {
+                self.window(at, stage, attempt, (model_tokens, compaction_tokens, model), observer)
+            }
+            Report::Usage { context_tokens } => self.usage(at, stage, attempt, context_tokens, observer),
+            Report::Activity(activity) => {
+                self.activity(stage, &activity, observer);
+                Ok(())
+            }
+            Report::Hook { callback, input } => self.hook(at, stage, attempt, callback, &input, observer),
+            Report::Delivered => {
+                self.record_of(at, stage, RelayEvent::MessageDelivered { attempt }, observer)
+            }
+            Report::TurnEnded { failed } => {
+                let handoff = self.inspect(stage);
+                let tool_calls = self.tool_calls(stage);
+                let event = RelayEvent::TurnEnded { attempt, handoff, tool_calls, failed };
+                self.record_of(at, stage, event, observer)
+            }
+            Report::Ended(ended) => self.ended(at, stage, attempt, *ended, observer),
+        }
+    }
+
+    fn window(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        (model_tokens, compaction_tokens, model): (u64, Option<u64>, Option<String>),
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
+        let window = working.meter.set_window(model_tokens, compaction_tokens);
+        let event = RelayEvent::WindowChanged { attempt, window, model };
+        self.record_of(at, stage, event, observer)?;
+        self.crossing(at, stage, attempt, observer)
+    }
+
+    fn usage(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        tokens: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
+        working.meter.note(tokens);
+        observer.usage(stage, tokens, working.meter.window());
+        self.crossing(at, stage, attempt, observer)
+    }
+
+    fn crossing(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
+        let usage_tokens = working.meter.usage_tokens();
+        match working.meter.crossed() {
+            Some(level) => {
+                let event = RelayEvent::LevelCrossed { attempt, level, usage_tokens };
+                self.record_of(at, stage, event, observer)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn activity(&mut self, stage: &StageId, activity: &Activity, observer: &mut dyn Observer) {
+        if let (Activity::Tool { .. }, Some(working)) = (activity, self.working.get_mut(stage)) {
+            working.tool_calls += 1;
+        }
+        observer.activity(stage, activity);
+    }
+
+    fn hook(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        callback: String,
+        input: &HookInput,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        if let HookInput::Stop { background } = *input {
+            let (handoff, tool_calls) = (self.inspect(stage), self.tool_calls(stage));
+            let event = RelayEvent::StopAsked { attempt, callback, background, handoff, tool_calls };
+            return self.record_of(at, stage, event, observer);
+        }
+        let verdict = guard::verdict(&self.guard_view(stage), &self.desk.resolve_input(input));
+        let refused = matches!(verdict, Verdict::Deny(Denial::HandingOver { .. }));
+        self.hands.tell(stage, Order::Answer { callback, answer: answer_text(verdict) });
+        if refused && self.refused_too_often(stage) {
+            return self.record_of(at, stage, RelayEvent::RefusalsSpent { attempt }, observer);
+        }
+        Ok(())
+    }
+
+    fn guard_view(&self, stage: &StageId) -> GuardView {
+        let level = self.working.get(stage).map_or(Level::L0, |working| working.meter.level());
+        let missing = if level == Level::L3 { self.inspect(stage).missing() } else { String::new() };
+        GuardView { level, missing, ..self.desk.guard_view() }
+    }
+
+    fn refused_too_often(&mut self, stage: &StageId) -> bool {
+        let Some(working) = self.working.get_mut(stage) else { return false };
+        working.refusals += 1;
+        working.refusals == limits::REFUSALS_MAX
+    }
+
+    fn tool_calls(&self, stage: &StageId) -> u32 {
+        self.working.get(stage).map_or(0, |working| working.tool_calls)
+    }
+
+    fn inspect(&self, stage: &StageId) -> Inspection {
+        let files = self.desk.handoff_files();
+        self.relay(stage).map(|relay| relay.inspect(&files)).unwrap_or_default()
+    }
+
+    fn ended(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        ended: Ended,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        if self.working.get(stage).is_some_and(|working| working.attempt == attempt) {
+            self.working.remove(stage);
+        }
+        let kind = self.journal.run().header().settings.agent.kind;
+        let touched = match (&ended.cause, self.relay(stage)) {
+            (EndCause::EngineLost, _) | (_, None) => Vec::new(),
+            (_, Some(relay)) => self.desk.touched(relay),
+        };
+        // Before the process ran, the directory may still hold the handoff of the session before.
+        let files = match self.relay(stage) {
+            Some(relay) if relay.has_started() && kind == AgentKind::Exec => self.desk.misplaced_files(relay),
+            Some(relay) if relay.has_started() => self.desk.handoff_files(),
+            Some(_) | None => HandoffFiles::default(),
+        };
+        let event = AttemptEnded {
+            attempt,
+            cause: ended.cause,
+            files,
+            touched,
+            resumable: ended.resumable,
+            counters: ended.counters,
+            traces: ended.traces,
+        };
+        self.record_of(at, stage, RelayEvent::AttemptEnded(Box::new(event)), observer)
+    }
+
+    /// Takes over what a person wrote into the published knowledge while nothing ran.
+    pub(super) fn take_edits(
+        &mut self,
+        at: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        for (stage, text) in self.desk.edited_knowledge(&self.journal) {
+            self.record_of(at, &stage, RelayEvent::KnowledgeEdited { text }, observer)?;
+        }
+        Ok(())
+    }
+}
+
+fn answer_text(verdict: Verdict) -> HookAnswer {
+    match verdict {
+        Verdict::Pass => HookAnswer::Pass,
+        Verdict::Allow => HookAnswer::Allow,
+        Verdict::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),
+        Verdict::Block => HookAnswer::Block(prompt::no_compaction()),
+    }
+}

@@ -1,0 +1,131 @@
+//! Dispatching: what the engine does about an effect, in this life or the next.
+
+use ekiden_agent::attempt::{Ended, HookAnswer, Order, Report};
+use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
+use ekiden_core::ends::EndCause;
+use ekiden_core::ids::{AttemptId, EffectId, StageId};
+use ekiden_core::relay::Relay;
+
+use super::{Engine, Working};
+use crate::error::in_full;
+use crate::hands::{Hands, Input};
+use crate::meter::Meter;
+use crate::observer::Observer;
+
+impl<H: Hands> Engine<H> {
+    pub(super) fn perform_all(&mut self, effects: Vec<(EffectId, Effect)>, observer: &mut dyn Observer) {
+        for (id, effect) in effects {
+            match effect {
+                Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer),
+                Effect::EndRun { outcome } => self.over = Some(outcome),
+            }
+        }
+    }
+
+    fn perform(&mut self, id: EffectId, stage: &StageId, effect: RelayEffect, observer: &mut dyn Observer) {
+        match effect {
+            RelayEffect::Survey => {
+                let since = self.relay(stage).and_then(Relay::survey).and_then(|survey| survey.head.clone());
+                self.hands.survey(stage, id, since);
+            }
+            RelayEffect::Verify => {
+                if let Some(verification) =
+                    self.relay(stage).and_then(|relay| relay.stage().verification.clone())
+                {
+                    self.hands.verify(stage, id, &verification);
+                }
+            }
+            RelayEffect::CancelTasks => self.hands.cancel(stage),
+            RelayEffect::StartAttempt(start) => self.start(stage, &start),
+            RelayEffect::Say { text, .. } => self.hands.tell(stage, Order::Say(text)),
+            RelayEffect::AnswerStop { callback, hold, .. } => {
+                let answer = hold.map_or(HookAnswer::Pass, HookAnswer::Block);
+                self.hands.tell(stage, Order::Answer { callback, answer });
+            }
+            RelayEffect::Interrupt { .. } => self.hands.tell(stage, Order::Interrupt),
+            RelayEffect::Close { .. } => self.hands.tell(stage, Order::Close),
+            RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
+            RelayEffect::Publish => self.publish(stage, observer),
+            RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
+            RelayEffect::Archive { attempt } => self.archive(id, stage, attempt),
+        }
+    }
+
+    /// What is to be done about an effect that was ordered in an earlier life.
+    pub(super) fn settle(&mut self, id: EffectId, effect: Effect, observer: &mut dyn Observer) {
+        let Effect::Stage { stage, effect } = effect else { return };
+        match effect {
+            // The attempt's lock was free when this run was opened, so nothing of it lives.
+            RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
+            again @ (RelayEffect::Survey
+            | RelayEffect::Verify
+            | RelayEffect::PublishDurably
+            | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer),
+            RelayEffect::CancelTasks
+            | RelayEffect::Say { .. }
+            | RelayEffect::AnswerStop { .. }
+            | RelayEffect::Interrupt { .. }
+            | RelayEffect::Close { .. }
+            | RelayEffect::Terminate { .. }
+            | RelayEffect::Publish => {}
+        }
+    }
+
+    fn start(&mut self, stage: &StageId, start: &StartAttempt) {
+        let attempt = start.attempt;
+        match self.desk.prepare(self.journal.run(), stage, start) {
+            Ok(launch) => {
+                let meter = Meter::new(&self.journal.run().header().settings);
+                self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
+                self.hands.start(launch);
+            }
+            Err(error) => self.unstarted(stage, attempt, in_full(&error)),
+        }
+    }
+
+    /// The engine died while this attempt ran. What it left in the handoff directory counts.
+    fn lost(&mut self, stage: &StageId, attempt: AttemptId) {
+        let (traces, counters, resumable) = self.desk.traces_of(self.journal.run(), attempt);
+        let ended = Ended { cause: EndCause::EngineLost, counters, traces, resumable };
+        let report = Report::Ended(Box::new(ended));
+        self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
+    }
+
+    fn unstarted(&mut self, stage: &StageId, attempt: AttemptId, why: String) {
+        let report = Report::unstarted(why);
+        self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
+    }
+
+    fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
+        if let Some(relay) = self.journal.run().relay(stage)
+            && let Err(error) = self.desk.publish(relay, false)
+        {
+            self.warn_once(observer, &in_full(&error));
+        }
+    }
+
+    fn publish_durably(&mut self, id: EffectId, stage: &StageId, observer: &mut dyn Observer) {
+        let Some(relay) = self.journal.run().relay(stage) else { return };
+        match self.desk.publish(relay, true) {
+            Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),
+            Err(error) => self.warn_once(observer, &in_full(&error)),
+        }
+    }
+
+    fn archive(&mut self, id: EffectId, stage: &StageId, attempt: AttemptId) {
+        let files = self.journal.files_of(id).cloned().unwrap_or_default();
+        let job = self.desk.archive_job(attempt, &files);
+        self.hands.archive(stage, id, job);
+    }
+
+    pub(super) fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {
+        let Some(relay) = self.journal.run().relay(stage) else { return };
+        if let Err(error) = self.desk.keep_output(relay.session(), output) {
+            self.warn_once(observer, &in_full(&error));
+        }
+    }
+
+    pub(super) fn relay(&self, stage: &StageId) -> Option<&Relay> {
+        self.journal.run().relay(stage)
+    }
+}

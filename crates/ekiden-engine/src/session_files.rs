@@ -1,0 +1,86 @@
+//! The files of a session that a process holds open: its lock and its event stream.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_store::disk::Disk;
+use ekiden_store::layout::{Published, RunLayout};
+use ekiden_store::lock::AttemptLock;
+use ekiden_store::stream::StreamWriter;
+
+use crate::error::in_full;
+
+/// The files of a session that a process needs open.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionFiles {
+    run: RunId,
+    disk: Arc<dyn Disk>,
+    published: Published,
+    layout: RunLayout,
+}
+
+impl SessionFiles {
+    /// The files of one run's sessions.
+    #[must_use]
+    pub(crate) fn new(run: RunId, disk: Arc<dyn Disk>, published: Published, layout: RunLayout) -> Self {
+        Self { run, disk, published, layout }
+    }
+
+    /// The run.
+    #[must_use]
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Where the agent writes its handoff.
+    #[must_use]
+    pub(crate) fn handoff_dir(&self) -> PathBuf {
+        self.published.handoff()
+    }
+
+    /// The standing text.
+    #[must_use]
+    pub(crate) fn protocol(&self) -> PathBuf {
+        self.layout.protocol()
+    }
+
+    /// The attempt's lock, taken. The keepers get it.
+    ///
+    /// # Errors
+    ///
+    /// If something of an earlier attempt still lives, or the disk refuses.
+    pub(crate) fn lock(&self, session: SessionNumber) -> Result<File, String> {
+        let path = self.layout.session(session).attempt_lock();
+        let lock = AttemptLock::take(&path).map_err(|error| in_full(&error))?;
+        lock.into_file().ok_or_else(|| "the attempt's lock has no file".to_owned())
+    }
+
+    /// The end of the raw event stream, to go on writing it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub(crate) fn raw_stream(&self, session: SessionNumber) -> Result<Box<dyn Write + Send>, String> {
+        let path = self.layout.session(session).events();
+        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| in_full(&error))?;
+        Ok(Box::new(RawStream(stream)))
+    }
+}
+
+/// A stream whose every piece is written at once: after a crash it tells what the agent did last.
+struct RawStream(StreamWriter);
+
+impl Write for RawStream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes).map_err(std::io::Error::other)?;
+        self.flush()?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush().map_err(std::io::Error::other)
+    }
+}
