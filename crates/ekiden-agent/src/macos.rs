@@ -41,6 +41,9 @@ pub(crate) fn die_with(_parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
+/// A process cannot be renamed here; its arguments tell.
+pub(crate) fn show_as_keeper() {}
+
 /// Whether a keeper without children has nothing left to end: the agent's group may outlive it.
 pub(crate) fn childless_is_done(agent: Option<Pid>) -> bool {
     agent.is_none_or(|group| test_kill_process_group(group).is_err())

@@ -68,7 +68,22 @@ pub fn start(
     unfinished: Unfinished,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(workspace)?;
+    start_on(real_disk(workspace), workspace, header, unfinished, observer)
+}
+
+/// As [`start`], on a disk that the caller may watch: it counts its syncs.
+///
+/// # Errors
+///
+/// As [`start`].
+pub fn start_on(
+    disk: Arc<dyn Disk>,
+    workspace: &Workspace,
+    header: RunStarted,
+    unfinished: Unfinished,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    let place = Place::take(disk, workspace)?;
     if unfinished == Unfinished::Refuse {
         history::refuse_unfinished(place.state.view(), &header)?;
     }
@@ -92,7 +107,7 @@ pub fn resume(
     resumed: RunResumed,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(workspace)?;
+    let place = Place::take(real_disk(workspace), workspace)?;
     let run = history::resumable(place.state.view(), workspace, prefix)?;
     place.drive(run.clone(), observer, |place, observer| {
         let journal = Journal::open(&place.state, &run)?;
@@ -122,8 +137,7 @@ struct Place {
 
 impl Place {
     /// Takes the lock and makes ready what a run needs on the disk.
-    fn take(workspace: &Workspace) -> Result<Self, EngineError> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+    fn take(disk: Arc<dyn Disk>, workspace: &Workspace) -> Result<Self, EngineError> {
         let published = Published::new(&workspace.dir);
         let layout = StateLayout::new(&workspace.state_dir);
         create_state_root(&*disk, &layout)?;
@@ -203,6 +217,10 @@ impl Place {
         }
         Ok(())
     }
+}
+
+fn real_disk(workspace: &Workspace) -> Arc<dyn Disk> {
+    Arc::new(RealDisk::fenced(&workspace.dir))
 }
 
 async fn run_to_end(

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! - The **inner** keeper starts the agent, obeys the engine's orders, reports, and ends what is
-//!   left when the agent is gone ([`watch`]).
-//! - The **outer** keeper does nothing ([`outer`]) until the inner one dies. Then, as a subreaper,
+//!   left when the agent is gone (`watch`).
+//! - The **outer** keeper does nothing (`outer`) until the inner one dies. Then, as a subreaper,
 //!   it inherits the agent and everything below it, and does what the inner one would have done.
 //! - Either sees the engine's death as the end of the control socket, and the inner one sees the
 //!   outer's death as the end of the link.

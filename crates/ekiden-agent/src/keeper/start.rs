@@ -39,8 +39,7 @@ fn divide(errand: Errand, control: &Control, files: ChildFiles) -> io::Result<()
     setsid()?;
     ignore_requests();
     platform::adopt_orphans()?;
-    // For `ps` only: a keeper with another name keeps as well.
-    let _ = rustix::thread::set_name(c"ekiden-keeper");
+    platform::show_as_keeper();
     let ChildFiles { stdin, stdout, stderr, lock } = files;
     let (outer_link, inner_link) = UnixStream::pair()?;
     match fork()? {

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ekiden_agent::child::{ChildSpec, OUTER_AGENT_ENV, StdinKind, spawn};
-use ekiden_agent::task::run_output;
+use ekiden_agent::task::{run_output, run_quick};
 use ekiden_agent::{become_subreaper, keeper};
 use ekiden_core::time::Millis;
 
@@ -38,6 +38,7 @@ fn main() -> io::Result<()> {
     match args.next().as_deref() {
         Some("engine") => engine(args),
         Some("environment") => environment(),
+        Some("quick") => quick(),
         Some("agent") => agent(args),
         Some("daemon") => daemon(args),
         Some("tool") => tool(args),
@@ -102,6 +103,15 @@ fn environment() -> io::Result<()> {
     let output =
         runtime.block_on(run_output(spec, Millis::from_secs(20), 64 * 1024)).map_err(io::Error::other)?;
     io::stdout().write_all(&output.stdout)
+}
+
+/// Runs a short command as ekiden does where it has no runtime, and prints what came of it.
+fn quick() -> io::Result<()> {
+    let script = ["-c", "pwd; echo error >&2; cat; exit 3"].map(OsString::from);
+    let output = run_quick("sh".as_ref(), &script, "/tmp".as_ref(), Millis::from_secs(20));
+    let output = output.map_err(io::Error::other)?;
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    write!(io::stdout(), "{:?} {out:?} {err:?}", output.end)
 }
 
 /// `agent MANNERS PARTS...`: starts the parts, says that it is ready and works until it is ended.

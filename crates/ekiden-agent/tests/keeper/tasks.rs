@@ -1,5 +1,6 @@
 //! Commands of which only the end and the output matter.
 
+use std::process::Command;
 use std::time::Instant;
 
 use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind};
@@ -7,7 +8,7 @@ use ekiden_agent::task::{TaskOutcome, run_output, run_task};
 use ekiden_core::time::Millis;
 
 use crate::child::spec;
-use crate::stage::PATIENCE;
+use crate::stage::{ACTOR, PATIENCE};
 
 async fn verify(script: &str, timeout: Millis, tail_bytes: usize) -> TaskOutcome {
     run_task(spec("sh", &["-c", script]), timeout, tail_bytes).await.expect("it starts")
@@ -63,4 +64,10 @@ async fn output_is_kept_apart_and_bounded() {
         (&b"1\n2\n3\n4\n5\n"[..], &b"error\n"[..])
     );
     assert!(output.cut);
+}
+
+#[test]
+fn a_short_command_needs_no_runtime() {
+    let output = Command::new(ACTOR).arg("quick").output().expect("the actor");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), r#"Exited(3) "/tmp\n" "error\n""#);
 }

@@ -7,6 +7,7 @@ use ekiden_core::settings::{AgentKind, AgentSpec, Permissions, Settings, Verific
 use super::agents::{self, Agent};
 use super::given::Given;
 use super::table;
+use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// The settings of a run that begins.
@@ -62,11 +63,22 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         command: from_here(command, here),
         model: given.get(&table::MODEL)?,
         permissions: Permissions {
-            mode: given.get(&table::PERMISSION_MODE)?,
+            mode: permission_mode(given, kind)?,
             skip: given.need(&table::SKIP_PERMISSIONS)?,
             allowed_tools: given.get(&table::ALLOWED_TOOL)?.unwrap_or_default(),
         },
     })
+}
+
+/// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
+fn permission_mode(given: &Given, kind: AgentKind) -> Result<Option<String>, Failure> {
+    let mode = given.get(&table::PERMISSION_MODE)?;
+    if kind == AgentKind::Claude && mode.as_deref() == Some("plan") {
+        let text = "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
+        return Err(Failure::new(Exit::Settings, text)
+            .hint("choose another mode, such as `--permission-mode acceptEdits`"));
+    }
+    Ok(mode)
 }
 
 /// The agent by name, with its command replaced if one was given beside the name. A command for
@@ -132,5 +144,13 @@ mod tests {
         let permissions = chosen(&flags, &[]).unwrap().agent.permissions;
         assert_eq!(permissions.allowed_tools, ["Read", "Bash(git:*)"]);
         assert_eq!(permissions.mode.as_deref(), Some("acceptEdits"));
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_mode_in_which_no_handoff_can_be_written_is_refused() {
+        let plan = ("permission_mode", "plan");
+        assert_eq!(chosen(&[plan], &[]).unwrap_err().exit(), Exit::Settings);
+        chosen(&[plan, ("agent", "rehearsal")], &[]).unwrap();
     }
 }

@@ -1,1 +1,87 @@
+//! A log of version 1, kept as it was written: whoever reads logs must still read this one.
+//!
+//! `fixtures/log-v1.jsonl` holds every kind of event and effect that version 1 has. It is never written
+//! again: a change of the format brings a log of its own beside it.
 
+use std::collections::BTreeSet;
+
+use expect_test::expect;
+use serde_json::Value;
+
+use super::notation;
+use super::track::{fold, records_of};
+use crate::effect::Effect;
+use crate::record::Outstanding;
+
+const LOG_V1: &str = include_str!("../../../fixtures/log-v1.jsonl");
+
+/// The kinds of an event or effect, the outer before the inner.
+fn kinds(value: &Value) -> String {
+    let inner = value.get("event").or(value.get("effect")).filter(|_| value["kind"] == "stage");
+    inner.unwrap_or(value)["kind"].as_str().unwrap().to_owned()
+}
+
+fn kinds_of(effects: &[Effect]) -> Vec<String> {
+    effects.iter().map(|effect| kinds(&serde_json::to_value(effect).unwrap())).collect()
+}
+
+// shows: DUR-05
+#[test]
+fn a_log_of_version_1_still_folds_to_its_end() {
+    let records = records_of(LOG_V1);
+    let (run, _) = fold(&records);
+    let (_, relay) = run.relays().next().unwrap();
+    let facts: Vec<&str> = relay.knowledge().core.iter().map(|fact| fact.text.as_str()).collect();
+    let end = notation::phase(relay, records.last().unwrap().time);
+    expect![[""]].assert_eq(&format!("{end}\n{:#?}\n{facts:#?}\n", relay.tally()));
+}
+
+// shows: DUR-05
+#[test]
+fn a_log_of_version_1_is_decided_as_it_was() {
+    // Wordings may change, so texts and the prompt's hash are left out.
+    let records = records_of(LOG_V1);
+    let (_, effects) = fold(&records);
+    for (record, effects) in records.iter().zip(effects) {
+        assert_eq!(kinds_of(&effects), kinds_of(&record.effects), "record {}", record.seq);
+    }
+}
+
+// shows: DUR-05
+#[test]
+fn a_log_of_version_1_has_nothing_outstanding_at_its_end() {
+    let mut outstanding = Outstanding::default();
+    records_of(LOG_V1).iter().for_each(|record| outstanding.fold(record));
+    assert_eq!(outstanding, Outstanding::default());
+}
+
+#[test]
+fn the_kept_log_has_all_kinds_of_version_1() {
+    let lines: Vec<Value> = LOG_V1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: BTreeSet<String> = lines.iter().map(|line| kinds(&line["event"])).collect();
+    let effects: BTreeSet<String> =
+        lines.iter().flat_map(|line| line["effects"].as_array().unwrap()).map(kinds).collect();
+    expect![[""]].assert_eq(&events.into_iter().collect::<Vec<_>>().join(" "));
+    expect![[""]].assert_eq(&effects.into_iter().collect::<Vec<_>>().join(" "));
+}
+
+#[test]
+fn tmp_write() {
+    let mut track = super::track::Track::begin("git check pause=5");
+    track.words(
+        "survey verify:fail up window L1 L2 heard asks writes turn ends:done archived survey:c0ffee verify:fail published wake \
+         up L3 heard refused turn heard turn ends:full archived survey:failed verify:late published wake \
+         up works ends:limit=600+ archived published wake \
+         up works ends:crash archived published wake \
+         up works writes:claim turn ends:done archived survey verify:fail published wake \
+         up works ctrl-c heard wake ends:killed published archived edited:mine newer resume:4 \
+         up works resume ends:lost+ archived up works writes:thin L2 heard asks asks turn ends:done archived survey \
+         ctrl-c sigterm verify:cancelled published resume survey verify:fail published wake \
+         up works writes:blocked turn ends:done archived survey verify:fail published resume \
+         up works writes turn ends:done archived survey verify:pass published",
+    );
+    std::env::set_current_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "tmp")]
+    std::fs::write("fixtures/log-v1.jsonl", super::track::as_lines(&track.records)).unwrap();
+    panic!("{}", track.told());
+}

@@ -5,8 +5,6 @@ use expect_test::expect;
 use super::after;
 use crate::prompt::Notes;
 
-/// A session from its process on, with a handoff.
-const WELL: &str = "up works writes turn ends:done";
 /// A session that ends without one.
 const RESCUED: &str = "up works L3 ends:full";
 
@@ -18,7 +16,7 @@ fn facts(events: &str) -> Vec<String> {
 #[test]
 fn the_task_stands_word_for_word_in_every_prompt() {
     let task = "Convert the tests to plain functions.\n";
-    for events in ["", WELL, RESCUED, "up works ends:crash wake", "up works sigterm ends:killed resume"] {
+    for events in ["", "well", RESCUED, "up works ends:crash wake", "up works sigterm ends:killed resume"] {
         assert!(after("", events).prompt().contains(task), "{events}");
     }
 }
@@ -26,7 +24,7 @@ fn the_task_stands_word_for_word_in_every_prompt() {
 // shows: REL-01
 #[test]
 fn the_prompt_follows_from_state() {
-    let events = format!("survey:one {WELL} survey:two {RESCUED} survey:three up ends:crash wake");
+    let events = format!("survey:one well survey:two {RESCUED} survey:three up ends:crash wake");
     let (first, second) = (after("git", &events), after("git", &events));
     assert_eq!(first.prompt(), second.prompt());
     assert_eq!(first.relay().protocol(), after("git", "").relay().protocol());
@@ -45,14 +43,14 @@ fn a_fresh_attempt_is_told_of_the_one_before() {
     let told = |events: &str| after("", events).prompt().contains("was interrupted");
     assert!(!told("up"));
     assert!(told("up works ends:crash wake"));
-    assert!(!told(&format!("up works ends:crash wake {WELL}")));
+    assert!(!told(&format!("up works ends:crash wake well")));
 }
 
 // shows: REL-28
 #[test]
 fn notes_are_a_valid_handoff_else_a_rescue() {
     let notes = |events: &str| after("", events).relay().last().unwrap().notes.clone();
-    assert!(matches!(notes(WELL), Notes::Handoff { .. }));
+    assert!(matches!(notes("well"), Notes::Handoff { .. }));
     let Notes::Rescue { text } = notes(RESCUED) else { panic!() };
     assert!(text.contains("last words of 1.1") && text.contains("the handoff came too late"), "{text}");
 }
@@ -60,7 +58,7 @@ fn notes_are_a_valid_handoff_else_a_rescue() {
 // shows: REL-06
 #[test]
 fn rescues_in_a_row_keep_the_last_valid_notes_and_items() {
-    let track = after("", &format!("{WELL} {RESCUED} {RESCUED}"));
+    let track = after("", &format!("well {RESCUED} {RESCUED}"));
     let Notes::Rescue { text } = &track.relay().last().unwrap().notes else { panic!() };
     assert!(text.contains("test_refund_rounds") && text.contains("convert billing"), "{text}");
     assert_eq!(track.relay().last().unwrap().open_items.as_ref().unwrap().counts(), (2, 2));
@@ -76,7 +74,7 @@ fn the_same_notes_again_are_a_fault_that_is_asked_about() {
 // shows: REL-16, DUR-01
 #[test]
 fn each_accepted_handoff_is_merged_once() {
-    let facts = facts(&format!("{WELL} up works writes sigterm ends:killed resume {WELL}"));
+    let facts = facts(&format!("well up works writes sigterm ends:killed resume well"));
     let of =
         |session: u32| facts.iter().filter(|fact| **fact == format!("the fact of session {session}")).count();
     assert_eq!([of(1), of(2), of(3)], [1, 1, 1], "{facts:?}");
@@ -92,7 +90,7 @@ fn a_handoff_that_was_not_accepted_adds_nothing() {
 // shows: REL-16
 #[test]
 fn the_log_keeps_the_last_five_sessions() {
-    let track = after("", &[WELL; 7].join(" "));
+    let track = after("", &["well"; 7].join(" "));
     let log: Vec<u32> = track.relay().knowledge().log.iter().map(|entry| entry.session).collect();
     assert_eq!(log, [3, 4, 5, 6, 7]);
 }
@@ -100,8 +98,8 @@ fn the_log_keeps_the_last_five_sessions() {
 // shows: REL-17
 #[test]
 fn a_persons_edit_between_sessions_stands() {
-    assert_eq!(facts(&format!("{WELL} ctrl-c ends:killed edited:mine resume")), ["mine"]);
-    let next = after("", &format!("{WELL} ctrl-c ends:killed edited:mine resume")).prompt();
+    assert_eq!(facts(&format!("well ctrl-c ends:killed edited:mine resume")), ["mine"]);
+    let next = after("", &format!("well ctrl-c ends:killed edited:mine resume")).prompt();
     assert!(next.contains("mine") && !next.contains("no network"), "{next}");
 }
 

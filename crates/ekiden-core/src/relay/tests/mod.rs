@@ -10,11 +10,11 @@
 //! records are also written as JSON, read again and folded, and must give the same state.
 
 mod attempts;
+mod kept_log;
 mod knowledge;
-
 mod notation;
 mod outstanding;
-
+mod properties;
 mod resuming;
 mod reviews;
 mod stops;

@@ -1,1 +1,301 @@
+//! What holds whatever happens, in whatever order.
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::track::Track;
+use crate::effect::{Effect, RelayEffect};
+use crate::event::{Event, RelayEvent};
+use crate::ids::AttemptId;
+use crate::record::Record;
+use crate::relay::{Looking, Phase};
+
+const GIVEN: &[&str] = &["", "git check", "check max=1", "git pause=5 max=2", "exec check claim", "wait=400"];
+
+/// Everything that can happen, also when it cannot.
+const WORDS: &[&str] = &[
+    "+90s",
+    "works",
+    "writes",
+    "writes:claim",
+    "writes:blocked",
+    "writes:half",
+    "writes:thin",
+    "writes:same",
+    "survey",
+    "survey:failed",
+    "verify:pass",
+    "verify:fail",
+    "verify:late",
+    "verify:missing",
+    "verify:cancelled",
+    "up",
+    "window",
+    "L1",
+    "L2",
+    "L3",
+    "heard",
+    "asks",
+    "asks:busy",
+    "turn",
+    "turn:failed",
+    "refused",
+    "ends:done",
+    "ends:empty",
+    "ends:huge",
+    "ends:killed+",
+    "ends:crash",
+    "ends:crash+",
+    "ends:lost",
+    "ends:limit=60",
+    "ends:limit",
+    "ends:limit=past",
+    "ends:limit=999999+",
+    "ends:overload",
+    "ends:full",
+    "ends:login",
+    "old:up",
+    "old:L2",
+    "old:heard",
+    "old:asks",
+    "old:turn",
+    "old:refused",
+    "old:ends:done",
+    "old:ends:crash",
+    "wake",
+    "tick",
+    "woke",
+    "ctrl-c",
+    "sigterm",
+    "resume",
+    "resume:1",
+    "resume:3",
+    "resume:wait=9000",
+    "published",
+    "archived",
+    "edited:fact",
+    "newer",
+    "well",
+    "crashes",
+];
+
+/// What a session's agent does, in the order in which it could.
+const TALK: &[&str] = &[
+    "up",
+    "works",
+    "L1",
+    "L2",
+    "L3",
+    "heard",
+    "asks",
+    "asks:busy",
+    "turn",
+    "turn:failed",
+    "refused",
+    "writes",
+    "writes:half",
+    "writes:thin",
+    "writes:claim",
+    "ends:done",
+    "ends:crash",
+    "ends:limit",
+    "ends:lost",
+    "ends:full",
+    "ends:empty",
+];
+
+/// How agents behave for ever.
+const HABITS: &[&[&str]] = &[
+    &["up", "works", "asks", "turn", "heard"],
+    &["up", "turn:failed"],
+    &["ends:done"],
+    &["works", "ends:done"],
+    &["ends:empty"],
+    &["ends:crash"],
+    &["up", "ends:crash+"],
+    &["ends:full"],
+    &["ends:limit"],
+    &["ends:limit=past"],
+    &["ends:overload"],
+    &["writes", "ends:crash"],
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    // shows: DUR-01
+    #[test]
+    fn any_events_fold_to_the_same_state_and_the_same_effects(
+        given in select(GIVEN),
+        words in prop::collection::vec(select(WORDS), 0..50),
+    ) {
+        let mut track = Track::begin(given);
+        track.words(&words.join(" "));
+        track.assert_folds();
+    }
+
+    // shows: DUR-01, REL-02
+    #[test]
+    fn the_promises_of_a_relay_hold_for_any_events(
+        given in select(GIVEN),
+        words in prop::collection::vec(select(WORDS), 0..80),
+    ) {
+        let mut track = Track::begin(given);
+        track.words(&words.join(" "));
+        let mut promises = Promises::default();
+        for record in &track.records {
+            promises.hold(record);
+        }
+    }
+
+    // shows: REL-05, REL-15, REL-23
+    #[test]
+    fn a_run_ends_whatever_its_agents_do(
+        given in select(GIVEN),
+        start in prop::collection::vec(select(TALK), 0..40),
+        habit in select(HABITS),
+        checks in prop::collection::vec(select(&["fail", "pass", "late", "missing", "cancelled"][..]), 0..10),
+    ) {
+        let mut track = Track::begin(given);
+        let mut deeds = start.iter().chain(habit.iter().cycle());
+        let mut checks = checks.iter();
+        for _ in 0..1500 {
+            let word = match next_word(&track) {
+                Next::Over => return Ok(()),
+                Next::Word(word) => word.to_owned(),
+                Next::Check => format!("verify:{}", checks.next().unwrap_or(&"fail")),
+                Next::Deed => (*deeds.next().unwrap()).to_owned(),
+            };
+            track.words(&word);
+        }
+        prop_assert!(false, "the run does not end:\n{}", track.told());
+    }
+
+    // shows: REL-16
+    #[test]
+    fn core_knowledge_never_loses_a_fact(
+        facts in prop::collection::vec("(- |  |corrects \"|pinned: |## Core Knowledge|```|> )?[a-z\":` \n#-]{0,40}", 1..12),
+    ) {
+        let mut track = Track::begin("max=100");
+        let mut known: Vec<String> = Vec::new();
+        for fact in facts {
+            track.words("up works writes");
+            track.learns(&format!("## Core Knowledge\n\n- a plain fact\n- {fact}\n\n## Session Log\n\n- it went on\n"));
+            track.words("turn ends:done");
+            let knowledge = track.relay().knowledge();
+            let now: Vec<&str> = knowledge.core.iter().map(|fact| fact.text.as_str()).collect();
+            let archived: Vec<&str> = knowledge.archived.iter().map(|gone| gone.old.text.as_str()).collect();
+            for fact in &known {
+                prop_assert!(now.contains(&fact.as_str()) || archived.contains(&fact.as_str()), "{fact}");
+            }
+            known = now.into_iter().map(str::to_owned).collect();
+        }
+    }
+}
+
+/// What comes next in a world that does what it is told.
+enum Next {
+    Over,
+    Word(&'static str),
+    Check,
+    Deed,
+}
+
+fn next_word(track: &Track) -> Next {
+    let told_to_go = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::Stage { effect: RelayEffect::Close { .. } | RelayEffect::Terminate { .. }, .. }
+        )
+    };
+    match track.relay().phase() {
+        Phase::Ended { .. } => Next::Over,
+        Phase::Waiting { .. } => Next::Word("wake"),
+        Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
+            Next::Word("survey")
+        }
+        Phase::Preparing(Looking::Verification) | Phase::Reviewing { looking: Looking::Verification, .. } => {
+            Next::Check
+        }
+        Phase::Running(_) if track.effects().iter().any(told_to_go) => Next::Word("ends:done"),
+        Phase::Running(_) => Next::Deed,
+        Phase::Planned => panic!("a run begins when it is made"),
+    }
+}
+
+/// What was promised to the agent, the archive and the user, seen from the log alone.
+#[derive(Default)]
+struct Promises {
+    /// The attempt at work, and the one that was started last.
+    working: Option<AttemptId>,
+    last: Option<AttemptId>,
+    undelivered: bool,
+    closed: bool,
+    ended: bool,
+}
+
+impl Promises {
+    fn hold(&mut self, record: &Record) {
+        match &record.event {
+            Event::RunResumed(_) => self.ended = false,
+            Event::Stage { event: RelayEvent::MessageDelivered { attempt }, .. } => {
+                self.undelivered &= self.working != Some(*attempt);
+            }
+            Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => {
+                self.working = self.working.filter(|working| *working != ended.attempt);
+            }
+            Event::RunStarted(_)
+            | Event::LogicChanged { .. }
+            | Event::StopRequested(_)
+            | Event::Stage { .. } => {}
+        }
+        for effect in &record.effects {
+            assert!(!self.ended, "the end is the last effect: {record:?}");
+            match effect {
+                Effect::EndRun { .. } => {
+                    assert_eq!(self.working, None, "the run ends after its agents");
+                    self.ended = true;
+                }
+                Effect::Stage { effect, .. } => self.of_relay(effect),
+            }
+        }
+    }
+
+    fn of_relay(&mut self, effect: &RelayEffect) {
+        match effect {
+            RelayEffect::StartAttempt(start) => self.starts(start.attempt),
+            RelayEffect::Say { attempt, .. } => {
+                self.reaches(*attempt);
+                assert!(!self.closed, "nothing is said after the close");
+                assert!(!self.undelivered, "at most one message is undelivered");
+                self.undelivered = true;
+            }
+            RelayEffect::Close { attempt } | RelayEffect::Terminate { attempt } => {
+                self.reaches(*attempt);
+                self.closed = true;
+            }
+            RelayEffect::AnswerStop { attempt, .. } | RelayEffect::Interrupt { attempt } => {
+                self.reaches(*attempt)
+            }
+            RelayEffect::Survey
+            | RelayEffect::Verify
+            | RelayEffect::CancelTasks
+            | RelayEffect::Publish
+            | RelayEffect::PublishDurably
+            | RelayEffect::Archive { .. } => {}
+        }
+    }
+
+    fn starts(&mut self, attempt: AttemptId) {
+        assert_eq!(self.working, None, "an attempt starts when the one before has ended");
+        if let Some(last) = self.last {
+            let follows = attempt == last.again() || attempt == AttemptId::first(last.session.next());
+            assert!(follows, "{last} is not followed by {attempt}");
+        }
+        *self = Self { working: Some(attempt), last: Some(attempt), ..Self::default() };
+    }
+
+    fn reaches(&self, attempt: AttemptId) {
+        assert_eq!(self.working, Some(attempt), "only the attempt at work is spoken to");
+    }
+}

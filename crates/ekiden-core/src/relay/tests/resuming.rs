@@ -2,8 +2,7 @@
 
 use expect_test::expect;
 
-use super::after;
-use super::check;
+use super::{after, check};
 
 // shows: RUN-11
 #[test]
@@ -60,7 +59,7 @@ fn a_handoff_that_lies_there_after_a_crash_is_accepted() {
 fn a_crash_during_a_review_goes_on_with_it() {
     check(
         "git check",
-        "survey verify:fail up works writes turn ends:done survey resume verify:fail",
+        "survey verify:fail well survey resume verify:fail",
         expect![[r#"
             publish, survey
             survey: publish, verify
@@ -103,7 +102,7 @@ fn a_crash_before_session_1_goes_on_with_the_first_look() {
 fn a_stop_that_a_crash_cut_off_is_forgotten() {
     check(
         "check",
-        "verify:fail up works writes turn ends:done ctrl-c resume verify:fail",
+        "verify:fail well ctrl-c resume verify:fail",
         expect![[r#"
         publish, verify
         verify:fail: publish, start 1.1
@@ -125,7 +124,7 @@ fn a_stop_that_a_crash_cut_off_is_forgotten() {
 fn sessions_count_from_a_resume_after_an_end() {
     check(
         "max=2",
-        "up works writes turn ends:done ctrl-c ends:killed resume up works writes turn ends:done up works writes turn ends:done",
+        "well ctrl-c ends:killed resume well well",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -154,7 +153,7 @@ fn sessions_count_from_a_resume_after_an_end() {
 fn sessions_go_on_counting_through_a_crash() {
     check(
         "max=2",
-        "up works writes turn ends:done resume ends:lost up works writes turn ends:done",
+        "well resume ends:lost well",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -177,7 +176,7 @@ fn sessions_go_on_counting_through_a_crash() {
 fn a_crash_with_a_new_number_counts_from_there() {
     check(
         "max=2",
-        "up works writes turn ends:done resume:2 ends:lost up works writes turn ends:done up works writes turn ends:done",
+        "well resume:2 ends:lost well well",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -204,7 +203,7 @@ fn a_crash_with_a_new_number_counts_from_there() {
 fn a_resume_after_crashes_counts_them_anew() {
     check(
         "",
-        "up ends:crash wake up ends:crash wake up ends:crash up ends:crash wake up ends:crash wake up ends:crash up ends:crash wake up ends:crash wake up ends:crash resume up ends:crash",
+        "crashes crashes crashes resume up ends:crash",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -278,7 +277,7 @@ fn a_resume_that_ends_the_run_says_so() {
 fn a_resume_after_a_resume_changes_nothing() {
     check(
         "max=1",
-        "up works writes turn ends:done resume resume up",
+        "well resume resume up",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -313,7 +312,7 @@ fn the_session_is_told_wherever_the_run_stands() {
     let session = |events: &str| after("git", events).relay().session().get();
     assert_eq!(session("ctrl-c survey"), 1);
     assert_eq!(session("survey up works sigterm ends:killed"), 1);
-    let second = "survey up works writes turn ends:done survey up";
+    let second = "survey well survey up";
     assert_eq!(session(second), 2);
     assert_eq!(session(&format!("{second} works sigterm ends:killed")), 2);
     assert_eq!(session(&format!("{second} writes sigterm ends:killed")), 2);

@@ -2,8 +2,7 @@
 
 use expect_test::expect;
 
-use super::after;
-use super::check;
+use super::{after, check};
 use crate::outcome::Outcome;
 
 // shows: REL-08
@@ -37,7 +36,7 @@ fn without_git_and_verification_session_1_starts_at_once() {
 fn a_survey_that_fails_stops_nothing() {
     check(
         "git check",
-        "survey:failed verify:fail up works writes turn ends:done survey:failed verify:fail",
+        "survey:failed verify:fail well survey:failed verify:fail",
         expect![[r#"
             publish, survey
             survey:failed: publish, verify
@@ -61,7 +60,7 @@ fn a_survey_that_fails_stops_nothing() {
 fn a_pass_after_a_failure_ends_the_run_without_a_claim() {
     check(
         "git check",
-        "survey verify:fail up works writes turn ends:done survey verify:pass",
+        "survey verify:fail well survey verify:pass",
         expect![[r#"
         publish, survey
         survey: publish, verify
@@ -85,7 +84,7 @@ fn a_pass_after_a_failure_ends_the_run_without_a_claim() {
 fn where_it_passed_already_a_pass_alone_proves_nothing() {
     check(
         "check",
-        "verify:pass up works writes turn ends:done verify:pass",
+        "verify:pass well verify:pass",
         expect![[r#"
         publish, verify
         verify:pass: publish, start 1.1
@@ -126,7 +125,7 @@ fn a_verification_that_took_too_long_before_has_not_failed() {
     // All had to be built first, say.
     check(
         "check",
-        "verify:late up works writes turn ends:done verify:pass",
+        "verify:late well verify:pass",
         expect![[r#"
         publish, verify
         verify:late: publish, start 1.1
@@ -146,7 +145,7 @@ fn a_verification_that_took_too_long_before_has_not_failed() {
 fn a_verification_that_could_not_run_before_has_not_failed() {
     check(
         "check",
-        "verify:missing up works writes turn ends:done verify:pass",
+        "verify:missing well verify:pass",
         expect![[r#"
         publish, verify
         verify:missing: publish, start 1.1
@@ -166,7 +165,7 @@ fn a_verification_that_could_not_run_before_has_not_failed() {
 fn a_stage_that_needs_the_claim_needs_it_always() {
     check(
         "check claim",
-        "verify:fail up works writes turn ends:done verify:pass up works writes:claim turn ends:done verify:pass",
+        "verify:fail well verify:pass up works writes:claim turn ends:done verify:pass",
         expect![[r#"
             publish, verify
             verify:fail: publish, start 1.1
@@ -287,7 +286,7 @@ fn a_pass_ends_the_run_though_the_agent_left_no_handoff() {
 fn a_pass_ends_the_run_though_the_agent_crashed() {
     check(
         "check",
-        "verify:fail up ends:crash wake up ends:crash wake up ends:crash verify:pass",
+        "verify:fail crashes verify:pass",
         expect![[r#"
             publish, verify
             verify:fail: publish, start 1.1
@@ -355,7 +354,7 @@ fn late_results_are_void() {
 fn the_limit_of_sessions_ends_the_run_and_a_resume_goes_on() {
     check(
         "max=2",
-        "up works writes turn ends:done up works writes turn ends:done resume:1 up works writes turn ends:done",
+        "well well resume:1 well",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -381,7 +380,7 @@ fn the_limit_of_sessions_ends_the_run_and_a_resume_goes_on() {
 fn one_session_is_one_session() {
     check(
         "max=1",
-        "up works writes turn ends:done resume up works writes turn ends:done",
+        "well resume well",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -433,7 +432,7 @@ fn a_veto_is_told_once_with_the_checks_output() {
     let mut track = after("check", "verify:fail up works writes:claim turn ends:done verify:fail");
     let (vetoed, tail) = ("but the check failed", "¦ the end of");
     assert!(track.prompt().contains(vetoed) && track.prompt().contains(tail), "{}", track.prompt());
-    track.words("up works writes turn ends:done verify:fail");
+    track.words("well verify:fail");
     assert!(!track.prompt().contains(vetoed), "{}", track.prompt());
 }
 
@@ -449,22 +448,16 @@ fn a_stop_does_not_swallow_the_veto() {
 fn a_second_look_at_the_same_session_adds_to_the_first() {
     let track = after(
         "git check",
-        "survey verify:fail up works writes turn ends:done survey:one sigterm verify:cancelled resume survey:two verify:fail",
+        "survey verify:fail well survey:one sigterm verify:cancelled resume survey:two verify:fail",
     );
     let commits = &track.relay().survey().unwrap().commits;
     assert_eq!(*commits, ["two", "one"]);
-    let track = after(
-        "git",
-        "survey up works writes turn ends:done survey:one up works writes turn ends:done survey:two",
-    );
+    let track = after("git", "survey well survey:one well survey:two");
     assert_eq!(track.relay().survey().unwrap().commits, ["two"]);
 }
 
 #[test]
 fn what_could_not_be_seen_is_not_told_from_before() {
-    let track = after(
-        "git",
-        "survey up works writes turn ends:done survey:one up works writes turn ends:done survey:failed",
-    );
+    let track = after("git", "survey well survey:one well survey:failed");
     assert_eq!(track.relay().survey(), None);
 }

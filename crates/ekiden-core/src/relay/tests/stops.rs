@@ -311,7 +311,7 @@ fn a_gentle_stop_ends_after_the_review_with_the_next_session_ahead() {
 fn a_stop_during_the_survey_is_reviewed_by_the_resume() {
     check(
         "git check",
-        "survey verify:fail up works writes turn ends:done ctrl-c survey:failed resume survey verify:pass",
+        "survey verify:fail well ctrl-c survey:failed resume survey verify:pass",
         expect![[r#"
             publish, survey
             survey: publish, verify
@@ -371,7 +371,7 @@ fn a_stop_during_the_verification_is_reviewed_by_the_resume() {
 fn sigterm_after_the_survey_verifies_nothing_more() {
     check(
         "git check",
-        "survey verify:fail up works writes turn ends:done ctrl-c sigterm survey",
+        "survey verify:fail well ctrl-c sigterm survey",
         expect![[r#"
             publish, survey
             survey: publish, verify
@@ -433,7 +433,7 @@ fn a_stop_while_waiting_ends_at_once() {
 fn a_stop_in_the_pause_ends_with_the_next_session_ahead() {
     check(
         "pause=60",
-        "up works writes turn ends:done sigterm resume",
+        "well sigterm resume",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -452,7 +452,7 @@ fn a_stop_in_the_pause_ends_with_the_next_session_ahead() {
 fn a_stop_right_after_the_end_changes_nothing() {
     check(
         "max=1",
-        "up works writes turn ends:done ctrl-c sigterm resume up",
+        "well ctrl-c sigterm resume up",
         expect![[r#"
         publish, start 1.1
         up: -

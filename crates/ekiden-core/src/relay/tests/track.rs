@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
-use crate::handoff::{HandoffFiles, Marker};
+use crate::handoff::{FileText, HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, RunId, SessionNumber, StageId};
 use crate::limits;
 use crate::record::{LOGIC, Outstanding, Record, numbered};
@@ -63,8 +63,9 @@ impl Track {
         self.told.clone()
     }
 
-    pub(super) fn last(&self) -> &Record {
-        self.records.last().unwrap()
+    /// What followed from the last word.
+    pub(super) fn effects(&self) -> &[Effect] {
+        self.records.last().map_or(&[], |record| &record.effects)
     }
 
     /// What the attempt at work was given.
@@ -72,17 +73,34 @@ impl Track {
         self.relay().prompt().as_ref().map(Prompt::to_archive).unwrap_or_default()
     }
 
-    /// A log that was written and read again folds to the same state and the same effects.
+    /// A log that was written and read again has the same records, and they fold to the same effects and
+    /// the same state.
     pub(super) fn assert_folds(&self) {
-        let folded = fold(&as_lines(&self.records));
-        assert_eq!(folded, self.run);
+        let read = records_of(&as_lines(&self.records));
+        assert_eq!(read, self.records);
+        let (run, effects) = fold(&read);
+        assert_eq!(run, self.run);
+        for (record, effects) in read.iter().zip(effects) {
+            assert_eq!(effects, record.effects, "record {}", record.seq);
+        }
     }
 
+    /// Things happen, one after the other. `well` is a session that hands over, `crashes` one whose
+    /// three attempts crash.
     pub(super) fn words(&mut self, words: &str) -> &mut Self {
         for word in words.split_whitespace() {
-            self.word(word);
+            match word {
+                "well" => self.words("up works writes turn ends:done"),
+                "crashes" => self.words("up ends:crash wake up ends:crash wake up ends:crash"),
+                word => self.word(word),
+            };
         }
         self
+    }
+
+    /// The agent adds this to what later sessions should know.
+    pub(super) fn learns(&mut self, knowledge: &str) {
+        self.files.knowledge = FileText::Text(knowledge.to_owned());
     }
 
     /// One thing happens.
@@ -96,18 +114,24 @@ impl Track {
     /// | `up` `L2` `heard` `asks` `turn` `refused` | the attempt: see [`Self::talk`] |
     /// | `ends:CAUSE` | the attempt is over |
     /// | `old:…` | the same of the attempt before |
-    /// | `wake` | time passes until something is due, and it is done |
+    /// | `wake` `tick` | time passes until something is due; what is due now happens |
+    /// | `woke` | the relay is woken whether anything is due or not |
     /// | `ctrl-c` `sigterm` | somebody wants it to stop |
-    /// | `resume` `resume:3` | an engine takes the run up, with a new limit of sessions |
+    /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
     /// | `published` `archived` `edited:FACT` `newer` | the rest |
-    pub(super) fn word(&mut self, word: &str) {
+    fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("works", _) => self.calls += 1,
             ("writes", what) => self.files = self.handoff(what),
             ("old", of) => self.talk(word, of, self.before),
             ("survey", how) => self.relay_event(word, self.surveyed(how)),
             ("verify", how) => self.relay_event(word, self.verified(how)),
-            ("wake", _) => self.wake(word),
+            ("wake", _) => {
+                self.now = self.run.wakes_at().map_or(self.now, |at| at.max(self.now));
+                self.tick(word);
+            }
+            ("tick", _) => self.tick(word),
+            ("woke", _) => self.relay_event(word, RelayEvent::Woke),
             ("ctrl-c", _) => self.step(word, Event::StopRequested(StopRequest::Gently)),
             ("sigterm", _) => self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 })),
             ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
@@ -130,6 +154,7 @@ impl Track {
             }
             (_, _) => self.talk(word, word, self.attempt),
         }
+        self
     }
 
     /// Something is heard of an attempt.
@@ -285,9 +310,12 @@ impl Track {
         found.map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
     }
 
-    fn wake(&mut self, word: &str) {
-        self.now = self.run.wakes_at().map_or(self.now, |at| at.max(self.now));
-        for event in self.run.due(self.now) {
+    fn tick(&mut self, word: &str) {
+        let due = self.run.due(self.now);
+        if due.is_empty() {
+            self.told.push_str(&format!("{word}: nothing is due\n"));
+        }
+        for event in due {
             self.step(word, event);
         }
     }
@@ -335,21 +363,28 @@ pub(super) fn as_lines(records: &[Record]) -> String {
     records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
 }
 
-/// The state that a log folds to. The effects must be those that were recorded.
-pub(super) fn fold(lines: &str) -> Run {
-    let mut records = lines.lines().map(|line| serde_json::from_str::<Record>(line).unwrap());
-    let first = records.next().unwrap();
+/// The records of a log's lines.
+pub(super) fn records_of(lines: &str) -> Vec<Record> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The state that records fold to, and what is decided at each of them.
+pub(super) fn fold(records: &[Record]) -> (Run, Vec<Vec<Effect>>) {
+    let Some((first, rest)) = records.split_first() else { panic!("an empty log") };
     let Event::RunStarted(header) = &first.event else { panic!("{first:?}") };
-    let (mut run, effects) = Run::begin(first.time, header);
-    assert_eq!(effects, first.effects);
-    for record in records {
-        assert_eq!(run.step(record.time, &record.event), record.effects, "record {}", record.seq);
-    }
-    run
+    let (mut run, begun) = Run::begin(first.time, header);
+    let mut effects = vec![begun];
+    effects.extend(rest.iter().map(|record| run.step(record.time, &record.event)));
+    (run, effects)
 }
 
 fn resumed(limit: &str) -> RunResumed {
-    RunResumed { ekiden: "0.1.0".to_owned(), sessions_max: limit.parse().ok(), wait_max: None }
+    let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
+    RunResumed {
+        ekiden: "0.1.0".to_owned(),
+        sessions_max: limit.parse().ok(),
+        wait_max: wait.map(Millis::from_secs),
+    }
 }
 
 fn window() -> Window {

@@ -2,9 +2,9 @@
 
 use expect_test::expect;
 
-use super::after;
-use super::check;
-use crate::time::Millis;
+use super::{after, check};
+use crate::outcome::Outcome;
+use crate::time::{Millis, Timestamp};
 
 // shows: REL-11
 #[test]
@@ -77,7 +77,7 @@ fn a_reset_that_is_past_is_no_reason_to_hurry() {
 fn limits_in_a_row_run_the_same_session_and_are_no_crashes() {
     check(
         "max=1",
-        "up works ends:limit=60 wake up works ends:limit=60 wake up works ends:limit=60 wake up works writes turn ends:done",
+        "up works ends:limit=60 wake up works ends:limit=60 wake up works ends:limit=60 wake well",
         expect![[r#"
             publish, start 1.1
             up: -
@@ -229,7 +229,7 @@ fn a_wait_survives_a_restart() {
 fn nobody_wakes_too_early() {
     check(
         "",
-        "up works ends:limit=600 resume +629s",
+        "up works ends:limit=600 resume +629s tick woke +1s tick",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -244,7 +244,7 @@ fn nobody_wakes_too_early() {
 fn the_pause_between_sessions_is_kept() {
     check(
         "pause=5",
-        "up works writes turn ends:done wake",
+        "well wake",
         expect![[r#"
         publish, start 1.1
         up: -
@@ -267,4 +267,18 @@ fn only_the_time_that_was_waited_is_counted() {
         waited("up works ends:limit=600 +100s ctrl-c resume up works ends:limit +300s wake"),
         Millis::from_secs(400)
     );
+}
+
+// shows: REL-11
+#[test]
+fn a_limit_that_resets_too_late_is_told_with_its_time() {
+    let track = after("wait=600", "up works ends:limit=601");
+    let until = Timestamp(1_795_291_440_000) + Millis::from_secs(601 + 30);
+    assert_eq!(track.run.outcome(), Some(&Outcome::LimitTooFar { until }));
+}
+
+// shows: REL-11
+#[test]
+fn a_resume_may_wait_longer() {
+    check("wait=600", "up works ends:limit=601 resume:wait=900 up works ends:limit=601", expect![[""]]);
 }

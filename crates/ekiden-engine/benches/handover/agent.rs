@@ -1,0 +1,93 @@
+//! The agent: goes on where the handoff before ended, hands over, and tells its times.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The argument that makes this program the agent.
+pub(crate) const ROLE: &str = "agent";
+/// Long enough for the engine to record the start and to archive the handoff before.
+const REST: Duration = Duration::from_millis(100);
+/// Precedes the number that a session hands to the next.
+const ITEM: &str = "Item number ";
+
+/// What an agent tells of its life, on the clock that all processes share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    /// Its first moment.
+    pub(crate) began: Duration,
+    /// How long `/bin/true` took.
+    pub(crate) baseline: Duration,
+    /// Its last moment.
+    pub(crate) ended: Duration,
+}
+
+impl Life {
+    /// Reads an agent's last words.
+    pub(crate) fn parse(words: &str) -> Option<Self> {
+        let mut times = words.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
+        let mut next = || times.next()?.ok();
+        Some(Self { began: next()?, baseline: next()?, ended: next()? })
+    }
+}
+
+/// Becomes the agent and never returns, if the command line says so.
+pub(crate) fn run_if_asked() {
+    if std::env::args().nth(1).as_deref() == Some(ROLE) {
+        let began = now();
+        std::process::exit(i32::from(live(began).is_err()));
+    }
+}
+
+fn live(began: Duration) -> io::Result<()> {
+    let mut prompt = String::new();
+    io::stdin().read_to_string(&mut prompt)?;
+    let start = now();
+    Command::new("/bin/true").stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    let baseline = now() - start;
+    thread::sleep(REST);
+    hand_over(last_item(&prompt) + 1)?;
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{} {} {}", began.as_nanos(), baseline.as_nanos(), now().as_nanos())
+}
+
+/// The number in the notes of the session before.
+fn last_item(prompt: &str) -> u32 {
+    let number = prompt.rsplit(ITEM).next().filter(|rest| rest.len() < prompt.len());
+    let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+fn hand_over(item: u32) -> io::Result<()> {
+    let dir = std::env::var_os("EKIDEN_HANDOFF").map(PathBuf::from).ok_or(io::ErrorKind::NotFound)?;
+    let write = |name: &str, text: String| fs::write(Path::new(&dir).join(name), text);
+    write(
+        "PROGRESS.md",
+        format!(
+            "# Progress\n\nSTATUS: IN_PROGRESS\n\n## Done\n\n- {ITEM}{item} (`true`: exit code 0).\n\n\
+             ## Stopped at\n\nBetween two items; nothing is half done.\n\n## Issues\n\nnone\n"
+        ),
+    )?;
+    write(
+        "KNOWLEDGE.md",
+        format!("## Core Knowledge\n\n- none\n\n## Session Log\n\n- Did the item with the number {item}.\n"),
+    )?;
+    write(
+        "NEXT_PROMPT.md",
+        format!(
+            "# Next\n\n## Task\n\nHand over for ever, one item in each session.\n\n## State\n\n\
+             All items up to this one are done. There are no files and no decisions.\n\n\
+             ## Resume at\n\nThe item after this one.\n\n## What works\n\n`true` exits with 0.\n\n\
+             ## What to avoid\n\nnothing so far\n\n## How to verify\n\n`true` must exit with 0. {ITEM}{item}.\n"
+        ),
+    )
+}
+
+fn now() -> Duration {
+    clock_gettime(ClockId::Monotonic).try_into().unwrap_or_default()
+}

@@ -1,0 +1,97 @@
+//! What lies between the exit of one agent and the start of the next: `cargo bench -p ekiden-engine`.
+//!
+//! Prints one line of JSON, which `cargo xtask bench` reads. A relay runs here as it does in the
+//! program, on the real disk, outside git and without a verification or a pause. This program is its
+//! agent as well: it tells its first and its last moment, and times `/bin/true` in between, so that
+//! baseline and measure come in turns. It rests before it goes, so that the engine has done all that
+//! it does after a start.
+//!
+//! - **Syncs** are those that the disk counts from the moment at which the engine hears of the exit to
+//!   the one at which it hears that the next agent runs.
+//! - **CPU** is the process's own, all threads. It counts from the record before the exit, so it holds
+//!   all that the end of a child costs, and a little more.
+//! - **Time** runs from the agent's last moment to the first moment of the next.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a measure makes its own place, spawns its baseline and prints; nothing of this is shipped"
+)]
+
+mod agent;
+mod watch;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_core::guard::Levels;
+use ekiden_core::handoff::Marker;
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::limits;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::settings::{AgentKind, AgentSpec, Manifest, Permissions, RunStarted, Settings, Stage};
+use ekiden_core::time::Millis;
+use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::{Disk, RealDisk};
+
+use watch::Watch;
+
+const SESSIONS: u32 = 150;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    ekiden_agent::keeper::run_if_asked();
+    agent::run_if_asked();
+    // On the disk that cargo builds on: elsewhere a sync may cost nothing.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let workspace = workspace(&dir.path().canonicalize()?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+    let mut watch = Watch::new(Arc::clone(&disk));
+    let outcome =
+        runner::start_on(disk, &workspace, header(&workspace)?, Unfinished::Refuse, &mut watch)?;
+    assert_eq!(outcome, Outcome::SessionLimit, "all sessions were used");
+    println!("{}", watch.figures(SESSIONS));
+    Ok(())
+}
+
+/// A place without git, whatever lies around it.
+fn workspace(dir: &Path) -> Workspace {
+    let published = dir.join(".ekiden");
+    Workspace { dir: dir.to_owned(), git: None, state_dir: published.join("state"), published }
+}
+
+fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
+    let stage = Stage {
+        id: StageId::only(),
+        task: "Hand over for ever.".to_owned(),
+        task_name: "task.md".to_owned(),
+        verification: None,
+        claim_needed: false,
+        sessions_max: SESSIONS,
+    };
+    Ok(RunStarted {
+        run: RunId::from_bits(std::process::id()),
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        place: workspace.place(),
+        manifest: Manifest { stages: vec![stage] },
+        settings: Settings {
+            marker: Marker::default(),
+            levels: Levels::try_from([50, 60, 70])?,
+            cap_tokens: None,
+            pause: Millis(0),
+            wait_max: limits::WAIT_MAX_DEFAULT,
+            agent: agent()?,
+        },
+    })
+}
+
+fn agent() -> Result<AgentSpec, Box<dyn Error>> {
+    let program = std::env::current_exe()?.into_os_string().into_string().map_err(|_| "a path of text")?;
+    Ok(AgentSpec {
+        name: "handover".to_owned(),
+        kind: AgentKind::Exec,
+        command: vec![program, agent::ROLE.to_owned()],
+        model: None,
+        permissions: Permissions::default(),
+    })
+}

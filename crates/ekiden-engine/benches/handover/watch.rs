@@ -1,0 +1,94 @@
+//! What the engine does between two agents, seen from inside its process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ekiden_agent::attempt::Activity;
+use ekiden_core::event::{Event, RelayEvent};
+use ekiden_core::guard::Window;
+use ekiden_core::ids::StageId;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::observer::Observer;
+use ekiden_store::disk::Disk;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::agent::Life;
+
+/// Sums of this process at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    syncs: u64,
+    cpu: Duration,
+}
+
+/// Gathers the figures of a run.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    disk: Arc<dyn Disk>,
+    /// After the last record.
+    recorded: Mark,
+    /// When the engine heard what it is about to record.
+    heard: Mark,
+    /// Where the handover under way began, if there is one.
+    from: Option<Mark>,
+    handovers: Vec<Mark>,
+    lives: Vec<Life>,
+}
+
+impl Watch {
+    /// A watch of a run on this disk.
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        let (recorded, heard) = (Mark::default(), Mark::default());
+        Self { disk, recorded, heard, from: None, handovers: Vec::new(), lives: Vec::new() }
+    }
+
+    /// All that was measured, one figure for each handover.
+    pub(crate) fn figures(&self, sessions: u32) -> Value {
+        assert_eq!(u32::try_from(self.lives.len()), Ok(sessions), "every agent has told its times");
+        assert_eq!(self.handovers.len() + 1, self.lives.len(), "a handover lies between any two");
+        let syncs: Vec<u64> = self.handovers.iter().map(|handover| handover.syncs).collect();
+        let cpu: Vec<f64> = self.handovers.iter().map(|handover| millis(handover.cpu)).collect();
+        let time: Vec<f64> =
+            self.lives.windows(2).map(|pair| millis(pair[1].began.saturating_sub(pair[0].ended))).collect();
+        let baseline: Vec<f64> = self.lives.iter().map(|life| millis(life.baseline)).collect();
+        json!({"syncs": syncs, "cpu_ms": cpu, "time_ms": time, "baseline_ms": baseline})
+    }
+
+    fn mark(&self) -> Mark {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default();
+        Mark { syncs: self.disk.syncs(), cpu }
+    }
+}
+
+impl Observer for Watch {
+    fn recorded(&mut self, record: &Record, _run: &Run) {
+        if let Event::Stage { event, .. } = &record.event {
+            if let RelayEvent::AttemptEnded(ended) = event {
+                self.from = Some(Mark { syncs: self.heard.syncs, cpu: self.recorded.cpu });
+                self.lives.extend(ended.traces.last_words.as_deref().and_then(Life::parse));
+            }
+            if let RelayEvent::AttemptStarted { .. } = event
+                && let Some(from) = self.from.take()
+            {
+                let (syncs, cpu) = (self.heard.syncs - from.syncs, self.heard.cpu - from.cpu);
+                self.handovers.push(Mark { syncs, cpu });
+            }
+        }
+        self.recorded = self.mark();
+    }
+
+    fn tick(&mut self, _now: Timestamp) {
+        self.heard = self.mark();
+    }
+
+    fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
+    fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
+    fn warn(&mut self, _text: &str) {}
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,17 @@
+//! The program as people and scripts meet it: whole outputs, exit codes and what is on the disk
+//! afterwards, in an empty environment. What can be shown further down is shown there; here it is
+//! the wiring.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
+
+mod environment;
+mod examples;
+mod exec;
+mod files;
+// Much here looks into `/proc`, and macOS promises less.
+#[cfg(target_os = "linux")]
+mod kill;
+mod normal;
+mod processes;
+mod running;
+mod start;
+mod stop;

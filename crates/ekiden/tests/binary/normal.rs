@@ -1,0 +1,106 @@
+//! Outputs without what differs from run to run: ids, times, lengths of time, pids, paths.
+//!
+//! Only whole words are replaced, so that a text that has changed shows.
+
+use std::path::PathBuf;
+
+/// The fewest digits by which a run is called.
+const ID_DIGITS_MIN: usize = 4;
+
+/// How the outputs of one environment are made normal.
+pub(crate) struct Normal {
+    paths: Vec<(String, &'static str)>,
+    runs: Vec<String>,
+}
+
+impl Normal {
+    /// `names` of paths, longer ones first; `runs` are the ids that may occur.
+    pub(crate) fn new(names: &[(PathBuf, &'static str)], runs: Vec<String>) -> Self {
+        let text = |path: &PathBuf| path.to_str().unwrap().trim_end_matches('/').to_owned();
+        Self { paths: names.iter().map(|(path, name)| (text(path), *name)).collect(), runs }
+    }
+
+    pub(crate) fn text(&self, text: &str) -> String {
+        let text = self.paths.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name));
+        let lines: Vec<String> = text.lines().map(|line| self.line(line)).collect();
+        lines.join("\n")
+    }
+
+    fn line(&self, line: &str) -> String {
+        let line = holder(&usage(line));
+        let mut normal: Vec<String> = Vec::new();
+        for word in line.split(' ') {
+            let (before, core, after) = core(word);
+            let core = self.word(core);
+            // `2h 51m` is one length.
+            if core == "TIME" && before.is_empty() && normal.last().is_some_and(|last| last == "TIME") {
+                normal.pop();
+            }
+            normal.push(format!("{before}{core}{after}"));
+        }
+        normal.join(" ")
+    }
+
+    fn word<'a>(&self, word: &'a str) -> &'a str {
+        if is_length(word) {
+            return "TIME";
+        }
+        if is_clock(word) {
+            return "CLOCK";
+        }
+        let is_run = |run: &String| word.len() >= ID_DIGITS_MIN && run.starts_with(word);
+        if self.runs.iter().any(is_run) { "RUN" } else { word }
+    }
+}
+
+/// The label `61% 122k` of a session, which is padded.
+fn usage(line: &str) -> String {
+    let label = line.strip_prefix("  ").and_then(|line| line.split_once("  "));
+    let Some((label, rest)) = label else { return line.to_owned() };
+    let figures = label.split_once("% ").is_some_and(|(percent, tokens)| {
+        let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        is_number(percent) && is_number(tokens.trim_end_matches('k'))
+    });
+    if figures { format!("  USAGE  {}", rest.trim_start()) } else { line.to_owned() }
+}
+
+/// `pid 17 on atlas, since Sat 21 Nov 2026 22:04`.
+fn holder(line: &str) -> String {
+    match (line.split_once("pid "), line.split_once("started ")) {
+        (Some((before, _)), _) => format!("{before}pid PID on HOST, since DATE"),
+        (None, Some(("", _))) => "started DATE".to_owned(),
+        (None, _) => line.to_owned(),
+    }
+}
+
+/// A word without the marks around it.
+fn core(word: &str) -> (&str, &str, &str) {
+    let mark = |c: char| matches!(c, '`' | '(' | ')' | ',' | ';' | ':' | '.' | '"');
+    let from = word.len() - word.trim_start_matches(mark).len();
+    let to = word.trim_end_matches(mark).len().max(from);
+    (&word[..from], &word[from..to], &word[to..])
+}
+
+/// `41s`, `0.3s`, `14m`.
+fn is_length(word: &str) -> bool {
+    let number = word.strip_suffix(['s', 'm', 'h', 'd']);
+    number.is_some_and(|number| {
+        number.starts_with(|c: char| c.is_ascii_digit())
+            && number.chars().all(|c| c.is_ascii_digit() || c == '.')
+    })
+}
+
+/// `22:04`.
+fn is_clock(word: &str) -> bool {
+    let digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_digit());
+    word.split_once(':').is_some_and(|(hours, minutes)| digits(hours) && digits(minutes))
+}
+
+#[test]
+fn what_differs_is_replaced_and_nothing_else() {
+    let names = [(PathBuf::from("/tmp/x/project"), "PROJECT"), (PathBuf::from("/tmp/x/"), "ROOT")];
+    let normal = Normal::new(&names, vec!["7f3a0b1c".to_owned()]);
+    let text = "run 7f3a · at most 10 · 7f3a0b1c, 7f3 · `7f3a`\nin /tmp/x/project/a.md and /tmp/x/b\n  61% 122k  \
+                handed off after 2m 4s · 2h 51m, 0.3s\nsession 1 · 22:04\nx: 7f3a, pid 17 on a, since Sat";
+    insta::assert_snapshot!(normal.text(text), @r"");
+}
