@@ -19,7 +19,7 @@ use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::HookInput;
-use ekiden_core::ids::ConversationId;
+use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::prompt::PromptBlocks;
 use ekiden_core::settings::AgentSpec;
 use tokio::sync::mpsc;
@@ -30,6 +30,8 @@ pub struct AttemptSpec {
     pub ekiden: PathBuf,
     /// The agent.
     pub agent: AgentSpec,
+    /// Which attempt this is.
+    pub attempt: AttemptId,
     /// The conversation's id.
     pub conversation: ConversationId,
     /// Whether it is new.

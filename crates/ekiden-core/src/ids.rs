@@ -231,10 +231,11 @@ impl fmt::Display for AttemptId {
 pub struct ConversationId(Uuid);
 
 impl ConversationId {
-    /// The id of the n-th message that we send into this conversation.
+    /// The id of the n-th message that an attempt sends into this conversation. A resumed client
+    /// drops a message whose id the conversation already has, so each attempt has ids of its own.
     #[must_use]
-    pub fn message(self, number: u32) -> String {
-        Uuid::new_v5(&self.0, &number.to_be_bytes()).to_string()
+    pub fn message(self, attempt: AttemptId, number: u32) -> String {
+        Uuid::new_v5(&self.0, format!("{attempt}/{number}").as_bytes()).to_string()
     }
 }
 

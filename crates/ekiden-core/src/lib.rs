@@ -1,7 +1,7 @@
 //! The pure model of ekiden: what a run is, and what to do next.
 //!
 //! Nothing here reads a file, asks the clock, draws a random number or waits. Time, ids and the
-//! outcomes of effects arrive inside events; [`Run::step`] answers with effects. So a run can be
+//! outcomes of effects arrive inside events; [`run::Run::step`] answers with effects. So a run can be
 //! replayed from its log, and every rule can be tested without a process or a disk.
 //!
 //! ```text

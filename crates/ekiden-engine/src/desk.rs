@@ -19,7 +19,7 @@ use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive, archive_dir};
 use ekiden_store::disk::{Disk, DiskResult, Reach};
-use ekiden_store::handoff::{read_handoff, take_handoff};
+use ekiden_store::handoff::{Keeping, read_handoff, take_handoff};
 use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
@@ -150,11 +150,10 @@ impl Desk {
         read_handoff(&*self.disk, &self.published.handoff()).unwrap_or_default()
     }
 
-    /// The same for an agent that no hook could tell the right place: a file that it put where ekiden
-    /// publishes is taken over.
-    #[must_use]
-    pub fn misplaced_files(&self, relay: &Relay) -> HandoffFiles {
-        let mut files = self.handoff_files();
+    /// Takes over what an agent that no hook could tell the right place put where ekiden publishes:
+    /// the files that are missing from the handoff directory. Returns their names.
+    pub fn take_misplaced(&self, relay: &Relay, files: &mut HandoffFiles) -> Vec<&'static str> {
+        let mut taken = Vec::new();
         for (file, text) in published_texts(relay) {
             let place = match file {
                 HandoffFile::Progress => &mut files.progress,
@@ -164,9 +163,10 @@ impl Desk {
             let found = self.read_text(&self.published.file(file)).filter(|found| *found != text);
             if let (FileText::Absent, Some(found)) = (&place, found) {
                 *place = FileText::Text(found);
+                taken.push(file.name());
             }
         }
-        files
+        taken
     }
 
     /// Makes ready for an attempt: its texts are archived, and a new conversation finds an empty
@@ -175,7 +175,13 @@ impl Desk {
     /// # Errors
     ///
     /// If the disk refuses, or other texts are archived in their place.
-    pub fn prepare(&self, run: &Run, stage: &StageId, start: &StartAttempt) -> Result<Launch, EngineError> {
+    pub fn prepare(
+        &self,
+        journal: &Journal,
+        stage: &StageId,
+        start: &StartAttempt,
+    ) -> Result<Launch, EngineError> {
+        let run = journal.run();
         let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
         let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
         let protocol = self.read_text(&self.layout.protocol()).unwrap_or_else(|| relay.protocol());
@@ -185,8 +191,7 @@ impl Desk {
         let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
         archive_dir(&*self.disk, session.dir(), &files)?;
         if start.mode == StartMode::Fresh {
-            let before = self.layout.session(before(start.attempt));
-            take_handoff(&*self.disk, &self.published.handoff(), &before, Reach::Disk)?;
+            self.empty_handoff(journal, before(start.attempt))?;
         }
         Ok(Launch {
             run: run.header().run.clone(),
@@ -201,6 +206,12 @@ impl Desk {
                 Prompt::Resume(note) => FirstMessage::Note(note),
             },
         })
+    }
+
+    fn empty_handoff(&self, journal: &Journal, left_by: SessionNumber) -> DiskResult<()> {
+        let recorded: Vec<_> = journal.unarchived().collect();
+        let keeping = Keeping { session: &self.layout.session(left_by), recorded: &recorded };
+        take_handoff(&*self.disk, &self.published.handoff(), keeping, Reach::Disk).map(|_| ())
     }
 
     /// What an attempt left in the handoff directory, to be archived.

@@ -38,6 +38,8 @@ pub struct Engine<H> {
     pub hands: H,
     working: BTreeMap<StageId, Working>,
     later: VecDeque<Input>,
+    /// Archives that wait until an attempt has started, or has ended without.
+    unarchived: Vec<(EffectId, StageId, AttemptId)>,
     over: Option<Outcome>,
     warned: bool,
 }
@@ -55,7 +57,8 @@ impl<H: Hands> Engine<H> {
     /// An engine for a journal that was just begun or read again.
     pub fn new(journal: Journal, desk: Desk, hands: H) -> Self {
         let over = journal.run().outcome().cloned();
-        Self { journal, desk, hands, working: BTreeMap::new(), later: VecDeque::new(), over, warned: false }
+        let (working, later, unarchived) = (BTreeMap::new(), VecDeque::new(), Vec::new());
+        Self { journal, desk, hands, working, later, unarchived, over, warned: false }
     }
 
     /// Performs the effects of a run's first record.

@@ -15,7 +15,7 @@ use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::state::StateDir;
 
 use crate::error::EngineError;
-use crate::journal::Folded;
+use crate::journal::{Folded, Journal};
 use crate::workspace::Workspace;
 
 /// A run as its log tells it.
@@ -98,6 +98,16 @@ pub(crate) fn resumable(
     let run = state.find_run(prefix)?;
     let found = Folded::read(state, &run, |_, _| {})?;
     if is_done(&found) { Err(EngineError::Complete { run }) } else { Ok(run) }
+}
+
+/// Another run has worked in the same place since this one last did. One that cannot be read is no
+/// reason to leave this one.
+pub(crate) fn is_superseded(state: &StateDir, journal: &Journal) -> Result<bool, EngineError> {
+    let (ours, last) = (journal.run().header(), journal.last().time);
+    let others = state.runs()?.into_iter().filter(|id| *id != ours.run);
+    let mut read = others.filter_map(|id| Folded::read(state, &id, |_, _| {}).ok());
+    let same_place = |run: &Run| run.header().place.worktree == ours.place.worktree;
+    Ok(read.any(|other| other.last().time > last && same_place(other.run())))
 }
 
 /// Complete, and nothing of it is left to do: an engine may have died before it archived the last

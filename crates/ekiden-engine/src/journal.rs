@@ -114,6 +114,11 @@ impl Journal {
         self.folded.files.get(&effect)
     }
 
+    /// The handoffs that only the log is known to hold.
+    pub fn unarchived(&self) -> impl Iterator<Item = &HandoffFiles> {
+        self.folded.files.values()
+    }
+
     /// The first record where this program would have decided otherwise, if there is one.
     #[must_use]
     pub fn differs(&self) -> Option<u64> {

@@ -81,6 +81,7 @@ impl ProcessHands {
                 ("EKIDEN_HANDOFF".to_owned(), self.files.handoff_dir().display().to_string()),
             ],
             agent: launch.agent,
+            attempt: launch.attempt,
             conversation: launch.conversation,
             mode: launch.mode,
             dir: self.workspace.dir.clone(),

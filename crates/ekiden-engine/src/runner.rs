@@ -112,6 +112,7 @@ pub fn resume(
     place.drive(run.clone(), observer, |place, observer| {
         let journal = Journal::open(&place.state, &run)?;
         place.end_leftovers(&journal)?;
+        place.reclaim(&journal)?;
         let differs = journal.differs();
         let (mut engine, inputs) = place.engine(journal)?;
         let at = SystemClock.now();
@@ -177,17 +178,28 @@ impl Place {
     fn engine(&self, journal: Journal) -> Result<Started, EngineError> {
         let id = journal.run().header().run.clone();
         let layout = self.state.view().layout().run(&id);
-        let desk = Desk::new(
-            Arc::clone(&self.disk),
-            self.published.clone(),
-            layout.clone(),
-            self.workspace.state_dir.clone(),
-        )?;
+        let desk = self.desk(&id)?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let files = SessionFiles::new(id, Arc::clone(&self.disk), self.published.clone(), layout);
         let disk = Arc::clone(&self.disk);
         let hands = ProcessHands::new(self.ekiden.clone(), self.workspace.clone(), files, disk, sender);
         Ok((Engine::new(journal, desk, hands), inputs))
+    }
+
+    fn desk(&self, run: &RunId) -> Result<Desk, EngineError> {
+        let layout = self.state.view().layout().run(run);
+        let (disk, state_dir) = (Arc::clone(&self.disk), self.workspace.state_dir.clone());
+        Ok(Desk::new(disk, self.published.clone(), layout, state_dir)?)
+    }
+
+    /// Where another run has worked since, what it published must not pass for a person's edit.
+    fn reclaim(&self, journal: &Journal) -> Result<(), EngineError> {
+        if !history::is_superseded(self.state.view(), journal)? {
+            return Ok(());
+        }
+        let run = journal.run();
+        let desk = self.desk(&run.header().run)?;
+        run.relays().try_for_each(|(_, relay)| Ok(desk.publish(relay, false)?))
     }
 
     /// Waits until nothing of the last attempt lives, and ends what escaped even the keepers.

@@ -142,7 +142,8 @@ fn place(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), ArchiveError>
     }
 }
 
-fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> DiskResult<bool> {
+/// Whether a file of this length has exactly these bytes.
+pub(crate) fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> DiskResult<bool> {
     Ok(len == bytes.len() as u64 && disk.read(path, len)? == bytes)
 }
 

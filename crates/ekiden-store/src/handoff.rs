@@ -1,9 +1,9 @@
 //! The handoff directory: reading what the agent wrote, and emptying it for the next session.
 //!
 //! No handoff file is ever lost (RUN-12). A file is removed only when the same bytes lie durably in
-//! the archive: because the engine has archived the accepted handoff, or because it is copied whole
-//! to the session's `left/` first, of any size and whatever it holds. What is not a handoff file is
-//! not ours and stays.
+//! the archive, or in the log, from which the engine archives them when the next session is at work:
+//! nobody waits for that. Else it is copied whole to the session's `left/` first, of any size and
+//! whatever it holds. What is not a handoff file is not ours and stays.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,23 @@ use std::path::{Path, PathBuf};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 
-use crate::archive::{copy_whole, make_dir, same_content};
+use crate::archive::{copy_whole, holds, make_dir, same_content};
 use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Reach, parent};
 use crate::layout::SessionLayout;
+
+/// Where the content of a handoff directory is safe, or is made so.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeping<'a> {
+    /// The session that left it. Its directory must exist.
+    pub session: &'a SessionLayout,
+    /// Handoffs whose texts the log holds, durably.
+    pub recorded: &'a [&'a HandoffFiles],
+}
 
 /// What was done to empty the handoff directory.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// Files whose content was archived already.
+    /// Files whose content was safe already.
     pub removed: Vec<HandoffFile>,
     /// Files that were no accepted handoff, and where they are kept.
     pub kept: Vec<(HandoffFile, PathBuf)>,
@@ -37,18 +46,18 @@ pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
     })
 }
 
-/// Empties the handoff directory of the files of `session`, whose directory must exist.
+/// Empties the handoff directory of the files of a session.
 ///
 /// Safe to repeat after a crash: what was kept already is found again. With [`Reach::Disk`] the
 /// removals are durable when the call returns (one sync). With [`Reach::Cache`] a power cut may
 /// bring the files back, and the caller must know them by their content for the old session's.
-pub fn take_handoff(disk: &dyn Disk, dir: &Path, session: &SessionLayout, reach: Reach) -> DiskResult<Taken> {
+pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>, reach: Reach) -> DiskResult<Taken> {
     let mut taken = Taken::default();
     for name in disk.list(dir)? {
         let path = dir.join(&name);
         let file = HandoffFile::ALL.into_iter().find(|file| name == file.name());
         match (file, disk.stat(&path)?.map(|found| found.kind)) {
-            (Some(file), Some(Kind::File)) => take_file(disk, &path, file, session, &mut taken)?,
+            (Some(file), Some(Kind::File)) => take_file(disk, &path, file, keeping, &mut taken)?,
             // A link holds no text, and the agent's next handoff must not be written through it.
             (Some(file), Some(Kind::Link)) => {
                 disk.remove(&path)?;
@@ -83,18 +92,35 @@ fn take_file(
     disk: &dyn Disk,
     path: &Path,
     file: HandoffFile,
-    session: &SessionLayout,
+    keeping: Keeping<'_>,
     taken: &mut Taken,
 ) -> DiskResult<()> {
-    if same_content(disk, path, &session.handoff(file))? {
+    if is_recorded(disk, path, file, keeping.recorded)?
+        || same_content(disk, path, &keeping.session.handoff(file))?
+    {
         disk.remove(path)?;
         taken.removed.push(file);
         return Ok(());
     }
-    let kept = keep(disk, path, file, session)?;
+    let kept = keep(disk, path, file, keeping.session)?;
     disk.remove(path)?;
     taken.kept.push((file, kept));
     Ok(())
+}
+
+fn is_recorded(
+    disk: &dyn Disk,
+    path: &Path,
+    file: HandoffFile,
+    recorded: &[&HandoffFiles],
+) -> DiskResult<bool> {
+    let Some(found) = disk.stat(path)? else { return Ok(false) };
+    for text in recorded.iter().filter_map(|files| files.get(file).text()) {
+        if holds(disk, path, found.len, text.as_bytes())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Copies a file to the session's `left/` under a name that holds nothing else. Durable.
@@ -143,7 +169,12 @@ mod tests {
     }
 
     fn take(disk: &SimDisk) -> DiskResult<Taken> {
-        take_handoff(disk, Path::new(DIR), &session(), Reach::Disk)
+        take_recorded(disk, &[])
+    }
+
+    fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<Taken> {
+        let keeping = Keeping { session: &session(), recorded };
+        take_handoff(disk, Path::new(DIR), keeping, Reach::Disk)
     }
 
     fn huge() -> Vec<u8> {
@@ -186,6 +217,22 @@ mod tests {
     }
 
     // shows: RUN-12
+    // shows: RUN-12
+    #[test]
+    fn what_the_log_holds_is_removed_for_one_sync_and_anything_else_is_kept() {
+        let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", b"go on, and more")]);
+        let text = |text: &str| FileText::Text(text.to_owned());
+        let other = HandoffFiles { progress: text("else"), ..HandoffFiles::default() };
+        let recorded = HandoffFiles { progress: text("done"), next_prompt: text("go on"), ..other.clone() };
+        let taken = take_recorded(&disk, &[&other, &recorded]).unwrap();
+        assert_eq!(taken.removed, [HandoffFile::Progress]);
+        assert_eq!(taken.kept, [(HandoffFile::NextPrompt, session().left().join("NEXT_PROMPT.md"))]);
+
+        let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", b"go on")]);
+        take_recorded(&disk, &[&other, &recorded]).unwrap();
+        assert_eq!(disk.syncs(), 1);
+    }
+
     #[test]
     fn two_that_differ_are_both_kept() {
         let disk = with(&[]);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
-use ekiden_core::ids::ConversationId;
+use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::prompt::{self, FailedCommand};
 use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Millis;
@@ -31,6 +31,7 @@ const INTERRUPT: &str = "interrupt";
 pub(super) struct Conversation {
     kind: AgentKind,
     id: ConversationId,
+    attempt: AttemptId,
     seen: Observed,
     context: ContextMeter,
     cost: CostMeter,
@@ -47,10 +48,11 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// A conversation that has not begun.
-    pub(super) fn new(kind: AgentKind, id: ConversationId) -> Self {
+    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId) -> Self {
         Self {
             kind,
             id,
+            attempt,
             seen: Observed::default(),
             context: ContextMeter::default(),
             cost: CostMeter::default(),
@@ -199,7 +201,7 @@ impl Conversation {
 
     fn next_uuid(&mut self) -> String {
         self.messages += 1;
-        self.id.message(self.messages)
+        self.id.message(self.attempt, self.messages)
     }
 
     fn delivered(&mut self, uuid: &str) {

@@ -69,7 +69,7 @@ impl Link {
         orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let mut talk = Conversation::new(spec.agent.kind, spec.conversation);
+        let mut talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt);
         talk.open(&spec.message);
         let now = Instant::now();
         Self {

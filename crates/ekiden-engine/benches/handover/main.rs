@@ -47,8 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workspace = workspace(&dir.path().canonicalize()?);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
     let mut watch = Watch::new(Arc::clone(&disk));
-    let outcome =
-        runner::start_on(disk, &workspace, header(&workspace)?, Unfinished::Refuse, &mut watch)?;
+    let outcome = runner::start_on(disk, &workspace, header(&workspace)?, Unfinished::Refuse, &mut watch)?;
     assert_eq!(outcome, Outcome::SessionLimit, "all sessions were used");
     println!("{}", watch.figures(SESSIONS));
     Ok(())

@@ -28,7 +28,9 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         match report {
             Report::Started { pid } => {
-                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)
+                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)?;
+                self.archive_late();
+                Ok(())
             }
             Report::Window { model_tokens, compaction_tokens, model } => {
                 self.window(at, stage, attempt, (model_tokens, compaction_tokens, model), observer)
@@ -138,7 +140,8 @@ impl<H: Hands> Engine<H> {
     fn refused_too_often(&mut self, stage: &StageId) -> bool {
         let Some(working) = self.working.get_mut(stage) else { return false };
         working.refusals += 1;
-        working.refusals == limits::REFUSALS_MAX
+        // Each time anew: an agent that is deaf after an interrupt, too, must come to an end.
+        working.refusals.is_multiple_of(limits::REFUSALS_MAX)
     }
 
     fn tool_calls(&self, stage: &StageId) -> u32 {
@@ -160,18 +163,22 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         if self.working.get(stage).is_some_and(|working| working.attempt == attempt) {
             self.working.remove(stage);
+            self.archive_late();
         }
-        let kind = self.journal.run().header().settings.agent.kind;
-        let touched = match (&ended.cause, self.relay(stage)) {
+        let mut touched = match (&ended.cause, self.relay(stage)) {
             (EndCause::EngineLost, _) | (_, None) => Vec::new(),
             (_, Some(relay)) => self.desk.touched(relay),
         };
+        let mut files = HandoffFiles::default();
         // Before the process ran, the directory may still hold the handoff of the session before.
-        let files = match self.relay(stage) {
-            Some(relay) if relay.has_started() && kind == AgentKind::Exec => self.desk.misplaced_files(relay),
-            Some(relay) if relay.has_started() => self.desk.handoff_files(),
-            Some(_) | None => HandoffFiles::default(),
-        };
+        if let Some(relay) = self.relay(stage).filter(|relay| relay.has_started()) {
+            files = self.desk.handoff_files();
+            if self.journal.run().header().settings.agent.kind == AgentKind::Exec {
+                let taken = self.desk.take_misplaced(relay, &mut files);
+                touched.retain(|name| !taken.contains(&name.as_str()));
+                note_misplaced(&taken, observer);
+            }
+        }
         let event = AttemptEnded {
             attempt,
             cause: ended.cause,
@@ -194,6 +201,14 @@ impl<H: Hands> Engine<H> {
             self.record_of(at, &stage, RelayEvent::KnowledgeEdited { text }, observer)?;
         }
         Ok(())
+    }
+}
+
+/// An agent without hooks cannot be told the right place while it works.
+fn note_misplaced(taken: &[&str], observer: &mut dyn Observer) {
+    if !taken.is_empty() {
+        let names = taken.join(", ");
+        observer.warn(&format!("the agent wrote {names} beside {HANDOFF_DIR}, not into it; taken over"));
     }
 }
 

@@ -47,6 +47,10 @@ impl<H: Hands> Engine<H> {
             RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
+            // The next attempt is being started: what the log holds already must not delay it.
+            RelayEffect::Archive { attempt } if self.working.contains_key(stage) => {
+                self.unarchived.push((id, stage.clone(), attempt));
+            }
             RelayEffect::Archive { attempt } => self.archive(id, stage, attempt),
         }
     }
@@ -73,7 +77,7 @@ impl<H: Hands> Engine<H> {
 
     fn start(&mut self, stage: &StageId, start: &StartAttempt) {
         let attempt = start.attempt;
-        match self.desk.prepare(self.journal.run(), stage, start) {
+        match self.desk.prepare(&self.journal, stage, start) {
             Ok(launch) => {
                 let meter = Meter::new(&self.journal.run().header().settings);
                 self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
@@ -116,6 +120,13 @@ impl<H: Hands> Engine<H> {
         let files = self.journal.files_of(id).cloned().unwrap_or_default();
         let job = self.desk.archive_job(attempt, &files);
         self.hands.archive(stage, id, job);
+    }
+
+    /// Archives what had to wait for the start of an attempt.
+    pub(super) fn archive_late(&mut self) {
+        for (id, stage, attempt) in std::mem::take(&mut self.unarchived) {
+            self.archive(id, &stage, attempt);
+        }
     }
 
     pub(super) fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {

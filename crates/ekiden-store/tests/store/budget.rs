@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ekiden_core::handoff::HandoffFile;
+use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive, archive_dir};
+use ekiden_store::archive::{NewFile, archive_dir};
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
-use ekiden_store::handoff::take_handoff;
+use ekiden_store::handoff::{Keeping, take_handoff};
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::Numbered;
@@ -57,11 +57,12 @@ fn a_session_starts_with_six_syncs() {
     let state = LockedStateDir::open(disk.clone(), layout.clone(), lock).unwrap();
     let mut log = state.create_run(&run, &Note { seq: 1 }).unwrap();
 
-    // The first session has ended, and its handoff is in the archive.
+    // The first session has ended. Its handoff is in the record of that, and not in the archive yet.
     let first = layout.run(&run).session(SessionNumber::FIRST);
     let prompt = [NewFile { name: SessionLayout::PROMPT, bytes: b"the task" }];
     archive_dir(&*disk, first.dir(), &prompt).unwrap();
-    archive(&*disk, &first.handoff(HandoffFile::Progress), b"STATUS: IN_PROGRESS").unwrap();
+    let progress = FileText::Text("STATUS: IN_PROGRESS".to_owned());
+    let recorded = HandoffFiles { progress, ..HandoffFiles::default() };
     let written = published.handoff().join("PROGRESS.md");
     disk.create_file(&written, b"STATUS: IN_PROGRESS", Reach::Cache).unwrap();
 
@@ -69,7 +70,8 @@ fn a_session_starts_with_six_syncs() {
     log.append(&Note { seq: 2 }).unwrap();
     let second = layout.run(&run).session(SessionNumber::FIRST.next());
     archive_dir(&*disk, second.dir(), &prompt).unwrap();
-    let taken = take_handoff(&*disk, &published.handoff(), &first, Reach::Disk).unwrap();
+    let keeping = Keeping { session: &first, recorded: &[&recorded] };
+    let taken = take_handoff(&*disk, &published.handoff(), keeping, Reach::Disk).unwrap();
     assert_eq!(taken.removed, [HandoffFile::Progress]);
     let file = StatusFile::open(&*disk, published.status()).unwrap();
     file.write(&*disk, &status(&run, &project)).unwrap();

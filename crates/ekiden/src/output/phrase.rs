@@ -126,12 +126,12 @@ fn path_from(path: &Path, here: &Path, home: &Path) -> String {
         let rest = path.strip_prefix(base).ok().filter(|_| base.is_absolute())?;
         Some(rest.to_string_lossy().into_owned())
     };
-    match (below(here), below(home)) {
-        (Some(rest), _) if rest.is_empty() => ".".to_owned(),
+    let text = match (below(here), below(home)) {
         (Some(rest), _) => rest,
         (None, Some(rest)) => format!("~/{rest}"),
         (None, None) => path.strip_prefix(".").unwrap_or(path).to_string_lossy().into_owned(),
-    }
+    };
+    if text.is_empty() { ".".to_owned() } else { text }
 }
 
 fn pair(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
@@ -202,6 +202,7 @@ mod tests {
         assert_eq!(from("/h/me/.config/x"), "~/.config/x");
         assert_eq!(from("/etc/x"), "/etc/x");
         assert_eq!(from("./a"), "a");
+        assert_eq!(from("."), ".");
     }
 
     #[test]

@@ -129,6 +129,13 @@ impl Environment {
         Normal::new(&names, self.runs()).text(&said.to_string())
     }
 
+    /// Runs a line of shell in the work dir.
+    pub(crate) fn shell(&self, line: &str) {
+        let mut shell = Command::new("sh");
+        let done = shell.args(["-c", line]).current_dir(self.dir()).env_clear().envs(&self.variables).status();
+        assert!(done.unwrap().success(), "{line}");
+    }
+
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"]).args(args);
@@ -155,7 +162,7 @@ impl Environment {
     pub(crate) fn runs(&self) -> Vec<String> {
         let Ok(entries) = self.state().join("runs").read_dir() else { return Vec::new() };
         let mut runs: Vec<_> = entries.map(|entry| entry.unwrap()).collect();
-        runs.sort_by_key(|run| run.path().join("log.jsonl").metadata().unwrap().created().unwrap());
+        runs.sort_by_key(|run| first_record(&run.path())["time"].as_u64());
         runs.iter().map(|run| run.file_name().into_string().unwrap()).collect()
     }
 
@@ -180,6 +187,11 @@ impl Environment {
         let text = std::fs::read_to_string(self.run_dir().join("log.jsonl")).unwrap();
         text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
+}
+
+fn first_record(run: &Path) -> Value {
+    let text = std::fs::read_to_string(run.join("log.jsonl")).unwrap_or_default();
+    text.lines().nth(1).and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default()
 }
 
 /// A task of so many items, each of which makes a file: `item-1.txt`, and so on.

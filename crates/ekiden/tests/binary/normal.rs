@@ -21,7 +21,9 @@ impl Normal {
     }
 
     pub(crate) fn text(&self, text: &str) -> String {
-        let text = self.paths.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name));
+        let paths = self.paths.iter().map(|(path, name)| (path.as_str(), *name));
+        let ids = self.runs.iter().map(|run| (run.as_str(), "RUN"));
+        let text = paths.chain(ids).fold(text.to_owned(), |text, (known, name)| text.replace(known, name));
         let lines: Vec<String> = text.lines().map(|line| self.line(line)).collect();
         lines.join("\n")
     }
@@ -102,5 +104,11 @@ fn what_differs_is_replaced_and_nothing_else() {
     let normal = Normal::new(&names, vec!["7f3a0b1c".to_owned()]);
     let text = "run 7f3a · at most 10 · 7f3a0b1c, 7f3 · `7f3a`\nin /tmp/x/project/a.md and /tmp/x/b\n  61% 122k  \
                 handed off after 2m 4s · 2h 51m, 0.3s\nsession 1 · 22:04\nx: 7f3a, pid 17 on a, since Sat";
-    insta::assert_snapshot!(normal.text(text), @r"");
+    insta::assert_snapshot!(normal.text(text), @r"
+    run RUN · at most 10 · RUN, 7f3 · `RUN`
+    in PROJECT/a.md and ROOT/b
+      USAGE  handed off after TIME · TIME, TIME
+    session 1 · CLOCK
+    x: RUN, pid PID on HOST, since DATE
+    ");
 }

@@ -1,6 +1,8 @@
 //! The real client in trouble, as far as a well-behaved run can meet it: an order that comes with
 //! the last words, a turn that ends without a handoff, a handoff with faults, a key that is refused.
 
+use std::time::Duration;
+
 use ekiden_testkit::client::{CleanEnvironment, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Status, Usage};
 use serde_json::json;
@@ -102,6 +104,20 @@ fn a_session_that_never_hands_over_is_rescued() {
     assert_eq!(words(&course, "say ekiden: the handoff in"), 2, "{course:?}");
 }
 
+// shows: CHK-005, REL-05
+#[test]
+fn a_deaf_agent_is_refused_interrupted_asked_and_rescued() {
+    let model = |_: &Request, _: &str| -> Reply {
+        Message::call("Bash", json!({"command": "ls"})).using(Usage::context(145_000)).into()
+    };
+    let Some((course, out, api)) = one_session("a deaf agent", 3, model) else { return };
+    assert!(out.contains("rescue handoff"), "{out}");
+    assert_eq!(words(&course, "refusals_spent"), 2, "{course:?}");
+    assert_eq!(words(&course, "say ekiden: please hand over"), 1, "{course:?}");
+    assert_eq!(words(&course, "say ekiden: the handoff in"), 1, "{course:?}");
+    assert!(api.main_requests().len() < 20, "a deaf agent goes on and on");
+}
+
 // shows: REL-10
 #[test]
 fn a_refused_key_stops_the_run_with_a_hint() {
@@ -111,4 +127,36 @@ fn a_refused_key_stops_the_run_with_a_hint() {
     let Some((course, out, _api)) = one_session("a refused key", 69, model) else { return };
     assert!(course.last().unwrap().contains("authentication_failed"), "{course:?}");
     assert!(out.contains("login"), "{out}");
+}
+
+/// The conversation goes on where it was cut off: the same id, a new attempt, a note instead of the
+/// prompt.
+// shows: RUN-10, RUN-11
+#[test]
+fn a_killed_ekiden_resumes_the_clients_conversation() {
+    let Some(client) = real_client_for("kill -9 of ekiden and resume") else { return };
+    let project = Project::new();
+    let dir = project.path().join(".ekiden/handoff").to_str().unwrap().to_owned();
+    let api = MessagesApi::start(move |request| {
+        let resumed = request.text().contains("has resumed this conversation");
+        match (resumed, request.tool_results().len()) {
+            (false, 0) => Message::call("Bash", json!({"command": "ls"})).into(),
+            (false, _) => Reply::Stall,
+            (true, 0 | 1) => write_all(&dir, 3).into(),
+            (true, _) => Message::text("Done.").into(),
+        }
+    });
+    let environment = CleanEnvironment::new(&api).unwrap();
+    let mut command = with_client(&project, &environment, &client);
+    let mut running = command.args(["run", "Make one item."]).spawn().unwrap();
+    let cut = api.wait_for(Duration::from_secs(60), |request| !request.tool_results().is_empty()).unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+
+    let mut command = with_client(&project, &environment, &client);
+    expect_exit(command.arg("resume"), 0);
+    let last = api.main_requests().pop().unwrap();
+    assert_eq!(last.conversation(), cut.conversation());
+    let ends: Vec<String> = course(&project.log(), 1).into_iter().filter(|word| word.starts_with("ended")).collect();
+    assert_eq!(ends, ["ended \"engine_lost\"", "ended \"completed\""]);
 }

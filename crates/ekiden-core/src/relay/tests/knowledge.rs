@@ -43,7 +43,7 @@ fn a_fresh_attempt_is_told_of_the_one_before() {
     let told = |events: &str| after("", events).prompt().contains("was interrupted");
     assert!(!told("up"));
     assert!(told("up works ends:crash wake"));
-    assert!(!told(&format!("up works ends:crash wake well")));
+    assert!(!told("up works ends:crash wake well"));
 }
 
 // shows: REL-28
@@ -74,7 +74,7 @@ fn the_same_notes_again_are_a_fault_that_is_asked_about() {
 // shows: REL-16, DUR-01
 #[test]
 fn each_accepted_handoff_is_merged_once() {
-    let facts = facts(&format!("well up works writes sigterm ends:killed resume well"));
+    let facts = facts("well up works writes sigterm ends:killed resume well");
     let of =
         |session: u32| facts.iter().filter(|fact| **fact == format!("the fact of session {session}")).count();
     assert_eq!([of(1), of(2), of(3)], [1, 1, 1], "{facts:?}");
@@ -98,8 +98,8 @@ fn the_log_keeps_the_last_five_sessions() {
 // shows: REL-17
 #[test]
 fn a_persons_edit_between_sessions_stands() {
-    assert_eq!(facts(&format!("well ctrl-c ends:killed edited:mine resume")), ["mine"]);
-    let next = after("", &format!("well ctrl-c ends:killed edited:mine resume")).prompt();
+    assert_eq!(facts("well ctrl-c ends:killed edited:mine resume"), ["mine"]);
+    let next = after("", "well ctrl-c ends:killed edited:mine resume").prompt();
     assert!(next.contains("mine") && !next.contains("no network"), "{next}");
 }
 

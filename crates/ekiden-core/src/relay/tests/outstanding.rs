@@ -10,7 +10,7 @@ fn check(given: &str, events: &str, expected: Expect) {
     let left: Vec<String> = track
         .outstanding
         .iter()
-        .map(|(id, effect)| notation::line(&id.to_string(), &[effect.clone()]))
+        .map(|(id, effect)| notation::line(&id.to_string(), std::slice::from_ref(effect)))
         .collect();
     expected.assert_eq(&left.join("\n"));
 }

@@ -79,9 +79,8 @@ const WORDS: &[&str] = &[
     "crashes",
 ];
 
-/// What a session's agent does, in the order in which it could.
+/// What an agent does while its session lasts.
 const TALK: &[&str] = &[
-    "up",
     "works",
     "L1",
     "L2",
@@ -96,13 +95,24 @@ const TALK: &[&str] = &[
     "writes:half",
     "writes:thin",
     "writes:claim",
-    "ends:done",
-    "ends:crash",
-    "ends:limit",
-    "ends:lost",
-    "ends:full",
-    "ends:empty",
+    "ctrl-c",
 ];
+
+/// How it ends.
+const ENDS: &[&str] =
+    &["ends:done", "ends:crash", "ends:limit", "ends:lost", "ends:full", "ends:empty", "ends:killed+"];
+
+/// An attempt from its beginning to its end, and what comes after.
+fn attempt() -> impl Strategy<Value = String> {
+    (prop::collection::vec(select(TALK), 0..12), select(ENDS))
+        .prop_map(|(talk, end)| format!("up {} {end} wake resume", talk.join(" ")))
+}
+
+/// Anything, with attempts in between that make sense.
+fn anything() -> impl Strategy<Value = String> {
+    let word = prop_oneof![attempt(), select(WORDS).prop_map(str::to_owned)];
+    prop::collection::vec(word, 0..16).prop_map(|words| words.join(" "))
+}
 
 /// How agents behave for ever.
 const HABITS: &[&[&str]] = &[
@@ -121,16 +131,16 @@ const HABITS: &[&[&str]] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     // shows: DUR-01
     #[test]
     fn any_events_fold_to_the_same_state_and_the_same_effects(
         given in select(GIVEN),
-        words in prop::collection::vec(select(WORDS), 0..50),
+        words in anything(),
     ) {
         let mut track = Track::begin(given);
-        track.words(&words.join(" "));
+        track.words(&words);
         track.assert_folds();
     }
 
@@ -138,10 +148,10 @@ proptest! {
     #[test]
     fn the_promises_of_a_relay_hold_for_any_events(
         given in select(GIVEN),
-        words in prop::collection::vec(select(WORDS), 0..80),
+        words in anything(),
     ) {
         let mut track = Track::begin(given);
-        track.words(&words.join(" "));
+        track.words(&words);
         let mut promises = Promises::default();
         for record in &track.records {
             promises.hold(record);
@@ -152,14 +162,15 @@ proptest! {
     #[test]
     fn a_run_ends_whatever_its_agents_do(
         given in select(GIVEN),
-        start in prop::collection::vec(select(TALK), 0..40),
+        start in prop::collection::vec(prop_oneof![3 => select(TALK), 1 => select(ENDS)], 0..40),
         habit in select(HABITS),
         checks in prop::collection::vec(select(&["fail", "pass", "late", "missing", "cancelled"][..]), 0..10),
     ) {
         let mut track = Track::begin(given);
         let mut deeds = start.iter().chain(habit.iter().cycle());
         let mut checks = checks.iter();
-        for _ in 0..1500 {
+        // The longest are 720 limits of 30 seconds each: that is the longest wait.
+        for _ in 0..2000 {
             let word = match next_word(&track) {
                 Next::Over => return Ok(()),
                 Next::Word(word) => word.to_owned(),
@@ -275,7 +286,7 @@ impl Promises {
                 self.closed = true;
             }
             RelayEffect::AnswerStop { attempt, .. } | RelayEffect::Interrupt { attempt } => {
-                self.reaches(*attempt)
+                self.reaches(*attempt);
             }
             RelayEffect::Survey
             | RelayEffect::Verify

@@ -27,14 +27,15 @@ fn a_crash_in_a_stop_forgets_the_stop_and_its_deadline() {
         "",
         "up works ctrl-c resume wake ends:lost up",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        ctrl-c: say hand over (operator)
-        resume: -
-        ends:lost: publish, start 1.2, archive 1.1
-            at work: 1.2
-        up: -
-    "#]],
+            publish, start 1.1
+            up: -
+            ctrl-c: say hand over (operator)
+            resume: -
+            wake: nothing is due
+            ends:lost: publish, start 1.2, archive 1.1
+                at work: 1.2
+            up: -
+        "#]],
     );
 }
 

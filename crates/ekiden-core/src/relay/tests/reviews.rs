@@ -404,15 +404,16 @@ fn a_complete_run_does_not_go_on() {
         "",
         "up works writes:claim turn ends:done resume resume:5 ctrl-c wake",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        turn: close
-        ends:done: publish durably, archive 1.1, end
-            ended: complete; next: 2.1
-        resume: -
-        resume:5: -
-        ctrl-c: -
-    "#]],
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1, end
+                ended: complete; next: 2.1
+            resume: -
+            resume:5: -
+            ctrl-c: -
+            wake: nothing is due
+        "#]],
     );
 }
 

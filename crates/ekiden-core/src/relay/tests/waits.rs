@@ -231,12 +231,16 @@ fn nobody_wakes_too_early() {
         "",
         "up works ends:limit=600 resume +629s tick woke +1s tick",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        ends:limit=600: publish durably, archive 1.1
-            waiting 11m (usagelimit) for 1.2
-        resume: -
-    "#]],
+            publish, start 1.1
+            up: -
+            ends:limit=600: publish durably, archive 1.1
+                waiting 11m (usagelimit) for 1.2
+            resume: -
+            tick: nothing is due
+            woke: -
+            tick: publish, start 1.2
+                at work: 1.2
+        "#]],
     );
 }
 
@@ -280,5 +284,19 @@ fn a_limit_that_resets_too_late_is_told_with_its_time() {
 // shows: REL-11
 #[test]
 fn a_resume_may_wait_longer() {
-    check("wait=600", "up works ends:limit=601 resume:wait=900 up works ends:limit=601", expect![[""]]);
+    check(
+        "wait=600",
+        "up works ends:limit=601 resume:wait=900 up works ends:limit=601",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:limit=601: publish durably, archive 1.1, end
+            ended: limit too far; next: 1.2
+        resume:wait=900: publish, start 1.2
+            at work: 1.2
+        up: -
+        ends:limit=601: publish durably, archive 1.2
+            waiting 11m (usagelimit) for 1.3
+    "#]],
+    );
 }

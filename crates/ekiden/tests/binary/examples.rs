@@ -1,0 +1,144 @@
+//! The examples, run as their README says.
+
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+
+/// What stands before our own arguments in the README.
+const CARGO_RUN: &str = "cargo run --release -- ";
+
+/// A repository with the examples in it.
+fn environment() -> Environment {
+    let environment = Environment::with_git();
+    for path in files_below(&examples()) {
+        let name = Path::new("examples").join(path.strip_prefix(examples()).unwrap());
+        environment.write(name.to_str().unwrap(), &std::fs::read_to_string(path).unwrap());
+    }
+    environment.commit_all();
+    environment
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("examples")
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let paths = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// The commands in the README's `sh` blocks: one for each of the first two examples, three for the
+/// last.
+fn commands() -> [String; 5] {
+    let readme = std::fs::read_to_string(examples().join("README.md")).unwrap();
+    let blocks = readme.split("```sh\n").skip(1).map(|block| block.split("\n```").next().unwrap().to_owned());
+    blocks.collect::<Vec<_>>().try_into().unwrap()
+}
+
+/// Does what a line of the README says; tells what the program said, if it is one of ours.
+fn done(environment: &Environment, line: &str) -> String {
+    match line.strip_prefix(CARGO_RUN) {
+        Some(args) => {
+            let args = shlex::split(args).unwrap();
+            environment.told(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        None => {
+            environment.shell(line);
+            String::new()
+        }
+    }
+}
+
+// shows: OPS-01, AGT-05, UIX-02
+#[test]
+fn first_relay_is_done_in_three_sessions() {
+    let environment = environment();
+    let [command, ..] = commands();
+    insta::assert_snapshot!(done(&environment, &command), @r#"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · examples/first-relay/task.md
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 9 done
+      next      The item "Put both days into one list of ten", with `cat target/first-relay/outward.txt target/first-relay/retur…`.
+    session 2 · CLOCK
+      USAGE  handed off after TIME · 6 tool calls
+      items     6 of 9 done
+      next      The item "Draw the stages, a mark for each kilometre", with `awk '{ bar = ""; for (i = 1; i <= $2; i++) bar = bar "="; p…`.
+    session 3 · CLOCK
+      USAGE  says that all is done after TIME · 5 tool calls
+      items     9 of 9 done
+
+    complete, as the agent says; nothing verified it · 3 sessions · TIME · 6 files not committed
+    knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    "#);
+    assert!(environment.read("target/first-relay/book.txt").contains("In all 217.1 km in ten stages."));
+}
+
+// shows: OPS-01, REL-07, REL-08
+#[test]
+fn with_verification_ends_verified() {
+    let environment = environment();
+    let [_, command, ..] = commands();
+    insta::assert_snapshot!(done(&environment, &command), @r#"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · examples/with-verification/task.md
+    verification `sh examples/with-verification/check.sh` fails now, so a later pass ends the run
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 5 done
+      next      The item "Leave no hyphen at either end", with `printf '%s\n' 's/^-//' 's/-$//' >> target/with-verification…`.
+      verify    failed in TIME: ok 217.1 km
+    session 2 · CLOCK
+      USAGE  says that all is done after TIME · 4 tool calls
+      items     5 of 5 done
+      verify    passed in TIME
+
+    verified complete · 2 sessions · TIME · 2 files not committed
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    "#);
+    environment.shell("sh examples/with-verification/check.sh");
+}
+
+// shows: REL-07, RUN-11
+#[test]
+fn needs_a_person_asks_and_goes_on() {
+    let environment = environment();
+    let [_, _, command, approve, resume] = commands();
+    insta::assert_snapshot!(done(&environment, &command), @r#"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · examples/needs-a-person/task.md
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  handed off after TIME · 6 tool calls
+      items     2 of 4 done
+      next      The item "Note how many copies to print: four for each of the ten stages", with `echo "copies: $((4 * 10))" > target/needs-a-person/print.txt`.
+    session 2 · CLOCK
+      USAGE  asks for a person after TIME · 5 tool calls
+      items     3 of 4 done
+      next      The item "Put it into the outbox, if the race director approves", with `set -e cd target/needs-a-person grep -qsx approved approval…`.
+
+    blocked (4): a person is needed · 2 sessions · TIME · 3 of 4 items done · 2 files not committed
+      failed: Put it into the outbox, if the race director approves `set -e cd target/needs-a-person grep -qsx approved approval…` : exit code 1, last line: no line "approved" in target/needs-a-person/appr…
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    to go on, once that is settled:  ekiden resume
+    --- exit code 4
+    "#);
+    done(&environment, &approve);
+    insta::assert_snapshot!(done(&environment, &resume), @r"
+    run RUN goes on · CLOCK · up to session 12
+    session 3 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     4 of 4 done
+
+    complete, as the agent says; nothing verified it · 3 sessions · TIME · 4 files not committed
+    knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    ");
+    assert!(environment.exists("target/needs-a-person/outbox/letter.txt"));
+}

@@ -1,0 +1,201 @@
+//! Any command as an agent: here, small shell scripts that leave their handoff by files alone.
+
+use crate::environment::Environment;
+
+/// Reads its prompt and writes a handoff to `$to`: under way in its first session, complete in the
+/// second.
+const AGENT: &str = r#"
+cat > "prompt-$(ls prompt-* 2> /dev/null | wc -l).txt"
+status=IN_PROGRESS
+[ -e prompt-1.txt ] && status=ALL_COMPLETE
+echo "working on it"
+"#;
+
+const WRITE: &str = r#"
+printf '%s\n' "STATUS: $status" '' '## Done' '' 'wrote a file, shown by `ls`' '' '## Stopped at' '' \
+  'nothing is half done' '' '## Issues' '' 'none' > "$to/PROGRESS.md"
+printf '%s\n' '## Task' '' 'the second file' '' '## State' '' 'One file is there; the second one is not. It' \
+  'will have the same form as the first, since both are read by the same program.' '' '## Resume at' '' \
+  'write the second file' '' '## What works' '' 'cat' '' '## What to avoid' '' 'nothing so far' '' \
+  '## How to verify' '' '`ls` shows two files' > "$to/NEXT_PROMPT.md"
+"#;
+
+const FACT: &str = r#"
+printf '%s\n' '## Core Knowledge' '' "- Files are written by cat; $status." > "$to/KNOWLEDGE.md"
+"#;
+
+/// Runs the script as an agent.
+fn told(environment: &Environment, script: &str, args: &[&str]) -> String {
+    environment.script("agent.sh", script);
+    environment.told(&[&["run", "Write two files.", "--agent-command", "./agent.sh"], args].concat())
+}
+
+// shows: AGT-06, REL-01, REL-03
+#[test]
+fn a_script_relays_by_files_alone() {
+    let environment = Environment::with_git();
+    let script = format!("{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}{FACT}");
+    insta::assert_snapshot!(told(&environment, &script, &[]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh, hands off at 60% · Write two files.
+    session 1 · CLOCK
+      ended     handed off after TIME · 0 tool calls
+      next      write the second file
+    session 2 · CLOCK
+      ended     says that all is done after TIME · 0 tool calls
+      next      write the second file
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 3 files not committed
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    ");
+    let second = environment.read("prompt-1.txt");
+    let protocol = std::fs::read_to_string(environment.run_dir().join("protocol.md")).unwrap();
+    assert_eq!(second, format!("{protocol}\n\n{}", environment.kept(2, "prompt.md")));
+    assert!(second.contains("¦ the second file\n"), "{second}");
+    assert!(second.contains("¦ - Files are written by cat; IN_PROGRESS.\n"), "{second}");
+    assert_eq!(environment.kept(1, "events.jsonl"), "working on it\n");
+}
+
+// shows: REL-03
+#[test]
+fn a_handoff_in_the_published_place_is_taken_over_with_a_note() {
+    let environment = Environment::with_git();
+    let script = format!("{AGENT}to=.ekiden\n{WRITE}");
+    insta::assert_snapshot!(told(&environment, &script, &[]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh, hands off at 60% · Write two files.
+    session 1 · CLOCK
+      ended     handed off after TIME · 0 tool calls
+      next      write the second file
+    session 2 · CLOCK
+      ended     says that all is done after TIME · 0 tool calls
+      next      write the second file
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 3 files not committed
+    next       git status
+    --- standard error
+    warning: the agent wrote PROGRESS.md, NEXT_PROMPT.md beside .ekiden/handoff, not into it; taken over
+    warning: the agent wrote PROGRESS.md, NEXT_PROMPT.md beside .ekiden/handoff, not into it; taken over
+    --- exit code 0
+    ");
+    assert!(environment.kept(2, "prompt.md").contains("¦ the second file\n"));
+}
+
+// shows: REL-17
+#[test]
+fn knowledge_in_the_published_place_is_reported_and_not_merged() {
+    let environment = Environment::with_git();
+    let script = format!("{AGENT}to=.ekiden\n{FACT}to=$EKIDEN_HANDOFF\n{WRITE}");
+    insta::assert_snapshot!(told(&environment, &script, &[]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh, hands off at 60% · Write two files.
+    session 1 · CLOCK
+      ended     handed off after TIME · 0 tool calls
+      ! the agent changed KNOWLEDGE.md; not taken over
+      next      write the second file
+    session 2 · CLOCK
+      ended     says that all is done after TIME · 0 tool calls
+      ! the agent changed KNOWLEDGE.md; not taken over
+      next      write the second file
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 3 files not committed
+    next       git status
+    --- exit code 0
+    ");
+    assert!(!environment.read(".ekiden/KNOWLEDGE.md").contains("written by cat"));
+}
+
+// shows: REL-05, REL-06, REL-28
+#[test]
+fn a_script_that_leaves_no_handoff_is_rescued() {
+    let environment = Environment::with_git();
+    let script = "cat > prompt.txt\necho 'I give up' | tee said.txt\n";
+    insta::assert_snapshot!(told(&environment, script, &["-m", "1"]), @r"
+    run RUN · relay, at most 1 session · agent.sh, hands off at 60% · Write two files.
+    session 1 · CLOCK
+      ended     ended without a handoff after TIME · 0 tool calls
+      ! the turn ended with nothing done; attempt 2 begins in TIME
+    session 1 · CLOCK · attempt 2
+      ended     ended without a handoff after TIME · 0 tool calls
+      ! the turn ended with nothing done; attempt 3 begins in TIME
+    session 1 · CLOCK · attempt 3
+      ended     ended without a handoff after TIME · 0 tool calls
+      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 1)
+
+    stopped (3): session limit reached after 1 of 1 sessions · TIME, of which TIME waiting · 3 files not committed
+    to go on:  ekiden resume -m 1
+    --- exit code 3
+    ");
+    insta::assert_snapshot!(environment.read(".ekiden/NEXT_PROMPT.md"), @r"
+    Rescue: session 1 ended without a handoff: the turn ended. A program collected this; nobody checked it.
+
+    ## State
+
+    Whether it builds is unknown.
+    Files unknown to git:
+        ?? agent.sh
+        ?? prompt.txt
+        ?? said.txt
+
+    ## Resume at
+
+    Last words of the session:
+        I give up
+
+    ## What works
+
+    Nothing is recorded.
+
+    ## What to avoid
+
+    Nothing is recorded.
+
+    ## How to verify
+
+    Nothing is recorded.
+
+    ## Task
+
+    Nothing is recorded.
+    ");
+    environment.script("agent.sh", &format!("{AGENT}to=$EKIDEN_HANDOFF\ntouch prompt-1.txt\nstatus=ALL_COMPLETE\n{WRITE}"));
+    environment.run(&["resume"]).expect(0);
+    let second = environment.kept(2, "prompt.md");
+    assert!(second.starts_with("# Task\n\nWrite two files."), "{second}");
+    assert!(second.contains("I give up"), "{second}");
+}
+
+// shows: RUN-05
+#[test]
+fn a_session_sees_where_it_is_and_not_who_started_ekiden() {
+    let outer = [
+        "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_PID",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_ENV_FILE",
+        "CLAUDE_EFFORT",
+        "CLAUDE_PLUGIN_ROOT",
+        "CLAUDE_PLUGIN_DATA",
+    ];
+    let mine = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK"];
+    let environment = outer.iter().chain(&mine).fold(Environment::new(), |env, name| env.with(name, "outer"));
+    let script = format!("{AGENT}to=$EKIDEN_HANDOFF\nenv > env.txt\nstatus=ALL_COMPLETE\n{WRITE}");
+    told(&environment, &script, &[]);
+
+    let seen = environment.read("env.txt");
+    let value = |name: &str| seen.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+    assert_eq!(value("EKIDEN_RUN"), Some(environment.runs()[0].as_str()));
+    assert_eq!(value("EKIDEN_HANDOFF"), environment.dir().join(".ekiden/handoff").to_str());
+    let session = &environment.log()[0]["effects"];
+    let started = session.as_array().unwrap().iter().map(|effect| &effect["effect"]);
+    let conversations: Vec<_> = started.filter_map(|effect| effect["conversation"].as_str()).collect();
+    assert_eq!(value("EKIDEN_SESSION_ID"), conversations.first().copied());
+    for name in outer {
+        assert_eq!(value(name), None, "{name}");
+    }
+    for name in mine {
+        assert_eq!(value(name), Some("outer"), "{name}");
+    }
+}

@@ -1,0 +1,291 @@
+//! What is on the disk during a run and after it, and whose word counts there.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::environment::{Environment, items, modes, slow_items};
+use crate::running::wait_until;
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+
+fn status(environment: &Environment) -> Value {
+    serde_json::from_str(&environment.read(".ekiden/status.json")).unwrap()
+}
+
+/// The value without what differs from run to run.
+fn normal(environment: &Environment, mut status: Value) -> String {
+    assert_eq!(status["run"], **environment.runs().last().unwrap());
+    assert_eq!(status["work_dir"], environment.dir().to_str().unwrap());
+    let time = status["updated_at"].as_str().unwrap().to_owned();
+    assert_eq!(time.len(), "2026-11-21T20:04:00Z".len(), "{time}");
+    for (key, name) in [("run", "RUN"), ("work_dir", "PROJECT"), ("updated_at", "TIME")] {
+        status[key] = name.into();
+    }
+    serde_json::to_string_pretty(&status).unwrap()
+}
+
+// shows: REL-20
+#[test]
+fn status_json_tells_other_programs_how_it_stands() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &slow_items(1));
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    insta::assert_snapshot!(normal(&environment, status(&environment)), @r#"
+    {
+      "completion_marker": "ALL_COMPLETE",
+      "format": "ekiden-status",
+      "format_version": 1,
+      "max_sessions": 10,
+      "message": "Session #1 active",
+      "run": "RUN",
+      "session": 1,
+      "status": "running",
+      "tool": "ekiden",
+      "updated_at": "TIME",
+      "version": "0.1.0",
+      "work_dir": "PROJECT"
+    }
+    "#);
+    run.signal(Signal::TERM);
+    run.end().expect(143);
+    assert_eq!(status(&environment)["status"], "paused");
+    environment.run(&["resume"]).expect(0);
+    insta::assert_snapshot!(normal(&environment, status(&environment)), @r#"
+    {
+      "completion_marker": "ALL_COMPLETE",
+      "format": "ekiden-status",
+      "format_version": 1,
+      "max_sessions": 10,
+      "message": "All done",
+      "run": "RUN",
+      "session": 1,
+      "status": "complete",
+      "tool": "ekiden",
+      "updated_at": "TIME",
+      "version": "0.1.0",
+      "work_dir": "PROJECT"
+    }
+    "#);
+
+    let word = |args: &[&str], code| {
+        environment.run(&[&RUN[..], &["--new"], args].concat()).expect(code);
+        status(&environment)["status"].clone()
+    };
+    environment.write("task.md", &items(5));
+    assert_eq!(word(&["-m", "1"], 3), "max_sessions");
+    assert_eq!(word(&["--verify", "[ -e item-5.txt -a -e .ekiden/PROGRESS.md ]"], 0), "verified_complete");
+}
+
+// shows: REL-21, REL-01
+#[test]
+fn each_session_keeps_what_it_saw_and_what_it_left() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    let said = environment.run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat()).expect(0);
+    let names = |session| {
+        let mut names: Vec<String> = std::fs::read_dir(environment.session(session))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        names.join("\n")
+    };
+    insta::assert_snapshot!(names(1), @r"
+    attempt.lock
+    events.jsonl
+    knowledge.md
+    next_prompt.md
+    progress.md
+    prompt.md
+    verify.log
+    ");
+    insta::assert_snapshot!(names(2), @r"
+    attempt.lock
+    events.jsonl
+    knowledge.md
+    progress.md
+    prompt.md
+    verify.log
+    ");
+    assert!(environment.kept(1, "prompt.md").starts_with("# Task\n\nMake the items."));
+    assert!(environment.kept(2, "prompt.md").contains("¦ - [x] Item 1\n"));
+    assert!(environment.kept(1, "progress.md").contains("- [x] Item 1"));
+    assert_eq!(environment.kept(2, "progress.md").trim_end(), environment.read(".ekiden/PROGRESS.md"));
+    for line in environment.kept(1, "events.jsonl").lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    let told_again = environment.run(&["log"]).expect(0).stdout;
+    let (first, rest) = told_again.split_once('\n').unwrap();
+    assert!(first.starts_with("started "), "{first}");
+    assert_eq!(rest, said.stdout, "the log tells the run again, word for word");
+    let through_link = environment.dir().join(".ekiden/runs").join(&environment.runs()[0]).join("log.jsonl");
+    assert!(through_link.is_file());
+}
+
+// shows: OPS-04
+#[test]
+fn git_sees_the_settings_and_nothing_else_of_ours() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    environment.run(&RUN).expect(0);
+    environment.git(&["clean", "--quiet", "--force"]);
+    assert_eq!(environment.git(&["status", "--porcelain"]), "");
+    environment.write(".ekiden/config.toml", "pause = 1\n");
+    let untracked = || environment.git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(untracked(), "?? .ekiden/config.toml\n");
+    std::fs::write(environment.dir().join(".git/info/exclude"), "").unwrap();
+    assert_eq!(untracked(), "?? .ekiden/config.toml\n", "by its own .gitignore");
+    environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
+    std::fs::remove_file(environment.dir().join(".ekiden/.gitignore")).unwrap();
+    environment.git(&["clean", "--quiet", "--force", "--", "item-1.txt"]);
+    assert_eq!(untracked(), "?? .ekiden/config.toml\n", "by the exclude file");
+}
+
+// shows: SEC-02
+#[test]
+fn state_is_private() {
+    for environment in [Environment::new(), Environment::with_git()] {
+        environment.write("task.md", &items(5));
+        environment.run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat()).expect(0);
+        let mut found = modes(&environment.state());
+        found.extend(modes(&environment.dir().join(".ekiden")));
+        assert!(found.len() > 20, "{found:?}");
+        // What the agent wrote has the agent's mode, in a directory that is private.
+        found.retain(|(path, _)| !path.parent().unwrap().ends_with(".ekiden/handoff"));
+        for (path, mode) in found {
+            let right = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, right, "{} has mode {mode:o}", path.display());
+        }
+    }
+}
+
+// shows: SEC-02
+#[test]
+fn nothing_is_written_through_a_link_out_of_the_project() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    let elsewhere = environment.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let link = |name: &str| symlink(&elsewhere, environment.dir().join(name)).unwrap();
+    link(".ekiden");
+    insta::assert_snapshot!(environment.told(&RUN), @r"
+    --- standard error
+    error: cannot create directory `PROJECT/.ekiden`: `PROJECT/.ekiden` is a symbolic link to `ROOT/elsewhere`, and ekiden does not write through links
+    --- exit code 74
+    ");
+    std::fs::remove_file(environment.dir().join(".ekiden")).unwrap();
+    std::fs::create_dir(environment.dir().join(".ekiden")).unwrap();
+    link(".ekiden/handoff");
+    insta::assert_snapshot!(environment.told(&RUN), @r"
+    --- standard error
+    error: cannot create directory `PROJECT/.ekiden/handoff`: `PROJECT/.ekiden/handoff` is a symbolic link to `ROOT/elsewhere`, and ekiden does not write through links
+    --- exit code 74
+    ");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert!(!environment.exists("item-1.txt"));
+}
+
+// shows: REL-16, REL-17
+#[test]
+fn a_persons_edit_of_the_knowledge_stands() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    environment.run(&[&RUN[..], &["-m", "1"]].concat()).expect(3);
+    let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
+    let (before, after) = knowledge.split_once("## Core Knowledge\n").unwrap();
+    let edited = format!("{before}## Core Knowledge\n\n- Ask Mira about item 4.\n{after}");
+    environment.write(".ekiden/KNOWLEDGE.md", &edited);
+    insta::assert_snapshot!(environment.told(&["resume"]), @r"
+    your edit of KNOWLEDGE.md is taken over: 2 facts
+    run RUN goes on · CLOCK · up to session 2
+    session 2 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     5 of 5 done
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 6 files not committed
+    knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    ");
+    assert!(environment.kept(2, "prompt.md").contains("¦ - Ask Mira about item 4.\n"));
+    assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("- Ask Mira about item 4.\n"));
+}
+
+/// Every file below a directory, with its bytes.
+fn bytes(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = modes(dir).into_iter().map(|(path, _)| path).filter(|path| path.is_file()).collect::<Vec<_>>();
+    found.sort_unstable();
+    found.into_iter().map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+}
+
+// shows: DUR-05
+#[test]
+fn a_log_of_a_newer_version_is_not_written() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    environment.run(&[&RUN[..], &["-m", "1"]].concat()).expect(3);
+    let log = environment.run_dir().join("log.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replacen(r#""version":1"#, r#""version":99"#, 1)).unwrap();
+    let published = || bytes(&environment.dir().join(".ekiden"));
+    let runs = || bytes(&environment.state().join("runs"));
+    let before = (published(), runs());
+    insta::assert_snapshot!(environment.told(&["resume"]), @r"
+    --- standard error
+    error: cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    --- exit code 74
+    ");
+    insta::assert_snapshot!(environment.told(&RUN), @r"
+    --- standard error
+    error: cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    --- exit code 74
+    ");
+    assert!((published(), runs()) == before, "something was written");
+}
+
+// shows: DUR-05
+#[test]
+fn an_old_run_can_still_be_read_and_carried_on() {
+    let environment = Environment::with_git();
+    let run = environment.state().join("runs/bcbe7a44");
+    for made_with_the_run in ["inbox", "sessions"] {
+        std::fs::create_dir_all(run.join(made_with_the_run)).unwrap();
+    }
+    std::fs::write(environment.state().join("format"), "{\"format\":\"ekiden-state\",\"version\":1}\n").unwrap();
+    std::fs::write(run.join("log.jsonl"), include_str!("fixtures/run-v1.jsonl")).unwrap();
+    insta::assert_snapshot!(environment.told(&["log"]), @r#"
+    started DATE
+    run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
+    verification `test -e item-5.txt` fails now, so a later pass ends the run
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 5 done
+      next      The item "Item 4", with `echo made > item-4.txt`.
+      verify    failed in TIME
+
+    stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 5 items done · 4 files not committed
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    to go on:  ekiden resume -m 1
+    --- exit code 0
+    "#);
+    insta::assert_snapshot!(environment.told(&["resume"]), @r"
+    run RUN goes on · CLOCK · up to session 2
+    session 2 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 4 tool calls
+      items     5 of 5 done
+      verify    passed in TIME
+
+    verified complete · 2 sessions · TIME · 2 files not committed
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- exit code 0
+    ");
+}
