@@ -27,6 +27,14 @@ pub(crate) enum GitError {
     /// It could not be waited for.
     #[error("run git")]
     Quick(#[from] QuickError),
+    /// It was ended before it could answer.
+    #[error("`git {command}` gave no answer: {why}")]
+    NoAnswer {
+        /// The subcommand.
+        command: String,
+        /// What ended it.
+        why: String,
+    },
     /// It ended with an error.
     #[error("`git {command}` failed: {message}")]
     Failed {
@@ -80,11 +88,17 @@ fn text_of(args: &[&str], output: &Output) -> Result<String, GitError> {
     if output.end == ChildEnd::Exited(0) {
         return Ok(text);
     }
+    let command = args.first().copied().unwrap_or_default().to_owned();
     let said = String::from_utf8_lossy(&output.stderr);
-    let message =
-        if output.timed_out { "it took too long" } else { said.lines().next().unwrap_or("no word") };
-    Err(GitError::Failed {
-        command: args.first().copied().unwrap_or_default().to_owned(),
-        message: message.to_owned(),
-    })
+    let why = match &output.end {
+        _ if output.timed_out => "it took too long".to_owned(),
+        ChildEnd::Exited(_) => {
+            let message = said.lines().next().unwrap_or("no word").to_owned();
+            return Err(GitError::Failed { command, message });
+        }
+        ChildEnd::Signaled(signal) => format!("signal {signal} ended it"),
+        ChildEnd::NotStarted(error) => error.clone(),
+        ChildEnd::KeeperLost => "its keeper was killed".to_owned(),
+    };
+    Err(GitError::NoAnswer { command, why })
 }

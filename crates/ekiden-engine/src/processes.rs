@@ -13,7 +13,7 @@ use ekiden_core::limits;
 use ekiden_core::settings::Verification;
 use ekiden_core::time::Millis;
 use ekiden_store::disk::Disk;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -46,7 +46,8 @@ pub(crate) struct ProcessHands {
     inputs: mpsc::Sender<Input>,
     attempts: BTreeMap<StageId, AttemptHandle>,
     tasks: JoinSet<()>,
-    cancelled: Arc<Notify>,
+    /// Changes when tasks are to stop. A task that begins later does not see an older change.
+    cancelled: watch::Sender<u32>,
 }
 
 impl ProcessHands {
@@ -60,7 +61,7 @@ impl ProcessHands {
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         let (attempts, tasks) = (BTreeMap::new(), JoinSet::new());
-        Self { ekiden, workspace, files, disk, inputs, attempts, tasks, cancelled: Arc::default() }
+        Self { ekiden, workspace, files, disk, inputs, attempts, tasks, cancelled: watch::Sender::new(0) }
     }
 
     /// Nothing is at work, so no outcome will come.
@@ -140,11 +141,11 @@ impl Hands for ProcessHands {
 
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Option<String>) {
         let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
-        let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), Arc::clone(&self.cancelled));
+        let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {
                 survey = survey::survey(&git, since.as_deref()) => survey.map_err(|error| in_full(&error)),
-                () = cancelled.notified() => Err("cancelled".to_owned()),
+                _ = cancelled.changed() => Err("cancelled".to_owned()),
             };
             // Without an engine nobody waits for it.
             let _ = inputs.send(Input::Surveyed { stage, effect, survey }).await;
@@ -153,16 +154,16 @@ impl Hands for ProcessHands {
 
     fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification) {
         let (spec, timeout) = (self.sh(&verification.command, effect), verification.timeout);
-        let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), Arc::clone(&self.cancelled));
+        let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
-            let (check, output) = verify(spec, timeout, &cancelled).await;
+            let (check, output) = verify(spec, timeout, cancelled).await;
             // Without an engine nobody waits for it.
             let _ = inputs.send(Input::Verified { stage, effect, check, output }).await;
         });
     }
 
     fn cancel(&mut self, _stage: &StageId) {
-        self.cancelled.notify_waiters();
+        self.cancelled.send_modify(|times| *times = times.wrapping_add(1));
     }
 
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob) {
@@ -180,14 +181,14 @@ impl Hands for ProcessHands {
 }
 
 /// Runs a verification. Its result is bound to a tree by the engine, which knows the last survey.
-async fn verify(spec: ChildSpec, timeout: Millis, cancelled: &Notify) -> (Check, String) {
+async fn verify(spec: ChildSpec, timeout: Millis, mut cancelled: watch::Receiver<u32>) -> (Check, String) {
     let started = Instant::now();
     let (outcome, output) = tokio::select! {
         done = task::run_task(spec, timeout, limits::VERIFY_LOG_BYTES) => match done {
             Ok(done) => (outcome(&done.end, done.timed_out), done.tail),
             Err(error) => (CheckOutcome::NotRun { error: in_full(&error) }, String::new()),
         },
-        () = cancelled.notified() => (CheckOutcome::Cancelled, String::new()),
+        _ = cancelled.changed() => (CheckOutcome::Cancelled, String::new()),
     };
     let duration = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
     (Check { outcome, tree: None, duration, tail: tail(&output) }, output)

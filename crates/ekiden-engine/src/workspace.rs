@@ -7,10 +7,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ekiden_agent::child::SpawnError;
+use ekiden_agent::task::QuickError;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::settings::Place;
 
-use crate::git;
+use crate::git::{self, GitError};
 
 /// A work dir and its surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,14 +36,25 @@ pub struct GitPlace {
     pub worktree: Option<String>,
 }
 
-/// There is no such work dir.
+/// A place cannot be worked in. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
-#[error("work in {}", path.display())]
-pub struct WorkspaceError {
-    /// As it was named.
-    pub path: PathBuf,
-    /// Why not.
-    pub source: io::Error,
+pub enum WorkspaceError {
+    /// There is no such directory.
+    #[error("work in {}", path.display())]
+    Dir {
+        /// As it was named.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Nobody knows where its state lies.
+    #[error("tell whether {} lies in a repository", path.display())]
+    Git {
+        /// As it was named.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
 }
 
 impl Workspace {
@@ -50,20 +63,22 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// If the directory does not exist or is no directory. Without git, or outside a repository,
-    /// there is no error.
+    /// If the directory does not exist or is no directory, or if git does not answer: then its state
+    /// would be looked for in the wrong place. Without git, or outside a repository, there is no error.
     ///
     /// # Panics
     ///
     /// Within a runtime, since it asks git and waits.
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Result<Self, WorkspaceError> {
-        let failed = |source| WorkspaceError { path: dir.to_owned(), source };
+        let named = dir;
+        let failed = |source| WorkspaceError::Dir { path: named.to_owned(), source };
         let dir = dir.canonicalize().map_err(failed)?;
         if !dir.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
         let published = dir.join(".ekiden");
-        let (git, prefix) = match GitPlace::find(&dir) {
+        let unknown = |error| WorkspaceError::Git { path: named.to_owned(), source: io::Error::other(error) };
+        let (git, prefix) = match GitPlace::find(&dir).map_err(unknown)? {
             Some((place, prefix)) => (Some(place), prefix),
             None => (None, String::new()),
         };
@@ -87,8 +102,9 @@ impl Workspace {
 }
 
 impl GitPlace {
-    /// The place of `dir`, and its path within the worktree.
-    fn find(dir: &Path) -> Option<(Self, String)> {
+    /// The place of `dir`, and its path within the worktree. None where git is missing or says that
+    /// there is no repository.
+    fn find(dir: &Path) -> Result<Option<(Self, String)>, GitError> {
         let args = [
             "rev-parse",
             "--path-format=absolute",
@@ -96,7 +112,17 @@ impl GitPlace {
             "--absolute-git-dir",
             "--show-prefix",
         ];
-        let text = git::ask(dir, &args).ok()?;
+        match git::ask(dir, &args) {
+            Ok(text) => Ok(Self::read(&text)),
+            Err(
+                GitError::Failed { .. } | GitError::Quick(QuickError::Spawn(SpawnError::NoProgram { .. })),
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the three lines that git answers.
+    fn read(text: &str) -> Option<(Self, String)> {
         let mut lines = text.lines();
         let common_dir = PathBuf::from(lines.next()?);
         let git_dir = PathBuf::from(lines.next()?);

@@ -79,8 +79,13 @@ pub fn chain(error: &dyn Error) -> String {
 
 impl From<WorkspaceError> for Failure {
     fn from(error: WorkspaceError) -> Self {
-        Self::new(Exit::MissingInput, format!("cannot {}", chain(&error)))
-            .hint("name another directory with `--work-dir`, or create it")
+        let failed = |exit| Self::new(exit, format!("cannot {}", chain(&error)));
+        match &error {
+            WorkspaceError::Dir { .. } => {
+                failed(Exit::MissingInput).hint("name another directory with `--work-dir`, or create it")
+            }
+            WorkspaceError::Git { .. } => failed(Exit::State),
+        }
     }
 }
 
@@ -88,9 +93,8 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let failed = |exit| Self::new(exit, format!("cannot {}", chain(&error)));
         match &error {
-            EngineError::Workspace(_) | EngineError::FindRun(FindRunError::Unknown { .. }) => {
-                failed(Exit::MissingInput)
-            }
+            EngineError::Workspace(WorkspaceError::Dir { .. })
+            | EngineError::FindRun(FindRunError::Unknown { .. }) => failed(Exit::MissingInput),
             EngineError::FindRun(FindRunError::Ambiguous { .. }) => failed(Exit::Usage),
             EngineError::Held { holder } => held(holder.as_deref()),
             EngineError::Unfinished { run, same_task } => unfinished(run.as_str(), *same_task),
@@ -107,7 +111,8 @@ impl From<EngineError> for Failure {
                 Some(hint) => failed(Exit::State).hint(hint),
                 None => failed(Exit::State),
             },
-            EngineError::FindRun(FindRunError::Disk(_))
+            EngineError::Workspace(WorkspaceError::Git { .. })
+            | EngineError::FindRun(FindRunError::Disk(_))
             | EngineError::Empty { .. }
             | EngineError::Log(_)
             | EngineError::Disk(_)

@@ -39,7 +39,9 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
 /// Without a command of its own the rehearsal agent is this very program in another role.
 fn program(spec: &AttemptSpec) -> (OsString, Vec<OsString>) {
     match spec.agent.kind {
-        AgentKind::Rehearsal if spec.agent.command.is_empty() => (spec.ekiden.clone().into(), vec![rehearsal::ROLE.into()]),
+        AgentKind::Rehearsal if spec.agent.command.is_empty() => {
+            (spec.ekiden.clone().into(), vec![rehearsal::ROLE.into()])
+        }
         AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Exec => {
             let mut command = spec.agent.command.iter().map(OsString::from);
             (command.next().unwrap_or_default(), command.collect())

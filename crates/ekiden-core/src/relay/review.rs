@@ -48,15 +48,19 @@ impl Relay {
         match class {
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(next),
+            // No process at all: the program or the disk is not as it should be, and waiting helps neither.
+            EndClass::Retry if session.pid.is_none() => self.agent_failed(ended, next),
             EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)
             }
-            EndClass::Stop(_) => {
-                self.end(Outcome::AgentFailed { cause: ended.cause.clone() }, Next::Attempt(next))
-            }
+            EndClass::Stop(_) => self.agent_failed(ended, next),
             EndClass::Fine | EndClass::Retry | EndClass::TooLate => self.session_over(at, ended, None),
         }
+    }
+
+    fn agent_failed(&mut self, ended: &AttemptEnded, next: NextAttempt) -> Vec<RelayEffect> {
+        self.end(Outcome::AgentFailed { cause: ended.cause.clone() }, Next::Attempt(next))
     }
 
     /// A reset that is past by our clock is waited for as well: else a service whose clock is behind

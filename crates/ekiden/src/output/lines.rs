@@ -153,17 +153,16 @@ fn stop_requested(request: StopRequest, session: Option<u32>) -> Line {
 
 fn first_check(check: &CheckNews) -> Line {
     let command = one_line(&check.command);
-    let then = "so a later pass ends the run";
+    let then = "so the agent must say that all is done as well";
     match &check.result {
-        CheckOutcome::Passed => Line::new(
-            Tone::Plain,
-            format!(
-                "verification `{command}` passes already, so the agent must say that all is done as well"
-            ),
-        ),
-        CheckOutcome::Failed { .. } | CheckOutcome::Cancelled => {
-            Line::new(Tone::Plain, format!("verification `{command}` fails now, {then}"))
+        CheckOutcome::Passed => {
+            Line::new(Tone::Plain, format!("verification `{command}` passes already, {then}"))
         }
+        CheckOutcome::Failed { .. } => Line::new(
+            Tone::Plain,
+            format!("verification `{command}` fails now, so a later pass ends the run"),
+        ),
+        CheckOutcome::Cancelled => Line::new(Tone::Plain, format!("verification `{command}` was cancelled")),
         CheckOutcome::TimedOut => {
             let length = phrase::duration(check.duration);
             Line::new(Tone::Plain, format!("verification `{command}` takes longer than {length} now, {then}"))

@@ -74,7 +74,8 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
 fn permission_mode(given: &Given, kind: AgentKind) -> Result<Option<String>, Failure> {
     let mode = given.get(&table::PERMISSION_MODE)?;
     if kind == AgentKind::Claude && mode.as_deref() == Some("plan") {
-        let text = "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
+        let text =
+            "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
         return Err(Failure::new(Exit::Settings, text)
             .hint("choose another mode, such as `--permission-mode acceptEdits`"));
     }

@@ -132,7 +132,8 @@ impl Environment {
     /// Runs a line of shell in the work dir.
     pub(crate) fn shell(&self, line: &str) {
         let mut shell = Command::new("sh");
-        let done = shell.args(["-c", line]).current_dir(self.dir()).env_clear().envs(&self.variables).status();
+        let done =
+            shell.args(["-c", line]).current_dir(self.dir()).env_clear().envs(&self.variables).status();
         assert!(done.unwrap().success(), "{line}");
     }
 
@@ -158,12 +159,13 @@ impl Environment {
         if of_git.exists() { of_git.join("ekiden/root") } else { self.dir().join(".ekiden/state") }
     }
 
-    /// The ids of all runs, oldest first.
+    /// The ids of all runs that have begun, oldest first.
     pub(crate) fn runs(&self) -> Vec<String> {
         let Ok(entries) = self.state().join("runs").read_dir() else { return Vec::new() };
-        let mut runs: Vec<_> = entries.map(|entry| entry.unwrap()).collect();
-        runs.sort_by_key(|run| first_record(&run.path())["time"].as_u64());
-        runs.iter().map(|run| run.file_name().into_string().unwrap()).collect()
+        let dirs = entries.map(|entry| entry.unwrap().path());
+        let mut runs: Vec<_> = dirs.filter_map(|dir| Some((began_at(&dir)?, dir))).collect();
+        runs.sort_unstable();
+        runs.iter().map(|(_, dir)| dir.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     }
 
     /// The directory of the newest run.
@@ -189,9 +191,10 @@ impl Environment {
     }
 }
 
-fn first_record(run: &Path) -> Value {
-    let text = std::fs::read_to_string(run.join("log.jsonl")).unwrap_or_default();
-    text.lines().nth(1).and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default()
+/// The time of a run's first record, if it has one.
+fn began_at(run: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(run.join("log.jsonl")).ok()?;
+    serde_json::from_str::<Value>(text.lines().nth(1)?).ok()?["time"].as_u64()
 }
 
 /// A task of so many items, each of which makes a file: `item-1.txt`, and so on.

@@ -157,7 +157,10 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
 
     Nothing is recorded.
     ");
-    environment.script("agent.sh", &format!("{AGENT}to=$EKIDEN_HANDOFF\ntouch prompt-1.txt\nstatus=ALL_COMPLETE\n{WRITE}"));
+    environment.script(
+        "agent.sh",
+        &format!("{AGENT}to=$EKIDEN_HANDOFF\ntouch prompt-1.txt\nstatus=ALL_COMPLETE\n{WRITE}"),
+    );
     environment.run(&["resume"]).expect(0);
     let second = environment.kept(2, "prompt.md");
     assert!(second.starts_with("# Task\n\nWrite two files."), "{second}");
@@ -179,7 +182,8 @@ fn a_session_sees_where_it_is_and_not_who_started_ekiden() {
         "CLAUDE_PLUGIN_ROOT",
         "CLAUDE_PLUGIN_DATA",
     ];
-    let mine = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK"];
+    let mine =
+        ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK"];
     let environment = outer.iter().chain(&mine).fold(Environment::new(), |env, name| env.with(name, "outer"));
     let script = format!("{AGENT}to=$EKIDEN_HANDOFF\nenv > env.txt\nstatus=ALL_COMPLETE\n{WRITE}");
     told(&environment, &script, &[]);

@@ -219,7 +219,8 @@ fn a_persons_edit_of_the_knowledge_stands() {
 
 /// Every file below a directory, with its bytes.
 fn bytes(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let mut found = modes(dir).into_iter().map(|(path, _)| path).filter(|path| path.is_file()).collect::<Vec<_>>();
+    let mut found =
+        modes(dir).into_iter().map(|(path, _)| path).filter(|path| path.is_file()).collect::<Vec<_>>();
     found.sort_unstable();
     found.into_iter().map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
 }
@@ -257,7 +258,8 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     for made_with_the_run in ["inbox", "sessions"] {
         std::fs::create_dir_all(run.join(made_with_the_run)).unwrap();
     }
-    std::fs::write(environment.state().join("format"), "{\"format\":\"ekiden-state\",\"version\":1}\n").unwrap();
+    std::fs::write(environment.state().join("format"), "{\"format\":\"ekiden-state\",\"version\":1}\n")
+        .unwrap();
     std::fs::write(run.join("log.jsonl"), include_str!("fixtures/run-v1.jsonl")).unwrap();
     insta::assert_snapshot!(environment.told(&["log"]), @r#"
     started DATE

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::environment::{Environment, items};
 use crate::processes::{PROMISE, Process, alive, expect_nothing_alive};
-use crate::running::{Running, wait_until};
+use crate::running::{Running, Said, wait_until};
 
 const KILLS: usize = 50;
 /// Relays beside each other: most of the time is spent in waiting for keepers and after crashes.
@@ -81,27 +81,34 @@ impl Lane {
     fn relay(&mut self) -> EndState {
         let environment = Environment::with_git().with("EKIDEN_REHEARSAL_STEP_MS", "5");
         environment.write("task.md", &items(ITEMS));
-        let mut run = environment.start(&["run", "task.md", "--agent", "rehearsal", "-m", "200"]);
         loop {
-            while self.kills > 0 && self.comes_to_a_moment(&environment, &mut run) {
-                let victims = VICTIMS[self.below(VICTIMS.len() as u64) as usize];
-                self.kills -= usize::from(kill(&environment, &mut run, victims));
-            }
-            match run.end().code {
+            // Killed early, it has not begun.
+            let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "200"];
+            let resume = ["resume"];
+            let args = if environment.runs().is_empty() { &begin[..] } else { &resume };
+            let (said, kills) = self.disturbed(&environment, environment.start(args));
+            match said.code {
                 0 => break,
-                // Killed, or after three crashed sessions in a row.
-                137 | 1 if !is_complete(&environment) => run = environment.start(&["resume"]),
-                137 => {
-                    let code = environment.run(&["resume"]).code;
-                    assert!(matches!(code, 0 | 66), "{code}");
-                    break;
-                }
-                code => panic!("exit code {code}: {:#?}", environment.log().last()),
+                // Killed; or git was, before it told where the state lies; or three sessions in a row.
+                137 | 74 | 1 if kills > 0 => {}
+                // Killed when all was done.
+                66 if is_complete(&environment) => break,
+                _ => panic!("after {kills} kills: {said}"),
             }
         }
         expect_nothing_alive(&environment);
         check_attempts(&environment.log());
         end_state(&environment)
+    }
+
+    /// Kills around a program until it is over; says how often.
+    fn disturbed(&mut self, environment: &Environment, mut run: Running) -> (Said, usize) {
+        let before = self.kills;
+        while self.kills > 0 && self.comes_to_a_moment(environment, &mut run) {
+            let victims = VICTIMS[self.below(VICTIMS.len() as u64) as usize];
+            self.kills -= usize::from(kill(environment, &run, victims));
+        }
+        (run.end(), before - self.kills)
     }
 
     /// Waits for the next moment, unless the program ends before.
@@ -126,7 +133,7 @@ impl Lane {
 }
 
 /// Kills, and sees that what must not outlive the victims does not. False: there was nobody to kill.
-fn kill(environment: &Environment, run: &mut Running, victims: Victims) -> bool {
+fn kill(environment: &Environment, run: &Running, victims: Victims) -> bool {
     let living = alive(environment);
     let chosen: Vec<&Process> = living.iter().filter(|process| victims.include(process, run)).collect();
     // Stopped first, so that none of them can react to another's death.
@@ -138,7 +145,9 @@ fn kill(environment: &Environment, run: &mut Running, victims: Victims) -> bool 
     if chosen.iter().any(|process| process.pid == run.pid()) {
         expect_nothing_alive(environment);
     } else {
-        let gone = |process: &Process| process.pid == run.pid() || !alive(environment).iter().any(|p| p.pid == process.pid);
+        let gone = |process: &Process| {
+            process.pid == run.pid() || !alive(environment).iter().any(|p| p.pid == process.pid)
+        };
         wait_until("the end of what was alive", || living.iter().all(gone));
     }
     assert!(died.elapsed() < PROMISE + Duration::from_secs(1), "{victims:?}: {:?}", died.elapsed());

@@ -24,7 +24,8 @@ fn expect_resumes(environment: &Environment) {
 #[test]
 fn the_first_ctrl_c_asks_for_a_handoff() {
     let environment = Environment::with_git();
-    let task = items(4).replacen("echo made", "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made", 1);
+    let task =
+        items(4).replacen("echo made", "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made", 1);
     environment.write("task.md", &task);
     let mut run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
     wait_until("work", || environment.exists("started"));

@@ -48,7 +48,8 @@ fn check_relay(project: &Project, out: &str) {
 #[test]
 fn rehearsal_relays_three_sessions() {
     let project = Project::new();
-    let items: String = (1..=9).map(|n| format!("- [ ] Item {n}\n\n  ```sh\n  touch item-{n}.txt\n  ```\n")).collect();
+    let items: String =
+        (1..=9).map(|n| format!("- [ ] Item {n}\n\n  ```sh\n  touch item-{n}.txt\n  ```\n")).collect();
     project.write("task.md", &format!("Make three items.\n\n{items}"));
     let mut command = ekiden(&project);
     command.args(["run", "task.md", "--agent", "rehearsal", "--verify", "test -f item-9.txt"]);
@@ -81,7 +82,11 @@ fn the_real_client_relays_three_sessions() {
 }
 
 /// ekiden in the client's clean environment.
-pub(crate) fn with_client(project: &Project, environment: &CleanEnvironment, client: &std::path::Path) -> Command {
+pub(crate) fn with_client(
+    project: &Project,
+    environment: &CleanEnvironment,
+    client: &std::path::Path,
+) -> Command {
     let mut command = ekiden(project);
     command.env_clear().envs(environment.variables());
     let command_line = client.to_str().unwrap();
@@ -99,7 +104,10 @@ fn check_requests(requests: &[Request]) {
     assert_eq!(conversations.len(), 3, "one conversation a session: {conversations:?}");
     for request in requests {
         assert!(!request.text().contains(SECRET), "a file that was only named is attached");
-        assert!(request.system().contains("# Working in a relay"), "the protocol stands in the system prompt");
+        assert!(
+            request.system().contains("# Working in a relay"),
+            "the protocol stands in the system prompt"
+        );
         assert!(request.text().contains("Make three items."), "the task is in every session");
         assert!(request.cache_markers() <= 4);
     }

@@ -157,6 +157,7 @@ fn a_killed_ekiden_resumes_the_clients_conversation() {
     expect_exit(command.arg("resume"), 0);
     let last = api.main_requests().pop().unwrap();
     assert_eq!(last.conversation(), cut.conversation());
-    let ends: Vec<String> = course(&project.log(), 1).into_iter().filter(|word| word.starts_with("ended")).collect();
+    let ends: Vec<String> =
+        course(&project.log(), 1).into_iter().filter(|word| word.starts_with("ended")).collect();
     assert_eq!(ends, ["ended \"engine_lost\"", "ended \"completed\""]);
 }
