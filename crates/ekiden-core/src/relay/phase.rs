@@ -106,6 +106,13 @@ pub struct Session {
     pub stop_by: Option<Timestamp>,
 }
 
+impl Session {
+    /// The attempt ended without ever having a process.
+    pub(super) fn never_ran(&self, cause: &EndCause) -> bool {
+        self.pid.is_none() && matches!(cause, EndCause::NeverStarted(_))
+    }
+}
+
 /// What a session left when it was over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {

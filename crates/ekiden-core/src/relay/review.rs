@@ -49,7 +49,7 @@ impl Relay {
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(next),
             // No process at all: the program or the disk is not as it should be, and waiting helps neither.
-            EndClass::Retry if session.pid.is_none() => self.agent_failed(ended, next),
+            EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
             EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)

@@ -213,6 +213,7 @@ impl Track {
                 let past = (secs == "past").then_some(Timestamp(0));
                 EndCause::RateLimited { resets_at: reset.or(past), kind: LimitKind::FiveHour }
             }
+            ("never", _) => EndCause::NeverStarted("no such program".to_owned()),
             ("overload", _) => EndCause::Overloaded,
             ("full", _) => EndCause::ContextFull,
             ("login", _) => EndCause::AuthenticationFailed,

@@ -304,11 +304,15 @@ fn a_resume_may_wait_longer() {
 // shows: REL-15
 #[test]
 fn an_agent_that_never_got_a_process_is_not_waited_for() {
-    check("", "ends:crash resume", expect![[r#"
+    check(
+        "",
+        "ends:never resume",
+        expect![[r#"
         publish, start 1.1
-        ends:crash: publish durably, archive 1.1, end
+        ends:never: publish durably, archive 1.1, end
             ended: agent failed; next: 1.2
         resume: publish, start 1.2
             at work: 1.2
-    "#]]);
+    "#]],
+    );
 }
