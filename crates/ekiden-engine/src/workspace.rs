@@ -113,7 +113,8 @@ impl GitPlace {
             "--show-prefix",
         ];
         match git::ask(dir, &args) {
-            Ok(text) => Ok(Self::read(&text)),
+            Ok(text) => Ok(Some(Self::read(&text).unwrap_or_else(|| panic!("text {text:?}")))),
+            Err(GitError::Failed { message, .. }) if dir.join(".git").exists() => panic!("failed {message}"),
             Err(
                 GitError::Failed { .. } | GitError::Quick(QuickError::Spawn(SpawnError::NoProgram { .. })),
             ) => Ok(None),
