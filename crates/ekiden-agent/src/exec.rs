@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::attempt::{Activity, AttemptHandle, AttemptSpec, Ended, FirstMessage, Order, Report};
 use crate::child::{Child, ChildEnd, ChildSpec, OUTER_AGENT_ENV, StdinKind, spawn};
+use crate::unix::read_now;
 
 /// Kept of what it wrote last.
 const WORDS_BYTES_MAX: usize = 1200;
@@ -111,7 +112,7 @@ async fn attend(
             end = child.wait() => break end,
         }
     };
-    while let Some(Ok(read @ 1..)) = stdout.as_ref().map(|pipe| pipe.try_read(&mut out)) {
+    while let Some(read) = stdout.as_ref().and_then(|pipe| read_now(pipe, &mut out)) {
         let _ = raw.write_all(&out[..read]);
         keep_tail(&mut words, &out[..read]);
     }

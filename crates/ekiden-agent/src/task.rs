@@ -15,6 +15,7 @@ use tokio::net::unix::pipe;
 
 use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, Streams, launch, spawn};
 use crate::keeper;
+use crate::unix::read_now;
 
 /// What [`run_quick`] keeps of each stream.
 pub const QUICK_BYTES_MAX: usize = 1024 * 1024;
@@ -185,8 +186,7 @@ impl Intake {
 
     /// Takes in what is there already.
     fn rest(&mut self) {
-        while let Some(Ok(count @ 1..)) = self.pipe.as_ref().map(|pipe| pipe.try_read(&mut self.arrived[..]))
-        {
+        while let Some(count) = self.pipe.as_ref().and_then(|pipe| read_now(pipe, &mut self.arrived[..])) {
             self.take(count);
         }
     }
@@ -257,6 +257,16 @@ mod tests {
         assert_eq!(kept(Keep::Last(4), &["aéé"]), ("éé".to_owned(), true));
         assert_eq!(kept(Keep::Last(3), &["aéé"]), ("é".to_owned(), true));
         assert_eq!(lossy_tail("\u{1f600}".as_bytes().split_at(1).1), "");
+    }
+
+    #[tokio::test]
+    async fn what_arrived_unheard_is_taken_in() {
+        let (read, mut write) = std::io::pipe().unwrap();
+        let mut intake = Intake::new(Some(pipe::Receiver::from_owned_fd(read.into()).unwrap()), Keep::First(9));
+        std::io::Write::write_all(&mut write, b"the end").unwrap();
+        // The runtime has had no chance to hear of it.
+        intake.rest();
+        assert_eq!(intake.kept().0, b"the end");
     }
 
     #[test]

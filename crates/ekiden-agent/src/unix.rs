@@ -98,6 +98,15 @@ fn default_signals() {
     }
 }
 
+/// Reads what is in a pipe that does not block; none: there is nothing now.
+///
+/// Asks the kernel. A runtime answers from the events that it was told, and a child's end can be told
+/// before its last output.
+pub(crate) fn read_now(pipe: impl AsFd, bytes: &mut [u8]) -> Option<usize> {
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(&pipe, &mut *bytes));
+    read.ok().filter(|count| *count > 0)
+}
+
 /// A descriptor that becomes readable when a child of this process ends.
 pub(crate) struct ChildExits(UnixStream);
 

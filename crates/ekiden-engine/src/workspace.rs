@@ -113,8 +113,10 @@ impl GitPlace {
             "--show-prefix",
         ];
         match git::ask(dir, &args) {
-            Ok(text) => Ok(Some(Self::read(&text).unwrap_or_else(|| panic!("text {text:?}")))),
-            Err(GitError::Failed { message, .. }) if dir.join(".git").exists() => panic!("failed {message}"),
+            Ok(text) => Self::read(&text).map(Some).ok_or_else(|| GitError::NoAnswer {
+                command: "rev-parse".to_owned(),
+                why: "it said nothing".to_owned(),
+            }),
             Err(
                 GitError::Failed { .. } | GitError::Quick(QuickError::Spawn(SpawnError::NoProgram { .. })),
             ) => Ok(None),

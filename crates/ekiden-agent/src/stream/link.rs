@@ -16,6 +16,7 @@ use super::conversation::Conversation;
 use super::launch;
 use crate::attempt::{AttemptSpec, Order, Report};
 use crate::child::{Child, ChildEnd, spawn};
+use crate::unix::read_now;
 
 /// Bytes read at once: a pipe's size.
 const CHUNK: usize = 64 * 1024;
@@ -193,10 +194,10 @@ impl Link {
 
     /// What was written before the end and not read yet.
     fn rest(&mut self, out: &mut [u8], err: &mut [u8]) {
-        while let Some(Ok(read @ 1..)) = self.stdout.as_ref().map(|pipe| pipe.try_read(out)) {
+        while let Some(read) = self.stdout.as_ref().and_then(|pipe| read_now(pipe, out)) {
             self.heard(&out[..read]);
         }
-        while let Some(Ok(read @ 1..)) = self.stderr.as_ref().map(|pipe| pipe.try_read(err)) {
+        while let Some(read) = self.stderr.as_ref().and_then(|pipe| read_now(pipe, err)) {
             self.complained(&err[..read]);
         }
         let talk = &mut self.talk;

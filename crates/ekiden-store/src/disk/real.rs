@@ -18,8 +18,9 @@ const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 
 /// The operating system's files.
 ///
-/// Beneath the fence each directory on the way is opened by itself and never through a link; the
-/// operation then happens relative to the directory that was opened. The standard library's
+/// Beneath the fence no directory on the way is opened through a link; the operation then happens
+/// relative to the directory that was opened. Linux does that in one call, elsewhere each directory is
+/// opened by itself. The standard library's
 /// `sync_data` and `sync_all` reach the disk's own cache on macOS too (`F_FULLFSYNC`).
 #[derive(Debug, Default)]
 pub struct RealDisk {
@@ -51,8 +52,11 @@ impl RealDisk {
         let Some((fence, rest)) = self.within_fence(dir) else {
             return Ok(open(dir, DIR)?);
         };
-        let mut at = fence.to_owned();
         let mut handle = open(fence, DIR)?;
+        if let Some(opened) = open_beneath(&handle, rest) {
+            return Ok(opened);
+        }
+        let mut at = fence.to_owned();
         for component in rest.components() {
             let Component::Normal(name) = component else { return Err(Cause::NotPlain) };
             at.push(name);
@@ -186,8 +190,10 @@ impl Disk for RealDisk {
         let rename = || -> Result<(), Cause> {
             self.refuse_link(to)?;
             let (from_dir, from_name) = self.open_parent(from)?;
-            let (to_dir, to_name) = self.open_parent(to)?;
-            Ok(rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name).map_err(io::Error::from)?)
+            let to_name = to.file_name().ok_or(Cause::NotPlain)?;
+            let other_dir = if from.parent() == to.parent() { None } else { Some(self.open_parent(to)?.0) };
+            let to_dir = other_dir.as_ref().unwrap_or(&from_dir);
+            Ok(rustix::fs::renameat(&from_dir, from_name, to_dir, to_name).map_err(io::Error::from)?)
         };
         rename().map_err(|cause| DiskError::new(Operation::Rename, to, cause))
     }
@@ -240,6 +246,22 @@ impl Disk for RealDisk {
 
 fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Opens a directory below another in one call. Nothing where that cannot be, or cannot be done: then
+/// the way is gone step by step, and the step that fails tells why.
+#[cfg(target_os = "linux")]
+fn open_beneath(fence: &OwnedFd, rest: &Path) -> Option<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    let plain = rest.components().all(|component| matches!(component, Component::Normal(_)));
+    let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let open = || rustix::fs::openat2(fence, rest, DIR, Mode::empty(), flags).ok();
+    if plain { open() } else { None }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(_fence: &OwnedFd, _rest: &Path) -> Option<OwnedFd> {
+    None
 }
 
 /// A pipe must not hold us up, so nothing blocks until it is known to be a file.
