@@ -262,7 +262,8 @@ mod tests {
     #[tokio::test]
     async fn what_arrived_unheard_is_taken_in() {
         let (read, mut write) = std::io::pipe().unwrap();
-        let mut intake = Intake::new(Some(pipe::Receiver::from_owned_fd(read.into()).unwrap()), Keep::First(9));
+        let mut intake =
+            Intake::new(Some(pipe::Receiver::from_owned_fd(read.into()).unwrap()), Keep::First(9));
         std::io::Write::write_all(&mut write, b"the end").unwrap();
         // The runtime has had no chance to hear of it.
         intake.rest();

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The workspace's directory.
 pub(crate) fn root() -> &'static Path {
@@ -35,6 +35,11 @@ pub(crate) fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64() * 1e3
+}
+
 /// The whole text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
@@ -45,6 +50,13 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     let written =
         path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, text));
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Makes an empty directory in place of whatever directory is there.
+pub(crate) fn clear(directory: &Path) -> Result<(), String> {
+    let removed = if directory.exists() { std::fs::remove_dir_all(directory) } else { Ok(()) };
+    let made = removed.and_then(|()| std::fs::create_dir_all(directory));
+    made.map_err(|error| format!("cannot empty {}: {error}", directory.display()))
 }
 
 /// Another program, about to run in the workspace's directory.
@@ -120,6 +132,23 @@ impl Program {
         Ok(took)
     }
 
+    /// Runs it out of view to an end with this exit code, and lets `look` have its process id again and
+    /// again meanwhile.
+    pub(crate) fn watch(&self, code: i32, every: Duration, mut look: impl FnMut(u32)) -> Result<(), String> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.spawn().map_err(|error| self.not_started(&error))?;
+        loop {
+            look(child.id());
+            let ended = child.try_wait().map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
+            match ended {
+                Some(status) if status.code() == Some(code) => return Ok(()),
+                Some(status) => return Err(format!("`{self}` ended otherwise than with {code} ({status})")),
+                None => std::thread::sleep(every),
+            }
+        }
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -177,6 +206,16 @@ mod tests {
         assert!(failure.starts_with("`false now` failed (exit status: 1"), "{failure}");
         let failure = Program::new("/nonexistent/program", &[]).output().unwrap_err();
         assert!(failure.starts_with("cannot start `/nonexistent/program`: "), "{failure}");
+    }
+
+    #[test]
+    fn a_program_is_looked_at_until_it_ends() {
+        let mut looks = 0;
+        let program = Program::new("sh", &["-c", "exit 3"]);
+        program.watch(3, Duration::from_millis(1), |_| looks += 1).unwrap();
+        assert!(looks > 0);
+        let failure = program.watch(0, Duration::from_millis(1), |_| {}).unwrap_err();
+        assert_eq!(failure, "`sh -c 'exit 3'` ended otherwise than with 0 (exit status: 3)");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct Life {
     /// Its first moment.
     pub(crate) began: Duration,
     /// How long `/bin/true` took.
-    pub(crate) baseline: Duration,
+    pub(crate) spawn: Duration,
     /// Its last moment.
     pub(crate) ended: Duration,
 }
@@ -32,7 +32,7 @@ impl Life {
     pub(crate) fn parse(words: &str) -> Option<Self> {
         let mut times = words.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
         let mut next = || times.next()?.ok();
-        Some(Self { began: next()?, baseline: next()?, ended: next()? })
+        Some(Self { began: next()?, spawn: next()?, ended: next()? })
     }
 }
 
@@ -49,11 +49,11 @@ fn live(began: Duration) -> io::Result<()> {
     io::stdin().read_to_string(&mut prompt)?;
     let start = now();
     Command::new("/bin/true").stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-    let baseline = now() - start;
+    let spawn = now() - start;
     thread::sleep(REST);
     hand_over(last_item(&prompt) + 1)?;
     let mut stdout = io::stdout();
-    writeln!(stdout, "{} {} {}", began.as_nanos(), baseline.as_nanos(), now().as_nanos())
+    writeln!(stdout, "{} {} {}", began.as_nanos(), spawn.as_nanos(), now().as_nanos())
 }
 
 /// The number in the notes of the session before.

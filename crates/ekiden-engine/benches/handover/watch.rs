@@ -1,5 +1,8 @@
 //! What the engine does between two agents, seen from inside its process.
 
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,14 +38,19 @@ pub(crate) struct Watch {
     /// Where the handover under way began, if there is one.
     from: Option<Mark>,
     handovers: Vec<Mark>,
+    /// What it costs to replace a file by bare calls.
+    bare: Vec<Duration>,
+    /// That file.
+    file: PathBuf,
     lives: Vec<Life>,
 }
 
 impl Watch {
-    /// A watch of a run on this disk.
-    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+    /// A watch of a run on this disk. `file` is its own.
+    pub(crate) fn new(disk: Arc<dyn Disk>, file: PathBuf) -> Self {
         let (recorded, heard) = (Mark::default(), Mark::default());
-        Self { disk, recorded, heard, from: None, handovers: Vec::new(), lives: Vec::new() }
+        let (handovers, bare, lives) = (Vec::new(), Vec::new(), Vec::new());
+        Self { disk, recorded, heard, from: None, handovers, bare, file, lives }
     }
 
     /// All that was measured, one figure for each handover.
@@ -53,13 +61,23 @@ impl Watch {
         let cpu: Vec<f64> = self.handovers.iter().map(|handover| millis(handover.cpu)).collect();
         let time: Vec<f64> =
             self.lives.windows(2).map(|pair| millis(pair[1].began.saturating_sub(pair[0].ended))).collect();
-        let baseline: Vec<f64> = self.lives.iter().map(|life| millis(life.baseline)).collect();
-        json!({"syncs": syncs, "cpu_ms": cpu, "time_ms": time, "baseline_ms": baseline})
+        let spawn: Vec<f64> = self.lives.iter().map(|life| millis(life.spawn)).collect();
+        let bare: Vec<f64> = self.bare.iter().copied().map(millis).collect();
+        json!({"syncs": syncs, "cpu_ms": cpu, "file_cpu_ms": bare, "time_ms": time, "spawn_ms": spawn})
     }
 
     fn mark(&self) -> Mark {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default();
-        Mark { syncs: self.disk.syncs(), cpu }
+        Mark { syncs: self.disk.syncs(), cpu: own_cpu() }
+    }
+
+    fn replace_bare(&mut self) -> io::Result<()> {
+        let (start, staged) = (own_cpu(), self.file.with_extension("new"));
+        let mut file = File::create_new(&staged)?;
+        file.write_all(&[b'x'; 1000])?;
+        file.sync_data()?;
+        fs::rename(&staged, &self.file)?;
+        self.bare.push(own_cpu() - start);
+        Ok(())
     }
 }
 
@@ -75,6 +93,7 @@ impl Observer for Watch {
             {
                 let (syncs, cpu) = (self.heard.syncs - from.syncs, self.heard.cpu - from.cpu);
                 self.handovers.push(Mark { syncs, cpu });
+                self.replace_bare().expect("the file is ours");
             }
         }
         self.recorded = self.mark();
@@ -87,6 +106,11 @@ impl Observer for Watch {
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
     fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
     fn warn(&mut self, _text: &str) {}
+}
+
+/// The CPU time of this process, all threads.
+fn own_cpu() -> Duration {
+    clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
 }
 
 fn millis(time: Duration) -> f64 {

@@ -80,7 +80,8 @@ impl Lane {
     /// Carries a relay to its end through as many kills as it meets.
     fn relay(&mut self) -> EndState {
         let environment = Environment::with_git().with("EKIDEN_REHEARSAL_STEP_MS", "5");
-        environment.write("task.md", &items(ITEMS));
+        // Slow enough that tools are met at work.
+        environment.write("task.md", &items(ITEMS).replace("echo", "sleep 0.03; echo"));
         loop {
             // Killed early, it has not begun.
             let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "200"];

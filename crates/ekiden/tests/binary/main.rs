@@ -13,5 +13,8 @@ mod kill;
 mod normal;
 mod processes;
 mod running;
+mod second;
+mod settings;
 mod start;
 mod stop;
+mod versions;

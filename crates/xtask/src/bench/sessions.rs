@@ -1,0 +1,212 @@
+//! What a thousand sessions cost: memory that stays, and effort that must not grow.
+//!
+//! The real program with a shell script as its agent, which does nothing but hand over. When a session
+//! began is told by the run's own log; memory and CPU are read from outside, where the system tells them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Row, median};
+use crate::shell::{self, Program};
+
+const SESSIONS: usize = 1000;
+/// Sessions that stand for the tenth, and as many for the thousandth.
+const EARLY: Range<usize> = 10..60;
+const LATE: Range<usize> = SESSIONS - 51..SESSIONS - 1;
+/// What a run may hold in memory after them.
+const MEMORY_BYTES_MAX: u64 = 15_000_000;
+/// By how much a late session may cost more than an early one, as chance has it.
+const GROWTH_MAX: f64 = 1.25;
+/// The exit code of a run whose sessions are used up.
+const STOPPED_EARLY: i32 = 3;
+/// How often the program is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+const TASK: &str = "# Nothing\n\n- [ ] Hand over for ever\n";
+/// Each handoff differs, and each tenth brings a fact.
+const AGENT: &str = r#"cat > /dev/null
+read -r n < ../n || exit 1
+n=$((n + 1))
+echo "$n" > ../n
+cd "$EKIDEN_HANDOFF" || exit 1
+cat > PROGRESS.md << END
+STATUS: IN_PROGRESS
+## Done
+Item $n, shown by true.
+## Stopped at
+The list of items, between two of them.
+## Issues
+none
+END
+cat > NEXT_PROMPT.md << END
+## Task
+Hand over for ever.
+## State
+Item $n is done. There are no files, no decisions and no facts but this one: it goes on.
+## Resume at
+The next item of the list in the task, which is the only list that there is.
+## What works
+true
+## What to avoid
+nothing so far
+## How to verify
+Run true and see that it exits with 0.
+END
+test $((n % 10)) -ne 0 || cat > KNOWLEDGE.md << END
+## Core Knowledge
+- Item $n was done as every item before it, by doing nothing at all.
+## Session Log
+- Session $n brought a fact.
+END
+"#;
+
+/// The program at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    /// Milliseconds since 1970, as the log has them.
+    at_ms: f64,
+    /// All threads, in the kernel too.
+    cpu_ms: f64,
+    /// The most that was ever resident.
+    memory_bytes: u64,
+}
+
+pub(super) fn measure() -> Result<Vec<Row>, String> {
+    let directory = shell::target_dir().join("bench/sessions");
+    shell::clear(&directory)?;
+    let (task, agent, work) = (directory.join("task.md"), directory.join("agent.sh"), directory.join("work"));
+    shell::write(&task, TASK)?;
+    shell::write(&agent, AGENT)?;
+    shell::write(&directory.join("n"), "0\n")?;
+    shell::write(&work.join("nothing.txt"), "")?;
+    let run = Program::new(shell::target_dir().join("release/ekiden"), &["run"])
+        .arg(&task)
+        .arg("--max-sessions")
+        .arg(SESSIONS.to_string())
+        .arg("--work-dir")
+        .arg(&work)
+        .arg("--agent-command")
+        .arg(format!("sh '{}'", agent.display()))
+        // What is built lies in a repository, and this is to be measured without one.
+        .with("GIT_CEILING_DIRECTORIES", directory);
+    let mut looks = Vec::new();
+    run.watch(STOPPED_EARLY, LOOK_EVERY, |pid| looks.extend(look(pid)))?;
+    rows(&starts(&shell::read(&find_log(&work)?)?)?, &looks)
+}
+
+fn rows(starts: &[f64], looks: &[Look]) -> Result<Vec<Row>, String> {
+    if starts.len() != SESSIONS {
+        return Err(format!("{} sessions began, not {SESSIONS}", starts.len()));
+    }
+    let time = |sessions: Range<usize>| {
+        median(sessions.map(|session| starts[session + 1] - starts[session]).collect())
+    };
+    let mut rows = vec![growth("time", time(EARLY), time(LATE))];
+    if let Some(last) = looks.last() {
+        let cpu = |sessions: Range<usize>| {
+            let count = f64::from(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
+            (cpu_at(looks, starts[sessions.end]) - cpu_at(looks, starts[sessions.start])) / count
+        };
+        rows.push(growth("own CPU", cpu(EARLY), cpu(LATE)));
+        rows.push(memory(last.memory_bytes));
+    }
+    Ok(rows)
+}
+
+fn growth(what: &str, early: f64, late: f64) -> Row {
+    Row {
+        what: format!("session {SESSIONS}: {what}"),
+        figure: format!("{late:.1} ms"),
+        baseline: format!("session 10 {early:.1} ms, {:.2} times", late / early),
+        promise: format!("at most {GROWTH_MAX} times"),
+        kept: late / early <= GROWTH_MAX,
+    }
+}
+
+fn memory(bytes: u64) -> Row {
+    let tenths = bytes.div_ceil(100_000);
+    Row {
+        what: format!("memory after {SESSIONS} sessions"),
+        figure: format!("{}.{} MB", tenths / 10, tenths % 10),
+        baseline: "-".to_owned(),
+        promise: format!("at most {} MB", MEMORY_BYTES_MAX / 1_000_000),
+        kept: bytes <= MEMORY_BYTES_MAX,
+    }
+}
+
+/// The CPU time that was used up at a moment.
+fn cpu_at(looks: &[Look], at_ms: f64) -> f64 {
+    let after = looks.partition_point(|look| look.at_ms < at_ms);
+    looks.get(after).or(looks.last()).map_or(f64::NAN, |look| look.cpu_ms)
+}
+
+/// Looks at a process; nothing where the system does not tell.
+fn look(pid: u32) -> Option<Look> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = memory.trim().trim_end_matches(" kB").parse().ok()?;
+    let mut cpu_ms = 0.0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let told = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        cpu_ms += told.split(' ').next()?.parse::<f64>().ok()? / 1e6;
+    }
+    Some(Look { at_ms: shell::now_ms(), cpu_ms, memory_bytes: kibibytes * 1024 })
+}
+
+/// The one run's log.
+fn find_log(work: &Path) -> Result<PathBuf, String> {
+    let runs = work.join(".ekiden/runs");
+    let run = std::fs::read_dir(&runs).ok().and_then(|mut runs| runs.next()?.ok());
+    run.map(|run| run.path().join("log.jsonl")).ok_or_else(|| format!("no run in {}", runs.display()))
+}
+
+/// When each agent started, in milliseconds.
+fn starts(log: &str) -> Result<Vec<f64>, String> {
+    let mut starts = Vec::new();
+    for line in log.lines() {
+        let record: Value =
+            serde_json::from_str(line).map_err(|error| format!("cannot read the log: {error}"))?;
+        if record["event"]["event"]["kind"] == "attempt_started" {
+            starts.extend(record["time"].as_f64());
+        }
+    }
+    Ok(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(cpu_ms: impl Fn(f64) -> f64) -> Vec<Look> {
+        let at = |at_ms| Look { at_ms, cpu_ms: cpu_ms(at_ms), memory_bytes: 9_950_000 };
+        (0..1001).map(|session| at(f64::from(session) * 10.0)).collect()
+    }
+
+    #[test]
+    fn what_grows_with_the_sessions_is_found() {
+        let starts: Vec<f64> = (0..1000).map(|session| f64::from(session) * 10.0).collect();
+        let kept = |cpu_ms: fn(f64) -> f64| -> Vec<bool> {
+            rows(&starts, &looks(cpu_ms)).unwrap().iter().map(|row| row.kept).collect()
+        };
+        assert_eq!(kept(|at| at / 5.0), [true, true, true]);
+        assert_eq!(kept(|at| at * at), [true, false, true]);
+        assert_eq!(rows(&starts, &looks(|at| at)).unwrap()[2].figure, "10.0 MB");
+        assert!(rows(&starts[..7], &[]).is_err());
+    }
+
+    #[test]
+    fn starts_are_read_from_a_log() {
+        let log = concat!(
+            r#"{"format":"ekiden-log"}"#,
+            "\n",
+            r#"{"seq":2,"time":1500,"event":{"kind":"stage","event":{"kind":"attempt_started"}}}"#,
+            "\n",
+            r#"{"seq":3,"time":1600,"event":{"kind":"stage","event":{"kind":"woke"}}}"#,
+        );
+        assert_eq!(starts(log), Ok(vec![1500.0]));
+        assert!(starts("{").is_err());
+    }
+}
