@@ -44,14 +44,17 @@ impl Normal {
     }
 
     fn word<'a>(&self, word: &'a str) -> &'a str {
-        if is_length(word) {
-            return "TIME";
-        }
-        if is_clock(word) {
-            return "CLOCK";
-        }
+        // First of all: `123d` may be the beginning of an id.
         let is_run = |run: &String| word.len() >= ID_DIGITS_MIN && run.starts_with(word);
-        if self.runs.iter().any(is_run) { "RUN" } else { word }
+        if self.runs.iter().any(is_run) {
+            "RUN"
+        } else if is_length(word) {
+            "TIME"
+        } else if is_clock(word) {
+            "CLOCK"
+        } else {
+            word
+        }
     }
 }
 
@@ -101,11 +104,11 @@ fn is_clock(word: &str) -> bool {
 #[test]
 fn what_differs_is_replaced_and_nothing_else() {
     let names = [(PathBuf::from("/tmp/x/project"), "PROJECT"), (PathBuf::from("/tmp/x/"), "ROOT")];
-    let normal = Normal::new(&names, vec!["7f3a0b1c".to_owned()]);
-    let text = "run 7f3a · at most 10 · 7f3a0b1c, 7f3 · `7f3a`\nin /tmp/x/project/a.md and /tmp/x/b\n  61% 122k  \
+    let normal = Normal::new(&names, vec!["7f3a0b1c".to_owned(), "123d4444".to_owned()]);
+    let text = "run 7f3a · at most 10 · 7f3a0b1c, 7f3 · `7f3a` · 123d\nin /tmp/x/project/a.md and /tmp/x/b\n  61% 122k  \
                 handed off after 2m 4s · 2h 51m, 0.3s\nsession 1 · 22:04\nx: 7f3a, pid 17 on a, since Sat";
     insta::assert_snapshot!(normal.text(text), @r"
-    run RUN · at most 10 · RUN, 7f3 · `RUN`
+    run RUN · at most 10 · RUN, 7f3 · `RUN` · RUN
     in PROJECT/a.md and ROOT/b
       USAGE  handed off after TIME · TIME, TIME
     session 1 · CLOCK
