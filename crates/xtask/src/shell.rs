@@ -59,6 +59,12 @@ pub(crate) fn clear(directory: &Path) -> Result<(), String> {
     made.map_err(|error| format!("cannot empty {}: {error}", directory.display()))
 }
 
+/// Removes a directory and all in it.
+pub(crate) fn remove(directory: &Path) -> Result<(), String> {
+    std::fs::remove_dir_all(directory)
+        .map_err(|error| format!("cannot remove {}: {error}", directory.display()))
+}
+
 /// Another program, about to run in the workspace's directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ekiden_core::time::Millis;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -15,7 +16,8 @@ use crate::running::{Running, Said};
 /// The variable that every process of one environment has, and its children have from it.
 pub(crate) const MARK: &str = "BINARY_TEST_MARK";
 
-/// A work dir of its own, a home of its own, and these variables only.
+/// A work dir of its own, a home of its own, and these variables only. Whatever is left alive when it
+/// is dropped is killed.
 pub(crate) struct Environment {
     root: TempDir,
     variables: BTreeMap<String, String>,
@@ -148,6 +150,13 @@ impl Environment {
     pub(crate) fn commit_all(&self) {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // A test that cares has looked before.
+        let _ = ekiden_agent::end_marked(MARK, &self.variables[MARK], Millis::from_secs(5));
     }
 }
 

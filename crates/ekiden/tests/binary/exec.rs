@@ -1,6 +1,10 @@
 //! Any command as an agent: here, small shell scripts that leave their handoff by files alone.
 
+use rustix::process::Signal;
+
 use crate::environment::Environment;
+use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
 
 /// Reads its prompt and writes a handoff to `$to`: under way in its first session, complete in the
 /// second.
@@ -201,5 +205,22 @@ fn a_session_sees_where_it_is_and_not_who_started_ekiden() {
     }
     for name in mine {
         assert_eq!(value(name), Some("outer"), "{name}");
+    }
+}
+
+// shows: RUN-10, RUN-09
+#[test]
+fn a_script_that_will_not_go_does_not_outlive_ekiden() {
+    let deaf = "trap '' HUP INT TERM\ntouch \"$1\"\nwhile :; do sleep 1; done\n";
+    for (signal, code) in [(Signal::KILL, 137), (Signal::TERM, 143)] {
+        let environment = Environment::with_git();
+        environment.script("deaf.sh", deaf);
+        // In a session of its own, as tools of agents are, where there is a command for that.
+        environment.script("agent.sh", "$(command -v setsid) ./deaf.sh apart &\nexec ./deaf.sh started\n");
+        let run = environment.start(&["run", "Go on for ever.", "--agent-command", "./agent.sh"]);
+        wait_until("agent and tool", || environment.exists("apart") && environment.exists("started"));
+        run.signal(signal);
+        run.end().expect(code);
+        expect_nothing_alive(&environment);
     }
 }

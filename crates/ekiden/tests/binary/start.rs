@@ -109,6 +109,23 @@ fn an_agent_that_is_not_there_is_told_before_anything_is_created() {
     assert!(!environment.exists(".ekiden"));
 }
 
+// A repository that cannot be seen must not pass for none: the run's state would lie elsewhere.
+// shows: RUN-07
+#[test]
+fn a_git_that_does_not_answer_is_an_error() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    environment.script("bin/git", "kill -9 $$\n");
+    let path = format!("{}:{}", environment.dir().join("bin").display(), std::env::var("PATH").unwrap());
+    let environment = environment.with("PATH", &path);
+    insta::assert_snapshot!(environment.told(&run(&["run", "task.md"])), @r"
+    --- standard error
+    error: cannot tell whether . lies in a repository: `git rev-parse` gave no answer: signal 9 ended it
+    --- exit code 74
+    ");
+    assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"));
+}
+
 // shows: UIX-02
 #[test]
 fn json_is_one_object_a_line_and_the_log_says_it_again() {
