@@ -2,15 +2,20 @@
 //!
 //! Each command's own file holds its arguments and its manual page. `ekiden TASK` is `ekiden run
 //! TASK`: the top level takes the arguments of `run` too, hidden from its help.
+//!
+//! [`definition`] is the one source of help, completions, manual pages and `docs/commands/`. Every help
+//! begins with examples, since most people want to type something like them and go on.
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::log::LogArgs;
+use crate::commands::man::ManArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::status::StatusArgs;
-use crate::commands::{config, log, resume, run, status};
+use crate::commands::{completions, config, log, man, resume, run, status};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -24,14 +29,15 @@ Examples:
   ekiden resume                               carry on after any end
 ";
 
+/// Examples first, then what it is, then every word of it.
 const TEMPLATE: &str =
-    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}\n";
+    "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}\n";
 
 /// Runs long tasks on coding agents as a relay of fresh sessions.
 #[derive(Parser)]
-#[command(name = "ekiden", version, before_help = EXAMPLES, help_template = TEMPLATE)]
+#[command(name = "ekiden", version, before_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
 #[command(override_usage = "ekiden [COMMAND] [OPTIONS]\n       ekiden TASK [OPTIONS]")]
 struct Cli {
     #[command(subcommand)]
@@ -48,6 +54,8 @@ enum Command {
     Status(StatusArgs),
     Log(LogArgs),
     Config(ConfigArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Does what the arguments of the process say.
@@ -71,14 +79,22 @@ pub fn command_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
+/// All that can be typed, as clap knows it.
+#[must_use]
+pub fn definition() -> clap::Command {
+    let is_own = |arg: &clap::Arg| matches!(arg.get_id().as_str(), "help" | "version");
+    shaped(Cli::command())
+        .mut_args(|arg| if is_own(&arg) { arg } else { arg.hide(true) })
+        .after_help(exit::help_table())
+}
+
+/// The same form for a command and everything below it.
+fn shaped(command: clap::Command) -> clap::Command {
+    command.help_template(TEMPLATE).disable_help_subcommand(true).mut_subcommands(shaped)
+}
+
 fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap::Error> {
-    let command = Cli::command()
-        .mut_args(
-            |arg| if matches!(arg.get_id().as_str(), "help" | "version") { arg } else { arg.hide(true) },
-        )
-        .mut_subcommands(|command| command.help_template(TEMPLATE).disable_help_subcommand(true))
-        .after_help(exit::help_table());
-    Cli::from_arg_matches(&command.try_get_matches_from(args)?)
+    Cli::from_arg_matches(&definition().try_get_matches_from(args)?)
 }
 
 fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
@@ -89,6 +105,8 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Status(args)) => status::status(&args, output),
         Some(Command::Log(args)) => log::log(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
+        Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
+        Some(Command::Man(args)) => man::man(&args, output),
     }
 }
 
@@ -145,9 +163,33 @@ mod tests {
         for line in ["ekiden --help", "ekiden -h"] {
             let Err(error) = parse(line.split(' ').map(std::ffi::OsString::from)) else { panic!() };
             let help = error.render().to_string();
-            assert!(help.find("Examples:") < help.find("Usage:"), "{help}");
+            assert!(help.starts_with("Examples:\n"), "{help}");
             assert!(help.contains("\n  75     another run works in this directory\n"), "{help}");
             assert!(!help.contains("--verify-timeout"), "{help}");
+        }
+    }
+
+    fn all_below(command: &clap::Command) -> Vec<clap::Command> {
+        let below = command.get_subcommands().flat_map(all_below);
+        std::iter::once(command.clone()).chain(below).collect()
+    }
+
+    // shows: UIX-07
+    #[test]
+    fn the_help_of_every_command_begins_with_examples_that_name_it() {
+        let mut definition = definition();
+        definition.build();
+        for mut command in all_below(&definition) {
+            let name = command.get_bin_name().unwrap_or("ekiden").to_owned();
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                let examples = help.strip_prefix("Examples:\n").and_then(|rest| rest.split_once("\n\n"));
+                let Some((examples, _)) = examples else {
+                    panic!("`{name} --help` begins otherwise:\n{help}")
+                };
+                let called = |line: &str| line.trim_start().starts_with(&name);
+                assert!(examples.lines().any(called), "no example of `{name}` calls it:\n{examples}");
+            }
         }
     }
 }

@@ -4,10 +4,15 @@
 
 use std::fmt::Write as _;
 
+use clap::Command;
 use expect_test::expect_file;
 
+use crate::cli;
 use crate::exit::Exit;
 use crate::settings::table::{Joins, Row, TABLE, Takes, Trust};
+
+/// How wide the help is laid out in the documents.
+const HELP_COLUMNS: usize = 100;
 
 const SETTINGS_INTRO: &str = "\
 # Settings
@@ -71,6 +76,38 @@ fn exit_codes() {
          that `ekiden\nresume` does just what was asked for; 1 if it has another.\n",
     );
     expect_file!["../../../docs/exit-codes.md"].assert_eq(&text);
+}
+
+/// The whole of `--help` of every command, a page for each, so that nothing of it changes unseen.
+// shows: UIX-07
+#[test]
+fn commands() {
+    let mut definition = cli::definition();
+    definition.build();
+    let mut index =
+        "# Commands\n\nMade from what the program knows of its command line, and kept so by a test: \
+                     `UPDATE_EXPECT=1 cargo test -p ekiden docs`.\n\n"
+            .to_owned();
+    for command in definition.get_subcommands() {
+        let (name, about) = (command.get_name(), command.get_about().map(ToString::to_string));
+        let _ = writeln!(index, "- [`ekiden {name}`]({name}.md): {}", about.unwrap_or_default());
+        let file = format!("{}/../../docs/commands/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        expect_file![file].assert_eq(&help_page(command));
+    }
+    index.push_str(&format!("\n{}", help_page(&definition).replacen("# ", "## ", 1)));
+    expect_file!["../../../docs/commands/README.md"].assert_eq(&index);
+}
+
+/// The long help of a command and of what is below it.
+fn help_page(command: &Command) -> String {
+    let name = command.get_bin_name().unwrap_or("ekiden");
+    let help = command.clone().term_width(HELP_COLUMNS).render_long_help().to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    let mut page = format!("# `{name}`\n\n```text\n{}\n```\n", lines.join("\n"));
+    if command.get_name() != "ekiden" {
+        command.get_subcommands().for_each(|below| page.push_str(&format!("\n{}", help_page(below))));
+    }
+    page
 }
 
 fn push_row(text: &mut String, row: &Row) {

@@ -25,6 +25,7 @@ const JSON_VERSION: u32 = 1;
 
 /// Show settings and where they come from
 #[derive(Args)]
+#[command(before_help = EXAMPLES)]
 pub struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,

@@ -1,7 +1,9 @@
 //! The commands, one file each: manual page, arguments, what it does.
 
+pub mod completions;
 pub mod config;
 pub mod log;
+pub mod man;
 pub mod resume;
 pub mod run;
 pub mod status;

@@ -45,45 +45,9 @@ fn every_setting_says_where_it_comes_from() {
 // shows: RUN-06
 #[test]
 fn help_ends_with_the_exit_codes() {
+    // The whole text stands in docs/commands, which a test keeps.
     let help = Environment::new().run(&["--help"]).expect(0).stdout;
-    insta::assert_snapshot!(help, @r"
-    Runs long tasks on coding agents as a relay of fresh sessions
-
-    Examples:
-      ekiden run task.md --agent rehearsal        try it for free, without a model
-      ekiden task.md --verify 'make test'         the same as `ekiden run task.md ...`
-      ekiden run 'Port the parser to Rust' -m 5   the task itself, at most 5 sessions
-      ekiden status                               what runs here, and how far it is
-      ekiden resume                               carry on after any end
-
-    Usage: ekiden [COMMAND] [OPTIONS]
-           ekiden TASK [OPTIONS]
-
-    Commands:
-      run     Start a relay on a task, and watch it to its end
-      resume  Carry an unfinished run on, after any end
-      status  Show what runs here, and how far it is
-      log     Tell the story of a run, word for word as `ekiden run` told it
-      config  Show settings and where they come from
-
-    Options:
-      -h, --help     Print help
-      -V, --version  Print version
-
-    Exit codes:
-      0      done; a run is finished, and verified if it has a verification
-      1      ended without finishing, or an unfinished run of another task is in the way
-      2      wrong command line
-      3      stopped early, or an unfinished run of the same task is here: `ekiden resume`
-      4      blocked: a person is needed, then `ekiden resume`
-      65     the task is empty or not text
-      66     the task, the work dir or the run is not there
-      69     the agent is missing, not logged in, or its service refuses it
-      70     a fault in ekiden
-      74     state or output cannot be read or written
-      75     another run works in this directory
-      77     the agent may not do what it needs
-      78     a setting is wrong
-      128+n  ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM
-    ");
+    assert!(help.starts_with("Examples:\n  ekiden run task.md"), "{help}");
+    let last = "  128+n  ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM\n";
+    assert!(help.contains("\nExit codes:\n  0      done") && help.ends_with(last), "{help}");
 }
