@@ -317,10 +317,18 @@ fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {
         None => (String::new(), String::new()),
     };
     [
-        (HandoffFile::Progress, progress),
-        (HandoffFile::NextPrompt, next_prompt),
+        (HandoffFile::Progress, ended_by_newline(progress)),
+        (HandoffFile::NextPrompt, ended_by_newline(next_prompt)),
         (HandoffFile::Knowledge, relay.knowledge().render()),
     ]
+}
+
+/// A text file ends with a newline, also if the agent's did not.
+fn ended_by_newline(mut text: String) -> String {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
 }
 
 fn saved(stream: impl std::io::Read, kind: AgentKind) -> Option<(Traces, Counters, bool)> {

@@ -65,6 +65,24 @@ pub enum EngineError {
         /// The run.
         run: RunId,
     },
+    /// A run's log cannot be read, and nothing else was asked for.
+    #[error("read run {run}")]
+    Unreadable {
+        /// The run.
+        run: RunId,
+        /// Why.
+        #[source]
+        cause: Box<EngineError>,
+    },
+    /// The newest run cannot be read, so nobody knows whether it is finished.
+    #[error("tell whether run {run} is finished")]
+    UnreadableInTheWay {
+        /// The run.
+        run: RunId,
+        /// Why.
+        #[source]
+        cause: Box<EngineError>,
+    },
     /// A log without its first record.
     #[error("read run {run}: its log has no records")]
     Empty {
@@ -103,4 +121,34 @@ pub enum EngineError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl EngineError {
+    /// What a person can do about it, where whoever found it knows.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Log(error) => error.hint(),
+            Self::State(error) => error.hint(),
+            Self::Unreadable { cause, .. } | Self::UnreadableInTheWay { cause, .. } => cause.hint(),
+            Self::Empty { .. } => {
+                Some("its log was emptied; what the sessions left is still beside it, under sessions/")
+            }
+            Self::Disk(error) | Self::Lock(LockError::Disk(error)) => error.hint(),
+            Self::Archive(ArchiveError::Disk(error)) | Self::Status(StatusError::Disk(error)) => error.hint(),
+            Self::Workspace(_)
+            | Self::Held { .. }
+            | Self::Unfinished { .. }
+            | Self::NoRuns
+            | Self::NothingToResume
+            | Self::Complete { .. }
+            | Self::FindRun(_)
+            | Self::StillAlive { .. }
+            | Self::NoStage { .. }
+            | Self::Archive(ArchiveError::Differs { .. })
+            | Self::Status(StatusError::Format(_) | StatusError::Json { .. })
+            | Self::Lock(LockError::Held { .. })
+            | Self::System { .. } => None,
+        }
+    }
 }

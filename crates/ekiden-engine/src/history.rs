@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ekiden_core::event::Event;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
@@ -35,38 +36,69 @@ impl RunSummary {
     }
 }
 
-/// All runs of this work dir, oldest first. None where nothing ever ran.
+/// A run as the beginning of its log tells it.
+#[derive(Debug)]
+pub struct Listed {
+    /// The run.
+    pub run: RunId,
+    /// When it was started, if that can be read.
+    pub started: Option<Timestamp>,
+    /// Why its log cannot be read, if that shows at its beginning.
+    pub unreadable: Option<EngineError>,
+    /// Where it worked. Nothing if that cannot be read; then it may have been anywhere.
+    worktree: Option<Option<String>>,
+}
+
+/// All runs of this work dir, oldest first. None where nothing ever ran. A run is its own fault domain:
+/// one that cannot be read is in the list with the reason, and the others are as they are.
+///
+/// Only the beginning of each log is read, so the list is quick however long the runs are.
 ///
 /// # Errors
 ///
-/// If a log cannot be read.
-pub fn runs(workspace: &Workspace) -> Result<Vec<RunSummary>, EngineError> {
+/// If the state directory cannot be read.
+pub fn list(workspace: &Workspace) -> Result<Vec<Listed>, EngineError> {
     match open(workspace)? {
-        Some(state) => runs_of(&state, worktree(workspace)),
+        Some(state) => listed(&state, worktree(workspace)),
         None => Ok(Vec::new()),
     }
 }
 
-/// One run, by the beginning of its id, or the newest; `show` sees every record with the state after
-/// it.
+/// One run, whole; `show` sees every record with the state after it.
 ///
 /// # Errors
 ///
 /// If there is no such run, or its log cannot be read.
-pub fn read_run(
+pub fn read(
     workspace: &Workspace,
-    prefix: Option<&str>,
+    run: &RunId,
     show: impl FnMut(&Record, &Run),
 ) -> Result<RunSummary, EngineError> {
     let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
-    let run = match prefix {
-        Some(prefix) => state.find_run(prefix)?,
-        None => {
-            let newest = runs_of(&state, worktree(workspace))?.pop().ok_or(EngineError::NoRuns)?;
-            newest.id().clone()
+    let folded = Folded::read(&state, run, show);
+    folded.map(summary).map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })
+}
+
+/// The run that a question is about: by the beginning of its id, or the newest that can be read. Runs
+/// that are newer and cannot be read are told as well.
+///
+/// # Errors
+///
+/// If there is no such run.
+pub fn find(workspace: &Workspace, prefix: Option<&str>) -> Result<(RunId, Vec<Listed>), EngineError> {
+    let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
+    if let Some(prefix) = prefix {
+        return Ok((state.find_run(prefix)?, Vec::new()));
+    }
+    let mut newer = Vec::new();
+    let mut runs = listed(&state, worktree(workspace))?;
+    while let Some(run) = runs.pop() {
+        if run.unreadable.is_none() {
+            return Ok((run.run, newer));
         }
-    };
-    Ok(summary(Folded::read(&state, &run, show)?))
+        newer.push(run);
+    }
+    Err(newer.into_iter().next().map_or(EngineError::NoRuns, unreadable))
 }
 
 /// Who works here now.
@@ -75,13 +107,22 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(worktree(workspace)))
 }
 
-/// An unfinished run of this place is an error for whoever wants to start another.
+/// An unfinished run of this place is an error for whoever wants to start another. So is one that
+/// cannot be read: nobody knows whether it is finished.
 pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result<(), EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.
-    let newest = runs_of(state, header.place.worktree.as_deref())?.pop();
-    let Some(last) = newest.filter(|newest| !is_complete(&newest.run)) else { return Ok(()) };
-    let same_task = task_hash(&last.run.header().manifest) == task_hash(&header.manifest);
-    Err(EngineError::Unfinished { run: last.id().clone(), same_task })
+    let Some(newest) = listed(state, header.place.worktree.as_deref())?.pop() else { return Ok(()) };
+    let in_the_way =
+        |cause| EngineError::UnreadableInTheWay { run: newest.run.clone(), cause: Box::new(cause) };
+    if let Some(cause) = newest.unreadable {
+        return Err(in_the_way(cause));
+    }
+    let last = Folded::read(state, &newest.run, |_, _| {}).map_err(in_the_way)?;
+    if is_complete(last.run()) {
+        return Ok(());
+    }
+    let same_task = task_hash(&last.run().header().manifest) == task_hash(&header.manifest);
+    Err(EngineError::Unfinished { run: newest.run, same_task })
 }
 
 /// The run that a resume means.
@@ -91,9 +132,14 @@ pub(crate) fn resumable(
     prefix: Option<&str>,
 ) -> Result<RunId, EngineError> {
     let Some(prefix) = prefix else {
-        let newest = runs_of(state, worktree(workspace))?.pop().ok_or(EngineError::NothingToResume)?;
-        let folded = Folded::read(state, newest.id(), |_, _| {})?;
-        return if is_done(&folded) { Err(EngineError::NothingToResume) } else { Ok(newest.id().clone()) };
+        let newest = listed(state, worktree(workspace))?.pop().ok_or(EngineError::NothingToResume)?;
+        let run = newest.run.clone();
+        if newest.unreadable.is_some() {
+            return Err(unreadable(newest));
+        }
+        let folded = Folded::read(state, &run, |_, _| {})
+            .map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })?;
+        return if is_done(&folded) { Err(EngineError::NothingToResume) } else { Ok(run) };
     };
     let run = state.find_run(prefix)?;
     let found = Folded::read(state, &run, |_, _| {})?;
@@ -120,14 +166,42 @@ fn is_complete(run: &Run) -> bool {
     matches!(run.outcome(), Some(Outcome::Complete { .. }))
 }
 
-fn runs_of(state: &StateDir, worktree: Option<&str>) -> Result<Vec<RunSummary>, EngineError> {
-    let mut runs = Vec::new();
-    for id in state.runs()? {
-        runs.push(summary(Folded::read(state, &id, |_, _| {})?));
-    }
-    runs.retain(|summary| summary.run.header().place.worktree.as_deref() == worktree);
-    runs.sort_by_key(|summary| summary.run.started_at());
+/// The runs of a place by their beginnings, oldest first. One of which not even the start can be read
+/// counts as the oldest: it must not stand in the way of all that comes after it.
+fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, EngineError> {
+    let mut runs: Vec<Listed> = state.runs()?.into_iter().map(|id| look(state, id)).collect();
+    runs.retain(|run| run.worktree.as_ref().is_none_or(|place| place.as_deref() == worktree));
+    runs.sort_by_key(|run| run.started);
     Ok(runs)
+}
+
+/// A look at the beginning of a run's log. Where that cannot be read, what it says of time and place
+/// is taken as it stands, whatever version wrote it.
+fn look(state: &StateDir, run: RunId) -> Listed {
+    match first_record(state, &run) {
+        Ok((time, header)) => {
+            Listed { run, started: Some(time), unreadable: None, worktree: Some(header.place.worktree) }
+        }
+        Err(error) => {
+            let first = state.glance(&run).unwrap_or_default();
+            let started = first["time"].as_u64().map(Timestamp);
+            let place = started.map(|_| first["event"]["place"]["worktree"].as_str().map(str::to_owned));
+            Listed { run, started, unreadable: Some(error), worktree: place }
+        }
+    }
+}
+
+fn first_record(state: &StateDir, run: &RunId) -> Result<(Timestamp, RunStarted), EngineError> {
+    let first = state.read_log::<Record>(run)?.next().transpose()?;
+    match first.map(|record| (record.time, record.event)) {
+        Some((time, Event::RunStarted(header))) => Ok((time, *header)),
+        Some(_) | None => Err(EngineError::Empty { run: run.clone() }),
+    }
+}
+
+fn unreadable(run: Listed) -> EngineError {
+    let cause = run.unreadable.unwrap_or(EngineError::Empty { run: run.run.clone() });
+    EngineError::Unreadable { run: run.run, cause: Box::new(cause) }
 }
 
 fn summary(folded: Folded) -> RunSummary {

@@ -26,7 +26,7 @@ use crate::format::{self, Access, FormatError};
 use crate::layout::{RunLayout, StateLayout};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use crate::lock::WorkDirLock;
-use crate::log::{LogError, LogReader, LogWriter, Numbered, Opened, read_log};
+use crate::log::{LogError, LogReader, LogWriter, Numbered, Opened, glance, read_log};
 use crate::replace::{Durability, replace_by};
 
 /// The state cannot be used. Reads well after "cannot".
@@ -48,7 +48,7 @@ impl StateError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Disk(_) => None,
+            Self::Disk(error) => error.hint(),
             Self::Format(error) => Some(error.hint()),
             Self::Log(error) => error.hint(),
         }
@@ -134,6 +134,13 @@ impl StateDir {
     /// Reads a run's log, also while it is being written.
     pub fn read_log<R: DeserializeOwned + Numbered>(&self, run: &RunId) -> Result<LogReader<R>, LogError> {
         read_log(&*self.disk, &self.layout.run(run).log())
+    }
+
+    /// The first record of a log as it stands, whatever version wrote it: for a list of runs that cannot
+    /// be read otherwise. Nothing decides by it.
+    #[must_use]
+    pub fn glance(&self, run: &RunId) -> Option<serde_json::Value> {
+        glance(&*self.disk, &self.layout.run(run).log())
     }
 
     fn began(&self, run: &RunLayout) -> Result<bool, DiskError> {

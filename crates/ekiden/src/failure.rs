@@ -91,7 +91,10 @@ impl From<WorkspaceError> for Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        let failed = |exit| Self::new(exit, format!("cannot {}", chain(&error)));
+        let failed = |exit| {
+            let failure = Self::new(exit, format!("cannot {}", chain(&error)));
+            error.hint().into_iter().fold(failure, Self::hint)
+        };
         match &error {
             EngineError::Workspace(WorkspaceError::Dir { .. })
             | EngineError::FindRun(FindRunError::Unknown { .. }) => failed(Exit::MissingInput),
@@ -107,14 +110,17 @@ impl From<EngineError> for Failure {
             }
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
-            EngineError::State(state) => match state.hint() {
-                Some(hint) => failed(Exit::State).hint(hint),
-                None => failed(Exit::State),
-            },
+            EngineError::Unreadable { .. } => {
+                failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")
+            }
+            EngineError::UnreadableInTheWay { .. } => {
+                failed(Exit::State).hint("`--new` starts anew and keeps that one as it is")
+            }
             EngineError::Workspace(WorkspaceError::Git { .. })
             | EngineError::FindRun(FindRunError::Disk(_))
-            | EngineError::Empty { .. }
+            | EngineError::State(_)
             | EngineError::Log(_)
+            | EngineError::Empty { .. }
             | EngineError::Disk(_)
             | EngineError::Status(_)
             | EngineError::Archive(_)

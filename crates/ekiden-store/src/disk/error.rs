@@ -142,6 +142,13 @@ impl DiskError {
         matches!(self.cause, Cause::Crashed)
     }
 
+    /// What a person can do about it, where the error itself does not say it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        matches!(self.cause, Cause::IsLink { .. })
+            .then_some("nothing was written; remove the link, or put what it leads to in its place")
+    }
+
     fn has_kind(&self, kind: io::ErrorKind) -> bool {
         matches!(&self.cause, Cause::Io(error) if error.kind() == kind)
     }

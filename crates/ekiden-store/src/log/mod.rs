@@ -39,6 +39,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::DiskError;
 use crate::format::FormatError;
+pub(crate) use reader::glance;
 pub use reader::{LogReader, Tail, read_log};
 pub use writer::{LogWriter, Opened};
 

@@ -4,7 +4,7 @@ use clap::Args;
 use ekiden_engine::history;
 use jiff::tz::TimeZone;
 
-use super::{Scene, run_ids};
+use super::{Scene, asked_run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
@@ -39,9 +39,10 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
     let json = scene.json()?;
+    let asked = asked_run(&workspace, args.run.as_deref(), output)?;
     let mut first = !json;
     let mut live = Live::new(output, json, run_ids(&workspace)?);
-    history::read_run(&workspace, args.run.as_deref(), |record, run| {
+    history::read(&workspace, &asked, |record, run| {
         if std::mem::take(&mut first) {
             let day = phrase::day_and_time(run.started_at(), &TimeZone::system());
             live.say(&Line::new(Tone::Quiet, format!("started {day}")));

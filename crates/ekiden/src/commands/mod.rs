@@ -13,13 +13,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::RunId;
+use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::StateLayout;
 use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::output::Output;
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::{chosen, table};
@@ -50,6 +52,17 @@ impl Scene {
     fn json(&self) -> Result<bool, Failure> {
         self.given.need(&table::JSON)
     }
+}
+
+/// The run that a question is about: the one whose id begins so, or the newest. A newer one that cannot
+/// be read is told and passed over.
+fn asked_run(workspace: &Workspace, prefix: Option<&str>, output: &mut Output) -> Result<RunId, Failure> {
+    let (run, passed_over) = history::find(workspace, prefix)?;
+    for newer in passed_over {
+        let why = newer.unreadable.as_ref().map(|error| failure::chain(error)).unwrap_or_default();
+        output.warn(&format!("run {} is newer, but cannot be told of: cannot {why}", newer.run));
+    }
+    Ok(run)
 }
 
 /// The ids of all runs, by which an id can be made short.

@@ -48,8 +48,9 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         sessions_max: scene.given.typed(&table::MAX_SESSIONS)?,
         wait_max: scene.given.typed(&table::MAX_WAIT)?,
     };
+    let (run, _) = history::find(&workspace, prefix)?;
     let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
-    history::read_run(&workspace, prefix, |record, _| live.catch_up(record))?;
+    history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
     Ok(Exit::of(&outcome))
 }

@@ -5,15 +5,16 @@ use ekiden_core::event::StopRequest;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Looking, Phase, Relay, WaitCause};
-use ekiden_core::time::Timestamp;
-use ekiden_engine::history::{self, RunSummary};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::history::{self, Listed, RunSummary};
+use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{Scene, run_ids};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
@@ -21,6 +22,7 @@ use crate::settings::flags::{Asking, Typed};
 const EXAMPLES: &str = "\
 Examples:
   ekiden status
+  ekiden status --all                          every run here, newest first
   ekiden status --json | jq '.runs[0].state'
 ";
 
@@ -32,10 +34,14 @@ const REASON_CHARS_MAX: usize = 60;
 /// Show what runs here, and how far it is
 ///
 /// One line for the newest run of the work dir: its id, its state, its session, its cost, its task.
-/// `--json` lists all runs, newest first.
+/// `--json` lists all runs, newest first. A run that cannot be read is shown with the reason; it hides
+/// nothing else.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StatusArgs {
+    /// Show every run here, not only the newest
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -44,35 +50,102 @@ pub struct StatusArgs {
 ///
 /// # Errors
 ///
-/// If a run's log cannot be read.
+/// If the state directory cannot be read.
 pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
-    let runs = history::runs(&workspace)?;
     let holder = history::holder(&workspace);
-    let rows: Vec<Row> = runs.iter().rev().map(|run| Row::of(run, holder.as_ref())).collect();
+    let mut listed = history::list(&workspace)?;
+    listed.reverse();
+    let rows = listed.into_iter().map(|run| row(&workspace, run, holder.as_ref()));
     if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, runs: rows });
+        output.json(&Answer { v: JSON_VERSION, runs: rows.collect() });
         return Ok(Exit::Done);
     }
-    match rows.first() {
-        Some(row) => {
-            let ids = run_ids(&workspace)?;
-            row.lines(&ids, &TimeZone::system()).iter().for_each(|line| output.line(line));
-        }
-        None => {
-            output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
-            output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
+    let shown: Vec<AnyRow> = if args.all { rows.collect() } else { newest(rows) };
+    if shown.is_empty() {
+        output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
+        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
+    }
+    let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
+    let with_next = !args.all;
+    shown.iter().flat_map(|row| row.lines(&ids, &zone, with_next)).for_each(|line| output.line(&line));
+    Ok(Exit::Done)
+}
+
+/// The newest run, and whatever is newer and cannot be read.
+fn newest(rows: impl Iterator<Item = AnyRow>) -> Vec<AnyRow> {
+    let mut shown = Vec::new();
+    for row in rows {
+        let is_read = matches!(row, AnyRow::Read(_));
+        shown.push(row);
+        if is_read {
+            break;
         }
     }
-    Ok(Exit::Done)
+    shown
+}
+
+fn row(workspace: &Workspace, listed: Listed, holder: Option<&Holder>) -> AnyRow {
+    let (run, started) = (listed.run, listed.started);
+    let summary = match listed.unreadable {
+        Some(error) => Err(error),
+        None => history::read(workspace, &run, |_, _| {}),
+    };
+    match summary {
+        Ok(summary) => AnyRow::Read(Box::new(Row::of(&summary, holder))),
+        Err(error) => AnyRow::Unreadable(Unreadable {
+            run,
+            state: "unreadable",
+            started: started.map(phrase::utc),
+            error: format!("cannot {}", failure::chain(&error)),
+            hint: error.hint(),
+        }),
+    }
 }
 
 /// The answer for programs.
 #[derive(Serialize)]
 struct Answer {
     v: u32,
-    runs: Vec<Row>,
+    runs: Vec<AnyRow>,
+}
+
+/// A run, as far as it can be told of.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum AnyRow {
+    Read(Box<Row>),
+    Unreadable(Unreadable),
+}
+
+/// A run that cannot be read.
+#[derive(Debug, Serialize)]
+struct Unreadable {
+    run: RunId,
+    state: &'static str,
+    started: Option<String>,
+    error: String,
+    hint: Option<&'static str>,
+}
+
+impl AnyRow {
+    fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
+        match self {
+            Self::Read(row) => row.lines(ids, zone, with_next),
+            Self::Unreadable(run) => run.lines(ids),
+        }
+    }
+}
+
+impl Unreadable {
+    fn lines(&self, ids: &[RunId]) -> Vec<Line> {
+        let id = phrase::short_id(&self.run, ids);
+        let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(Tone::Failed, "unreadable");
+        let head = head.with(Tone::Plain, format!("   {}", self.error));
+        let hint = self.hint.map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
+        std::iter::once(head).chain(hint).collect()
+    }
 }
 
 /// One run.
@@ -85,6 +158,11 @@ struct Row {
     session_max: u32,
     sessions_over: u32,
     cost_micro_usd: u64,
+    #[serde(rename = "running_ms")]
+    running: Millis,
+    #[serde(rename = "waiting_ms")]
+    waiting: Millis,
+    tool_calls: u64,
     started: String,
     updated: String,
     waits_until: Option<String>,
@@ -134,6 +212,9 @@ impl Row {
             session_max: relays().map(Relay::session_max).sum(),
             sessions_over: relays().map(|relay| relay.tally().sessions).sum(),
             cost_micro_usd: relays().map(|relay| relay.tally().cost_micro_usd).sum(),
+            running: Millis(relays().map(|relay| relay.tally().running.0).sum()),
+            waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum()),
+            tool_calls: relays().map(|relay| relay.tally().tool_calls).sum(),
             started: phrase::utc(run.started_at()),
             updated: phrase::utc(summary.last),
             waits_until: until.map(phrase::utc),
@@ -147,7 +228,7 @@ impl Row {
         }
     }
 
-    fn lines(&self, ids: &[RunId], zone: &TimeZone) -> Vec<Line> {
+    fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
         let id = phrase::short_id(&self.run, ids);
         let (tone, state) = self.state.word();
         let mut rest = format!("  session {} of {}", self.session, self.session_max);
@@ -164,7 +245,8 @@ impl Row {
         }
         let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(tone, state);
         let mut lines = vec![head.with(Tone::Plain, rest).with(Tone::Plain, format!("   {}", self.task))];
-        lines.extend(self.next(&id).map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)));
+        let next = self.next(&id).filter(|_| with_next);
+        lines.extend(next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)));
         lines
     }
 

@@ -80,11 +80,9 @@ impl Telling {
             Some(model) => format!("{} ({})", start.agent, one_line(model)),
             None => start.agent.clone(),
         };
-        let [_, handoff, _] = start.levels;
-        Line::new(Tone::Plain, format!("run {}", self.run)).with(
-            Tone::Quiet,
-            format!(" · relay, at most {sessions} · {agent}, hands off at {handoff}% · {}", start.task),
-        )
+        let hands_off = start.levels.map(|[_, at, _]| format!(", hands off at {at}%")).unwrap_or_default();
+        Line::new(Tone::Plain, format!("run {}", self.run))
+            .with(Tone::Quiet, format!(" · relay, at most {sessions} · {agent}{hands_off} · {}", start.task))
     }
 
     fn session_started(&self, at: Timestamp, session: u32, attempt: u32, conversation: StartMode) -> Line {
@@ -198,15 +196,18 @@ fn attempt_ended(attempt: &AttemptNews) -> Vec<Line> {
         (Left::Question, _) => (Tone::Attention, "asks for a person"),
         (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => (Tone::Plain, "interrupted"),
+        // The label has said "ended" where it has no figures to show.
+        (Left::Nothing, _) if attempt.usage_tokens == 0 => (Tone::Failed, "without a handoff"),
         (Left::Nothing, _) => (Tone::Failed, "ended without a handoff"),
     };
-    let calls = phrase::count(u64::from(attempt.tool_calls), "tool call");
+    let calls =
+        attempt.tool_calls.map(|calls| format!(" · {}", phrase::count(u64::from(calls), "tool call")));
     let cost = match attempt.cost_micro_usd {
         0 => String::new(),
         cost => format!(" · {}", phrase::money(cost)),
     };
     let label = usage(attempt.usage_tokens, attempt.percent);
-    let figures = format!(" after {took} · {calls}{cost}");
+    let figures = format!(" after {took}{}{cost}", calls.unwrap_or_default());
     let mut lines = vec![Line::labelled(&label, tone, what).with(Tone::Plain, figures)];
     if !attempt.touched.is_empty() {
         let files: Vec<String> = attempt.touched.iter().map(|file| one_line(file)).collect();

@@ -155,8 +155,8 @@ pub struct RunStart {
     pub model: Option<String>,
     /// The last session that may begin.
     pub session_max: u32,
-    /// Where the levels begin, in percent.
-    pub levels: [u8; 3],
+    /// Where the levels begin, in percent; nothing if the agent does not tell its context.
+    pub levels: Option<[u8; 3]>,
     /// The verification, if there is one.
     pub verification: Option<String>,
 }
@@ -194,8 +194,8 @@ pub struct AttemptNews {
     pub usage_tokens: u64,
     /// The use as a share of the usable window.
     pub percent: Option<u64>,
-    /// Calls of tools.
-    pub tool_calls: u32,
+    /// Calls of tools, if the agent tells of them.
+    pub tool_calls: Option<u32>,
     /// What it cost, in millionths of a US dollar.
     pub cost_micro_usd: u64,
     /// Published files that the agent changed; not taken over.

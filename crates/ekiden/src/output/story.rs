@@ -106,7 +106,7 @@ impl Story {
                 usage_tokens: *usage_tokens,
                 percent: self.percent(stage, *usage_tokens),
             }],
-            RelayEvent::AttemptEnded(ended) => self.attempt_ended(stage, &settings.marker, relay, ended),
+            RelayEvent::AttemptEnded(ended) => self.attempt_ended(stage, run, relay, ended),
             RelayEvent::KnowledgeEdited { .. } => {
                 vec![News::KnowledgeEdited { facts: relay.knowledge().core.len() }]
             }
@@ -164,15 +164,9 @@ impl Story {
         }))
     }
 
-    fn attempt_ended(
-        &self,
-        stage: &StageId,
-        marker: &Marker,
-        relay: &Relay,
-        ended: &AttemptEnded,
-    ) -> Vec<News> {
+    fn attempt_ended(&self, stage: &StageId, run: &Run, relay: &Relay, ended: &AttemptEnded) -> Vec<News> {
         let session = ended.attempt.session;
-        let handoff = handoff_of(marker, relay, ended);
+        let handoff = handoff_of(&run.header().settings.marker, relay, ended);
         let goes_on = handoff.is_none() && next_session(relay) == Some(session);
         let counters = &ended.counters;
         let mut news = vec![News::AttemptEnded(AttemptNews {
@@ -183,7 +177,7 @@ impl Story {
             duration: counters.duration,
             usage_tokens: counters.usage_tokens,
             percent: self.percent(stage, counters.usage_tokens),
-            tool_calls: counters.tool_calls,
+            tool_calls: is_heard(run).then_some(counters.tool_calls),
             cost_micro_usd: counters.cost_micro_usd,
             touched: ended.touched.clone(),
             malformed_lines: counters.malformed_lines,
@@ -236,9 +230,14 @@ fn run_start(run: &Run) -> RunStart {
         agent: header.settings.agent.name.clone(),
         model: header.settings.agent.model.clone(),
         session_max: session_max(run),
-        levels: header.settings.levels.into(),
+        levels: is_heard(run).then(|| header.settings.levels.into()),
         verification: verification.map(|verification| verification.command.clone()),
     }
+}
+
+/// The agent tells what it does and how full its context is.
+fn is_heard(run: &Run) -> bool {
+    run.header().settings.agent.kind.takes_messages()
 }
 
 fn session_max(run: &Run) -> u32 {

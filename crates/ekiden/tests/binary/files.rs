@@ -119,7 +119,7 @@ fn each_session_keeps_what_it_saw_and_what_it_left() {
     assert!(environment.kept(1, "prompt.md").starts_with("# Task\n\nMake the items."));
     assert!(environment.kept(2, "prompt.md").contains("¦ - [x] Item 1\n"));
     assert!(environment.kept(1, "progress.md").contains("- [x] Item 1"));
-    assert_eq!(environment.kept(2, "progress.md").trim_end(), environment.read(".ekiden/PROGRESS.md"));
+    assert_eq!(environment.kept(2, "progress.md"), environment.read(".ekiden/PROGRESS.md"));
     for line in environment.kept(1, "events.jsonl").lines() {
         serde_json::from_str::<Value>(line).unwrap();
     }
@@ -181,6 +181,7 @@ fn nothing_is_written_through_a_link_out_of_the_project() {
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
     error: cannot create directory `PROJECT/.ekiden`: `PROJECT/.ekiden` is a symbolic link to `ROOT/elsewhere`, and ekiden does not write through links
+    hint: nothing was written; remove the link, or put what it leads to in its place
     --- exit code 74
     ");
     std::fs::remove_file(environment.dir().join(".ekiden")).unwrap();
@@ -189,6 +190,7 @@ fn nothing_is_written_through_a_link_out_of_the_project() {
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
     error: cannot create directory `PROJECT/.ekiden/handoff`: `PROJECT/.ekiden/handoff` is a symbolic link to `ROOT/elsewhere`, and ekiden does not write through links
+    hint: nothing was written; remove the link, or put what it leads to in its place
     --- exit code 74
     ");
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);

@@ -123,7 +123,7 @@ fn a_killed_run_goes_on() {
     expect_nothing_alive(&environment);
     insta::assert_snapshot!(environment.told(&["resume"]), @r#"
     run RUN goes on · CLOCK · up to session 10
-      ended     ended without a handoff after TIME · 1 tool call
+      ended     without a handoff after TIME · 1 tool call
     session 1 · CLOCK · attempt 2
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  handed off after TIME · 6 tool calls

@@ -27,21 +27,87 @@ fn a_log_of_a_newer_version_is_not_written() {
     let before = (published(), runs());
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
     --- standard error
-    error: cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    error: cannot read run RUN: read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    hint: nothing was changed; use the newer ekiden
+    hint: name another run by its id; `ekiden status --all` lists them
     --- exit code 74
     ");
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
-    error: cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    error: cannot tell whether run RUN is finished: read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    hint: nothing was changed; use the newer ekiden
+    hint: `--new` starts anew and keeps that one as it is
     --- exit code 74
     ");
     assert!((published(), runs()) == before, "something was written");
 
-    environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
-    environment.run(&["log", environment.runs().last().unwrap()]).expect(0);
+    insta::assert_snapshot!(environment.told(&["status"]), @r"
+    RUN  relay  unreadable   cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    hint  nothing was changed; use the newer ekiden
+    --- exit code 0
+    ");
+    environment.run(&["log"]).expect(74);
+
+    // With another run beside it only what is about that very run fails.
+    environment.run(&[&RUN[..], &["--new", "-m", "1"]].concat()).expect(3);
     assert!(before.1.iter().all(|(path, bytes)| std::fs::read(path).unwrap() == *bytes));
-    // Today one run that cannot be read hides the others here. It should not.
-    environment.run(&["status"]).expect(74);
+    insta::assert_snapshot!(environment.told(&["status", "--all"]), @r"
+    RUN  relay  stopped  session 1 of 1   session limit   task.md
+    RUN  relay  unreadable   cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
+    hint  nothing was changed; use the newer ekiden
+    --- exit code 0
+    ");
+    environment.run(&["log"]).expect(0);
+    environment.run(&["log", &environment.runs()[0]]).expect(74);
+    environment.run(&["resume"]).expect(0);
+    environment.run(&RUN).expect(0);
+}
+
+// shows: DUR-05
+#[test]
+fn a_damaged_run_hides_no_other() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    environment.run(&RUN).expect(0);
+    let log = environment.run_dir().join("log.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let damaged: Vec<&str> =
+        text.lines().enumerate().map(|(n, line)| if n == 4 { "{}" } else { line }).collect();
+    std::fs::write(&log, damaged.join("\n") + "\n").unwrap();
+    insta::assert_snapshot!(environment.told(&["status"]), @r"
+    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
+    hint  the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
+    RUN  relay  complete  session 1 of 10   not verified   task.md
+    next  ekiden log RUN
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.told(&["log"]), @r"
+    started DATE
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    session 1 · CLOCK
+    --- standard error
+    error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
+    hint: the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
+    hint: name another run by its id; `ekiden status --all` lists them
+    --- exit code 74
+    ");
+    insta::assert_snapshot!(environment.told(&RUN), @r"
+    --- standard error
+    error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
+    hint: the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
+    hint: `--new` starts anew and keeps that one as it is
+    --- exit code 74
+    ");
+    // Not even the beginning of it: it counts as the oldest then, and is in nobody's way.
+    std::fs::write(&log, "").unwrap();
+    environment.run(&["log"]).expect(0);
+    environment.run(&RUN).expect(0);
+    let status: serde_json::Value =
+        serde_json::from_str(&environment.run(&["status", "--json"]).expect(0).stdout).unwrap();
+    let states: Vec<&str> =
+        status["runs"].as_array().unwrap().iter().map(|run| run["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["complete", "complete", "unreadable"]);
 }
 
 // shows: DUR-05
