@@ -53,6 +53,9 @@ pub const SILENCE_MAX: Millis = Millis::from_secs(25 * 60);
 pub const CLOCK_CHECK: Millis = Millis::from_secs(60);
 /// The default limit of one verification.
 pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
+/// Lines kept of each list of a survey: commits, changed files, the size of the changes. More says no
+/// more to a reader, and each line stands in the log and in prompts.
+pub const SURVEY_LINES_MAX: usize = 40;
 /// The limit of one survey of the work tree.
 pub const SURVEY_TIMEOUT: Millis = Millis::from_secs(60);
 

@@ -295,7 +295,7 @@ impl Desk {
 
 /// A file's name for one attempt: the first has the plain name, `prompt.md`, later ones theirs,
 /// `prompt.2.md`.
-fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
+pub(crate) fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
     match name.split_once('.') {
         Some((stem, ending)) if attempt > AttemptNumber::FIRST => format!("{stem}.{attempt}.{ending}"),
         Some(_) | None => name.to_owned(),

@@ -22,6 +22,7 @@ mod git;
 pub mod hands;
 pub mod history;
 pub mod journal;
+pub mod kept;
 mod meter;
 pub mod observer;
 mod processes;

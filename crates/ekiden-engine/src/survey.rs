@@ -6,11 +6,10 @@
 
 use ekiden_core::event::Survey;
 use ekiden_core::hash::sha256_hex;
+use ekiden_core::limits;
 
 use crate::git::{Git, GitError};
 
-/// Lines kept of each list.
-const LINES_MAX: usize = 40;
 /// Changed files whose content is hashed; more are told apart by their names alone.
 const HASHED_FILES_MAX: usize = 2000;
 const STATUS: &[&str] = &[
@@ -45,7 +44,8 @@ pub(crate) async fn survey(git: &Git, since: Option<&str>) -> Result<Survey, Git
         Some(_) => bounded(&git.run(DIFF_STAT).await?),
         None => Vec::new(),
     };
-    let status = entries.iter().take(LINES_MAX).map(|(code, path)| format!("{code} {path}")).collect();
+    let status =
+        entries.iter().take(limits::SURVEY_LINES_MAX).map(|(code, path)| format!("{code} {path}")).collect();
     Ok(Survey { head, tree, commits, status, diff_stat })
 }
 
@@ -57,7 +57,7 @@ async fn commits(git: &Git, since: &str) -> Result<Vec<String>, GitError> {
 }
 
 fn bounded(text: &str) -> Vec<String> {
-    text.lines().take(LINES_MAX).map(str::to_owned).collect()
+    text.lines().take(limits::SURVEY_LINES_MAX).map(str::to_owned).collect()
 }
 
 /// Changed and untracked files with their two-letter status.

@@ -10,12 +10,15 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
+use crate::commands::diff::DiffArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
+use crate::commands::sessions::SessionsArgs;
+use crate::commands::show::ShowArgs;
 use crate::commands::status::StatusArgs;
-use crate::commands::{completions, config, log, man, resume, run, status};
+use crate::commands::{completions, config, diff, log, man, resume, run, sessions, show, status};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -53,6 +56,9 @@ enum Command {
     Resume(ResumeArgs),
     Status(StatusArgs),
     Log(LogArgs),
+    Sessions(SessionsArgs),
+    Show(ShowArgs),
+    Diff(DiffArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -104,6 +110,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Resume(args)) => resume::resume(&args, output),
         Some(Command::Status(args)) => status::status(&args, output),
         Some(Command::Log(args)) => log::log(&args, output),
+        Some(Command::Sessions(args)) => sessions::sessions(&args, output),
+        Some(Command::Show(args)) => show::show(&args, output),
+        Some(Command::Diff(args)) => diff::diff(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),

@@ -2,10 +2,13 @@
 
 pub mod completions;
 pub mod config;
+pub mod diff;
 pub mod log;
 pub mod man;
 pub mod resume;
 pub mod run;
+pub mod sessions;
+pub mod show;
 pub mod status;
 pub mod task;
 
@@ -13,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::RunId;
+use ekiden_core::run::Run;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
@@ -21,7 +25,8 @@ use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
 use crate::failure::{self, Failure};
-use crate::output::Output;
+use crate::output::account::{Account, Session};
+use crate::output::{Output, phrase};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::{chosen, table};
@@ -63,6 +68,37 @@ fn asked_run(workspace: &Workspace, prefix: Option<&str>, output: &mut Output) -
         output.warn(&format!("run {} is newer, but cannot be told of: cannot {why}", newer.run));
     }
     Ok(run)
+}
+
+/// A run, read whole, with what there is to tell of its sessions.
+struct Told {
+    /// The run's state after its newest record.
+    run: Run,
+    /// Its id, as short as it can be.
+    id: String,
+    account: Account,
+}
+
+impl Told {
+    fn read(workspace: &Workspace, run: &RunId) -> Result<Self, Failure> {
+        let mut account = Account::default();
+        let summary = history::read(workspace, run, |record, run| account.take(record, run))?;
+        let id = phrase::short_id(run, &run_ids(workspace)?);
+        Ok(Self { run: summary.run, id, account })
+    }
+
+    fn session(&self, number: u32) -> Result<&Session, Failure> {
+        self.account.session(number).ok_or_else(|| {
+            let begun = phrase::count(self.account.sessions().len() as u64, "session");
+            let text = format!("run {} has no session {number}: {begun} began", self.id);
+            Failure::new(Exit::MissingInput, text).hint(format!("`ekiden sessions {}` lists them", self.id))
+        })
+    }
+
+    /// The run for the next command to type: named there if it was named here.
+    fn named(&self, asked: Option<&str>) -> String {
+        asked.map(|_| format!(" {}", self.id)).unwrap_or_default()
+    }
 }
 
 /// The ids of all runs, by which an id can be made short.

@@ -81,7 +81,7 @@ fn sums(end: &RunEnd) -> String {
         parts.push(format!("{done} of {} items done", done + open));
     }
     if let Some(files) = end.files_changed.filter(|files| *files > 0) {
-        parts.push(format!("{} not committed", phrase::count(files as u64, "file")));
+        parts.push(format!("{} not committed", phrase::files(files)));
     }
     parts.iter().map(|part| format!(" · {part}")).collect()
 }

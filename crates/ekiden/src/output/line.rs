@@ -74,6 +74,13 @@ impl Line {
         self
     }
 
+    /// The same, its rest indented by so many columns where it is broken.
+    #[must_use]
+    pub fn hanging(mut self, columns: usize) -> Self {
+        self.hang = columns;
+        self
+    }
+
     /// The words alone.
     #[must_use]
     pub fn plain(&self) -> String {

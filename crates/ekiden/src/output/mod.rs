@@ -7,6 +7,7 @@
 //! A reader that goes away is not an error: what is printed after that is dropped, and a run goes on.
 //! Any other failure to print is told once, at the end, by [`Output::finish`].
 
+pub mod account;
 pub mod ending;
 pub mod line;
 pub mod lines;
@@ -14,7 +15,9 @@ pub mod live;
 pub mod moving;
 pub mod news;
 pub mod phrase;
+pub mod retell;
 pub mod story;
+pub mod table;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +40,10 @@ const ERASE_REST: &str = "\u{1b}[K";
 /// Where everything is printed.
 pub struct Output {
     answer: Box<dyn Write>,
+    /// The same without a filter, for bytes that are not ours.
+    raw: Box<dyn Write>,
+    /// The answer goes to a terminal, of whatever kind.
+    to_terminal: bool,
     talk: Box<dyn Write>,
     /// The terminal that the moving line is drawn on, if standard output is one.
     screen: Option<Screen>,
@@ -65,6 +72,8 @@ impl Output {
             drawn: None,
         });
         Self {
+            to_terminal: stdout.is_terminal(),
+            raw: Box::new(io::stdout()),
             answer: Box::new(AutoStream::auto(stdout)),
             talk: Box::new(AutoStream::auto(stderr)),
             screen,
@@ -156,8 +165,26 @@ impl Output {
         }
     }
 
+    /// What somebody else wrote: byte for byte, but on a terminal without anything that could act on it or
+    /// hide.
+    pub fn foreign(&mut self, bytes: &[u8]) {
+        if self.to_terminal {
+            let mut text = ekiden_core::text::clean(&String::from_utf8_lossy(bytes)).text;
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            return self.answer(&text);
+        }
+        let printed = self.raw.write_all(bytes).and_then(|()| self.raw.flush());
+        if let Err(error) = printed {
+            self.broken.get_or_insert(error);
+            self.raw = Box::new(io::sink());
+        }
+    }
+
     /// Where lines are broken: nowhere without a terminal.
-    fn columns(&self) -> Option<usize> {
+    #[must_use]
+    pub fn columns(&self) -> Option<usize> {
         self.screen.as_ref().and_then(|screen| (screen.columns)())
     }
 }
@@ -183,7 +210,13 @@ impl Output {
     /// An output of these writers, with a screen on the same writer as the answer.
     fn to(answer: impl Write + 'static, screen: Option<Box<dyn Write>>) -> Self {
         let screen = screen.map(|out| Screen { out, columns: || Some(60), coloured: false, drawn: None });
-        Self { answer: Box::new(answer), talk: Box::new(io::sink()), screen, broken: None }
+        let (raw, to_terminal) = (Box::new(io::sink()), false);
+        Self { answer: Box::new(answer), raw, to_terminal, talk: Box::new(io::sink()), screen, broken: None }
+    }
+
+    /// The same, as if the answer went to a terminal without a moving line.
+    fn on_terminal(self) -> Self {
+        Self { to_terminal: true, ..self }
     }
 
     /// An output that nobody reads.

@@ -140,6 +140,32 @@ pub enum News {
     },
 }
 
+impl News {
+    /// The session that it is about, if it is about one.
+    #[must_use]
+    pub fn session(&self) -> Option<u32> {
+        match self {
+            Self::SessionStarted { session, .. }
+            | Self::Level { session, .. }
+            | Self::Rescue { session, .. }
+            | Self::Check { session, .. } => Some(*session),
+            Self::Window(window) => Some(window.session),
+            Self::AttemptEnded(attempt) => Some(attempt.session),
+            Self::Handoff(handoff) => Some(handoff.session),
+            Self::RunStarted(_)
+            | Self::RunResumed { .. }
+            | Self::LogicChanged { .. }
+            | Self::StopRequested { .. }
+            | Self::FirstCheck(_)
+            | Self::SurveyFailed { .. }
+            | Self::Waiting { .. }
+            | Self::KnowledgeEdited { .. }
+            | Self::RunEnded(_)
+            | Self::Warning { .. } => None,
+        }
+    }
+}
+
 /// What a run was started with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunStart {

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use ekiden_core::ids::RunId;
+use ekiden_core::limits;
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -43,6 +44,16 @@ pub fn tokens(tokens: u64) -> String {
     }
 }
 
+/// `840 B`, `12 kB`, `3.4 MB`.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..999_500 => format!("{} kB", (bytes + 500) / 1_000),
+        _ => tenths((bytes + 50_000) / 100_000, " MB"),
+    }
+}
+
 /// `$1.84`, of millionths of a dollar.
 #[must_use]
 pub fn money(micro_usd: u64) -> String {
@@ -54,6 +65,13 @@ pub fn money(micro_usd: u64) -> String {
 #[must_use]
 pub fn count(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// `1 file`, `3 files`, `40 files or more`: a survey keeps no more lines than that.
+#[must_use]
+pub fn files(number: usize) -> String {
+    let more = if number >= limits::SURVEY_LINES_MAX { " or more" } else { "" };
+    format!("{}{more}", count(number as u64, "file"))
 }
 
 /// A point in time in a zone.

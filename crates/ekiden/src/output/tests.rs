@@ -456,6 +456,15 @@ fn without_a_terminal_nothing_moves() {
     assert_eq!(page.text(), "");
 }
 
+// shows: UIX-04
+#[test]
+fn what_an_agent_wrote_cannot_act_on_a_terminal() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), None).on_terminal();
+    output.foreign("a\u{1b}[2Jb\u{1b}]0;title\u{7}c\u{202e}d\u{9b}31me\r\n\tf".as_bytes());
+    assert_eq!(page.text(), "abcde\n\tf\n");
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
     let exit = |kind| {

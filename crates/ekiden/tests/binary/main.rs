@@ -14,6 +14,7 @@ mod normal;
 mod processes;
 mod running;
 mod second;
+mod sessions;
 mod settings;
 mod start;
 mod stop;
