@@ -10,7 +10,7 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{Manifest, RunStarted};
 use ekiden_core::time::Timestamp;
-use ekiden_store::disk::RealDisk;
+use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::state::StateDir;
@@ -99,6 +99,17 @@ pub fn find(workspace: &Workspace, prefix: Option<&str>) -> Result<(RunId, Vec<L
         newer.push(run);
     }
     Err(newer.into_iter().next().map_or(EngineError::NoRuns, unreadable))
+}
+
+/// How long a run's log is, in bytes: a cheap way to see that something happened.
+///
+/// # Errors
+///
+/// If there is no such log, or the disk refuses.
+pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError> {
+    let path = StateLayout::new(&workspace.state_dir).run(run).log();
+    let stat = RealDisk::fenced(&workspace.dir).stat(&path)?;
+    stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
 /// Who works here now.

@@ -79,13 +79,18 @@ impl Kept {
         found(self.disk.read(&self.path(part, attempt), TEXT_BYTES_MAX))
     }
 
-    /// The same as a stream, for what may be long.
+    /// The same from the byte `from` on, as a stream, for what may be long or still growing.
     ///
     /// # Errors
     ///
     /// If the disk refuses.
-    pub fn reader(&self, part: Part, attempt: AttemptNumber) -> DiskResult<Option<Box<dyn Read + Send>>> {
-        found(self.disk.reader(&self.path(part, attempt), 0))
+    pub fn reader(
+        &self,
+        part: Part,
+        attempt: AttemptNumber,
+        from: u64,
+    ) -> DiskResult<Option<Box<dyn Read + Send>>> {
+        found(self.disk.reader(&self.path(part, attempt), from))
     }
 
     /// The files that are there, with their lengths in bytes. None if the session left nothing, or all of

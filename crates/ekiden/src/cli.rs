@@ -11,6 +11,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::diff::DiffArgs;
+use crate::commands::init::InitArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::resume::ResumeArgs;
@@ -18,7 +19,7 @@ use crate::commands::run::RunArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::status::StatusArgs;
-use crate::commands::{completions, config, diff, log, man, resume, run, sessions, show, status};
+use crate::commands::{completions, config, diff, init, log, man, resume, run, sessions, show, status};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -59,6 +60,7 @@ enum Command {
     Sessions(SessionsArgs),
     Show(ShowArgs),
     Diff(DiffArgs),
+    Init(InitArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -113,6 +115,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Sessions(args)) => sessions::sessions(&args, output),
         Some(Command::Show(args)) => show::show(&args, output),
         Some(Command::Diff(args)) => diff::diff(&args, output),
+        Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),

@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod config;
 pub mod diff;
+pub mod init;
 pub mod log;
 pub mod man;
 pub mod resume;
@@ -11,6 +12,7 @@ pub mod sessions;
 pub mod show;
 pub mod status;
 pub mod task;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;

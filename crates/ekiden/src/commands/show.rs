@@ -172,7 +172,7 @@ impl Showing<'_> {
     }
 
     fn retell(&self, output: &mut Output) -> Result<(), Failure> {
-        let stream = self.kept.reader(Part::Events, self.number()).map_err(EngineError::from)?;
+        let stream = self.kept.reader(Part::Events, self.number(), 0).map_err(EngineError::from)?;
         let stream = stream.ok_or_else(|| self.missing(Part::Events))?;
         retell::retell(stream, |line| output.line(&line))
             .map_err(|error| Failure::caused(Exit::State, "cannot read the event stream", &error))

@@ -12,7 +12,7 @@ use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{Scene, run_ids};
+use super::{Scene, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::{self, Failure};
 use crate::output::line::{Line, Tone, one_line};
@@ -23,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden status
   ekiden status --all                          every run here, newest first
+  ekiden status --watch && git push            wait until it is done
   ekiden status --json | jq '.runs[0].state'
 ";
 
@@ -42,6 +43,9 @@ pub struct StatusArgs {
     /// Show every run here, not only the newest
     #[arg(long)]
     all: bool,
+    /// Look again each second until the newest run is over; then exit as that run did
+    #[arg(long, conflicts_with = "all")]
+    watch: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -54,6 +58,9 @@ pub struct StatusArgs {
 pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
+    if args.watch {
+        return watch::watch(&workspace, scene.json()?, output);
+    }
     let holder = history::holder(&workspace);
     let mut listed = history::list(&workspace)?;
     listed.reverse();
@@ -106,9 +113,16 @@ fn row(workspace: &Workspace, listed: Listed, holder: Option<&Holder>) -> AnyRow
 
 /// The answer for programs.
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     v: u32,
     runs: Vec<AnyRow>,
+}
+
+impl Answer {
+    /// The answer about one run.
+    pub(super) fn of(row: Row) -> Self {
+        Self { v: JSON_VERSION, runs: vec![AnyRow::Read(Box::new(row))] }
+    }
 }
 
 /// A run, as far as it can be told of.
@@ -150,7 +164,7 @@ impl Unreadable {
 
 /// One run.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(super) struct Row {
     run: RunId,
     state: State,
     task: String,
@@ -197,7 +211,12 @@ enum State {
 }
 
 impl Row {
-    fn of(summary: &RunSummary, holder: Option<&Holder>) -> Self {
+    /// No engine works on it: nothing more will happen by itself.
+    pub(super) fn is_over(&self) -> bool {
+        self.state != State::Running
+    }
+
+    pub(super) fn of(summary: &RunSummary, holder: Option<&Holder>) -> Self {
         let run = &summary.run;
         let holder = holder.filter(|holder| holder.run.as_ref() == Some(summary.id()));
         let outcome = run.outcome().cloned();
@@ -228,7 +247,7 @@ impl Row {
         }
     }
 
-    fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
+    pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
         let id = phrase::short_id(&self.run, ids);
         let (tone, state) = self.state.word();
         let mut rest = format!("  session {} of {}", self.session, self.session_max);

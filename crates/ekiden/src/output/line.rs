@@ -122,6 +122,26 @@ impl Line {
     }
 }
 
+/// The symbols of ours in characters that every terminal has, and a `?` for any other: for a locale
+/// without UTF-8. Escape sequences are such characters already.
+#[must_use]
+pub fn in_ascii(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => plain.push(c),
+            '█' | '▉' | '▊' | '▋' | '▌' => plain.push('#'),
+            '▍' | '▎' => plain.push('-'),
+            '▕' | '▏' | '┊' => plain.push('|'),
+            '·' | '─' | '–' => plain.push('-'),
+            '…' => plain.push_str("..."),
+            '≈' => plain.push('~'),
+            _ => plain.push('?'),
+        }
+    }
+    plain
+}
+
 /// A text from outside on one line: clean, without line ends, not too long.
 #[must_use]
 pub fn one_line(text: &str) -> String {
@@ -178,6 +198,11 @@ mod tests {
     fn tones_are_few_and_end() {
         assert_eq!(Line::new(Tone::Plain, "x").styled(None), "x");
         assert_eq!(Line::new(Tone::Failed, "x").styled(None), "\u{1b}[31mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn without_utf_8_the_symbols_are_plain() {
+        assert_eq!(in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"), "|###- |||  | 34% - ~$1 \u{1b}[31m?...");
     }
 
     #[test]

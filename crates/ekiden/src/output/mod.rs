@@ -36,6 +36,8 @@ use crate::failure::Failure;
 const ERASE: &str = "\r\u{1b}[2K";
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
+/// Erases what is below.
+const ERASE_BELOW: &str = "\u{1b}[J";
 
 /// Where everything is printed.
 pub struct Output {
@@ -55,8 +57,12 @@ struct Screen {
     out: Box<dyn Write>,
     columns: fn() -> Option<usize>,
     coloured: bool,
+    /// The locale can show more than ASCII.
+    utf_8: bool,
     /// What is drawn on it now.
     drawn: Option<String>,
+    /// The lines above the cursor that are written over.
+    block: Vec<String>,
 }
 
 impl Output {
@@ -69,7 +75,9 @@ impl Output {
             out: Box::new(io::stdout()),
             columns: stdout_columns,
             coloured: AutoStream::choice(&stdout) != ColorChoice::Never,
+            utf_8: locale_is_utf_8(),
             drawn: None,
+            block: Vec::new(),
         });
         Self {
             to_terminal: stdout.is_terminal(),
@@ -83,15 +91,24 @@ impl Output {
 
     /// A line of the answer.
     pub fn line(&mut self, line: &Line) {
-        let text = line.styled(self.columns());
+        let text = self.in_locale(line.styled(self.columns()));
         self.answer(&format!("{text}\n"));
     }
 
     /// A line of the answer for programs.
     pub fn json(&mut self, value: &impl Serialize) {
+        let text = self.as_json(value);
+        self.answer(&text);
+    }
+
+    /// The same, not printed yet.
+    pub fn as_json(&mut self, value: &impl Serialize) -> String {
         match serde_json::to_string(value) {
-            Ok(text) => self.answer(&format!("{text}\n")),
-            Err(error) => self.broken = Some(error.into()),
+            Ok(text) => text + "\n",
+            Err(error) => {
+                self.broken = Some(error.into());
+                String::new()
+            }
         }
     }
 
@@ -135,12 +152,32 @@ impl Output {
     pub fn draw(&mut self, line: &Line) {
         let Some(screen) = &mut self.screen else { return };
         let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
-        let text = line.cut(columns.saturating_sub(1), screen.coloured);
+        let text = screen.in_locale(line.cut(columns.saturating_sub(1), screen.coloured));
         if screen.drawn.as_ref() == Some(&text) {
             return;
         }
         screen.show(&format!("\r{text}{ERASE_REST}"));
         screen.drawn = Some(text);
+    }
+
+    /// Draws lines that stay in place, over those drawn before. The cursor rests below them, so whatever
+    /// ends the program leaves the terminal in order.
+    pub fn draw_block(&mut self, lines: &[Line]) {
+        let Some(screen) = &mut self.screen else { return };
+        let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
+        let cut = |line: &Line| screen.in_locale(line.cut(columns.saturating_sub(1), screen.coloured));
+        let block: Vec<String> = lines.iter().map(cut).collect();
+        if screen.block == block {
+            return;
+        }
+        let mut text = match screen.block.len() {
+            0 => String::new(),
+            rows => format!("\u{1b}[{rows}A"),
+        };
+        block.iter().for_each(|line| text.push_str(&format!("\r{line}{ERASE_REST}\n")));
+        text.push_str(ERASE_BELOW);
+        screen.show(&text);
+        screen.block = block;
     }
 
     /// Erases the line that moves.
@@ -189,7 +226,21 @@ impl Output {
     }
 }
 
+impl Output {
+    /// What the terminal can show of it. Elsewhere whoever reads it decides.
+    fn in_locale(&self, text: String) -> String {
+        match &self.screen {
+            Some(screen) => screen.in_locale(text),
+            None => text,
+        }
+    }
+}
+
 impl Screen {
+    fn in_locale(&self, text: String) -> String {
+        if self.utf_8 { text } else { line::in_ascii(&text) }
+    }
+
     /// What moves is worth nothing a second later; a failure shows with the next real line.
     fn show(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
@@ -198,6 +249,14 @@ impl Screen {
 
 fn labelled(label: &str, style: Style, text: &str) -> String {
     format!("{style}{label}:{style:#} {text}\n")
+}
+
+/// By the variables that decide it, the strongest first.
+fn locale_is_utf_8() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 fn stdout_columns() -> Option<usize> {
@@ -209,7 +268,14 @@ fn stdout_columns() -> Option<usize> {
 impl Output {
     /// An output of these writers, with a screen on the same writer as the answer.
     fn to(answer: impl Write + 'static, screen: Option<Box<dyn Write>>) -> Self {
-        let screen = screen.map(|out| Screen { out, columns: || Some(60), coloured: false, drawn: None });
+        let screen = screen.map(|out| Screen {
+            out,
+            columns: || Some(60),
+            coloured: false,
+            utf_8: true,
+            drawn: None,
+            block: Vec::new(),
+        });
         let (raw, to_terminal) = (Box::new(io::sink()), false);
         Self { answer: Box::new(answer), raw, to_terminal, talk: Box::new(io::sink()), screen, broken: None }
     }

@@ -15,6 +15,9 @@ const CELLS: u64 = 10;
 /// Eighths of a cell, as characters.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
+/// Where a level begins.
+const LEVEL_MARK: char = '┊';
+
 /// What happens now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doing {
@@ -41,6 +44,8 @@ pub enum Doing {
 pub struct Work {
     /// Its number.
     pub session: u32,
+    /// The number of the last session that may begin.
+    pub session_max: u32,
     /// Since when its attempt works.
     pub since: Timestamp,
     /// Its context use in tokens and its window, once known.
@@ -68,7 +73,13 @@ impl Doing {
                 match before {
                     Self::Working(work) if work.session == number => Self::Working(work),
                     Self::Working(_) | Self::Nothing | Self::Looking { .. } | Self::Waiting { .. } => {
-                        Self::Working(Work { session: number, since: at, usage: None, activity: None })
+                        Self::Working(Work {
+                            session: number,
+                            session_max: relay.session_max(),
+                            since: at,
+                            usage: None,
+                            activity: None,
+                        })
                     }
                 }
             }
@@ -101,14 +112,16 @@ impl Doing {
 impl Work {
     fn line(&self, now: Timestamp, levels: Levels) -> Line {
         let took = whole_seconds(now.since(self.since));
+        let place = format!("  {} of {} ", self.session, self.session_max);
         let line = match &self.usage {
             Some((tokens, window)) => {
                 let percent = window.percent(*tokens);
                 let tone = tone_of(window.level(levels, *tokens));
                 let figures = format!(" {percent}% {}  {took}", phrase::tokens(*tokens));
-                Line::new(tone, bar(*tokens, window.usable_tokens())).with(Tone::Plain, figures)
+                let bar = bar(*tokens, window.usable_tokens(), levels);
+                Line::new(Tone::Quiet, place).with(tone, bar).with(Tone::Plain, figures)
             }
-            None => Line::new(Tone::Plain, format!("  starting  {took}")),
+            None => Line::new(Tone::Quiet, place).with(Tone::Plain, format!(" starting  {took}")),
         };
         match &self.activity {
             Some(activity) => line.with(Tone::Quiet, format!("  {}", one_line(activity))),
@@ -129,13 +142,16 @@ fn whole_seconds(length: Millis) -> String {
     phrase::duration(Millis::from_secs(length.as_secs()))
 }
 
-/// `▕█████▍    ▏`: how much of the usable window is used.
-fn bar(used: u64, of: u64) -> String {
+/// `▕███▍ ┊┊┊  ▏`: how much of the usable window is used, and where the levels begin.
+fn bar(used: u64, of: u64, levels: Levels) -> String {
     let eighths = (used.min(of) * CELLS * 8).checked_div(of).unwrap_or(0);
     let full = usize::try_from(eighths / 8).unwrap_or(0);
     let part = (eighths % 8).checked_sub(1).and_then(|part| EIGHTHS.get(usize::try_from(part).ok()?));
     let filled: String = std::iter::repeat_n('█', full).chain(part.copied()).collect();
-    format!("▕{filled:<width$}▏", width = usize::try_from(CELLS).unwrap_or(0))
+    let marks: Vec<u64> = <[u8; 3]>::from(levels).map(|percent| u64::from(percent) * CELLS / 100).into();
+    let begun = u64::try_from(filled.chars().count()).unwrap_or(CELLS);
+    let rest = (begun..CELLS).map(|cell| if marks.contains(&cell) { LEVEL_MARK } else { ' ' });
+    format!("▕{filled}{}▏", rest.collect::<String>())
 }
 
 #[cfg(test)]
@@ -146,11 +162,13 @@ mod tests {
 
     #[test]
     fn the_bar_fills_by_eighths_and_never_overflows() {
-        assert_eq!(bar(0, 100), "▕          ▏");
-        assert_eq!(bar(34, 100), "▕███▍      ▏");
+        let bar = |used, of| super::bar(used, of, Profile::Relay.levels());
+        assert_eq!(bar(0, 100), "▕     ┊┊┊  ▏");
+        assert_eq!(bar(34, 100), "▕███▍ ┊┊┊  ▏");
+        assert_eq!(bar(65, 100), "▕██████▌┊  ▏");
         assert_eq!(bar(100, 100), "▕██████████▏");
         assert_eq!(bar(250, 100), "▕██████████▏");
-        assert_eq!(bar(1, 0), "▕          ▏");
+        assert_eq!(bar(1, 0), "▕     ┊┊┊  ▏");
     }
 
     // shows: UIX-02
@@ -160,6 +178,7 @@ mod tests {
             Window { model_tokens: 200_000, compaction_tokens: None, reserve_tokens: 0, cap_tokens: None };
         let work = Work {
             session: 2,
+            session_max: 10,
             since: Timestamp(0),
             usage: Some((68_000, window)),
             activity: Some("Bash pytest tests/test_billing -q\n".to_owned()),
@@ -168,9 +187,9 @@ mod tests {
             doing.line(Timestamp(now), Profile::Relay.levels(), &TimeZone::UTC).unwrap().plain()
         };
         let line = text(&Doing::Working(work.clone()), 180_000);
-        assert_eq!(line, "▕███▍      ▏ 34% 68k  3m  Bash pytest tests/test_billing -q");
+        assert_eq!(line, "  2 of 10 ▕███▍ ┊┊┊  ▏ 34% 68k  3m  Bash pytest tests/test_billing -q");
         let starting = Doing::Working(Work { usage: None, activity: None, ..work });
-        assert_eq!(text(&starting, 2_000), "  starting  2s");
+        assert_eq!(text(&starting, 2_000), "  2 of 10  starting  2s");
         let waiting = Doing::Waiting { until: Timestamp(3_600_000) };
         assert_eq!(text(&waiting, 60_000), "  waiting  59m, until 01:00");
     }

@@ -456,6 +456,19 @@ fn without_a_terminal_nothing_moves() {
     assert_eq!(page.text(), "");
 }
 
+// shows: UIX-03
+#[test]
+fn a_block_is_written_over_in_place_and_only_if_it_changed() {
+    let page = Page::default();
+    let mut output = Output::to(io::sink(), Some(Box::new(page.clone())));
+    let line = |text: &str| Line::new(Tone::Plain, text);
+    output.draw_block(&[line("one"), line("two")]);
+    output.draw_block(&[line("one"), line("two")]);
+    assert_eq!(page.text(), "\rone\u{1b}[K\n\rtwo\u{1b}[K\n\u{1b}[J");
+    output.draw_block(&[line("over")]);
+    assert!(page.text().ends_with("\u{1b}[J\u{1b}[2A\rover\u{1b}[K\n\u{1b}[J"), "{:?}", page.text());
+}
+
 // shows: UIX-04
 #[test]
 fn what_an_agent_wrote_cannot_act_on_a_terminal() {

@@ -19,3 +19,4 @@ mod settings;
 mod start;
 mod stop;
 mod versions;
+mod watch;
