@@ -8,6 +8,7 @@ use ekiden_core::handoff::HandoffFile;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
 use ekiden_core::prompt::Notes;
+use ekiden_core::relay::HANDOFF_DIR;
 use ekiden_engine::EngineError;
 use ekiden_engine::kept::{Kept, Part};
 use ekiden_engine::workspace::Workspace;
@@ -337,8 +338,10 @@ impl Showing<'_> {
 
 fn last_seen(traces: &Traces, work_dir: &str) -> Vec<Line> {
     let mut lines = Vec::new();
-    if let Some(edit) = &traces.last_edit {
-        lines.push(Line::labelled("last edit", Tone::Plain, one_line(&edit.replace(work_dir, ""))));
+    let edit = traces.last_edit.as_ref().map(|edit| edit.replace(work_dir, ""));
+    // That a session wrote its handoff last is nothing to tell.
+    if let Some(edit) = edit.filter(|edit| !edit.contains(HANDOFF_DIR)) {
+        lines.push(Line::labelled("edited", Tone::Plain, one_line(&edit)).with(Tone::Quiet, ", last"));
     }
     if let Some(words) = &traces.last_words {
         lines.push(Line::labelled("said", Tone::Plain, one_line(words)));

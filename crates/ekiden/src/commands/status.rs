@@ -185,6 +185,8 @@ pub(super) struct Row {
     pid: Option<u32>,
     host: Option<String>,
     #[serde(skip)]
+    sessions_max: u32,
+    #[serde(skip)]
     doing: String,
     #[serde(skip)]
     until: Option<Timestamp>,
@@ -241,6 +243,7 @@ impl Row {
             outcome,
             pid: holder.map(|holder| holder.pid),
             host: holder.map(|holder| holder.host.clone()),
+            sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
             doing: relays().map(doing).next().unwrap_or_default(),
             until,
             last: summary.last,
@@ -274,7 +277,7 @@ impl Row {
             State::Running => None,
             State::Complete => Some(format!("ekiden log {id}")),
             State::Stopped if self.outcome == Some(Outcome::SessionLimit) => {
-                Some(format!("ekiden resume -m {}", self.sessions_over.max(1)))
+                Some(format!("ekiden resume -m {}", self.sessions_max))
             }
             State::Interrupted | State::Blocked | State::Stopped | State::Failed => {
                 Some("ekiden resume".to_owned())

@@ -123,7 +123,8 @@ impl Line {
 }
 
 /// The symbols of ours in characters that every terminal has, and a `?` for any other: for a locale
-/// without UTF-8. Escape sequences are such characters already.
+/// without UTF-8. Escape sequences are such characters already. No character becomes wider: a line that
+/// was cut to fit must still fit.
 #[must_use]
 pub fn in_ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -134,7 +135,7 @@ pub fn in_ascii(text: &str) -> String {
             '▍' | '▎' => plain.push('-'),
             '▕' | '▏' | '┊' => plain.push('|'),
             '·' | '─' | '–' => plain.push('-'),
-            '…' => plain.push_str("..."),
+            '…' => plain.push('.'),
             '≈' => plain.push('~'),
             _ => plain.push('?'),
         }
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn without_utf_8_the_symbols_are_plain() {
-        assert_eq!(in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"), "|###- |||  | 34% - ~$1 \u{1b}[31m?...");
+        assert_eq!(in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"), "|###- |||  | 34% - ~$1 \u{1b}[31m?.");
     }
 
     #[test]
