@@ -44,6 +44,8 @@ pub struct AttemptSpec {
     pub protocol_file: PathBuf,
     /// The first message.
     pub message: FirstMessage,
+    /// The same message in the session's archive, for an agent that is told where to read it.
+    pub prompt_file: PathBuf,
     /// What the child finds in its environment (RUN-05).
     pub env: Vec<(String, String)>,
     /// The attempt's lock, already taken: the keeper holds it while anything lives.

@@ -3,7 +3,8 @@
 //! Every process that ekiden starts, be it an agent, a verification or git, runs under a
 //! [`keeper`], so that nothing outlives ekiden. [`child`] is the engine's handle on one such
 //! process; [`task`] is for commands of which only the end and the output matter. [`attempt`] is what
-//! the engine sees of an agent at work: [`stream`] and [`exec`] are its adapters.
+//! the engine sees of an agent at work: [`stream`], [`terminal`] and [`exec`] are its
+//! adapters.
 //!
 //! ```text
 //! engine ──► outer keeper ──► inner keeper ──► agent ──► its tools
@@ -20,6 +21,7 @@ pub mod keeper;
 pub mod rehearsal;
 pub mod stream;
 pub mod task;
+pub mod terminal;
 
 mod ending;
 mod orphans;
@@ -32,7 +34,7 @@ mod platform;
 #[path = "macos.rs"]
 mod platform;
 
-use ekiden_core::settings::AgentKind;
+use ekiden_core::settings::{AgentKind, Interface};
 
 pub use orphans::{MarkedError, become_subreaper, end_marked};
 
@@ -42,8 +44,9 @@ pub fn start(
     spec: attempt::AttemptSpec,
     reports: tokio::sync::mpsc::Sender<attempt::Report>,
 ) -> attempt::AttemptHandle {
-    match spec.agent.kind {
-        AgentKind::Claude | AgentKind::Rehearsal => stream::start(spec, reports),
-        AgentKind::Exec => exec::start(spec, reports),
+    match (spec.agent.kind, spec.agent.interface) {
+        (AgentKind::Claude, Interface::Terminal) => terminal::start(spec, reports),
+        (AgentKind::Claude | AgentKind::Rehearsal, _) => stream::start(spec, reports),
+        (AgentKind::Exec, _) => exec::start(spec, reports),
     }
 }

@@ -14,10 +14,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, setsid, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, setpgid, setsid, wait};
 
 use crate::platform;
 
+/// What people and terminals send. The last two say that another process has the terminal.
+const REQUESTS: [i32; 7] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// One past the highest signal number of any platform.
 const SIGNALS_END: i32 = 65;
 
@@ -70,21 +73,25 @@ pub(crate) fn pid_of(raw: i32) -> Option<Pid> {
 /// too, and it alone decides what they mean; a keeper's death by one would only cost the grace
 /// time.
 pub(crate) fn ignore_requests() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP] {
+    for signal in REQUESTS {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
 /// Readies the agent's process between fork and exec: a session of its own (no terminal, and a
-/// process group that no keeper is in), every signal at its default, SIGTERM when the keeper dies.
-/// The signal mask is emptied by the standard library.
-pub(crate) fn prepare_agent(command: &mut Command) {
+/// process group that no keeper is in) or the place on the terminal's foreground in `group`, every
+/// signal at its default, SIGTERM when the keeper dies. The signal mask is emptied by the standard
+/// library.
+pub(crate) fn prepare_agent(command: &mut Command, group: Option<Pid>) {
     let keeper = getpid();
     // SAFETY: the closure makes system calls only; it allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
-            setsid()?;
+            match group {
+                Some(group) => setpgid(None, Some(group))?,
+                None => drop(setsid()?),
+            }
             default_signals();
             platform::die_with(keeper)
         });

@@ -65,6 +65,8 @@ pub enum EndCause {
         /// Its exit code.
         exit: i32,
     },
+    /// The person at the agent's own interface left it.
+    PersonLeft,
     /// Somebody else ended the process.
     Killed {
         /// By this signal.
@@ -103,6 +105,8 @@ pub enum EndClass {
     Retry,
     /// Trying again cannot help: a person is needed.
     Stop(Hint),
+    /// A person ended the session. Without a handoff the run stops, to be carried on.
+    Left,
     /// The session used up what it had (window, turns, budget). It cannot be asked for a handoff
     /// any more; a crash it was not.
     TooLate,
@@ -138,6 +142,7 @@ impl EndCause {
             Self::BillingFailed => EndClass::Stop(Hint::Pay),
             Self::ModelNotFound => EndClass::Stop(Hint::ChooseModel),
             Self::AutoModeBlocked => EndClass::Stop(Hint::Permit),
+            Self::PersonLeft => EndClass::Left,
             Self::ContextFull | Self::TurnLimit | Self::BudgetSpent => EndClass::TooLate,
             Self::InvalidRequest
             | Self::ServerError
@@ -179,6 +184,7 @@ impl fmt::Display for EndCause {
             Self::NeverStarted(text) if text.is_empty() => f.write_str("the agent did not start"),
             Self::NeverStarted(text) => write!(f, "the agent did not start: {text}"),
             Self::Crashed { exit } => write!(f, "the agent crashed (exit code {exit})"),
+            Self::PersonLeft => f.write_str("the agent's interface was left"),
             Self::Killed { signal } => write!(f, "the agent was killed (signal {signal})"),
             Self::EngineLost => f.write_str("ekiden itself was killed"),
             Self::Protocol(text) => write!(f, "the agent ended out of order: {text}"),

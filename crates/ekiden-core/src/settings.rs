@@ -101,6 +101,20 @@ pub struct AgentSpec {
     pub model: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
+    /// How it is driven.
+    #[serde(default)]
+    pub interface: Interface,
+}
+
+/// How an agent is driven.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interface {
+    /// By its stream, without a terminal.
+    #[default]
+    Headless,
+    /// In its own interface on the user's terminal, where the user can type at any time.
+    Terminal,
 }
 
 /// The user's choice of what the agent may do without asking. Nothing chosen: the agent's own rules.

@@ -89,6 +89,7 @@ impl ProcessHands {
             protocol: launch.protocol,
             protocol_file: self.files.protocol(),
             message: launch.message,
+            prompt_file: self.files.prompt(session),
             lock: Some(lock),
             raw,
         })

@@ -47,6 +47,11 @@ impl SessionFiles {
         self.layout.protocol()
     }
 
+    /// The session's prompt as it was archived.
+    pub(crate) fn prompt(&self, session: SessionNumber) -> PathBuf {
+        self.layout.session(session).prompt()
+    }
+
     /// The attempt's lock, taken. The keepers get it.
     ///
     /// # Errors

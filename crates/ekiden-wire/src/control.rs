@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 
+use crate::hook_output;
 use crate::hooks::HookEvent;
 use crate::typed_line::typed_line;
 
@@ -77,20 +78,20 @@ pub fn interrupt(request_id: &str) -> String {
 /// Answers a hook without an opinion: the client's own rules decide.
 #[must_use]
 pub fn answer_pass(request_id: &str) -> String {
-    success(request_id, &json!({}))
+    success(request_id, &hook_output::pass())
 }
 
 /// Answers a `PreToolUse` hook: the call runs without a question, or is refused for a reason that the
 /// agent reads.
 #[must_use]
 pub fn answer_permission(request_id: &str, allowed: bool, reason: &str) -> String {
-    success(request_id, &permission_decision(if allowed { "allow" } else { "deny" }, reason))
+    success(request_id, &hook_output::permission(allowed, reason))
 }
 
 /// Answers a Stop or a compaction: it may happen, or it is held off for this reason.
 #[must_use]
 pub fn answer_stop(request_id: &str, hold: Option<&str>) -> String {
-    success(request_id, &hold.map_or_else(|| json!({}), block))
+    success(request_id, &hold.map_or_else(hook_output::pass, hook_output::block))
 }
 
 /// Lets a tool run. `input` is its whole input as it came, as JSON text.
@@ -130,18 +131,6 @@ fn text_block(block: &TextBlock<'_>) -> Value {
     } else {
         json!({"type": "text", "text": block.text})
     }
-}
-
-fn permission_decision(decision: &str, reason: &str) -> Value {
-    json!({"hookSpecificOutput": {
-        "hookEventName": "PreToolUse",
-        "permissionDecision": decision,
-        "permissionDecisionReason": reason,
-    }})
-}
-
-fn block(reason: &str) -> Value {
-    json!({"decision": "block", "reason": reason})
 }
 
 #[cfg(test)]

@@ -218,7 +218,17 @@ fn api_failure(seen: &Observed, result: &TurnResult) -> EndCause {
         return EndCause::Refused;
     }
     let error = seen.api_error.unwrap_or_default();
-    match error.kind {
+    by_kind(seen, error.kind, result.api_error_status.or(error.status))
+}
+
+/// Why a turn failed that a client in its own interface gave up. It tells no status and no reset.
+#[must_use]
+pub fn of_failure(kind: ApiErrorKind) -> EndCause {
+    by_kind(&Observed::default(), kind, None)
+}
+
+fn by_kind(seen: &Observed, kind: ApiErrorKind, status: Option<u16>) -> EndCause {
+    match kind {
         ApiErrorKind::AuthenticationFailed => EndCause::AuthenticationFailed,
         ApiErrorKind::RateLimit => rate_limited(seen),
         ApiErrorKind::Overloaded => EndCause::Overloaded,
@@ -226,9 +236,7 @@ fn api_failure(seen: &Observed, result: &TurnResult) -> EndCause {
         ApiErrorKind::ModelNotFound => EndCause::ModelNotFound,
         ApiErrorKind::InvalidRequest => EndCause::InvalidRequest,
         ApiErrorKind::MaxOutputTokens => EndCause::OutputLimit,
-        ApiErrorKind::ServerError | ApiErrorKind::Unknown => {
-            by_status(seen, result.api_error_status.or(error.status))
-        }
+        ApiErrorKind::ServerError | ApiErrorKind::Unknown => by_status(seen, status),
     }
 }
 

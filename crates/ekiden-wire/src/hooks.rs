@@ -3,7 +3,7 @@
 //! The same input reaches a callback of the control protocol and a hook process. Only what a verdict
 //! needs is read; a large `tool_input` is skipped over.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::HookInput;
 use serde::de::IgnoredAny;
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::excerpt;
 use crate::limits;
+use crate::stream::ApiErrorKind;
 use crate::tools::ToolInput;
 
 /// The moments at which the client asks.
@@ -29,6 +30,12 @@ pub enum HookEvent {
     PostToolUse,
     /// All tools of a response have run.
     PostToolBatch,
+    /// A conversation begins or goes on.
+    SessionStart,
+    /// A conversation is left.
+    SessionEnd,
+    /// The turn failed.
+    StopFailure,
     /// Another moment.
     #[default]
     #[serde(other)]
@@ -46,6 +53,9 @@ impl HookEvent {
             Self::UserPromptSubmit => "UserPromptSubmit",
             Self::PostToolUse => "PostToolUse",
             Self::PostToolBatch => "PostToolBatch",
+            Self::SessionStart => "SessionStart",
+            Self::SessionEnd => "SessionEnd",
+            Self::StopFailure => "StopFailure",
             Self::Other => "Other",
         }
     }
@@ -74,6 +84,10 @@ pub struct HookCall {
     pub background_tasks: usize,
     /// At a prompt: its beginning and end.
     pub prompt: String,
+    /// Where the client keeps the conversation.
+    pub transcript: PathBuf,
+    /// At a failure: what kind.
+    pub failure: ApiErrorKind,
 }
 
 #[derive(Deserialize, Default)]
@@ -98,6 +112,10 @@ struct RawHook<'a> {
     background_tasks: Option<Vec<IgnoredAny>>,
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    transcript_path: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl Default for HookCall {
@@ -128,6 +146,8 @@ impl RawHook<'_> {
             last_words: cut(self.last_assistant_message),
             background_tasks: self.background_count(),
             prompt: cut(self.prompt),
+            transcript: text(self.transcript_path).unwrap_or_default().into(),
+            failure: self.failure(),
         }
     }
 
@@ -139,6 +159,9 @@ impl RawHook<'_> {
             HookEvent::UserPromptSubmit
             | HookEvent::PostToolUse
             | HookEvent::PostToolBatch
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::StopFailure
             | HookEvent::Other => HookInput::Other,
         }
     }
@@ -149,6 +172,12 @@ impl RawHook<'_> {
         let cwd = text(self.cwd).unwrap_or_default();
         let tool = input.guarded(&text(self.tool_name).unwrap_or_default(), Path::new(&cwd));
         HookInput::PreTool { tool, subagent: self.agent_id.is_some() }
+    }
+
+    /// Another moment's `error` is a text of a tool's, and no kind.
+    fn failure(&self) -> ApiErrorKind {
+        let kind = self.error.filter(|_| self.hook_event_name == HookEvent::StopFailure);
+        kind.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
     }
 
     fn background_count(&self) -> usize {
@@ -202,7 +231,9 @@ mod tests {
     fn the_other_moments_have_their_names() {
         assert_eq!(calls(HookEvent::PreCompact)[0].input, HookInput::PreCompact);
         assert_eq!(calls(HookEvent::UserPromptSubmit)[0].prompt, "Do the thing\n");
-        assert_eq!(calls(HookEvent::Other).len(), 15);
+        assert_eq!(calls(HookEvent::Other).len(), 9);
+        assert_eq!(calls(HookEvent::StopFailure)[0].failure, ApiErrorKind::RateLimit);
+        assert!(calls(HookEvent::SessionStart)[0].transcript.is_absolute());
     }
 
     #[test]

@@ -19,12 +19,15 @@ pub mod context_usage;
 pub mod control;
 pub mod ends;
 mod excerpt;
+pub mod hook_output;
 pub mod hooks;
 pub mod limits;
 pub mod lines;
+pub mod status_line;
 pub mod stream;
 pub mod tools;
 pub mod trace;
+pub mod transcript;
 mod typed_line;
 pub mod usage;
 

@@ -21,8 +21,9 @@ mod settings;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The same executable is the keeper and the rehearsal agent; those roles never return.
+    // The same executable is the keeper, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
+    ekiden_agent::terminal::hook::run_if_asked();
     ekiden_agent::rehearsal::run_if_asked();
     ExitCode::from(cli::main().code())
 }

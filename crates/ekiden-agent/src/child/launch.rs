@@ -4,14 +4,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_program};
-use crate::keeper::{ChildFiles, Errand};
+use crate::keeper::{AgentPlace, ChildFiles, Errand};
 use crate::orphans;
 
 /// How the keeper shows up in process lists.
@@ -32,7 +32,7 @@ pub(crate) struct Launched {
     pub(crate) keeper: process::Child,
     pub(crate) control: UnixStream,
     pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) stdout: OwnedFd,
+    pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
 }
 
@@ -42,7 +42,11 @@ pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, Spaw
     let (control, keepers_end) = UnixStream::pair().map_err(SpawnError::Pipe)?;
     let (files, stdin, stdout, stderr) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
     files.send(&control).map_err(SpawnError::Pipe)?;
-    let errand = Errand { grace: spec.grace.into(), program: program.into(), args: spec.args };
+    let place = match spec.stdin {
+        StdinKind::Piped | StdinKind::Null => AgentPlace::Alone,
+        StdinKind::Terminal => AgentPlace::Terminal,
+    };
+    let errand = Errand { grace: spec.grace.into(), place, program: program.into(), args: spec.args };
     let mut command = Command::new(&spec.keeper);
     command.arg0(KEEPER_NAME).args(errand.into_args()).current_dir(&spec.dir);
     for name in &spec.env_remove {
@@ -69,7 +73,7 @@ fn check_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// The child's files, and our ends: standard input, output, error.
-type Ends = (ChildFiles, Option<OwnedFd>, OwnedFd, Option<OwnedFd>);
+type Ends = (ChildFiles, Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>);
 
 fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<Ends> {
     let (childs_stdin, stdin) = match stdin {
@@ -78,6 +82,7 @@ fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<En
             let (read, write) = io::pipe()?;
             (read.into(), Some(write.into()))
         }
+        StdinKind::Terminal => return on_terminal(lock),
     };
     let (stdout, childs_stdout) = io::pipe()?;
     let (stderr, childs_stderr) = match streams {
@@ -89,5 +94,15 @@ fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<En
     };
     let files =
         ChildFiles { stdin: childs_stdin, stdout: childs_stdout.into(), stderr: childs_stderr.into(), lock };
-    Ok((files, stdin, stdout.into(), stderr))
+    Ok((files, stdin, Some(stdout.into()), stderr))
+}
+
+fn on_terminal(lock: Option<File>) -> io::Result<Ends> {
+    let files = ChildFiles {
+        stdin: io::stdin().as_fd().try_clone_to_owned()?,
+        stdout: io::stdout().as_fd().try_clone_to_owned()?,
+        stderr: io::stderr().as_fd().try_clone_to_owned()?,
+        lock,
+    };
+    Ok((files, None, None, None))
 }

@@ -81,9 +81,9 @@ impl Child {
         let connected = || -> std::io::Result<_> {
             control.set_nonblocking(true)?;
             let stdin = stdin.map(pipe::Sender::from_owned_fd).transpose()?;
-            let stdout = pipe::Receiver::from_owned_fd(stdout)?;
+            let stdout = stdout.map(pipe::Receiver::from_owned_fd).transpose()?;
             let stderr = stderr.map(pipe::Receiver::from_owned_fd).transpose()?;
-            Ok((UnixStream::from_std(control)?, stdin, Some(stdout), stderr))
+            Ok((UnixStream::from_std(control)?, stdin, stdout, stderr))
         };
         let (control, stdin, stdout, stderr) = match connected() {
             Ok(streams) => streams,

@@ -32,6 +32,9 @@ pub enum StdinKind {
     Piped,
     /// Nothing.
     Null,
+    /// This process's terminal, which is its standard output and standard error, too. No stream of the
+    /// child reaches this process then.
+    Terminal,
 }
 
 /// A program to be started under a keeper.

@@ -14,6 +14,8 @@
 //!   left when the agent is gone (`watch`).
 //! - The **outer** keeper does nothing (`outer`) until the inner one dies. Then, as a subreaper,
 //!   it inherits the agent and everything below it, and does what the inner one would have done.
+//! - An agent in its own interface stands on the user's terminal (`terminal`), which is put in order
+//!   after it, however it ended.
 //! - Either sees the engine's death as the end of the control socket, and the inner one sees the
 //!   outer's death as the end of the link.
 //!
@@ -36,6 +38,7 @@ mod files;
 mod outer;
 mod report;
 mod start;
+mod terminal;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
@@ -72,10 +75,32 @@ pub fn executable() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
-/// What a keeper is told on its command line, where `ps` shows it: `GRACE_MS PROGRAM ARGS...`.
+/// Among which processes the agent stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AgentPlace {
+    /// In a session of its own, without a terminal.
+    Alone,
+    /// On the engine's terminal, in the engine's own process group: so the person suspends and resumes
+    /// both as one job, and a terminal that is taken away is taken from both.
+    Terminal,
+}
+
+impl AgentPlace {
+    const ALL: [Self; 2] = [Self::Alone, Self::Terminal];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Terminal => "terminal",
+        }
+    }
+}
+
+/// What a keeper is told on its command line, where `ps` shows it: `GRACE_MS PLACE PROGRAM ARGS...`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Errand {
     pub(crate) grace: Duration,
+    pub(crate) place: AgentPlace,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
 }
@@ -83,7 +108,8 @@ pub(crate) struct Errand {
 impl Errand {
     /// The arguments, the role included.
     pub(crate) fn into_args(self) -> Vec<OsString> {
-        let mut args = vec![ROLE.into(), self.grace.as_millis().to_string().into(), self.program];
+        let grace = self.grace.as_millis().to_string();
+        let mut args = vec![ROLE.into(), grace.into(), self.place.name().into(), self.program];
         args.extend(self.args);
         args
     }
@@ -91,7 +117,14 @@ impl Errand {
     /// Reads what follows the role.
     fn parse(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
         let grace_ms = args.next()?.to_str()?.parse().ok()?;
-        Some(Self { grace: Duration::from_millis(grace_ms), program: args.next()?, args: args.collect() })
+        let place = args.next()?;
+        let place = AgentPlace::ALL.into_iter().find(|known| place == known.name())?;
+        Some(Self {
+            grace: Duration::from_millis(grace_ms),
+            place,
+            program: args.next()?,
+            args: args.collect(),
+        })
     }
 }
 
@@ -101,17 +134,21 @@ mod tests {
 
     #[test]
     fn an_errand_survives_the_command_line() {
-        let errand = || Errand {
+        let errand = |place| Errand {
             grace: Duration::from_millis(3000),
+            place,
             program: "/bin/sh".into(),
             args: vec!["-c".into(), String::new().into()],
         };
-        assert_eq!(Errand::parse(errand().into_args().into_iter().skip(1)), Some(errand()));
+        for place in AgentPlace::ALL {
+            assert_eq!(Errand::parse(errand(place).into_args().into_iter().skip(1)), Some(errand(place)));
+        }
     }
 
     #[test]
     fn other_command_lines_are_no_errands() {
-        for bad in [&[][..], &["3000"], &["soon", "/bin/sh"], &["-1", "/bin/sh"]] {
+        for bad in [&[][..], &["3000"], &["3000", "alone"], &["3000", "away", "sh"], &["soon", "alone", "sh"]]
+        {
             assert_eq!(Errand::parse(bad.iter().map(OsString::from)), None, "{bad:?}");
         }
     }

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::keeper::report::{Control, Report};
+use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
 use crate::unix::{ChildExits, Deadline, Reaped, pid_of, poll_until, reap};
 
@@ -37,11 +38,11 @@ impl<'a> Outer<'a> {
     }
 
     /// Returns when nothing is left, or nothing that can be ended.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, terminal: Option<Terminal>) {
         if self.outlives_inner() {
             self.control.tell(&Report::KeeperDied);
             let agent = self.agent_told();
-            Watch::of_outer(self.control, self.exits, agent, self.grace).run();
+            Watch::of_outer(self.control, self.exits, agent, self.grace).over(terminal).run();
         }
     }
 

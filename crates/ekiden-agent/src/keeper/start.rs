@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use rustix::process::{Pid, getpid, setsid};
+use rustix::process::{Pid, getpgrp, getpid, setpgid, setsid};
 
 use crate::keeper::files::ChildFiles;
 use crate::keeper::outer::Outer;
 use crate::keeper::report::{Control, Report};
+use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
-use crate::keeper::{EXIT_USAGE, Errand};
+use crate::keeper::{AgentPlace, EXIT_USAGE, Errand};
 use crate::platform;
 use crate::unix::{ChildExits, Forked, fork, ignore_requests, prepare_agent};
 
@@ -36,33 +37,48 @@ fn take_files() -> io::Result<(Control, ChildFiles)> {
 
 /// Becomes two processes, each of which keeps the lock while it lives.
 fn divide(errand: Errand, control: &Control, files: ChildFiles) -> io::Result<()> {
-    setsid()?;
+    let engines_group = getpgrp();
+    match errand.place {
+        AgentPlace::Alone => drop(setsid()?),
+        // The terminal belongs to a session; what is pressed there goes to the engine's group alone.
+        AgentPlace::Terminal => setpgid(None, None)?,
+    }
     ignore_requests();
     platform::adopt_orphans()?;
     platform::show_as_keeper();
     let ChildFiles { stdin, stdout, stderr, lock } = files;
+    let terminal = match errand.place {
+        AgentPlace::Alone => None,
+        AgentPlace::Terminal => Some(Terminal::of(&stdin, engines_group)?),
+    };
     let (outer_link, inner_link) = UnixStream::pair()?;
     match fork()? {
         Forked::Parent(inner) => {
             drop((stdin, stdout, stderr, inner_link));
-            Outer::new(control, outer_link, inner, errand.grace)?.run();
+            Outer::new(control, outer_link, inner, errand.grace)?.run(terminal);
         }
         Forked::Child => {
             drop(outer_link);
             let files = ChildFiles { stdin, stdout, stderr, lock: None };
-            run_inner(errand, control, inner_link, files)?;
+            run_inner(errand, control, inner_link, files, terminal)?;
         }
     }
     drop(lock);
     Ok(())
 }
 
-fn run_inner(errand: Errand, control: &Control, link: UnixStream, files: ChildFiles) -> io::Result<()> {
+fn run_inner(
+    errand: Errand,
+    control: &Control,
+    link: UnixStream,
+    files: ChildFiles,
+    terminal: Option<Terminal>,
+) -> io::Result<()> {
     platform::adopt_orphans()?;
     link.set_nonblocking(true)?;
     let exits = ChildExits::new()?;
     let grace = errand.grace;
-    let agent = match start_agent(errand, files) {
+    let agent = match start_agent(errand, files, terminal.as_ref().map(Terminal::group)) {
         Ok(agent) => agent,
         Err(error) => {
             control.tell(&Report::NotStarted(error.to_string()));
@@ -75,17 +91,17 @@ fn run_inner(errand: Errand, control: &Control, link: UnixStream, files: ChildFi
     // The outer keeper needs the number where it does not inherit the agent (macOS). If it is dead
     // already, the watch will see it.
     let _ = io::Write::write(&mut &link, &agent.as_raw_nonzero().get().to_ne_bytes());
-    Watch::of_inner(control, link, exits, agent, grace).run();
+    Watch::of_inner(control, link, exits, agent, grace).over(terminal).run();
     Ok(())
 }
 
 /// Starts the agent. The keeper's copies of its streams are closed on return, so that their ends
-/// mean what the agent does.
+/// mean what the agent does. `group` is the one that it joins if it is to be on a terminal.
 #[expect(clippy::disallowed_methods, reason = "the keeper is what processes are to be started under")]
-fn start_agent(errand: Errand, files: ChildFiles) -> io::Result<Pid> {
+fn start_agent(errand: Errand, files: ChildFiles, group: Option<Pid>) -> io::Result<Pid> {
     let mut command = Command::new(errand.program);
     command.args(errand.args).stdin(files.stdin).stdout(files.stdout).stderr(files.stderr);
-    prepare_agent(&mut command);
+    prepare_agent(&mut command, group);
     let agent = command.spawn()?;
     Ok(Pid::from_child(&agent))
 }

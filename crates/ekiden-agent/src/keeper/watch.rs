@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process_group};
 
 use crate::ending::Killing;
 use crate::keeper::report::{Control, Heard, Order, Report};
+use crate::keeper::terminal::Terminal;
 use crate::platform;
 use crate::unix::{ChildExits, Deadline, Reaped, ask_to_go, poll_until, reap};
 
@@ -56,6 +57,10 @@ pub(super) struct Watch<'a> {
     /// The agent, also after its end, when its number still names the process group.
     agent: Option<Pid>,
     agent_ended: bool,
+    /// The terminal that the agent is on, to be put in order after it.
+    terminal: Option<Terminal>,
+    /// A signal ended the agent, or nobody knows: it put nothing in order itself.
+    agent_killed: bool,
     /// What the agent left was asked to go.
     tools_asked: bool,
     grace: Duration,
@@ -77,6 +82,8 @@ impl<'a> Watch<'a> {
             exits,
             agent: Some(agent),
             agent_ended: false,
+            terminal: None,
+            agent_killed: true,
             tools_asked: false,
             grace,
             phase: Phase::Watching,
@@ -93,10 +100,25 @@ impl<'a> Watch<'a> {
     ) -> Self {
         let phase = Phase::Asked { kill_at: Deadline::after(grace) };
         let control = Some(control);
-        let watch =
-            Self { control, link: None, exits, agent, agent_ended: false, tools_asked: true, grace, phase };
+        let watch = Self {
+            control,
+            link: None,
+            exits,
+            agent,
+            agent_ended: false,
+            terminal: None,
+            agent_killed: true,
+            tools_asked: true,
+            grace,
+            phase,
+        };
         watch.ask_family();
         watch
+    }
+
+    /// The same watch over an agent on this terminal.
+    pub(super) fn over(self, terminal: Option<Terminal>) -> Self {
+        Self { terminal, ..self }
     }
 
     /// Returns when nothing is left, or nothing that can be ended.
@@ -113,6 +135,9 @@ impl<'a> Watch<'a> {
             }
             self.listen(children);
         }
+        if let Some(terminal) = &self.terminal {
+            terminal.restore(self.agent_killed, self.control.is_some());
+        }
         self.tell(&Report::Left(self.left()));
     }
 
@@ -124,6 +149,7 @@ impl<'a> Watch<'a> {
                 Reaped::AllRunning => return Children::Running,
                 Reaped::One(pid, status) if Some(pid) == self.agent && !self.agent_ended => {
                     self.agent_ended = true;
+                    self.agent_killed = status.signaled();
                     self.tell(&Report::of_end(status));
                 }
                 Reaped::One(..) => {}
@@ -166,12 +192,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Only the agent's own group: an agent ends its tools itself, in its own order, and sees their
-    /// ends.
+    /// Only the agent's own group, or the agent alone if it is in another's: an agent ends its tools
+    /// itself, in its own order, and sees their ends.
     fn ask_agent(&self) {
         if let Some(agent) = self.agent.filter(|_| !self.agent_ended) {
-            let _ = kill_process_group(agent, Signal::TERM);
-            let _ = kill_process_group(agent, Signal::CONT);
+            match &self.terminal {
+                Some(_) => ask_to_go(agent),
+                None => {
+                    let _ = kill_process_group(agent, Signal::TERM);
+                    let _ = kill_process_group(agent, Signal::CONT);
+                }
+            }
         }
     }
 

@@ -302,6 +302,6 @@ fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
     clippy::cast_sign_loss,
     reason = "a cost is small and not negative"
 )]
-fn micro_usd(usd: f64) -> u64 {
+pub(crate) fn micro_usd(usd: f64) -> u64 {
     (usd * 1e6).round() as u64
 }

@@ -49,11 +49,14 @@ fn program(spec: &AttemptSpec) -> (OsString, Vec<OsString>) {
     }
 }
 
+/// A compaction would lose what the handoff keeps, and work in the background would give turns that
+/// nobody asked for.
+pub(crate) const CLAUDE_ENV: [(&str, &str); 2] =
+    [("DISABLE_AUTO_COMPACT", "1"), ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")];
+
 fn kind_env(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
     match kind {
-        // A compaction would lose what the handoff keeps, and work in the background would give
-        // turns that nobody asked for.
-        AgentKind::Claude => &[("DISABLE_AUTO_COMPACT", "1"), ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")],
+        AgentKind::Claude => &CLAUDE_ENV,
         AgentKind::Rehearsal | AgentKind::Exec => &[],
     }
 }
@@ -70,17 +73,20 @@ fn conversation_args(spec: &AttemptSpec) -> Vec<String> {
     args.extend([id_flag.to_owned(), spec.conversation.to_string()]);
     args.extend(["--append-system-prompt-file".to_owned(), spec.protocol_file.display().to_string()]);
     match spec.agent.kind {
-        AgentKind::Claude => args.extend(claude_args(spec)),
+        AgentKind::Claude => {
+            args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);
+            args.extend(claude_flags(spec));
+        }
         AgentKind::Rehearsal | AgentKind::Exec => {}
     }
     args
 }
 
-fn claude_args(spec: &AttemptSpec) -> Vec<String> {
+/// The client's flags that mean the same headless and in its own interface.
+pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     let permissions = &spec.agent.permissions;
     // Flags that take several values are written with `=`, so that none swallows its neighbour.
-    let mut args = vec!["--settings".to_owned(), SETTINGS.to_owned()];
-    args.push(format!("--disallowedTools={UNATTENDED_TOOLS}"));
+    let mut args = vec![format!("--disallowedTools={UNATTENDED_TOOLS}")];
     if let Some(model) = &spec.agent.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }

@@ -151,4 +151,12 @@ pub const CATALOGUE: &[Entry] = &[
         tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
         texts: &[messages::RESUME, messages::SIGNATURE],
     },
+    Entry {
+        name: "Read prompt",
+        channel: "first message in the client's own interface",
+        why: "There a prompt is a line that the client searches for file names and commands, so the prompt itself \
+              lies in a file, and the line names nothing else.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::READ_PROMPT],
+    },
 ];

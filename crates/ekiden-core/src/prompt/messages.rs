@@ -28,6 +28,7 @@ pub(super) const ORDER: &str = include_str!("texts/order.md");
 pub(super) const GO_ON: &str = include_str!("texts/go_on.md");
 pub(super) const ASK_AGAIN: &str = include_str!("texts/ask_again.md");
 pub(super) const RESUME: &str = include_str!("texts/resume.md");
+pub(super) const READ_PROMPT: &str = include_str!("texts/read_prompt.md");
 pub(super) const HANDING_OVER: &str = include_str!("texts/refusal_handing_over.md");
 pub(super) const ENGINE_OWNED: &str = include_str!("texts/refusal_engine_owned.md");
 pub(super) const SUBAGENT: &str = include_str!("texts/refusal_subagent.md");
@@ -46,8 +47,8 @@ pub(super) const NO_COMPACTION: &str =
     "This conversation is not summarised: ekiden hands over to a fresh one instead.";
 
 /// The wordings of these messages.
-pub(super) const TEXTS: [&str; 8] =
-    [ORDER, GO_ON, ASK_AGAIN, RESUME, HANDING_OVER, ENGINE_OWNED, SUBAGENT, SCHEDULED];
+pub(super) const TEXTS: [&str; 9] =
+    [ORDER, GO_ON, ASK_AGAIN, RESUME, READ_PROMPT, HANDING_OVER, ENGINE_OWNED, SUBAGENT, SCHEDULED];
 
 impl OrderReason {
     /// The sentence that says why.
@@ -109,6 +110,12 @@ pub fn no_compaction() -> String {
 #[must_use]
 pub fn resume_note() -> String {
     message(RESUME, &[])
+}
+
+/// The first message in a client's own interface, where only a line fits: where the prompt lies.
+#[must_use]
+pub fn read_prompt(file: &str) -> String {
+    message(READ_PROMPT, &[("file", file)])
 }
 
 fn message(text: &str, values: &[(&str, &str)]) -> String {

@@ -8,6 +8,7 @@
 //! go_on, ask_again    a turn ended too early; a handoff has faults
 //! rescue              notes that a program writes when the agent left none
 //! resume_note         a conversation goes on after an interruption
+//! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
 //!
 //! Invariants, each held by a test in `tests`:
@@ -35,7 +36,8 @@ mod session;
 pub use catalogue::{CATALOGUE, Entry};
 pub use measured::Measured;
 pub use messages::{
-    OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, refusal, resume_note,
+    OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, read_prompt, refusal,
+    resume_note,
 };
 pub use notes::Notes;
 pub use now::Slot;

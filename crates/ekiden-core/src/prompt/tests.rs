@@ -162,6 +162,8 @@ fn messages_read_so() {
     golden(&expect_file!["golden/order.md"], &orders[0], limits::ORDER_TOKENS_MAX);
     golden(&expect_file!["golden/go_on.md"], &go_on(&marker), limits::MESSAGE_TOKENS_MAX);
     golden(&expect_file!["golden/resume_note.md"], &resume_note(), limits::MESSAGE_TOKENS_MAX);
+    let read_prompt = read_prompt(".ekiden/PROMPT.md");
+    golden(&expect_file!["golden/read_prompt.md"], &read_prompt, limits::MESSAGE_TOKENS_MAX);
 }
 
 #[test]

@@ -55,6 +55,7 @@ impl Relay {
                 self.wait(at, pause, WaitCause::Failure, next)
             }
             EndClass::Stop(_) => self.agent_failed(ended, next),
+            EndClass::Left => self.stopped(StopRequest::Gently, Next::Attempt(next)),
             EndClass::Fine | EndClass::Retry | EndClass::TooLate => self.session_over(at, ended, None),
         }
     }

@@ -96,5 +96,6 @@ fn agent() -> Result<AgentSpec, Box<dyn Error>> {
         command: vec![program, agent::ROLE.to_owned()],
         model: None,
         permissions: Permissions::default(),
+        interface: Interface::Headless,
     })
 }

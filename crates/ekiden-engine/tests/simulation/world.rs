@@ -361,6 +361,7 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
                 command: vec!["scripted".to_owned()],
                 model: None,
                 permissions: Permissions::default(),
+                interface: Interface::Headless,
             },
         },
     }

@@ -22,6 +22,7 @@ mod user;
 
 use ekiden_core::ends::LimitKind;
 
+pub(crate) use assistant::SYNTHETIC;
 pub use assistant::{ApiError, ApiErrorKind, Assistant, Block};
 pub use lifecycle::Lifecycle;
 pub use request::Permission;

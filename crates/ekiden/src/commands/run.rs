@@ -136,6 +136,7 @@ mod tests {
             command: vec![program.to_owned()],
             model: None,
             permissions: Permissions::default(),
+            interface: Interface::Headless,
         }
     }
 

@@ -169,6 +169,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
                 command: vec!["claude".to_owned()],
                 model: Some("opus".to_owned()),
                 permissions: Permissions::default(),
+                interface: Interface::Headless,
             },
         },
     }

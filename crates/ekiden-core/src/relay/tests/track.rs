@@ -440,5 +440,6 @@ fn agent(kind: AgentKind) -> AgentSpec {
         command: vec![kind.name().to_owned()],
         model: None,
         permissions: Permissions::default(),
+        interface: Interface::Headless,
     }
 }

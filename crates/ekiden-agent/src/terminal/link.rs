@@ -1,0 +1,153 @@
+//! The task of one attempt in the client's own interface: its hooks, the engine's orders, its end.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ekiden_core::time::Millis;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::launch;
+use super::listener::{Listener, Question};
+use super::talk::{Ending, Talk};
+use super::unhooked::{Unhooked, last_response};
+use crate::attempt::{AttemptSpec, Order, Report};
+use crate::child::{Child, ChildEnd, spawn};
+
+/// How often a session without hooks is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Carries an attempt out, from its start to its last report.
+pub(super) async fn run(
+    mut spec: AttemptSpec,
+    orders: mpsc::UnboundedReceiver<Order>,
+    reports: mpsc::Sender<Report>,
+) {
+    let last = match begin(&mut spec) {
+        Ok((child, listener)) => Link::new(&spec, child, listener, orders, reports.clone()).run(spec).await,
+        Err(why) => Report::unstarted(why),
+    };
+    // Nobody listens any more: then nobody needs it.
+    let _ = reports.send(last).await;
+}
+
+fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
+    let socket = socket(spec);
+    let listener = Listener::bind(&socket)
+        .map_err(|error| format!("cannot listen to hooks at {}: {error}", socket.display()))?;
+    let ekiden =
+        std::env::current_exe().map_err(|error| format!("cannot find the own executable: {error}"))?;
+    let child = spawn(launch::child(spec, &ekiden, listener.socket())).map_err(|error| error.to_string())?;
+    Ok((child, listener))
+}
+
+/// Beside the session's prompt, where only this user can reach it.
+fn socket(spec: &AttemptSpec) -> PathBuf {
+    spec.prompt_file.with_file_name("hooks.sock")
+}
+
+struct Link {
+    child: Child,
+    listener: Listener,
+    orders: Option<mpsc::UnboundedReceiver<Order>>,
+    reports: mpsc::Sender<Report>,
+    talk: Talk,
+    unhooked: Unhooked,
+    started: Instant,
+}
+
+/// What the task woke for.
+enum Woke {
+    Asked(Question),
+    Order(Option<Order>),
+    Look,
+    End(ChildEnd),
+}
+
+impl Link {
+    fn new(
+        spec: &AttemptSpec,
+        child: Child,
+        listener: Listener,
+        orders: mpsc::UnboundedReceiver<Order>,
+        reports: mpsc::Sender<Report>,
+    ) -> Self {
+        let talk = Talk::new(spec.conversation, spec.attempt.session.get(), spec.prompt_file.clone());
+        let unhooked = Unhooked::default();
+        let started = Instant::now();
+        Self { child, listener, orders: Some(orders), reports, talk, unhooked, started }
+    }
+
+    async fn run(mut self, mut spec: AttemptSpec) -> Report {
+        if let Some(pid) = self.child.started().await {
+            self.tell(Report::Started { pid }).await;
+        }
+        let mut looks = interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let end = loop {
+            while let Some(report) = self.talk.next_report() {
+                self.tell(report).await;
+            }
+            let hooked = self.talk.is_hooked();
+            let woke = tokio::select! {
+                biased;
+                order = next_order(&mut self.orders) => Woke::Order(order),
+                question = self.listener.next() => Woke::Asked(question),
+                end = self.child.wait() => Woke::End(end),
+                _ = looks.tick(), if !hooked => Woke::Look,
+            };
+            match woke {
+                Woke::Asked(question) => self.talk.ask(question, last_response),
+                Woke::Order(order) => self.obey(order),
+                Woke::Look => self.unhooked.look(&mut self.talk),
+                Woke::End(end) => break end,
+            }
+        };
+        self.keep_transcript(&mut spec);
+        let duration = Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.talk.ended(end, duration)
+    }
+
+    /// An engine that is gone wants nothing to live on.
+    async fn tell(&mut self, report: Report) {
+        if self.reports.send(report).await.is_err() {
+            self.end(Ending::Stopped);
+        }
+    }
+
+    fn obey(&mut self, order: Option<Order>) {
+        match order {
+            Some(Order::Say(text)) => self.talk.say(text),
+            Some(Order::Answer { callback, answer }) => self.talk.answer(&callback, &answer),
+            Some(Order::Close) => self.end(Ending::Done),
+            // A turn cannot be ended from outside without ending the client.
+            Some(Order::Interrupt | Order::Terminate) => self.end(Ending::Stopped),
+            None => {
+                self.orders = None;
+                self.end(Ending::Stopped);
+            }
+        }
+    }
+
+    fn end(&mut self, how: Ending) {
+        self.talk.ending(how);
+        self.child.terminate();
+    }
+
+    /// The transcript is what an event stream is headless. A copy that fails costs a note, no session.
+    fn keep_transcript(&self, spec: &mut AttemptSpec) {
+        let found = self.talk.transcript().or_else(|| self.unhooked.transcript());
+        if let Some(mut transcript) = found.and_then(|path| File::open(path).ok()) {
+            let _ = io::copy(&mut transcript, &mut spec.raw);
+        }
+    }
+}
+
+async fn next_order(orders: &mut Option<mpsc::UnboundedReceiver<Order>>) -> Option<Order> {
+    match orders {
+        Some(orders) => orders.recv().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,52 @@
+//! Claude Code in its own interface, on the user's terminal.
+//!
+//! The client draws and reads the terminal itself, so there is no stream to talk over. What the control
+//! protocol is headless, hooks are here: the client is given a settings text whose hooks are ekiden in
+//! a hidden role ([`hook`]), and each of them carries its question to this process and the answer back.
+//!
+//! ```text
+//!               ┌──────────── one task an attempt ────────────┐
+//!  Order ─────► │ Talk: what was asked, what is to be said     │ ─────► Report
+//!               └──▲────────────────────────────────┬─────────┘
+//!                  │ question                answer │
+//!            socket in the session's directory      │
+//!                  │                                ▼
+//!   terminal ◄── client ──► ekiden __hook ──────────┘
+//! ```
+//!
+//! So the engine sees the same reports as from a headless session, and decides by the same rules. What
+//! differs:
+//!
+//! - A message cannot be sent at any time. It waits, and reaches the agent with the answer to the next
+//!   hook that can carry a text: the end of a batch of tools, the end of a turn, the next prompt.
+//! - Context is read from the end of the transcript at each hook; the window and the cost come from the
+//!   status line, which is ours unless the user has one.
+//! - Closing the conversation is SIGTERM: the client puts the terminal in order and exits 143.
+//! - The person can type at any time, and leaving the client ends the session.
+//!
+//! A hook acts only if it names this attempt's conversation: the agent may start agents. When nobody
+//! answers, a hook says nothing, and the client goes on by its own rules.
+//!
+//! Where hooks are switched off, the session is watched through its transcript alone, and says so.
+
+mod address;
+pub mod hook;
+mod launch;
+mod link;
+mod listener;
+mod talk;
+mod unhooked;
+
+use tokio::sync::mpsc;
+
+use crate::attempt::{AttemptHandle, AttemptSpec, Report};
+
+/// Starts an attempt. Returns at once; [`Report::Ended`] is the last report, whatever happens.
+///
+/// If the handle is dropped, the client is terminated. If `reports` is dropped, too.
+#[must_use]
+pub fn start(spec: AttemptSpec, reports: mpsc::Sender<Report>) -> AttemptHandle {
+    let (orders, inbox) = mpsc::unbounded_channel();
+    tokio::spawn(link::run(spec, inbox, reports));
+    AttemptHandle::new(orders)
+}

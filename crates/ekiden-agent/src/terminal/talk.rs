@@ -1,0 +1,454 @@
+//! What is known of a session in the client's own interface, and what is to be said in it. No IO:
+//! questions and orders go in, reports and answers come out.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{Counters, Traces};
+use ekiden_core::guard::{HookInput, ToolUse};
+use ekiden_core::ids::ConversationId;
+use ekiden_core::time::Millis;
+use ekiden_wire::ends;
+use ekiden_wire::hook_output;
+use ekiden_wire::hooks::{HookCall, HookEvent};
+use ekiden_wire::status_line::StatusInput;
+use ekiden_wire::stream::ApiErrorKind;
+use ekiden_wire::transcript::LastResponse;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::hook::Asker;
+use super::listener::Question;
+use crate::attempt::{Activity, Ended, HookAnswer, Report};
+use crate::child::ChildEnd;
+use crate::stream::micro_usd;
+
+/// What a client exits with when it was left, or when its terminal was closed.
+const LEFT: [i32; 3] = [0, 129, 130];
+/// What it exits with after SIGTERM.
+const TERMINATED: i32 = 143;
+
+/// A session with one client.
+#[derive(Debug)]
+pub(super) struct Talk {
+    conversation: String,
+    session: u32,
+    prompt_file: PathBuf,
+    /// What waits for a hook that can carry it.
+    pending: Option<String>,
+    waiting: Vec<Waiting>,
+    asked: u64,
+    transcript: Option<PathBuf>,
+    last: LastResponse,
+    model_tokens: Option<u64>,
+    /// The cost that the first status line told: what a resumed conversation cost before.
+    cost_before: Option<f64>,
+    cost_usd: f64,
+    tool_calls: u32,
+    traces: Traces,
+    failure: Option<ApiErrorKind>,
+    ending: Option<Ending>,
+    reports: VecDeque<Report>,
+}
+
+/// A hook that waits for the engine's answer.
+#[derive(Debug)]
+struct Waiting {
+    callback: String,
+    event: HookEvent,
+    input: HookInput,
+    answer: oneshot::Sender<String>,
+}
+
+/// How we end the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The conversation is over.
+    Done,
+    /// The session is to stop.
+    Stopped,
+}
+
+impl Talk {
+    /// A session that has not begun.
+    pub(super) fn new(conversation: ConversationId, session: u32, prompt_file: PathBuf) -> Self {
+        Self {
+            conversation: conversation.to_string(),
+            session,
+            prompt_file,
+            pending: None,
+            waiting: Vec::new(),
+            asked: 0,
+            transcript: None,
+            last: LastResponse::default(),
+            model_tokens: None,
+            cost_before: None,
+            cost_usd: 0.0,
+            tool_calls: 0,
+            traces: Traces::default(),
+            failure: None,
+            ending: None,
+            reports: VecDeque::new(),
+        }
+    }
+
+    /// The next report for the engine.
+    pub(super) fn next_report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// The conversation's id.
+    pub(super) fn conversation(&self) -> &str {
+        &self.conversation
+    }
+
+    /// Where the client keeps the conversation, once a hook has told it.
+    pub(super) fn transcript(&self) -> Option<&Path> {
+        self.transcript.as_deref()
+    }
+
+    /// A hook of this conversation has asked.
+    pub(super) fn is_hooked(&self) -> bool {
+        self.transcript.is_some()
+    }
+
+    /// Takes a question. `last` reads the last response from a transcript.
+    pub(super) fn ask(&mut self, question: Question, last: impl FnOnce(&Path) -> Option<LastResponse>) {
+        match question.asker {
+            Asker::StatusLine => self.status_line(question),
+            Asker::Hook => self.hook(question, last),
+        }
+    }
+
+    fn status_line(&mut self, question: Question) {
+        let status = StatusInput::parse(&question.json);
+        if status.session_id == self.conversation {
+            let total = status.cost.total_cost_usd;
+            let before = *self.cost_before.get_or_insert(total);
+            self.cost_usd = (total - before).max(0.0);
+            self.window(status.context_window.context_window_size, &status.model.id);
+        }
+        let tokens = match self.last.context_tokens {
+            0 => String::new(),
+            tokens => format!(" · context {}k", tokens.div_ceil(1000)),
+        };
+        reply(question.answer, format!("ekiden · session {}{tokens}\n", self.session));
+    }
+
+    fn window(&mut self, model_tokens: Option<u64>, model: &str) {
+        let Some(tokens) = model_tokens.filter(|tokens| self.model_tokens != Some(*tokens)) else { return };
+        self.model_tokens = Some(tokens);
+        let model = Some(model.to_owned()).filter(|model| !model.is_empty());
+        self.reports.push_back(Report::Window { model_tokens: tokens, compaction_tokens: None, model });
+    }
+
+    fn hook(&mut self, question: Question, last: impl FnOnce(&Path) -> Option<LastResponse>) {
+        let call = HookCall::parse(&question.json);
+        if call.session_id != self.conversation {
+            // Another client, that of a tool perhaps.
+            return reply(question.answer, hook_output::pass().to_string());
+        }
+        if let Some(response) = last(&call.transcript) {
+            self.used(response);
+        }
+        self.transcript = Some(call.transcript.clone());
+        match call.event {
+            HookEvent::PreToolUse => self.tool(&call),
+            HookEvent::Stop => self.traces.last_words = Some(call.last_words.clone()),
+            HookEvent::StopFailure => {
+                self.failure = Some(call.failure);
+                self.reports.push_back(Report::TurnEnded { failed: true });
+            }
+            HookEvent::UserPromptSubmit => {
+                self.failure = None;
+                return reply(question.answer, self.said_with(call.event).to_string());
+            }
+            HookEvent::PreCompact
+            | HookEvent::PostToolBatch
+            | HookEvent::PostToolUse
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::Other => {}
+        }
+        self.consult(call, question.answer);
+    }
+
+    /// Asks the engine, where it has something to decide.
+    fn consult(&mut self, call: HookCall, answer: oneshot::Sender<String>) {
+        let subagent = call.agent_id.is_some();
+        let decides = match call.event {
+            HookEvent::PreToolUse | HookEvent::PreCompact => true,
+            HookEvent::Stop | HookEvent::PostToolBatch => !subagent,
+            HookEvent::PostToolUse
+            | HookEvent::UserPromptSubmit
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::StopFailure
+            | HookEvent::Other => false,
+        };
+        if !decides {
+            return reply(answer, hook_output::pass().to_string());
+        }
+        self.asked += 1;
+        let callback = self.asked.to_string();
+        self.reports.push_back(Report::Hook { callback: callback.clone(), input: call.input.clone() });
+        self.waiting.push(Waiting { callback, event: call.event, input: call.input, answer });
+    }
+
+    fn tool(&mut self, call: &HookCall) {
+        let target = match &call.input {
+            HookInput::PreTool { tool: ToolUse::Read(path) | ToolUse::Write(path), .. } => {
+                path.display().to_string()
+            }
+            HookInput::PreTool { tool: ToolUse::Shell(command), .. } => command.clone(),
+            HookInput::PreTool { tool: ToolUse::Schedule | ToolUse::Other, .. }
+            | HookInput::Stop { .. }
+            | HookInput::PreCompact
+            | HookInput::Other => String::new(),
+        };
+        let told = Some(format!("{} {target}", call.tool).trim_end().to_owned());
+        if matches!(call.input, HookInput::PreTool { tool: ToolUse::Write(_), .. }) {
+            self.traces.last_edit.clone_from(&told);
+        }
+        self.traces.last_call = told;
+        self.tool_calls = self.tool_calls.saturating_add(1);
+        let activity = Activity::Tool { name: call.tool.clone(), target };
+        self.reports.push_back(Report::Activity(activity));
+    }
+
+    /// Takes what the transcript says of the last response.
+    pub(super) fn used(&mut self, response: LastResponse) {
+        if response.message_id != self.last.message_id {
+            self.reports.push_back(Report::Usage { context_tokens: response.context_tokens });
+            self.last = response;
+        }
+    }
+
+    /// The engine's answer to a hook. One that was given up is answered too late.
+    pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.callback == callback) else { return };
+        let waiting = self.waiting.swap_remove(at);
+        let output = match answer {
+            HookAnswer::Allow => hook_output::permission(true, ""),
+            HookAnswer::Deny(reason) => hook_output::permission(false, reason),
+            HookAnswer::Block(reason) => hook_output::block(reason),
+            HookAnswer::Pass => self.unopposed(&waiting),
+        };
+        reply(waiting.answer, output.to_string());
+    }
+
+    /// What a hook says to which the engine has no objection.
+    fn unopposed(&mut self, waiting: &Waiting) -> Value {
+        match (waiting.event, &waiting.input) {
+            (HookEvent::PreToolUse, HookInput::PreTool { tool: ToolUse::Read(path), subagent: false })
+                if *path == self.prompt_file =>
+            {
+                hook_output::permission(true, "")
+            }
+            (HookEvent::Stop, HookInput::Stop { background: false }) => self.turn_over(),
+            (HookEvent::PostToolBatch, _) => self.said_with(waiting.event),
+            (_, _) => hook_output::pass(),
+        }
+    }
+
+    /// A message that waits becomes the reason to go on; else the turn is over.
+    fn turn_over(&mut self) -> Value {
+        if let Some(text) = self.take_pending() {
+            return hook_output::block(&text);
+        }
+        self.reports.push_back(Report::TurnEnded { failed: false });
+        hook_output::pass()
+    }
+
+    fn said_with(&mut self, event: HookEvent) -> Value {
+        self.take_pending().map_or_else(hook_output::pass, |text| hook_output::context(event, &text))
+    }
+
+    fn take_pending(&mut self) -> Option<String> {
+        let text = self.pending.take()?;
+        self.reports.push_back(Report::Delivered);
+        Some(text)
+    }
+
+    /// Says something as soon as a hook can carry it.
+    pub(super) fn say(&mut self, text: String) {
+        self.pending = Some(text);
+    }
+
+    /// Without hooks nothing can be said: what waits is given up, so that nobody waits for it.
+    pub(super) fn give_up_saying(&mut self) {
+        let _ = self.take_pending();
+    }
+
+    /// The turn is over, as the transcript says.
+    pub(super) fn turn_seen_over(&mut self) {
+        self.reports.push_back(Report::TurnEnded { failed: false });
+    }
+
+    /// Something that a person should know.
+    pub(super) fn warn(&mut self, text: &str) {
+        self.reports.push_back(Report::Activity(Activity::Warning(text.to_owned())));
+    }
+
+    /// We are about to end the client.
+    pub(super) fn ending(&mut self, how: Ending) {
+        self.ending = Some(how);
+    }
+
+    /// Everything is over: the last report.
+    pub(super) fn ended(self, end: ChildEnd, duration: Millis) -> Report {
+        let cause = self.cause(end);
+        if let EndCause::NeverStarted(why) = cause {
+            return Report::unstarted(why);
+        }
+        let counters = Counters {
+            duration,
+            tool_calls: self.tool_calls,
+            usage_tokens: self.last.context_tokens,
+            cost_micro_usd: micro_usd(self.cost_usd),
+            malformed_lines: 0,
+        };
+        let resumable = self.last.context_tokens > 0;
+        Report::Ended(Box::new(Ended { cause, counters, traces: self.traces, resumable }))
+    }
+
+    fn cause(&self, end: ChildEnd) -> EndCause {
+        match (end, self.ending) {
+            (ChildEnd::NotStarted(why), _) => EndCause::NeverStarted(why),
+            (_, Some(Ending::Stopped)) => EndCause::Stopped,
+            (_, Some(Ending::Done)) => self.failure.map_or(EndCause::Completed, ends::of_failure),
+            (ChildEnd::Exited(code), None) if LEFT.contains(&code) => EndCause::PersonLeft,
+            (ChildEnd::Exited(TERMINATED), None) => EndCause::Killed { signal: TERMINATED - 128 },
+            (ChildEnd::Exited(exit), None) => EndCause::Crashed { exit },
+            (ChildEnd::Signaled(signal), None) => EndCause::Killed { signal },
+            (ChildEnd::KeeperLost, None) => EndCause::Killed { signal: 9 },
+        }
+    }
+}
+
+fn reply(to: oneshot::Sender<String>, answer: String) {
+    // A hook that went away needs no answer.
+    let _ = to.send(answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "6f0e5a52-1111-5111-8111-111111111111";
+
+    fn talk() -> Talk {
+        let conversation = serde_json::from_value(Value::from(ID)).expect("an id");
+        Talk::new(conversation, 2, "/s/prompt.md".into())
+    }
+
+    fn ask(talk: &mut Talk, event: &str, more: &str, last: Option<(&str, u64)>) -> oneshot::Receiver<String> {
+        let json =
+            format!(r#"{{"session_id":"{ID}","transcript_path":"/t","hook_event_name":"{event}"{more}}}"#);
+        let (answer, answered) = oneshot::channel();
+        let last = last.map(|(id, tokens)| LastResponse {
+            message_id: id.to_owned(),
+            context_tokens: tokens,
+            ..LastResponse::default()
+        });
+        talk.ask(Question { asker: Asker::Hook, json, answer }, |_| last);
+        answered
+    }
+
+    fn reports(talk: &mut Talk) -> Vec<String> {
+        std::iter::from_fn(|| talk.next_report()).map(|report| format!("{report:?}")).collect()
+    }
+
+    fn text(mut answer: oneshot::Receiver<String>) -> String {
+        answer.try_recv().expect("an answer")
+    }
+
+    // shows: AGT-02, REL-02
+    #[test]
+    fn an_order_goes_out_with_the_next_batch_of_tools() {
+        let mut talk = talk();
+        let batch = ask(&mut talk, "PostToolBatch", "", Some(("m1", 120_000)));
+        assert_eq!(
+            reports(&mut talk),
+            ["Usage { context_tokens: 120000 }", r#"Hook { callback: "1", input: Other }"#]
+        );
+        talk.say("please hand over".to_owned());
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(text(batch).contains(r#""additionalContext":"please hand over""#));
+        assert_eq!(reports(&mut talk), ["Delivered"]);
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn a_message_that_waits_holds_the_turn_and_else_the_turn_is_over() {
+        let mut talk = talk();
+        talk.say("go on".to_owned());
+        let stop = ask(&mut talk, "Stop", "", None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert_eq!(text(stop), r#"{"decision":"block","reason":"go on"}"#);
+        let stop = ask(&mut talk, "Stop", "", None);
+        talk.answer("2", &HookAnswer::Pass);
+        assert_eq!(text(stop), "{}");
+        assert_eq!(reports(&mut talk).last().map(String::as_str), Some("TurnEnded { failed: false }"));
+    }
+
+    #[test]
+    fn the_prompt_may_be_read_and_what_is_refused_is_refused() {
+        let mut talk = talk();
+        let read = r#","tool_name":"Read","tool_input":{"file_path":"/s/prompt.md"}"#;
+        let prompt = ask(&mut talk, "PreToolUse", read, None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(text(prompt).contains(r#""permissionDecision":"allow""#));
+        let other = ask(&mut talk, "PreToolUse", &read.replace("prompt", "other"), None);
+        talk.answer("2", &HookAnswer::Deny("no".to_owned()));
+        assert!(text(other).contains(r#""permissionDecisionReason":"no""#));
+        assert_eq!(talk.tool_calls, 2);
+    }
+
+    // shows: HND-08
+    #[test]
+    fn another_conversation_is_left_alone() {
+        let mut talk = talk();
+        let json = r#"{"session_id":"other","hook_event_name":"Stop"}"#.to_owned();
+        let (answer, answered) = oneshot::channel();
+        talk.ask(Question { asker: Asker::Hook, json, answer }, |_| None);
+        assert_eq!(text(answered), "{}");
+        assert_eq!(reports(&mut talk), [""; 0]);
+        assert!(!talk.is_hooked());
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn the_end_is_named_by_who_ended_it() {
+        let cause = |ending: Option<Ending>, end| Talk { ending, ..talk() }.cause(end);
+        assert_eq!(cause(Some(Ending::Done), ChildEnd::Exited(143)), EndCause::Completed);
+        assert_eq!(cause(Some(Ending::Stopped), ChildEnd::Exited(143)), EndCause::Stopped);
+        assert_eq!(cause(None, ChildEnd::Exited(0)), EndCause::PersonLeft);
+        assert_eq!(cause(None, ChildEnd::Exited(143)), EndCause::Killed { signal: 15 });
+        assert_eq!(cause(None, ChildEnd::Exited(1)), EndCause::Crashed { exit: 1 });
+        assert_eq!(cause(None, ChildEnd::Signaled(9)), EndCause::Killed { signal: 9 });
+        let failure = Some(ApiErrorKind::AuthenticationFailed);
+        let failed = Talk { ending: Some(Ending::Done), failure, ..talk() };
+        assert_eq!(failed.cause(ChildEnd::Exited(143)), EndCause::AuthenticationFailed);
+    }
+
+    // shows: MON-06
+    #[test]
+    fn the_window_and_the_cost_come_from_the_status_line() {
+        let mut talk = talk();
+        for cost in [1.0, 1.5] {
+            let json = format!(
+                r#"{{"session_id":"{ID}","model":{{"id":"m"}},"context_window":{{"context_window_size":1000000}},"cost":{{"total_cost_usd":{cost}}}}}"#
+            );
+            let (answer, answered) = oneshot::channel();
+            talk.ask(Question { asker: Asker::StatusLine, json, answer }, |_| None);
+            assert_eq!(text(answered), "ekiden · session 2\n");
+        }
+        assert_eq!(talk.cost_usd, 0.5);
+        assert_eq!(
+            reports(&mut talk),
+            [r#"Window { model_tokens: 1000000, compaction_tokens: None, model: Some("m") }"#]
+        );
+    }
+}
