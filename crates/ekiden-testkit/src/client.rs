@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::messages_api::MessagesApi;
@@ -85,6 +86,22 @@ impl CleanEnvironment {
         self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.into(), value.into()));
         self
+    }
+
+    /// Answers beforehand what the client's own interface asks a new user: how it shall look, whether
+    /// the key may be used, and whether `project` is trusted.
+    ///
+    /// # Errors
+    ///
+    /// The home cannot be written.
+    pub fn seed_interface(&self, project: &Path) -> io::Result<()> {
+        let key = &API_KEY[API_KEY.len() - 20..];
+        let seed = json!({
+            "hasCompletedOnboarding": true,
+            "customApiKeyResponses": {"approved": [key], "rejected": []},
+            "projects": {project.display().to_string(): {"hasTrustDialogAccepted": true}},
+        });
+        std::fs::write(self.home().join(".claude.json"), seed.to_string())
     }
 
     /// The empty home.

@@ -23,3 +23,4 @@
 
 pub mod client;
 pub mod messages_api;
+pub mod pty;

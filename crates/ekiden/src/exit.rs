@@ -121,6 +121,7 @@ impl Exit {
                 | EndClass::Fine
                 | EndClass::Wait
                 | EndClass::Retry
+                | EndClass::Left
                 | EndClass::TooLate => Self::Unreachable,
             },
         }

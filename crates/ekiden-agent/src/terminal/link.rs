@@ -1,7 +1,7 @@
 //! The task of one attempt in the client's own interface: its hooks, the engine's orders, its end.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub(super) async fn run(
 }
 
 fn begin(spec: &mut AttemptSpec) -> Result<(Child, Listener), String> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err("its own interface needs a terminal".to_owned());
+    }
     let socket = socket(spec);
     let listener = Listener::bind(&socket)
         .map_err(|error| format!("cannot listen to hooks at {}: {error}", socket.display()))?;

@@ -1,12 +1,13 @@
 //! `ekiden run`: starts a relay and watches it to its end.
 
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use clap::Args;
 use ekiden_agent::child::find_program;
 use ekiden_core::ids::{RunId, StageId};
-use ekiden_core::settings::{AgentKind, AgentSpec, Manifest, RunStarted, Stage};
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
@@ -75,6 +76,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = scene.workspace()?;
     let header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
+    check_terminal(&header.settings.agent, json)?;
     let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
     let mut live = Live::new(output, json, run_ids(&workspace)?);
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
@@ -121,6 +123,24 @@ fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
         ),
         AgentKind::Rehearsal | AgentKind::Exec => failure.hint("name another with `--agent`"),
     })
+}
+
+/// The agent's own interface needs a terminal to itself.
+fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
+    if agent.interface == Interface::Headless {
+        return Ok(());
+    }
+    let refuse = |text: &str, hint: &str| Err(Failure::new(Exit::Settings, text.to_owned()).hint(hint));
+    if json {
+        return refuse(
+            "cannot show the agent's interface and print JSON lines",
+            "leave out `--tui` or `--json`",
+        );
+    }
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return refuse("cannot show the agent's interface without a terminal", "leave out `--tui`");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

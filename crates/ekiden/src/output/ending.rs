@@ -109,6 +109,6 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
 fn remedy(cause: &EndCause) -> Option<String> {
     match cause.class() {
         EndClass::Stop(hint) => Some(hint.to_string()),
-        EndClass::Fine | EndClass::Wait | EndClass::Retry | EndClass::TooLate => None,
+        EndClass::Fine | EndClass::Wait | EndClass::Retry | EndClass::Left | EndClass::TooLate => None,
     }
 }

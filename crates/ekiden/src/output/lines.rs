@@ -133,7 +133,7 @@ fn why_again(cause: &EndCause) -> String {
     let text = one_line(&cause.to_string());
     match cause.class() {
         EndClass::Fine => format!("{text} with nothing done"),
-        EndClass::Wait | EndClass::Retry | EndClass::Stop(_) | EndClass::TooLate => text,
+        EndClass::Wait | EndClass::Retry | EndClass::Stop(_) | EndClass::Left | EndClass::TooLate => text,
     }
 }
 

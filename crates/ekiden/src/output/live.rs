@@ -5,6 +5,7 @@ use ekiden_core::guard::{Levels, Profile, Window};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
+use ekiden_core::settings::Interface;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::observer::Observer;
 use jiff::tz::TimeZone;
@@ -32,6 +33,14 @@ pub struct Live<'a> {
     work_dir: String,
     doing: Doing,
     now: Timestamp,
+    /// What happened while the agent's own interface had the terminal.
+    held: Option<Vec<Held>>,
+}
+
+/// Something to be told later.
+enum Held {
+    Line(Timestamp, Told),
+    Warning(String),
 }
 
 impl<'a> Live<'a> {
@@ -50,6 +59,7 @@ impl<'a> Live<'a> {
             work_dir: String::new(),
             doing: Doing::Nothing,
             now: Timestamp::default(),
+            held: None,
         }
     }
 
@@ -73,7 +83,24 @@ impl<'a> Live<'a> {
             self.telling = Some(Telling::of(run, &self.others, self.zone.clone()));
         }
         for told in self.story.tell(record, run) {
-            self.print(record.time, &told);
+            self.hold_or_print(record.time, told);
+        }
+    }
+
+    /// While the agent's own interface has the terminal, nothing is printed on it.
+    fn hold_or_print(&mut self, time: Timestamp, told: Told) {
+        match &mut self.held {
+            Some(held) => held.push(Held::Line(time, told)),
+            None => self.print(time, &told),
+        }
+    }
+
+    fn release(&mut self) {
+        for held in self.held.take().unwrap_or_default() {
+            match held {
+                Held::Line(time, told) => self.print(time, &told),
+                Held::Warning(text) => self.output.warn(&text),
+            }
         }
     }
 
@@ -90,7 +117,7 @@ impl<'a> Live<'a> {
     }
 
     fn draw(&mut self) {
-        if self.json || !self.output.has_screen() {
+        if self.json || self.held.is_some() || !self.output.has_screen() {
             return;
         }
         match self.doing.line(self.now, self.levels, &self.zone) {
@@ -109,7 +136,15 @@ impl<'a> Live<'a> {
 
 impl Observer for Live<'_> {
     fn recorded(&mut self, record: &Record, run: &Run) {
+        let taken = takes_terminal(run);
+        if !taken {
+            self.release();
+        }
         self.tell(record, run);
+        if taken {
+            self.output.erase();
+            self.held.get_or_insert_default();
+        }
         if let Some((_, relay)) = run.relays().next() {
             self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time);
         }
@@ -141,6 +176,8 @@ impl Observer for Live<'_> {
         if self.json && self.run.is_some() {
             let news = News::Warning { text: text.to_owned() };
             self.print(self.now, &Told { stage: None, news });
+        } else if let Some(held) = &mut self.held {
+            held.push(Held::Warning(text.to_owned()));
         } else {
             self.output.warn(text);
         }
@@ -151,6 +188,12 @@ impl Observer for Live<'_> {
         self.now = now;
         self.draw();
     }
+}
+
+/// An agent's own interface has the terminal, or is about to.
+fn takes_terminal(run: &Run) -> bool {
+    let interface = run.header().settings.agent.interface;
+    interface == Interface::Terminal && run.relays().any(|(_, relay)| relay.attempt().is_some())
 }
 
 impl Telling {

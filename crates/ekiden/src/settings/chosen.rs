@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_core::settings::{AgentKind, AgentSpec, Permissions, Settings, Verification};
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Permissions, Settings, Verification};
 
 use super::agents::{self, Agent};
 use super::given::Given;
@@ -67,7 +67,20 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
             skip: given.need(&table::SKIP_PERMISSIONS)?,
             allowed_tools: given.get(&table::ALLOWED_TOOL)?.unwrap_or_default(),
         },
+        interface: interface(given, kind)?,
     })
+}
+
+/// Only Claude Code has an interface that hooks can lead.
+fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
+    match (given.need(&table::TUI)?, kind) {
+        (false, _) => Ok(Interface::Headless),
+        (true, AgentKind::Claude) => Ok(Interface::Terminal),
+        (true, AgentKind::Rehearsal | AgentKind::Exec) => {
+            let text = format!("cannot start a session: agents of kind `{}` have no interface", kind.name());
+            Err(Failure::new(Exit::Settings, text).hint("leave out `--tui`"))
+        }
+    }
 }
 
 /// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
@@ -145,6 +158,14 @@ mod tests {
         let permissions = chosen(&flags, &[]).unwrap().agent.permissions;
         assert_eq!(permissions.allowed_tools, ["Read", "Bash(git:*)"]);
         assert_eq!(permissions.mode.as_deref(), Some("acceptEdits"));
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn only_claude_code_has_an_interface() {
+        assert_eq!(chosen(&[("tui", "true")], &[]).unwrap().agent.interface, Interface::Terminal);
+        let failure = chosen(&[("tui", "true"), ("agent", "rehearsal")], &[]).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Settings);
     }
 
     // shows: AGT-13

@@ -128,6 +128,7 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &PERMISSION_MODE,
     &SKIP_PERMISSIONS,
     &ALLOWED_TOOL,
+    &TUI,
     &LEVELS,
     &CAP_TOKENS,
     &MAX_WAIT,
@@ -265,6 +266,18 @@ pub static SKIP_PERMISSIONS: Setting<bool> = Setting {
         trust: Trust::User,
         doc: "Let the agent do everything without asking",
         ..Row::flag("skip_permissions", "skip-permissions", "EKIDEN_SKIP_PERMISSIONS")
+    },
+    read: form::switch,
+};
+
+/// The agent's own interface.
+pub static TUI: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-tui" },
+        trust: Trust::User,
+        doc: "Show the agent in its own interface, where you can type at any time (Claude Code on a terminal)",
+        ..Row::flag("tui", "tui", "EKIDEN_TUI")
     },
     read: form::switch,
 };

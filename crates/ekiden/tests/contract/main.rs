@@ -4,6 +4,7 @@
 //! `cargo xtask real-client` installs the client; without it, its half says that it was left out.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
+mod interface;
 mod project;
 mod relay;
 mod trouble;

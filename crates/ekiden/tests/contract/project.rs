@@ -26,7 +26,9 @@ impl Project {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path().join(name), text).unwrap();
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {

@@ -1,6 +1,6 @@
 //! Three sessions to verified done.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ekiden_testkit::client::{CleanEnvironment, real_client_for};
@@ -115,31 +115,32 @@ fn check_requests(requests: &[Request]) {
 
 /// A well-behaved model: one item a session; it hands over when it is told to.
 fn model(dir: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
-    move |request| {
-        let session = session_of(&request.text());
-        let write = |name: &str, text: &str| {
-            ("Write", json!({"file_path": dir.join(name).to_str().unwrap(), "content": text}))
-        };
-        let item = write(&format!("item-{session}.txt"), "made\n");
-        let [progress, next_prompt, knowledge] = handoff(session);
-        let handoff = || {
-            let (tool, input) = write(".ekiden/handoff/PROGRESS.md", &progress);
-            let message = Message::call(tool, input);
-            let (tool, input) = write(".ekiden/handoff/NEXT_PROMPT.md", &next_prompt);
-            let message = message.and_call(tool, input);
-            let (tool, input) = write(".ekiden/handoff/KNOWLEDGE.md", &knowledge);
-            message.and_call(tool, input)
-        };
-        let ordered = request.text().contains("ekiden: please hand over now");
-        let message = match (session, request.answers()) {
-            (_, 0) => Message::call(item.0, item.1).using(Usage::context(20_000)),
-            (1 | 2, 1) => Message::call("Bash", json!({"command": "ls"})).using(Usage::context(130_000)),
-            (1 | 2, 2) if ordered => handoff().using(Usage::context(131_000)),
-            (3, 1) => handoff().using(Usage::context(30_000)),
-            _ => Message::text("Done.").using(Usage::context(132_000)),
-        };
-        message.into()
+    move |request| answer(&dir, &request.text(), request.answers()).into()
+}
+
+/// What it says after so many tool results.
+pub(crate) fn answer(dir: &Path, text: &str, answers: usize) -> Message {
+    let session = session_of(text);
+    let path = dir.join(format!("item-{session}.txt"));
+    let item = json!({"file_path": path.to_str().unwrap(), "content": "made\n"});
+    let ordered = text.contains("ekiden: please hand over now");
+    match (session, answers) {
+        (_, 0) => Message::call("Write", item).using(Usage::context(20_000)),
+        (1 | 2, 1) => Message::call("Bash", json!({"command": "ls"})).using(Usage::context(130_000)),
+        (1 | 2, 2) if ordered => hand_over(dir, session).using(Usage::context(131_000)),
+        (3, 1) => hand_over(dir, session).using(Usage::context(30_000)),
+        _ => Message::text("Done.").using(Usage::context(132_000)),
     }
+}
+
+/// The three calls that write a handoff.
+pub(crate) fn hand_over(dir: &Path, session: u32) -> Message {
+    let handoff_dir = dir.join(".ekiden/handoff");
+    let input = |name: &str, text: &str| json!({"file_path": handoff_dir.join(name).to_str().unwrap(), "content": text});
+    let [progress, next_prompt, knowledge] = handoff(session);
+    Message::call("Write", input("PROGRESS.md", &progress))
+        .and_call("Write", input("NEXT_PROMPT.md", &next_prompt))
+        .and_call("Write", input("KNOWLEDGE.md", &knowledge))
 }
 
 pub(crate) fn session_of(text: &str) -> u32 {

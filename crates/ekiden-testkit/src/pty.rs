@@ -1,0 +1,148 @@
+//! A program on a terminal of its own, for tests of what a person sees and presses.
+//!
+//! The terminal is a pty whose other end is read by a thread, so that the program never blocks on a
+//! full one. What it wrote stays, byte for byte.
+
+#![expect(unsafe_code, reason = "a session with a controlling terminal is made between fork and exec")]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{ioctl_tiocsctty, setsid};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize};
+
+/// How often what is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A program and its terminal.
+pub struct Pty {
+    child: Child,
+    master: File,
+    /// Kept open, so that the terminal outlives the program and can be looked at.
+    terminal: OwnedFd,
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Pty {
+    /// Starts a program on a terminal of 100 columns and 30 rows.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no pty or cannot start the program.
+    pub fn spawn(mut command: Command) -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let path = name.to_str().map_err(io::Error::other)?;
+        let terminal = OwnedFd::from(File::options().read(true).write(true).open(path)?);
+        tcsetwinsize(&terminal, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 })?;
+        command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal.try_clone()?);
+        // SAFETY: the closure makes two system calls and allocates nothing.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
+            });
+        }
+        let child = command.spawn()?;
+        let master = File::from(master);
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let (mut reader, kept) = (master.try_clone()?, Arc::clone(&written));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+            }
+        });
+        Ok(Self { child, master, terminal, written })
+    }
+
+    /// The program's pid.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What was written to the terminal so far.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&written).into_owned()
+    }
+
+    /// Presses keys.
+    ///
+    /// # Errors
+    ///
+    /// If the terminal is gone.
+    pub fn press(&mut self, keys: &str) -> io::Result<()> {
+        self.master.write_all(keys.as_bytes())
+    }
+
+    /// Waits until something is so; whether it came to be within the time.
+    pub fn wait_until(&mut self, within: Duration, mut so: impl FnMut(&mut Self) -> bool) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < within {
+            if so(self) {
+                return true;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        so(self)
+    }
+
+    /// The program's end, if it came within the time.
+    pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
+        let mut end = None;
+        self.wait_until(within, |pty| {
+            end = pty.child.try_wait().ok().flatten();
+            end.is_some()
+        });
+        end
+    }
+
+    /// The terminal echoes what is pressed and hands over whole lines, as a shell wants it.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        let sane = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        tcgetattr(&self.terminal).is_ok_and(|modes| modes.local_modes.contains(sane))
+    }
+
+    /// The process group in the foreground.
+    #[must_use]
+    pub fn foreground(&self) -> Option<i32> {
+        tcgetpgrp(&self.master).ok().map(|group| group.as_raw_nonzero().get())
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_a_terminal_of_its_own() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "stty size; read -r line; echo \"got $line\"; stty raw -echo; sleep 100"]);
+        let mut pty = Pty::spawn(command).unwrap();
+        let within = Duration::from_secs(20);
+        assert!(pty.wait_until(within, |pty| pty.written().contains("30 100")));
+        assert!(pty.is_sane());
+        pty.press("it\n").unwrap();
+        assert!(pty.wait_until(within, |pty| pty.written().contains("got it") && !pty.is_sane()));
+        assert_eq!(pty.foreground(), i32::try_from(pty.pid()).ok());
+    }
+}

@@ -1,0 +1,172 @@
+//! The real client in its own interface, on a terminal.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ekiden_testkit::client::{CleanEnvironment, real_client_for};
+use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Usage};
+use ekiden_testkit::pty::Pty;
+use serde_json::json;
+
+use crate::project::{Project, course, session_dir, text_of};
+use crate::relay::{answer, with_client};
+
+/// Long beside what anything here takes: the client alone needs seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A model that reads its prompt where it is told to, and then works as it does headless.
+fn model(dir: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
+    move |request| match request.answers() {
+        0 => prompt_of(&request.text()).into(),
+        answers => answer(&dir, &request.text(), answers - 1).into(),
+    }
+}
+
+fn prompt_of(text: &str) -> Message {
+    let (before, _) = text.split_once(" with your Read tool").unwrap();
+    let path = before.rsplit("Read ").next();
+    Message::call("Read", json!({"file_path": path})).using(Usage::context(15_000))
+}
+
+struct Scene {
+    project: Project,
+    api: MessagesApi,
+    environment: CleanEnvironment,
+}
+
+impl Scene {
+    fn new(model: impl FnOnce(PathBuf) -> Box<dyn FnMut(&Request) -> Reply + Send>) -> Self {
+        let project = Project::new();
+        let mut model = model(project.path());
+        let api = MessagesApi::start(move |request| model(request));
+        let environment =
+            CleanEnvironment::new(&api).unwrap().with("TERM", "xterm-256color").with("NO_COLOR", "1");
+        environment.seed_interface(&project.path()).unwrap();
+        project.write("task.md", "Make three items.\n");
+        Self { project, api, environment }
+    }
+
+    fn start(&self, client: &Path, more: &[&str]) -> Pty {
+        let mut command = with_client(&self.project, &self.environment, client);
+        command.args(["run", "task.md", "--tui", "--permission-mode", "acceptEdits"]).args(more);
+        Pty::spawn(command).unwrap()
+    }
+}
+
+// shows: AGT-02, AGT-12, REL-02, REL-03, REL-07
+#[test]
+fn three_sessions_in_the_clients_own_interface() {
+    let Some(client) = real_client_for("the relay in the client's own interface") else { return };
+    let scene = Scene::new(|dir| Box::new(model(dir)));
+    let mut pty = scene.start(&client, &["--verify", "test -f item-3.txt"]);
+    let end = pty.wait(PATIENCE);
+    assert_eq!(end.and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert!(pty.written().contains("verified complete · 3 sessions"), "{}", pty.written());
+    assert!(pty.is_sane());
+    let log = scene.project.log();
+    for session in [1, 2] {
+        let course = course(&log, session.into());
+        assert_eq!(course.last().unwrap(), "ended \"completed\"", "{course:?}");
+        assert!(course.contains(&"message_delivered".to_owned()), "{course:?}");
+        assert!(session_dir(&scene.project, session).join("events.jsonl").exists());
+    }
+    assert!(text_of(&session_dir(&scene.project, 2).join("prompt.md")).contains("This is session 2."));
+    assert!(
+        scene.api.main_requests().iter().all(|request| request.system().contains("# Working in a relay"))
+    );
+}
+
+/// A model that reads its prompt and then only talks: the turn ends early, and goes on twice.
+fn talker() -> impl FnMut(&Request) -> Reply + Send + 'static {
+    |request| match request.answers() {
+        0 => prompt_of(&request.text()).into(),
+        _ => Message::text("What shall I do?").using(Usage::context(16_000)).into(),
+    }
+}
+
+/// The alternate screen was entered and left, and the terminal is as a shell wants it.
+fn check_terminal(pty: &Pty) {
+    let written = pty.written();
+    let (entered, left) = (written.rfind("\u{1b}[?1049h"), written.rfind("\u{1b}[?1049l"));
+    assert!(entered.is_some() && left > entered, "the main screen is back: {written}");
+    assert!(written.rfind("\u{1b}[?25h") > written.rfind("\u{1b}[?25l"), "the cursor is back: {written}");
+    assert!(pty.is_sane(), "{written}");
+}
+
+fn wait_for_talk(pty: &mut Pty) {
+    let spoken = pty.wait_until(PATIENCE, |pty| pty.written().matches("What").count() > 2);
+    assert!(spoken, "{}", pty.written());
+}
+
+// shows: AGT-02, RUN-11
+#[test]
+fn who_leaves_without_a_handoff_stops_the_run() {
+    let Some(client) = real_client_for("leaving the client's own interface") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start(&client, &[]);
+    wait_for_talk(&mut pty);
+    for key in ["/exit", "\r"] {
+        pty.press(key).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    let end = pty.wait(PATIENCE);
+    assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
+    assert!(pty.written().contains("ekiden resume"), "{}", pty.written());
+    check_terminal(&pty);
+    assert_eq!(course(&scene.project.log(), 1).last().unwrap(), "ended \"person_left\"");
+}
+
+// shows: AGT-02, RUN-10
+#[test]
+fn a_client_that_is_killed_leaves_a_sane_terminal() {
+    let Some(client) = real_client_for("a killed client in its own interface") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start(&client, &[]);
+    wait_for_talk(&mut pty);
+    kill(agent_of(&scene.project, 0));
+    let second = pty
+        .wait_until(PATIENCE, |_| scene.project.log().iter().filter(|record| is_start(record)).count() == 2);
+    assert!(second, "a second attempt begins: {}", pty.written());
+    let written = pty.written();
+    let screens: Vec<_> = written.match_indices("\u{1b}[?1049").map(|(at, _)| &written[at + 7..=at + 7]).collect();
+    assert_eq!(screens[..2], ["h", "l"], "the killed client's screen is left: {written}");
+    kill(pty.pid());
+    let gone = pty.wait_until(Duration::from_secs(20), |pty| {
+        let agent = agent_of(&scene.project, 1);
+        !Path::new(&format!("/proc/{agent}")).exists() && pty.wait(Duration::ZERO).is_some()
+    });
+    assert!(gone, "nothing outlives a killed ekiden: {}", pty.written());
+}
+
+fn is_start(record: &serde_json::Value) -> bool {
+    record["event"]["event"]["kind"] == "attempt_started"
+}
+
+fn agent_of(project: &Project, attempt: usize) -> u32 {
+    let log = project.log();
+    let started = log.iter().filter(|record| is_start(record)).nth(attempt).unwrap();
+    u32::try_from(started["event"]["event"]["pid"].as_u64().unwrap()).unwrap()
+}
+
+fn kill(pid: u32) {
+    let done = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
+// shows: AGT-03
+#[test]
+fn hooks_that_are_switched_off_stay_off() {
+    let Some(client) = real_client_for("the client's own interface without hooks") else { return };
+    let scene = Scene::new(|dir| {
+        Box::new(move |request: &Request| match request.answers() {
+            0 => prompt_of(&request.text()).into(),
+            1 => crate::relay::hand_over(&dir, 3).using(Usage::context(30_000)).into(),
+            _ => Message::text("Done.").using(Usage::context(31_000)).into(),
+        })
+    });
+    scene.project.write(".claude/settings.local.json", r#"{"disableAllHooks": true}"#);
+    let mut pty = scene.start(&client, &["--allowed-tool", "Read"]);
+    let end = pty.wait(PATIENCE);
+    assert_eq!(end.and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert!(pty.written().contains("watched through its transcript alone"), "{}", pty.written());
+}
