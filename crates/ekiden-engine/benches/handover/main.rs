@@ -30,7 +30,9 @@ use ekiden_core::handoff::Marker;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
-use ekiden_core::settings::{AgentKind, AgentSpec, Manifest, Permissions, RunStarted, Settings, Stage};
+use ekiden_core::settings::{
+    AgentKind, AgentSpec, Interface, Manifest, Permissions, RunStarted, Settings, Stage,
+};
 use ekiden_core::time::Millis;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;

@@ -18,7 +18,7 @@ use ekiden_core::ids::{AttemptId, EffectId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
 };
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;

@@ -15,7 +15,7 @@ use ekiden_core::limits;
 use ekiden_core::record::{LOGIC, Record};
 use ekiden_core::run::Run;
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
 };
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;

@@ -128,7 +128,8 @@ fn a_client_that_is_killed_leaves_a_sane_terminal() {
         .wait_until(PATIENCE, |_| scene.project.log().iter().filter(|record| is_start(record)).count() == 2);
     assert!(second, "a second attempt begins: {}", pty.written());
     let written = pty.written();
-    let screens: Vec<_> = written.match_indices("\u{1b}[?1049").map(|(at, _)| &written[at + 7..=at + 7]).collect();
+    let screens: Vec<_> =
+        written.match_indices("\u{1b}[?1049").map(|(at, _)| &written[at + 7..=at + 7]).collect();
     assert_eq!(screens[..2], ["h", "l"], "the killed client's screen is left: {written}");
     kill(pty.pid());
     let gone = pty.wait_until(Duration::from_secs(20), |pty| {

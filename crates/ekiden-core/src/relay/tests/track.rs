@@ -15,7 +15,7 @@ use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::run::Run;
 use crate::settings::{
-    AgentKind, AgentSpec, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
 };
 use crate::time::{Millis, Timestamp};
 
