@@ -13,6 +13,7 @@ use crate::handoff::{HandoffFiles, Inspection};
 use crate::ids::{AttemptId, EffectId, StageId};
 use crate::prompt::FailedCommand;
 use crate::settings::RunStarted;
+use crate::steering::Steered;
 use crate::time::Millis;
 
 /// Something that happened.
@@ -28,8 +29,10 @@ pub enum Event {
         /// The first record where this program would have decided otherwise.
         seq: u64,
     },
-    /// Somebody wants the run to stop.
+    /// Somebody wants the run to stop: by a signal.
     StopRequested(StopRequest),
+    /// Somebody steered the run by a message.
+    Steered(Steered),
     /// Something happened to one stage.
     Stage {
         /// The stage.
@@ -44,10 +47,22 @@ pub enum Event {
 pub struct RunResumed {
     /// The program's version.
     pub ekiden: String,
-    /// A new limit of sessions, counted from here.
+    /// The limits that whoever resumes it wants changed.
+    #[serde(flatten)]
+    pub limits: LimitsChanged,
+}
+
+/// Limits that change while a run is under way, by whoever carries it on; nothing where one stays.
+/// Each is counted from the event that holds it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsChanged {
+    /// A new limit of sessions.
     pub sessions_max: Option<u32>,
     /// A new longest wait.
     pub wait_max: Option<Millis>,
+    /// A new pause between two sessions.
+    pub pause: Option<Millis>,
 }
 
 /// How to stop.
@@ -64,6 +79,9 @@ pub enum StopRequest {
 }
 
 impl StopRequest {
+    /// What a second ctrl-c asks for; so does `ekiden stop --now`.
+    pub const AS_BY_CTRL_C_TWICE: Self = Self::Now { signal: 2 };
+
     /// After `before` this request changes something: whoever asked gently may insist, and nobody
     /// takes an insistence back.
     #[must_use]

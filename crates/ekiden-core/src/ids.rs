@@ -245,6 +245,37 @@ impl fmt::Display for ConversationId {
     }
 }
 
+/// A message to an engine, by an id that its sender chose: letters, digits and `-`, so that it can
+/// stand in a file's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MessageId(String);
+
+impl TryFrom<String> for MessageId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if (1..=64).contains(&text.len()) && text.bytes().all(fits) {
+            Ok(Self(text))
+        } else {
+            Err(InvalidId { text, expected: "a message id (letters, digits, `-`; at most 64)" })
+        }
+    }
+}
+
+impl From<MessageId> for String {
+    fn from(id: MessageId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// An effect in the log: the record that ordered it and its place in that record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EffectId {
@@ -274,6 +305,9 @@ mod tests {
             assert!(StageId::try_from(bad.to_owned()).is_err(), "{bad}");
         }
         assert!(SessionNumber::try_from(0).is_err());
+        for bad in ["", "../../x", "a/b", "a.b", &"a".repeat(65)] {
+            assert!(MessageId::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -30,5 +30,6 @@ pub mod record;
 pub mod relay;
 pub mod run;
 pub mod settings;
+pub mod steering;
 pub mod text;
 pub mod time;

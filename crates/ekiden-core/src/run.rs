@@ -1,14 +1,15 @@
 //! A run: the plan and its relays, folded from events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Event, RelayEvent, RunResumed, StopRequest};
-use crate::ids::StageId;
+use crate::ids::{MessageId, StageId};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::relay::Relay;
 use crate::settings::RunStarted;
+use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
 
 /// One execution of a manifest.
@@ -18,6 +19,8 @@ pub struct Run {
     started_at: Timestamp,
     plan: Plan,
     relays: BTreeMap<StageId, Relay>,
+    /// Messages that have acted.
+    heard: BTreeSet<MessageId>,
 }
 
 impl Run {
@@ -31,7 +34,7 @@ impl Run {
             .map(|stage| (stage.id.clone(), Relay::new(header, stage.clone())))
             .collect();
         let plan = Plan::new(&header.manifest);
-        let mut run = Self { header: header.clone(), started_at: at, plan, relays };
+        let mut run = Self { header: header.clone(), started_at: at, plan, relays, heard: BTreeSet::new() };
         let decisions = run.plan.begin();
         let effects = run.carry_out(at, decisions);
         (run, effects)
@@ -43,6 +46,7 @@ impl Run {
             Event::RunStarted(_) | Event::LogicChanged { .. } => Vec::new(),
             Event::RunResumed(resumed) => self.resume(at, resumed),
             Event::StopRequested(request) => self.request_stop(at, *request),
+            Event::Steered(steered) => self.steer(at, steered),
             Event::Stage { stage, event } => self.stage_event(at, stage, event),
         }
     }
@@ -86,6 +90,18 @@ impl Run {
         last
     }
 
+    /// A message of this id has acted already.
+    #[must_use]
+    pub fn has_heard(&self, message: &MessageId) -> bool {
+        self.heard.contains(message)
+    }
+
+    /// Somebody wants the run to stop, and it has not stopped yet.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.relays.values().any(Relay::is_stopping)
+    }
+
     /// One stage's relay.
     #[must_use]
     pub fn relay(&self, stage: &StageId) -> Option<&Relay> {
@@ -104,6 +120,20 @@ impl Run {
 
     fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
         self.each_relay(|relay| relay.request_stop(at, request))
+    }
+
+    fn steer(&mut self, at: Timestamp, steered: &Steered) -> Vec<Effect> {
+        if !self.heard.insert(steered.message.clone()) {
+            return Vec::new();
+        }
+        match steered.steering {
+            Steering::Stop { .. } if steered.late => Vec::new(),
+            stop @ Steering::Stop { .. } => {
+                stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
+            }
+            Steering::Pause => self.each_relay(Relay::pause),
+            Steering::Unpause => self.each_relay(|relay| relay.unpause(at)),
+        }
     }
 
     fn stage_event(&mut self, at: Timestamp, stage: &StageId, event: &RelayEvent) -> Vec<Effect> {

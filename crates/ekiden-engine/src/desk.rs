@@ -11,15 +11,17 @@ use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
-use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
+use ekiden_core::ids::{AttemptId, AttemptNumber, MessageId, SessionNumber, StageId};
 use ekiden_core::prompt::Notes;
 use ekiden_core::relay::{Phase, Prompt, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
+use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive, archive_dir};
 use ekiden_store::disk::{Disk, DiskResult, Reach};
 use ekiden_store::handoff::{Keeping, read_handoff, take_handoff};
+use ekiden_store::inbox::{Inbox, Received, Scan};
 use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
@@ -128,7 +130,9 @@ impl Desk {
     /// known to have been written durably can a difference be a person's doing.
     #[must_use]
     pub fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, String)> {
-        let idle = |relay: &Relay| matches!(relay.phase(), Phase::Waiting { .. } | Phase::Ended { .. });
+        let idle = |relay: &Relay| {
+            matches!(relay.phase(), Phase::Waiting { .. } | Phase::Paused { .. } | Phase::Ended { .. })
+        };
         if journal.is_publishing() {
             return Vec::new();
         }
@@ -141,6 +145,24 @@ impl Desk {
                 (text != relay.knowledge().render()).then(|| (stage.clone(), text))
             })
             .collect()
+    }
+
+    /// What lies in the inbox and is not known.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn messages(&self, is_known: impl Fn(&MessageId) -> bool) -> DiskResult<Scan<Steering>> {
+        Inbox::new(self.layout.inbox()).scan(&*self.disk, is_known)
+    }
+
+    /// Removes a message that is in the log.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses. The message comes again and is known.
+    pub fn remove_message(&self, received: &Received<Steering>) -> DiskResult<()> {
+        Inbox::new(self.layout.inbox()).remove(&*self.disk, received)
     }
 
     /// The handoff directory as it stands. What cannot be read is as good as absent: the agent is

@@ -9,9 +9,11 @@
 //! [`Engine::take`] reads at most three small files and appends one record; all that takes longer is
 //! the hands' work.
 //!
-//! `hear` turns what agents report into events, `perform` does what was decided.
+//! `hear` turns what agents report into events, `messages` what people leave in the inbox; `perform`
+//! does what was decided.
 
 mod hear;
+mod messages;
 mod perform;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -84,6 +86,7 @@ impl<H: Hands> Engine<H> {
         let outstanding = self.journal.outstanding();
         self.desk.freeze(self.journal.run())?;
         self.take_edits(at, observer)?;
+        self.take_messages(at, true, observer)?;
         self.record(at, resumed, observer)?;
         self.over = self.journal.run().outcome().cloned();
         for (id, effect) in outstanding {
@@ -166,6 +169,7 @@ impl<H: Hands> Engine<H> {
                 self.record_of(at, &stage, RelayEvent::Published { effect }, observer)
             }
             Input::Stop(request) => self.record(at, Event::StopRequested(request), observer),
+            Input::LookIntoInbox => self.take_messages(at, false, observer),
             Input::Tick => self.tick(at, observer),
         }
     }

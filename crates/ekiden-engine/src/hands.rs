@@ -61,6 +61,8 @@ pub enum Input {
     },
     /// Somebody wants the run to stop.
     Stop(StopRequest),
+    /// It is time to look into the inbox.
+    LookIntoInbox,
     /// Time has passed.
     Tick,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  agents, tasks ──► inputs ─┐
 //!  SIGINT, SIGTERM, SIGHUP ──┼─► next_input ──► Engine::take
-//!  time ─────────────────────┘
+//!  time, the inbox ──────────┘
 //! ```
 //!
 //! The loop only receives and hands on. It ends when the run is over and everything that was started
@@ -27,6 +27,7 @@ use ekiden_store::published::{exclude_from_git, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::clock::{Clock, SystemClock};
 use crate::desk::Desk;
@@ -44,6 +45,9 @@ use crate::workspace::Workspace;
 const INPUTS_MAX: usize = 256;
 /// How often time is looked at while nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
+/// How often the inbox is looked into: a person who pauses a run waits for the answer, and a look at an
+/// empty directory costs microseconds.
+const INBOX_LOOK: Duration = Duration::from_millis(250);
 /// How long the end of what an engine left behind is waited for. The keeper's grace and some.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -241,6 +245,8 @@ async fn run_to_end(
     mut signals: Signals,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
+    let mut inbox = tokio::time::interval(INBOX_LOOK);
+    inbox.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         if engine.hands.is_idle()
             && inputs.is_empty()
@@ -248,10 +254,12 @@ async fn run_to_end(
         {
             return Ok(outcome.clone());
         }
-        let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
+        let input = next_input(&mut inputs, &mut signals, &mut inbox, engine.wakes_at()).await;
         let now = SystemClock.now();
         observer.tick(now);
         engine.take(now, input, observer)?;
+        // Whoever asked first, the next ctrl-c insists.
+        signals.interrupted |= engine.journal().run().is_stopping();
     }
 }
 
@@ -260,6 +268,7 @@ async fn run_to_end(
 async fn next_input(
     inputs: &mut mpsc::Receiver<Input>,
     signals: &mut Signals,
+    inbox: &mut Interval,
     wakes_at: Option<Timestamp>,
 ) -> Input {
     let until_wake = wakes_at.map(|wakes| Duration::from(wakes.since(SystemClock.now())));
@@ -267,6 +276,7 @@ async fn next_input(
     tokio::select! {
         Some(input) = inputs.recv() => input,
         request = signals.next() => Input::Stop(request),
+        _ = inbox.tick() => Input::LookIntoInbox,
         () = tokio::time::sleep(pause) => Input::Tick,
     }
 }

@@ -30,9 +30,13 @@ fn words(relay: &Relay) -> (StatusWord, String) {
     match relay.phase() {
         Phase::Planned => (StatusWord::Running, "Starting".to_owned()),
         Phase::Preparing(_) => (StatusWord::Running, "Looking at the project".to_owned()),
+        Phase::Running(_) if relay.is_paused() => {
+            (StatusWord::Running, format!("Session #{session} active; paused after it"))
+        }
         Phase::Running(_) => (StatusWord::Running, format!("Session #{session} active")),
         Phase::Reviewing { .. } => (StatusWord::Running, format!("Session #{session} is being checked")),
         Phase::Waiting { cause, .. } => (StatusWord::Paused, waiting(*cause).to_owned()),
+        Phase::Paused { .. } => (StatusWord::Paused, "Paused; `ekiden unpause` goes on".to_owned()),
         Phase::Ended { outcome, .. } => ended(outcome),
     }
 }

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
+use ekiden_core::ids::MessageId;
 use ekiden_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,41 +24,6 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::replace::{Durability, replace_by};
 
 const SUFFIX: &str = ".json";
-
-/// A message's id, chosen by its sender: letters, digits and `-`, so that it can stand in a name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct MessageId(String);
-
-/// A text is no message id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a message id (letters, digits, `-`; at most 64)")]
-pub struct InvalidMessageId(String);
-
-impl TryFrom<String> for MessageId {
-    type Error = InvalidMessageId;
-
-    fn try_from(text: String) -> Result<Self, InvalidMessageId> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if (1..=64).contains(&text.len()) && text.bytes().all(fits) {
-            Ok(Self(text))
-        } else {
-            Err(InvalidMessageId(text))
-        }
-    }
-}
-
-impl From<MessageId> for String {
-    fn from(id: MessageId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A message: `{"id":...,"time":...}` and the fields of what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +108,7 @@ impl Inbox {
         message: &Message<T>,
         reach: Reach,
     ) -> Result<(), SendError> {
-        let name = format!("{:013}-{}{SUFFIX}", message.time.0, message.id);
+        let name = name_of(message);
         let bytes = serde_json::to_vec(message)?;
         let durability = match reach {
             Reach::Cache => Durability::Derived,
@@ -151,6 +116,20 @@ impl Inbox {
         };
         let hidden = self.dir.join(format!(".{name}.new"));
         Ok(replace_by(disk, &hidden, &self.dir.join(name), &bytes, durability)?)
+    }
+
+    /// The message lies there still: nobody has taken it.
+    pub fn holds<T>(&self, disk: &dyn Disk, message: &Message<T>) -> DiskResult<bool> {
+        Ok(disk.stat(&self.dir.join(name_of(message)))?.is_some())
+    }
+
+    /// Takes a message back. Says whether it lay there still; if not, it has acted or will.
+    pub fn withdraw<T>(&self, disk: &dyn Disk, message: &Message<T>) -> DiskResult<bool> {
+        match disk.remove(&self.dir.join(name_of(message))) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks for messages. Those whose id `is_known` are removed, the unreadable moved aside.
@@ -188,6 +167,10 @@ impl Inbox {
         };
         BadMessage { name: name.to_string_lossy().into_owned(), fault, not_moved: moved.err() }
     }
+}
+
+fn name_of<T>(message: &Message<T>) -> String {
+    format!("{:013}-{}{SUFFIX}", message.time.0, message.id)
 }
 
 /// Hidden files are being written; `bad` is ours.
@@ -309,9 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn ids_cannot_leave_the_inbox() {
-        for bad in ["", "../../x", "a/b", "a.b", &"a".repeat(65)] {
-            assert!(MessageId::try_from(bad.to_owned()).is_err(), "{bad}");
-        }
+    fn a_message_that_nobody_took_can_be_taken_back() {
+        let (disk, inbox) = inbox();
+        inbox.send(&disk, &stop(), Reach::Disk).unwrap();
+        assert!(inbox.holds(&disk, &stop()).unwrap());
+        assert!(inbox.withdraw(&disk, &stop()).unwrap());
+        assert!(!inbox.holds(&disk, &stop()).unwrap());
+        assert!(!inbox.withdraw(&disk, &stop()).unwrap());
+        assert_eq!(scan(&disk, &inbox), []);
     }
 }

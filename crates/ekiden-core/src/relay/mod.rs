@@ -6,10 +6,13 @@
 //!            verification  │  │      verify     └─► Ended
 //!                          ▼  │
 //!                        Waiting (usage limit, crash): the same session, a new attempt
+//!
+//!               Paused: between any two attempts, as long as a person wants it
 //! ```
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
-//! `talk` is the conversation while the agent works, `review` is what follows its end.
+//! `talk` is the conversation while the agent works, `review` is what follows its end, `pausing` is the
+//! pause that a person wants.
 //!
 //! A gentle stop lets the session hand over and be reviewed, and starts nothing after that; where no
 //! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
@@ -21,6 +24,7 @@
 //! - at most one message to the agent is undelivered;
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
+mod pausing;
 mod phase;
 mod review;
 mod start;
@@ -30,7 +34,9 @@ mod tests;
 mod view;
 
 use crate::effect::RelayEffect;
-use crate::event::{Check, CheckOutcome, Counters, RelayEvent, RunResumed, StopRequest, Survey};
+use crate::event::{
+    Check, CheckOutcome, Counters, LimitsChanged, RelayEvent, RunResumed, StopRequest, Survey,
+};
 use crate::handoff::OpenItems;
 use crate::ids::{RunId, SessionNumber};
 use crate::knowledge::Knowledge;
@@ -63,6 +69,8 @@ pub struct Relay {
     slots: Vec<Slot>,
     crashes_in_a_row: u32,
     stop: Option<StopRequest>,
+    /// A person wants nothing to begin.
+    paused: bool,
     tally: Tally,
 }
 
@@ -137,6 +145,7 @@ impl Relay {
             slots: Vec::new(),
             crashes_in_a_row: 0,
             stop: None,
+            paused: false,
             tally: Tally::default(),
         }
     }
@@ -144,12 +153,13 @@ impl Relay {
     /// Begins, or goes on where it ended.
     pub fn begin(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         match std::mem::replace(&mut self.phase, Phase::Planned) {
-            Phase::Planned => self.prepare(),
+            Phase::Planned => self.prepare(at),
             Phase::Ended { next, .. } => self.go_on(at, next),
             other @ (Phase::Preparing(_)
             | Phase::Running(_)
             | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }) => {
+            | Phase::Waiting { .. }
+            | Phase::Paused { .. }) => {
                 self.phase = other;
                 Vec::new()
             }
@@ -163,19 +173,32 @@ impl Relay {
             return Vec::new();
         }
         self.stop = None;
-        if let Phase::Running(session) = &mut self.phase {
-            session.stop_by = None;
-        }
-        if let Some(wait_max) = resumed.wait_max {
-            self.settings.wait_max = wait_max;
+        match &mut self.phase {
+            Phase::Running(session) => session.stop_by = None,
+            // The time in which nobody worked on the run is no pause.
+            Phase::Paused { since, .. } => *since = at,
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
+            | Phase::Ended { .. } => {}
         }
         let ended = matches!(self.phase, Phase::Ended { .. });
-        if ended || resumed.sessions_max.is_some() {
+        self.change_limits(resumed.limits, ended);
+        self.paused &= !ended;
+        if ended { self.begin(at) } else { Vec::new() }
+    }
+
+    /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
+    fn change_limits(&mut self, limits: LimitsChanged, anew: bool) {
+        let LimitsChanged { sessions_max, wait_max, pause } = limits;
+        self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);
+        self.settings.pause = pause.unwrap_or(self.settings.pause);
+        if anew || sessions_max.is_some() {
             self.quota.from = self.quota.over;
-            self.quota.max = resumed.sessions_max.unwrap_or(self.quota.max);
+            self.quota.max = sessions_max.unwrap_or(self.quota.max);
             self.crashes_in_a_row = 0;
         }
-        if ended { self.begin(at) } else { Vec::new() }
     }
 
     /// Somebody wants the run to stop. Who asks again in the same way changes nothing.
@@ -191,6 +214,11 @@ impl Relay {
             Phase::Waiting { until, next, .. } => {
                 let (rest, next) = (until.since(at), Next::Attempt(next.clone()));
                 self.tally.waiting.0 = self.tally.waiting.0.saturating_sub(rest.0);
+                self.stopped(request, next)
+            }
+            Phase::Paused { next, .. } => {
+                let next = Next::Attempt(next.clone());
+                self.leave_pause(at);
                 self.stopped(request, next)
             }
             Phase::Ended { .. } => Vec::new(),
@@ -223,7 +251,11 @@ impl Relay {
         match &self.phase {
             Phase::Waiting { until, .. } => Some(*until),
             Phase::Running(session) => session.stop_by,
-            Phase::Planned | Phase::Preparing(_) | Phase::Reviewing { .. } | Phase::Ended { .. } => None,
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Paused { .. }
+            | Phase::Ended { .. } => None,
         }
     }
 
@@ -231,7 +263,7 @@ impl Relay {
         match &mut self.phase {
             Phase::Waiting { until, next, .. } if *until <= at => {
                 let next = next.clone();
-                self.start(next)
+                self.start(at, next)
             }
             Phase::Running(session) if session.stop_by.is_some_and(|by| by <= at) => session.terminate(),
             Phase::Waiting { .. }
@@ -239,15 +271,16 @@ impl Relay {
             | Phase::Planned
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => Vec::new(),
         }
     }
 
     fn go_on(&mut self, at: Timestamp, next: Next) -> Vec<RelayEffect> {
         match next {
-            Next::Prepare => self.prepare(),
+            Next::Prepare => self.prepare(at),
             Next::Review(end) => self.review(at, end),
-            Next::Attempt(attempt) => self.start(NextAttempt { waited: Millis(0), ..attempt }),
+            Next::Attempt(attempt) => self.start(at, NextAttempt { waited: Millis(0), ..attempt }),
         }
     }
 

@@ -36,6 +36,13 @@ pub enum Phase {
         /// What comes then.
         next: NextAttempt,
     },
+    /// A person wants nothing to begin.
+    Paused {
+        /// Since when nothing happens; counted anew by each engine.
+        since: Timestamp,
+        /// What comes then.
+        next: NextAttempt,
+    },
     /// Over, until somebody resumes it.
     Ended {
         /// How.

@@ -47,7 +47,7 @@ impl Relay {
         }
         match class {
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
-            EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(next),
+            EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(at, next),
             // No process at all: the program or the disk is not as it should be, and waiting helps neither.
             EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
             EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => {
@@ -129,7 +129,7 @@ impl Relay {
             self.take_survey(survey.as_ref().ok(), &looked);
         }
         match (looked, self.stop) {
-            (Looked::Before, None) => self.prepare_check(),
+            (Looked::Before, None) => self.prepare_check(at),
             (Looked::Before, Some(request)) => self.stopped(request, Next::Prepare),
             (Looked::After(end), Some(request @ StopRequest::Now { .. })) => {
                 self.stopped(request, Next::Review(end))
@@ -161,7 +161,7 @@ impl Relay {
         match (looked, self.stop) {
             (Looked::Before, None) => {
                 self.baseline = Baseline::of(&check.outcome);
-                self.start_first()
+                self.start_first(at)
             }
             (Looked::Before, Some(request)) => self.stopped(request, Next::Prepare),
             (Looked::After(end), Some(request)) if cancelled => self.stopped(request, Next::Review(end)),
@@ -179,6 +179,7 @@ impl Relay {
             | Phase::Running(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. }) => {
                 self.phase = phase;
                 None

@@ -38,26 +38,26 @@ impl Prompt {
 
 impl Relay {
     /// Looks at the tree and the verification before session 1.
-    pub(super) fn prepare(&mut self) -> Vec<RelayEffect> {
+    pub(super) fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         if self.git {
             self.phase = Phase::Preparing(Looking::Survey);
             vec![RelayEffect::Publish, RelayEffect::Survey]
         } else {
-            self.prepare_check()
+            self.prepare_check(at)
         }
     }
 
-    pub(super) fn prepare_check(&mut self) -> Vec<RelayEffect> {
+    pub(super) fn prepare_check(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         if self.stage.verification.is_some() {
             self.phase = Phase::Preparing(Looking::Verification);
             vec![RelayEffect::Publish, RelayEffect::Verify]
         } else {
-            self.start_first()
+            self.start_first(at)
         }
     }
 
-    pub(super) fn start_first(&mut self) -> Vec<RelayEffect> {
-        self.start(self.fresh(SessionNumber::FIRST))
+    pub(super) fn start_first(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        self.start(at, self.fresh(SessionNumber::FIRST))
     }
 
     /// The session after one that is over, now or after the pause.
@@ -69,10 +69,14 @@ impl Relay {
         if self.settings.pause > Millis(0) {
             return self.wait(at, self.settings.pause, WaitCause::Pause, next);
         }
-        self.start(next)
+        self.start(at, next)
     }
 
-    pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
+    /// Starts an attempt, or holds it back while a person wants a pause. Every start goes through here.
+    pub(super) fn start(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
+        if self.paused {
+            return self.hold_back(at, next);
+        }
         let start = StartAttempt {
             attempt: next.id,
             conversation: next.conversation,
@@ -117,6 +121,7 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => None,
         }
     }

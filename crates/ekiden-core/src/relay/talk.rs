@@ -168,6 +168,7 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => None,
         }
     }

@@ -22,7 +22,7 @@ impl Relay {
     pub fn session(&self) -> SessionNumber {
         match &self.phase {
             Phase::Running(session) => session.attempt.id.session,
-            Phase::Waiting { next, .. } => next.id.session,
+            Phase::Waiting { next, .. } | Phase::Paused { next, .. } => next.id.session,
             Phase::Reviewing { end, .. } | Phase::Ended { next: Next::Review(end), .. } => {
                 end.attempt.session
             }
@@ -50,7 +50,8 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Running(_)
             | Phase::Reviewing { .. }
-            | Phase::Waiting { .. } => None,
+            | Phase::Waiting { .. }
+            | Phase::Paused { .. } => None,
         }
     }
 
@@ -111,8 +112,15 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Running(_)
             | Phase::Reviewing { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => None,
         }
+    }
+
+    /// Somebody wants it to stop, and it has not stopped yet.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some() && self.outcome().is_none()
     }
 
     /// The attempt at work and its conversation.
@@ -124,6 +132,7 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => None,
         }
     }
@@ -143,6 +152,7 @@ impl Relay {
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
+            | Phase::Paused { .. }
             | Phase::Ended { .. } => Level::L0,
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
 use ekiden_core::ends::{EndCause, LimitKind};
-use ekiden_core::event::{Check, CheckOutcome, Counters, Event, RunResumed, Survey, Traces};
+use ekiden_core::event::{Check, CheckOutcome, Counters, Event, LimitsChanged, RunResumed, Survey, Traces};
 use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::Marker;
 use ekiden_core::ids::{AttemptId, EffectId, RunId, StageId};
@@ -290,7 +290,7 @@ pub(crate) fn live(
             let journal = Journal::open(&state, run)?;
             assert_eq!(journal.differs(), None, "the same logic decides the same");
             let mut engine = engine(disk, journal, hands)?;
-            let resumed = RunResumed { ekiden: "0.1.0".to_owned(), sessions_max: None, wait_max: None };
+            let resumed = RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default() };
             engine.take_up(at, Event::RunResumed(resumed), &mut Blind)?;
             engine
         }

@@ -9,7 +9,7 @@ use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive_dir};
 use ekiden_store::disk::{Disk as _, Reach};
-use ekiden_store::inbox::{Inbox, Message, MessageId};
+use ekiden_store::inbox::{Inbox, Message};
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::{LogWriter, Numbered, read_log};

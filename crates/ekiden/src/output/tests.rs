@@ -245,8 +245,7 @@ fn a_run_that_reaches_its_limit_says_how_to_go_on() {
     tale.pass(36_000);
     tale.event(Event::RunResumed(RunResumed {
         ekiden: "0.1.0".to_owned(),
-        sessions_max: Some(5),
-        wait_max: None,
+        limits: LimitsChanged { sessions_max: Some(5), ..LimitsChanged::default() },
     }));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
@@ -384,7 +383,7 @@ fn every_event_and_field_is_documented() {
     tale.check(CheckOutcome::TimedOut, "").event(Event::StopRequested(StopRequest::Gently));
     tale.ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED")).check(CheckOutcome::TimedOut, "");
     tale.event(Event::LogicChanged { seq: 1 });
-    tale.event(Event::RunResumed(RunResumed { ekiden: String::new(), sessions_max: None, wait_max: None }));
+    tale.event(Event::RunResumed(RunResumed { ekiden: String::new(), limits: LimitsChanged::default() }));
     for line in &tale.json {
         let line: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
         told.push(line["event"].as_str().unwrap().to_owned());

@@ -14,6 +14,7 @@ mod kept_log;
 mod knowledge;
 mod notation;
 mod outstanding;
+mod pauses;
 mod properties;
 mod resuming;
 mod reviews;

@@ -67,6 +67,7 @@ pub(super) fn phase(relay: &Relay, now: Timestamp) -> String {
         Phase::Waiting { until, cause, next } => {
             format!("waiting {} ({cause:?}) for {}", until.since(now), attempt(next)).to_lowercase()
         }
+        Phase::Paused { next, .. } => format!("paused before {}", attempt(next)),
         Phase::Ended { outcome, next } => format!("ended: {}; next: {}", end(outcome), then(next)),
     }
 }

@@ -1,14 +1,17 @@
 //! What holds whatever happens, in whatever order.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::track::Track;
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Event, RelayEvent};
-use crate::ids::AttemptId;
+use crate::ids::{AttemptId, MessageId};
 use crate::record::Record;
 use crate::relay::{Looking, Phase};
+use crate::steering::Steering;
 
 const GIVEN: &[&str] = &["", "git check", "check max=1", "git pause=5 max=2", "exec check claim", "wait=400"];
 
@@ -71,6 +74,14 @@ const WORDS: &[&str] = &[
     "resume:1",
     "resume:3",
     "resume:wait=9000",
+    "resume:pause=9",
+    "stop",
+    "stop!",
+    "pause",
+    "unpause",
+    "again:pause",
+    "late:stop",
+    "late:pause",
     "published",
     "archived",
     "edited:fact",
@@ -222,6 +233,7 @@ fn next_word(track: &Track) -> Next {
     match track.relay().phase() {
         Phase::Ended { .. } => Next::Over,
         Phase::Waiting { .. } => Next::Word("wake"),
+        Phase::Paused { .. } => Next::Word("unpause"),
         Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
             Next::Word("survey")
         }
@@ -243,6 +255,9 @@ struct Promises {
     undelivered: bool,
     closed: bool,
     ended: bool,
+    /// A person wants nothing to begin, and what they said so far.
+    paused: bool,
+    heard: BTreeSet<MessageId>,
 }
 
 impl Promises {
@@ -255,9 +270,17 @@ impl Promises {
             Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => {
                 self.working = self.working.filter(|working| *working != ended.attempt);
             }
+            Event::Steered(steered) if self.heard.insert(steered.message.clone()) => {
+                match steered.steering {
+                    Steering::Stop { .. } => {}
+                    Steering::Pause => self.paused = !self.ended,
+                    Steering::Unpause => self.paused = false,
+                }
+            }
             Event::RunStarted(_)
             | Event::LogicChanged { .. }
             | Event::StopRequested(_)
+            | Event::Steered(_)
             | Event::Stage { .. } => {}
         }
         for effect in &record.effects {
@@ -266,6 +289,7 @@ impl Promises {
                 Effect::EndRun { .. } => {
                     assert_eq!(self.working, None, "the run ends after its agents");
                     self.ended = true;
+                    self.paused = false;
                 }
                 Effect::Stage { effect, .. } => self.of_relay(effect),
             }
@@ -274,7 +298,10 @@ impl Promises {
 
     fn of_relay(&mut self, effect: &RelayEffect) {
         match effect {
-            RelayEffect::StartAttempt(start) => self.starts(start.attempt),
+            RelayEffect::StartAttempt(start) => {
+                assert!(!self.paused, "nothing starts in a pause");
+                self.starts(start.attempt);
+            }
             RelayEffect::Say { attempt, .. } => {
                 self.reaches(*attempt);
                 assert!(!self.closed, "nothing is said after the close");
@@ -303,7 +330,8 @@ impl Promises {
             let follows = attempt == last.again() || attempt == AttemptId::first(last.session.next());
             assert!(follows, "{last} is not followed by {attempt}");
         }
-        *self = Self { working: Some(attempt), last: Some(attempt), ..Self::default() };
+        let heard = std::mem::take(&mut self.heard);
+        *self = Self { working: Some(attempt), last: Some(attempt), heard, ..Self::default() };
     }
 
     fn reaches(&self, attempt: AttemptId) {

@@ -4,12 +4,13 @@ use super::notation;
 use crate::effect::{Effect, RelayEffect, StartMode};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
-    AttemptEnded, Check, CheckOutcome, Counters, Event, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+    AttemptEnded, Check, CheckOutcome, Counters, Event, LimitsChanged, RelayEvent, RunResumed, StopRequest,
+    Survey, Traces,
 };
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{FileText, HandoffFiles, Marker};
-use crate::ids::{AttemptId, EffectId, RunId, SessionNumber, StageId};
+use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
 use crate::limits;
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
@@ -17,6 +18,7 @@ use crate::run::Run;
 use crate::settings::{
     AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
 };
+use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
 
 /// A run, its log, and the world that its agent sees.
@@ -31,6 +33,7 @@ pub(super) struct Track {
     /// The handoff directory.
     files: HandoffFiles,
     calls: u32,
+    messages: u32,
     told: String,
 }
 
@@ -48,6 +51,7 @@ impl Track {
             before: first,
             files: HandoffFiles::default(),
             calls: 0,
+            messages: 0,
             told: String::new(),
         };
         track.note("", Event::RunStarted(Box::new(header)), effects);
@@ -117,6 +121,8 @@ impl Track {
     /// | `wake` `tick` | time passes until something is due; what is due now happens |
     /// | `woke` | the relay is woken whether anything is due or not |
     /// | `ctrl-c` `sigterm` | somebody wants it to stop |
+    /// | `stop` `stop!` `pause` `unpause` | the same by a message; `again:…` by the message before |
+    /// | `late:…` | a message that no engine heard when it was sent |
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
     /// | `published` `archived` `edited:FACT` `newer` | the rest |
     fn word(&mut self, word: &str) -> &mut Self {
@@ -134,6 +140,12 @@ impl Track {
             ("woke", _) => self.relay_event(word, RelayEvent::Woke),
             ("ctrl-c", _) => self.step(word, Event::StopRequested(StopRequest::Gently)),
             ("sigterm", _) => self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 })),
+            ("stop" | "stop!" | "pause" | "unpause", _) => self.steered(word, word, false),
+            ("late", steering) => self.steered(word, steering, true),
+            ("again", steering) => {
+                self.messages = self.messages.saturating_sub(1);
+                self.steered(word, steering, false);
+            }
             ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
             ("published", _) => {
                 let effect = self.of(|effect| *effect == RelayEffect::PublishDurably);
@@ -311,6 +323,19 @@ impl Track {
         found.map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
     }
 
+    fn steered(&mut self, shown: &str, word: &str, late: bool) {
+        let steering = match word {
+            "stop" => Steering::Stop { now: false },
+            "stop!" => Steering::Stop { now: true },
+            "pause" => Steering::Pause,
+            "unpause" => Steering::Unpause,
+            word => panic!("no such steering: {word}"),
+        };
+        self.messages += 1;
+        let message = MessageId::try_from(format!("m-{}", self.messages)).unwrap();
+        self.step(shown, Event::Steered(Steered { message, late, steering }));
+    }
+
     fn tick(&mut self, word: &str) {
         let due = self.run.due(self.now);
         if due.is_empty() {
@@ -381,10 +406,14 @@ pub(super) fn fold(records: &[Record]) -> (Run, Vec<Vec<Effect>>) {
 
 fn resumed(limit: &str) -> RunResumed {
     let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
+    let pause = limit.strip_prefix("pause=").and_then(|secs| secs.parse().ok());
     RunResumed {
         ekiden: "0.1.0".to_owned(),
-        sessions_max: limit.parse().ok(),
-        wait_max: wait.map(Millis::from_secs),
+        limits: LimitsChanged {
+            sessions_max: limit.parse().ok(),
+            wait_max: wait.map(Millis::from_secs),
+            pause: pause.map(Millis::from_secs),
+        },
     }
 }
 
