@@ -41,6 +41,11 @@ pub const RESET_UNKNOWN: Millis = Millis::from_secs(300);
 pub const WAIT_MAX_DEFAULT: Millis = Millis::from_secs(6 * 3600);
 /// How long a session may take to hand over after the first Ctrl-C.
 pub const STOP_GRACE: Millis = Millis::from_secs(120);
+/// How long `ekiden stop` waits for the end: the grace to hand over, and a verification of the usual
+/// length after it.
+pub const STOP_PATIENCE: Millis = Millis::from_secs(300);
+/// How long `ekiden pause` waits for an engine to hear it; it looks several times a second.
+pub const STEER_PATIENCE: Millis = Millis::from_secs(10);
 /// How long a child may take to go after its standard input was closed.
 pub const CLOSE_GRACE: Millis = Millis::from_secs(10);
 /// How long a child may take to go after SIGTERM, before SIGKILL. RUN-10 promises that all is

@@ -3,8 +3,10 @@
 use std::io;
 
 use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::outcome::Outcome;
 use ekiden_store::archive::ArchiveError;
 use ekiden_store::disk::DiskError;
+use ekiden_store::inbox::SendError;
 use ekiden_store::lock::{Holder, LockError};
 use ekiden_store::log::LogError;
 use ekiden_store::state::{FindRunError, StateError};
@@ -56,6 +58,17 @@ pub enum EngineError {
         /// The run.
         run: RunId,
     },
+    /// No engine works on the run.
+    #[error("steer {run}: nothing works on it")]
+    NotRunning {
+        /// The run.
+        run: RunId,
+        /// How it ended, if it did.
+        outcome: Option<Box<Outcome>>,
+    },
+    /// A message cannot be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
     /// No run's id begins so, or more than one.
     #[error(transparent)]
     FindRun(#[from] FindRunError),
@@ -134,7 +147,9 @@ impl EngineError {
             Self::Empty { .. } => {
                 Some("its log was emptied; what the sessions left is still beside it, under sessions/")
             }
-            Self::Disk(error) | Self::Lock(LockError::Disk(error)) => error.hint(),
+            Self::Disk(error) | Self::Lock(LockError::Disk(error)) | Self::Send(SendError::Disk(error)) => {
+                error.hint()
+            }
             Self::Archive(ArchiveError::Disk(error)) | Self::Status(StatusError::Disk(error)) => error.hint(),
             Self::Workspace(_)
             | Self::Held { .. }
@@ -143,6 +158,8 @@ impl EngineError {
             | Self::NothingToResume
             | Self::Complete { .. }
             | Self::FindRun(_)
+            | Self::NotRunning { .. }
+            | Self::Send(SendError::Encode(_))
             | Self::StillAlive { .. }
             | Self::NoStage { .. }
             | Self::Archive(ArchiveError::Differs { .. })

@@ -29,6 +29,7 @@ mod processes;
 pub mod runner;
 mod session_files;
 pub mod status;
+pub mod steering;
 mod survey;
 pub mod workspace;
 

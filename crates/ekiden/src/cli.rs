@@ -14,12 +14,17 @@ use crate::commands::diff::DiffArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::pause::PauseArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::status::StatusArgs;
-use crate::commands::{completions, config, diff, init, log, man, resume, run, sessions, show, status};
+use crate::commands::stop::StopArgs;
+use crate::commands::unpause::UnpauseArgs;
+use crate::commands::{
+    completions, config, diff, init, log, man, pause, resume, run, sessions, show, status, stop, unpause,
+};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -55,6 +60,9 @@ struct Cli {
 enum Command {
     Run(RunArgs),
     Resume(ResumeArgs),
+    Stop(StopArgs),
+    Pause(PauseArgs),
+    Unpause(UnpauseArgs),
     Status(StatusArgs),
     Log(LogArgs),
     Sessions(SessionsArgs),
@@ -110,6 +118,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         None => run::run(&cli.run, output),
         Some(Command::Run(args)) => run::run(&args, output),
         Some(Command::Resume(args)) => resume::resume(&args, output),
+        Some(Command::Stop(args)) => stop::stop(&args, output),
+        Some(Command::Pause(args)) => pause::pause(&args, output),
+        Some(Command::Unpause(args)) => unpause::unpause(&args, output),
         Some(Command::Status(args)) => status::status(&args, output),
         Some(Command::Log(args)) => log::log(&args, output),
         Some(Command::Sessions(args)) => sessions::sessions(&args, output),

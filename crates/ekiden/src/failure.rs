@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
+use ekiden_core::outcome::Outcome;
 use ekiden_engine::EngineError;
 use ekiden_engine::workspace::WorkspaceError;
 use ekiden_store::lock::Holder;
@@ -108,6 +109,7 @@ impl From<EngineError> for Failure {
             EngineError::Complete { run } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` tells what it did"))
             }
+            EngineError::NotRunning { run, outcome } => not_running(run.as_str(), outcome.as_deref()),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
@@ -125,6 +127,7 @@ impl From<EngineError> for Failure {
             | EngineError::Status(_)
             | EngineError::Archive(_)
             | EngineError::Lock(_)
+            | EngineError::Send(_)
             | EngineError::System { .. } => failed(Exit::State),
         }
     }
@@ -137,7 +140,27 @@ fn held(holder: Option<&Holder>) -> Failure {
         format!(": {run}pid {} on {}, since {since}", holder.pid, holder.host)
     });
     Failure::new(Exit::Held, format!("another run works in this directory{who}"))
-        .hint("`ekiden status` shows it; ctrl-c where it runs stops it")
+        .hint("`ekiden status` shows it, `ekiden stop` ends it")
+}
+
+fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
+    let why = match outcome {
+        None => "its engine is gone without an end",
+        Some(Outcome::Complete { .. }) => "it is complete",
+        Some(Outcome::Blocked { .. }) => "it has stopped and needs a person",
+        Some(
+            Outcome::SessionLimit
+            | Outcome::Stopped { .. }
+            | Outcome::LimitTooFar { .. }
+            | Outcome::AgentFailed { .. }
+            | Outcome::TooManyCrashes { .. },
+        ) => "it has stopped early",
+    };
+    let failure = Failure::new(Exit::MissingInput, format!("run {run} is not running: {why}"));
+    match outcome {
+        Some(Outcome::Complete { .. }) => failure.hint(format!("`ekiden log {run}` tells what it did")),
+        Some(_) | None => failure.hint("`ekiden resume` carries it on"),
+    }
 }
 
 /// Resuming is just what was asked for if the task is the same; so the exit codes differ.

@@ -13,6 +13,7 @@ use ekiden_core::knowledge::Knowledge;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
+use ekiden_core::steering::Steering;
 use ekiden_engine::journal::Folded;
 use ekiden_store::disk::Disk;
 use ekiden_store::sim::SimDisk;
@@ -40,6 +41,7 @@ pub(crate) fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_o
     assert!(folded.is_settled(), "every effect has its outcome");
     no_attempt_twice(&records, world);
     no_handoff_twice(&records);
+    every_message_acts_once(&records, world);
     if kill_only {
         no_handoff_lost(&records, world);
     }
@@ -104,6 +106,32 @@ fn no_handoff_twice(records: &[Record]) {
         if let Some(author) = author(ended) {
             assert!(seen.insert(author), "the handoff of start {author} was applied twice");
         }
+    }
+}
+
+/// No message is in the log twice, none that was sent is missing, and nothing starts in a pause.
+fn every_message_acts_once(records: &[Record], world: &World) {
+    let (mut heard, mut paused) = (BTreeSet::new(), false);
+    for record in records {
+        if let Event::Steered(steered) = &record.event {
+            let message = &steered.message;
+            assert!(heard.insert(message.clone()), "message {message} acted twice");
+            match steered.steering {
+                Steering::Stop { .. } => {}
+                Steering::Pause => paused = true,
+                Steering::Unpause => paused = false,
+            }
+        }
+        assert!(
+            !paused || starts(std::slice::from_ref(record)).next().is_none(),
+            "a start in a pause: {record:?}"
+        );
+        if record.effects.iter().any(|effect| matches!(effect, Effect::EndRun { .. })) {
+            paused = false;
+        }
+    }
+    for message in &world.sent {
+        assert!(heard.contains(message), "message {message} is lost");
     }
 }
 

@@ -13,6 +13,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ekiden_core::outcome::Outcome;
+use ekiden_core::steering::Steering;
+use ekiden_engine::EngineError;
 use ekiden_store::sim::{AtCrash, SimDisk};
 
 use world::{Deed, Scenario, World, live, machine};
@@ -29,14 +32,14 @@ fn losses_max() -> usize {
 fn crash_everywhere(scenario: &Scenario) {
     let undisturbed = Arc::new(machine());
     let begun = undisturbed.ops();
-    live(&undisturbed, &Rc::default(), scenario).expect("an undisturbed run");
+    live_on(&undisturbed, &Rc::default(), scenario).expect("an undisturbed run");
     let mut worlds = 0;
     for op in begun..=undisturbed.ops() {
         for at in [AtCrash::NotDone, AtCrash::Done] {
             let disk = Arc::new(machine());
             disk.crash_at(op, at);
             let world = Rc::new(RefCell::new(World::default()));
-            let _ = live(&disk, &world, scenario);
+            let _ = live_on(&disk, &world, scenario);
             let world = world.borrow();
             go_on(disk.after_kill(), &world, scenario, true);
             let found: Vec<SimDisk> = disk.survivors().collect();
@@ -53,8 +56,22 @@ fn crash_everywhere(scenario: &Scenario) {
 fn go_on(found: SimDisk, world: &World, scenario: &Scenario, kill_only: bool) {
     let disk = Arc::new(found);
     let world = Rc::new(RefCell::new(world.clone()));
-    let outcome = live(&disk, &world, scenario).unwrap_or_else(|error| panic!("{error}: {error:?}"));
+    let outcome = live_on(&disk, &world, scenario).unwrap_or_else(|error| panic!("{error}: {error:?}"));
     checks::hold(&disk, &world.borrow(), &outcome, kill_only);
+}
+
+/// Lives on until the run is complete: a person may have stopped it meanwhile.
+fn live_on(
+    disk: &Arc<SimDisk>,
+    world: &Rc<RefCell<World>>,
+    scenario: &Scenario,
+) -> Result<Outcome, EngineError> {
+    loop {
+        let outcome = live(disk, world, scenario)?;
+        if !matches!(outcome, Outcome::Stopped { .. }) {
+            return Ok(outcome);
+        }
+    }
 }
 
 // shows: DUR-01, DUR-02
@@ -88,6 +105,13 @@ fn a_claim_that_is_vetoed() {
     crash_everywhere(&Scenario { verified: true, deeds, ..Scenario::of_items(2) });
 }
 
+// shows: DUR-01, DUR-02, RUN-14
+#[test]
+fn a_pause_and_a_stop_by_message() {
+    let steering = vec![(1, Steering::Pause), (2, Steering::Stop { now: true })];
+    crash_everywhere(&Scenario { steering, ..Scenario::of_items(2) });
+}
+
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.
 // shows: DUR-02
 #[test]
@@ -106,8 +130,16 @@ fn seeded_world(seed: u64) {
         2 => Some((start, Deed::ClaimEarly)),
         _ => None,
     });
+    let deeds = deeds.collect();
+    let steering = (1..40).filter_map(|start| match dice.roll(12) {
+        0 => Some((start, Steering::Pause)),
+        1 => Some((start, Steering::Stop { now: false })),
+        2 => Some((start, Steering::Stop { now: true })),
+        _ => None,
+    });
     let scenario = Scenario {
-        deeds: deeds.collect(),
+        steering: steering.collect(),
+        deeds,
         verified: true,
         git: seed.is_multiple_of(2),
         ..Scenario::of_items(12)
@@ -117,7 +149,7 @@ fn seeded_world(seed: u64) {
     let mut kill_only = true;
     for _ in 0..dice.roll(6) {
         disk.crash_at(disk.ops() + u64::from(dice.roll(900)), AtCrash::Done);
-        if live(&disk, &world, &scenario).is_ok() {
+        if live_on(&disk, &world, &scenario).is_ok() {
             break;
         }
         let power_cut = dice.roll(2) == 0;
@@ -128,7 +160,7 @@ fn seeded_world(seed: u64) {
     }
     let undisturbed = Arc::new(SimDisk::clone(&disk.after_kill()));
     let outcome =
-        live(&undisturbed, &world, &scenario).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        live_on(&undisturbed, &world, &scenario).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let world = world.borrow();
     let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         checks::hold(&undisturbed, &world, &outcome, kill_only);

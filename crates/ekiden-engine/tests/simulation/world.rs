@@ -14,12 +14,14 @@ use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{Check, CheckOutcome, Counters, Event, LimitsChanged, RunResumed, Survey, Traces};
 use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::Marker;
-use ekiden_core::ids::{AttemptId, EffectId, RunId, StageId};
+use ekiden_core::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::settings::{
     AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
 };
+use ekiden_core::steering::Steering;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::archive_job::ArchiveJob;
@@ -29,6 +31,7 @@ use ekiden_engine::hands::{Hands, Input, Launch};
 use ekiden_engine::journal::Journal;
 use ekiden_engine::observer::Blind;
 use ekiden_store::disk::{Disk, Reach};
+use ekiden_store::inbox::{Inbox, Message};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::published::prepare_published;
@@ -58,11 +61,13 @@ pub(crate) struct Scenario {
     pub(crate) verified: bool,
     pub(crate) git: bool,
     pub(crate) deeds: Vec<(u32, Deed)>,
+    /// What a person asks for, by the number of the start in which they do.
+    pub(crate) steering: Vec<(u32, Steering)>,
 }
 
 impl Scenario {
     pub(crate) fn of_items(items: u32) -> Self {
-        Self { items, verified: false, git: false, deeds: Vec::new() }
+        Self { items, verified: false, git: false, deeds: Vec::new(), steering: Vec::new() }
     }
 
     fn deed(&self, start: u32) -> Deed {
@@ -78,6 +83,8 @@ pub(crate) struct World {
     pub(crate) started: Vec<(AttemptId, u32)>,
     /// Handoffs that were written to their end, by the number of the start.
     pub(crate) written: Vec<u32>,
+    /// Messages that count as sent.
+    pub(crate) sent: Vec<MessageId>,
     pub(crate) now: u64,
     pub(crate) lives: u32,
 }
@@ -97,6 +104,8 @@ enum Next {
     Input(Input),
     /// The agent at work writes its handoff and wants to end its turn.
     HandOver,
+    /// A person leaves a message.
+    Send(Message<Steering>),
 }
 
 #[derive(Debug, Clone)]
@@ -139,6 +148,10 @@ impl SimHands {
     }
 }
 
+fn message(id: &str, now: u64, body: Steering) -> Message<Steering> {
+    Message { id: MessageId::try_from(id.to_owned()).unwrap(), time: Timestamp(now), body }
+}
+
 /// As an agent writes: without any sync.
 fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
     let removed = match disk.stat(path) {
@@ -177,6 +190,13 @@ impl Hands for SimHands {
         let deed = self.scenario.deed(start);
         self.agent = Some(Agent { stage: launch.stage, attempt: launch.attempt, start, deed });
         self.report(Report::Started { pid: 1000 + start });
+        for (number, (_, steering)) in
+            self.scenario.steering.iter().enumerate().filter(|(_, (at, _))| *at == start)
+        {
+            // Each comes twice, as if it had not been removed in time.
+            let message = message(&format!("m-{number}"), self.world.borrow().now, *steering);
+            self.queue.borrow_mut().extend([Next::Send(message.clone()), Next::Send(message)]);
+        }
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
             Deed::Limit => {
@@ -317,6 +337,17 @@ fn run_to_end(
         match next {
             Some(Next::Input(input)) => engine.take(now, input, &mut Blind)?,
             Some(Next::HandOver) => engine.hands.hand_over(),
+            Some(Next::Send(message)) => {
+                let inbox = Inbox::new(layout().run(&engine.journal().run().header().run).inbox());
+                let disk = Arc::clone(&engine.hands.disk);
+                inbox.send(&*disk, &message, Reach::Disk)?;
+                world.borrow_mut().sent.push(message.id);
+                engine.take(now, Input::LookIntoInbox, &mut Blind)?;
+            }
+            None if is_paused(engine) => {
+                let unpause = message(&format!("u-{}", now.0), now.0, Steering::Unpause);
+                queue.borrow_mut().push_back(Next::Send(unpause));
+            }
             None => match (engine.outcome().cloned(), engine.wakes_at()) {
                 (Some(outcome), _) => return Ok(outcome),
                 (None, Some(wakes)) => {
@@ -328,6 +359,11 @@ fn run_to_end(
         }
     }
     panic!("the run does not end");
+}
+
+fn is_paused(engine: &Engine<SimHands>) -> bool {
+    let held = |relay: &Relay| matches!(relay.phase(), Phase::Paused { .. });
+    engine.journal().run().relays().any(|(_, relay)| held(relay))
 }
 
 /// Each life that finds no run begins one of its own: what a crash left of a beginning stays.

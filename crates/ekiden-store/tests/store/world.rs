@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::ids::{MessageId, RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive_dir};
 use ekiden_store::disk::{Disk as _, Reach};

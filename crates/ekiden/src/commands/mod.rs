@@ -6,12 +6,16 @@ pub mod diff;
 pub mod init;
 pub mod log;
 pub mod man;
+pub mod pause;
 pub mod resume;
 pub mod run;
 pub mod sessions;
 pub mod show;
 pub mod status;
+mod steer;
+pub mod stop;
 pub mod task;
+pub mod unpause;
 mod watch;
 
 use std::path::PathBuf;

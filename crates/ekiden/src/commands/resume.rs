@@ -1,7 +1,7 @@
 //! `ekiden resume`: carries a run on, after whatever end.
 
 use clap::Args;
-use ekiden_core::event::RunResumed;
+use ekiden_core::event::{LimitsChanged, RunResumed};
 use ekiden_engine::{history, runner};
 
 use super::{Scene, run_ids};
@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
+use crate::settings::given::Given;
 use crate::settings::table;
 
 const EXAMPLES: &str = "\
@@ -43,14 +44,23 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
     let prefix = args.run.as_deref();
-    let resumed = RunResumed {
-        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        sessions_max: scene.given.typed(&table::MAX_SESSIONS)?,
-        wait_max: scene.given.typed(&table::MAX_WAIT)?,
-    };
+    let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits: limits(&scene.given)? };
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
     history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
     Ok(Exit::of(&outcome))
+}
+
+/// The limits that were typed.
+///
+/// # Errors
+///
+/// If one of them is not a limit.
+pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
+    Ok(LimitsChanged {
+        sessions_max: given.typed(&table::MAX_SESSIONS)?,
+        wait_max: given.typed(&table::MAX_WAIT)?,
+        pause: given.typed(&table::PAUSE)?,
+    })
 }

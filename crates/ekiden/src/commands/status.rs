@@ -111,6 +111,27 @@ fn row(workspace: &Workspace, listed: Listed, holder: Option<&Holder>) -> AnyRow
     }
 }
 
+/// Says how one run stands.
+///
+/// # Errors
+///
+/// If the runs cannot be listed.
+pub fn tell_one(
+    workspace: &Workspace,
+    run: &RunSummary,
+    json: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let row = Row::of(run, history::holder(workspace).as_ref());
+    if json {
+        output.json(&Answer { v: JSON_VERSION, runs: vec![AnyRow::Read(Box::new(row))] });
+    } else {
+        let ids = run_ids(workspace)?;
+        row.lines(&ids, &TimeZone::system(), true).iter().for_each(|line| output.line(line));
+    }
+    Ok(())
+}
+
 /// The answer for programs.
 #[derive(Serialize)]
 pub(super) struct Answer {
@@ -184,6 +205,8 @@ pub(super) struct Row {
     exit_code: Option<u8>,
     pid: Option<u32>,
     host: Option<String>,
+    /// A person wants nothing to begin, whether it is held already or not.
+    paused: bool,
     #[serde(skip)]
     sessions_max: u32,
     #[serde(skip)]
@@ -200,6 +223,8 @@ pub(super) struct Row {
 enum State {
     /// An engine works on it.
     Running,
+    /// An engine holds it, and nothing begins until a person says so.
+    Paused,
     /// Its engine is gone without an end.
     Interrupted,
     /// Done.
@@ -227,7 +252,7 @@ impl Row {
         let until = run.wakes_at().filter(|_| relays().any(|relay| relay.waits_until().is_some()));
         Self {
             run: summary.id().clone(),
-            state: state(outcome.as_ref(), holder),
+            state: state(outcome.as_ref(), holder, relays().any(is_held)),
             task: one_line(&task.join(", ")),
             session: relays().map(|relay| relay.session().get()).max().unwrap_or(0),
             session_max: relays().map(Relay::session_max).sum(),
@@ -244,6 +269,7 @@ impl Row {
             pid: holder.map(|holder| holder.pid),
             host: holder.map(|holder| holder.host.clone()),
             sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
+            paused: relays().any(Relay::is_paused),
             doing: relays().map(doing).next().unwrap_or_default(),
             until,
             last: summary.last,
@@ -262,6 +288,9 @@ impl Row {
             }
             None => rest.push_str(&format!("   {}", self.doing)),
         }
+        if self.paused && self.state == State::Running {
+            rest.push_str(", then paused");
+        }
         if self.cost_micro_usd > 0 {
             rest.push_str(&format!("   {}", phrase::money(self.cost_micro_usd)));
         }
@@ -275,6 +304,7 @@ impl Row {
     fn next(&self, id: &str) -> Option<String> {
         match self.state {
             State::Running => None,
+            State::Paused => Some("ekiden unpause".to_owned()),
             State::Complete => Some(format!("ekiden log {id}")),
             State::Stopped if self.outcome == Some(Outcome::SessionLimit) => {
                 Some(format!("ekiden resume -m {}", self.sessions_max))
@@ -290,6 +320,7 @@ impl State {
     fn word(self) -> (Tone, &'static str) {
         match self {
             Self::Running => (Tone::Plain, "running"),
+            Self::Paused => (Tone::Attention, "paused"),
             Self::Interrupted => (Tone::Attention, "interrupted"),
             Self::Complete => (Tone::Done, "complete"),
             Self::Blocked => (Tone::Attention, "blocked"),
@@ -299,8 +330,13 @@ impl State {
     }
 }
 
-fn state(outcome: Option<&Outcome>, holder: Option<&Holder>) -> State {
+fn is_held(relay: &Relay) -> bool {
+    matches!(relay.phase(), Phase::Paused { .. })
+}
+
+fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> State {
     match (holder, outcome) {
+        (Some(_), _) if held => State::Paused,
         (Some(_), _) => State::Running,
         (None, None) => State::Interrupted,
         (None, Some(Outcome::Complete { .. })) => State::Complete,
@@ -324,6 +360,7 @@ fn doing(relay: &Relay) -> String {
         Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
         Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
         Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
+        Phase::Paused { .. } => "nothing begins".to_owned(),
         Phase::Ended { outcome, .. } => ended(outcome),
     }
 }
@@ -335,6 +372,7 @@ fn ended(outcome: &Outcome) -> String {
         Outcome::Blocked { question } => in_short(question),
         Outcome::SessionLimit => "session limit".to_owned(),
         Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
+        Outcome::Stopped { request: StopRequest::AS_BY_CTRL_C_TWICE } => "at once, as you asked".to_owned(),
         Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
         Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
         Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),

@@ -47,6 +47,12 @@ impl Telling {
                 vec![Line::attention(format!("another version of ekiden decides from record {seq} on"))]
             }
             News::StopRequested { request, session } => vec![stop_requested(*request, *session)],
+            News::PauseRequested { session } => vec![pause_requested(*session)],
+            News::Paused { session, .. } => {
+                let text = format!("paused before session {session}; `ekiden unpause` goes on");
+                vec![Line::attention(text)]
+            }
+            News::Unpaused => vec![Line::new(Tone::Plain, format!("unpaused · {}", self.clock(at)))],
             News::FirstCheck(check) => vec![first_check(check)],
             News::SessionStarted { session, attempt, conversation } => {
                 vec![self.session_started(at, *session, *attempt, *conversation)]
@@ -147,6 +153,13 @@ fn stop_requested(request: StopRequest, session: Option<u32>) -> Line {
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
     };
     Line::attention(text)
+}
+
+fn pause_requested(session: Option<u32>) -> Line {
+    Line::attention(match session {
+        Some(session) => format!("nothing begins after session {session}; `ekiden unpause` takes that back"),
+        None => "nothing begins any more; `ekiden unpause` takes that back".to_owned(),
+    })
 }
 
 fn first_check(check: &CheckNews) -> Line {

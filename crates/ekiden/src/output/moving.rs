@@ -67,6 +67,7 @@ impl Doing {
                 };
                 Self::Looking { at: *looking, since }
             }
+            (Phase::Paused { .. }, _) => Self::Nothing,
             (Phase::Waiting { until, .. }, _) => Self::Waiting { until: *until },
             (Phase::Running(session), before) => {
                 let number = session.attempt.id.session.get();

@@ -62,6 +62,20 @@ pub enum News {
         /// The session that is asked to hand over, if one is at work.
         session: Option<u32>,
     },
+    /// A person wants a pause; the session at work goes on to its end.
+    PauseRequested {
+        /// That session, if one is at work.
+        session: Option<u32>,
+    },
+    /// Nothing begins until the run is unpaused.
+    Paused {
+        /// The session that comes then.
+        session: u32,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// A person wants the run to go on.
+    Unpaused,
     /// The verification before session 1.
     FirstCheck(CheckNews),
     /// An attempt at a session begins.
@@ -156,6 +170,9 @@ impl News {
             | Self::RunResumed { .. }
             | Self::LogicChanged { .. }
             | Self::StopRequested { .. }
+            | Self::PauseRequested { .. }
+            | Self::Paused { .. }
+            | Self::Unpaused
             | Self::FirstCheck(_)
             | Self::SurveyFailed { .. }
             | Self::Waiting { .. }

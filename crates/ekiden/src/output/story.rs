@@ -16,6 +16,7 @@ use ekiden_core::prompt::Notes;
 use ekiden_core::record::Record;
 use ekiden_core::relay::{LastSession, Next, Phase, Relay};
 use ekiden_core::run::Run;
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 
 use super::line::one_line;
@@ -52,12 +53,21 @@ impl Story {
             Event::RunStarted(_) => of_run(News::RunStarted(run_start(run))),
             Event::RunResumed(resumed) => {
                 self.windows.clear();
-                of_run(News::RunResumed { ekiden: resumed.ekiden.clone(), session_max: session_max(run) })
+                let mut told = of_run(News::RunResumed {
+                    ekiden: resumed.ekiden.clone(),
+                    session_max: session_max(run),
+                });
+                // The pause outlasted the engine.
+                for (stage, relay) in run.relays() {
+                    told.extend(staged(stage, paused(relay).into_iter().collect()));
+                }
+                told
             }
             Event::LogicChanged { seq } => of_run(News::LogicChanged { seq: *seq }),
             Event::StopRequested(request) => {
                 of_run(News::StopRequested { request: *request, session: working_session(run) })
             }
+            Event::Steered(steered) => of_steering(steered, run),
             Event::Stage { stage, event } => {
                 let news = run.relay(stage).map(|relay| self.of_relay(stage, run, relay, event));
                 staged(stage, news.unwrap_or_default())
@@ -134,7 +144,8 @@ impl Story {
             }
             // A wait begins with a durable look at what is published; so does an end.
             Effect::Stage { stage, effect: RelayEffect::PublishDurably } => {
-                let waiting = run.relay(stage).and_then(|relay| waiting(relay, event));
+                let waiting =
+                    run.relay(stage).and_then(|relay| waiting(relay, event).or_else(|| paused(relay)));
                 staged(stage, waiting.into_iter().collect())
             }
             Effect::Stage { .. } => Vec::new(),
@@ -219,6 +230,20 @@ fn staged(stage: &StageId, news: Vec<News>) -> Vec<Told> {
     news.into_iter().map(|news| Told { stage: Some(stage.clone()), news }).collect()
 }
 
+/// A late stop is void and a second pause is the first, so there is nothing to tell of them.
+fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
+    let session = working_session(run);
+    match (steered.steering, steered.steering.stop()) {
+        (Steering::Stop { .. }, Some(request)) if !steered.late => {
+            of_run(News::StopRequested { request, session })
+        }
+        (Steering::Stop { .. }, _) => Vec::new(),
+        (Steering::Pause, _) if run.relays().any(|(_, relay)| paused(relay).is_some()) => Vec::new(),
+        (Steering::Pause, _) => of_run(News::PauseRequested { session }),
+        (Steering::Unpause, _) => of_run(News::Unpaused),
+    }
+}
+
 fn run_start(run: &Run) -> RunStart {
     let header = run.header();
     let names: Vec<&str> = header.manifest.stages.iter().map(|stage| stage.task_name.as_str()).collect();
@@ -253,7 +278,9 @@ fn working_session(run: &Run) -> Option<u32> {
 fn next_session(relay: &Relay) -> Option<SessionNumber> {
     match relay.phase() {
         Phase::Running(session) => Some(session.attempt.id.session),
-        Phase::Waiting { next, .. } | Phase::Ended { next: Next::Attempt(next), .. } => Some(next.id.session),
+        Phase::Waiting { next, .. }
+        | Phase::Paused { next, .. }
+        | Phase::Ended { next: Next::Attempt(next), .. } => Some(next.id.session),
         Phase::Planned
         | Phase::Preparing(_)
         | Phase::Reviewing { .. }
@@ -269,6 +296,7 @@ fn handoff_of(marker: &Marker, relay: &Relay, ended: &AttemptEnded) -> Option<Ha
         | Phase::Preparing(_)
         | Phase::Running(_)
         | Phase::Waiting { .. }
+        | Phase::Paused { .. }
         | Phase::Ended { next: Next::Prepare | Next::Attempt(_), .. } => {
             let inspection = handoff::inspect(&ended.files, marker);
             handoff::accept(&ended.files, &inspection)
@@ -345,7 +373,8 @@ fn waiting(relay: &Relay, event: &Event) -> Option<News> {
         | Event::RunStarted(_)
         | Event::RunResumed(_)
         | Event::LogicChanged { .. }
-        | Event::StopRequested(_) => None,
+        | Event::StopRequested(_)
+        | Event::Steered(_) => None,
     };
     Some(News::Waiting {
         until: *until,
@@ -354,4 +383,9 @@ fn waiting(relay: &Relay, event: &Event) -> Option<News> {
         session: next.id.session.get(),
         attempt: next.id.attempt.get(),
     })
+}
+
+fn paused(relay: &Relay) -> Option<News> {
+    let Phase::Paused { next, .. } = relay.phase() else { return None };
+    Some(News::Paused { session: next.id.session.get(), attempt: next.id.attempt.get() })
 }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    AttemptEnded, Check, CheckOutcome, Counters, Event, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+    AttemptEnded, Check, CheckOutcome, Counters, Event, LimitsChanged, RelayEvent, RunResumed, StopRequest,
+    Survey, Traces,
 };
 use ekiden_core::guard::{Level, Profile, Window};
 use ekiden_core::handoff::{FileText, HandoffFiles, Marker};

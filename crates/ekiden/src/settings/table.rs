@@ -172,6 +172,7 @@ pub static PAUSE: Setting<Millis> = Setting {
         short: Some('p'),
         default: Some("0"),
         takes: Takes::One("SECONDS"),
+        used_by: UsedBy::RunAndResume,
         doc: "Pause between two sessions, in seconds; 0 to 3600",
         ..Row::flag("pause", "pause", "EKIDEN_PAUSE")
     },

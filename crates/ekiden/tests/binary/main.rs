@@ -17,6 +17,7 @@ mod second;
 mod sessions;
 mod settings;
 mod start;
+mod steering;
 mod stop;
 mod versions;
 mod watch;

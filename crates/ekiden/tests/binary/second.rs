@@ -81,7 +81,7 @@ fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
     --- standard error
     error: another run works in this directory: RUN, pid PID on HOST, since DATE
-    hint: `ekiden status` shows it; ctrl-c where it runs stops it
+    hint: `ekiden status` shows it, `ekiden stop` ends it
     --- exit code 75
     ");
     insta::assert_snapshot!(environment.told(&["status"]), @r"

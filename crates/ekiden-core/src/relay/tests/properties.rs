@@ -270,13 +270,11 @@ impl Promises {
             Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => {
                 self.working = self.working.filter(|working| *working != ended.attempt);
             }
-            Event::Steered(steered) if self.heard.insert(steered.message.clone()) => {
-                match steered.steering {
-                    Steering::Stop { .. } => {}
-                    Steering::Pause => self.paused = !self.ended,
-                    Steering::Unpause => self.paused = false,
-                }
-            }
+            Event::Steered(steered) if self.heard.insert(steered.message.clone()) => match steered.steering {
+                Steering::Stop { .. } => {}
+                Steering::Pause => self.paused = !self.ended,
+                Steering::Unpause => self.paused = false,
+            },
             Event::RunStarted(_)
             | Event::LogicChanged { .. }
             | Event::StopRequested(_)
