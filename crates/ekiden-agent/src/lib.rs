@@ -17,6 +17,7 @@
 pub mod attempt;
 pub mod child;
 pub mod exec;
+pub mod foreground;
 pub mod keeper;
 pub mod rehearsal;
 pub mod stream;

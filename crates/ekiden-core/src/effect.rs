@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, RelayEvent};
 use crate::ids::{AttemptId, ConversationId, EffectId, StageId};
+use crate::judge::Warning;
 use crate::outcome::Outcome;
 
 /// Something to do.
@@ -77,6 +78,12 @@ pub enum RelayEffect {
     /// The same, durably, before a time in which a person may edit them. Outcome:
     /// [`RelayEvent::Published`].
     PublishDurably,
+    /// Tell people something that they should look at. Void once it is recorded: whoever watches tells
+    /// it from the log.
+    Warn {
+        /// What.
+        warning: Warning,
+    },
     /// Keep a session's texts. Outcome: [`RelayEvent::Archived`].
     Archive {
         /// The attempt that left them.
@@ -121,6 +128,7 @@ impl Effect {
                 | RelayEffect::Archive { .. } => true,
                 RelayEffect::CancelTasks
                 | RelayEffect::Publish
+                | RelayEffect::Warn { .. }
                 | RelayEffect::Say { .. }
                 | RelayEffect::AnswerStop { .. }
                 | RelayEffect::Interrupt { .. }

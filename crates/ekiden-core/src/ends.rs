@@ -67,6 +67,8 @@ pub enum EndCause {
     },
     /// The person at the agent's own interface left it.
     PersonLeft,
+    /// The agent ended in good order and at once, and had done nothing.
+    NothingDone,
     /// Somebody else ended the process.
     Killed {
         /// By this signal.
@@ -152,6 +154,7 @@ impl EndCause {
             | Self::UnansweredCallback
             | Self::NeverStarted(_)
             | Self::Crashed { .. }
+            | Self::NothingDone
             | Self::Killed { .. }
             | Self::EngineLost
             | Self::Protocol(_) => EndClass::Retry,
@@ -185,6 +188,7 @@ impl fmt::Display for EndCause {
             Self::NeverStarted(text) => write!(f, "the agent did not start: {text}"),
             Self::Crashed { exit } => write!(f, "the agent crashed (exit code {exit})"),
             Self::PersonLeft => f.write_str("the agent's interface was left"),
+            Self::NothingDone => f.write_str("the agent ended at once and had done nothing"),
             Self::Killed { signal } => write!(f, "the agent was killed (signal {signal})"),
             Self::EngineLost => f.write_str("ekiden itself was killed"),
             Self::Protocol(text) => write!(f, "the agent ended out of order: {text}"),

@@ -11,6 +11,8 @@ use crate::ends::EndCause;
 use crate::guard::{Level, Window};
 use crate::handoff::{HandoffFiles, Inspection};
 use crate::ids::{AttemptId, EffectId, StageId};
+use crate::judge::WeakenedTest;
+use crate::limits;
 use crate::prompt::FailedCommand;
 use crate::settings::RunStarted;
 use crate::steering::Steered;
@@ -43,7 +45,7 @@ pub enum Event {
 }
 
 /// An engine carries on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
     /// The program's version.
     pub ekiden: String,
@@ -63,6 +65,12 @@ pub struct LimitsChanged {
     pub wait_max: Option<Millis>,
     /// A new pause between two sessions.
     pub pause: Option<Millis>,
+    /// A new limit of sessions without progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_sessions: Option<u32>,
+    /// Whether the task is research after all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub research: Option<bool>,
 }
 
 /// How to stop.
@@ -250,6 +258,12 @@ pub struct Survey {
     pub status: Vec<String>,
     /// The size of the changes by file.
     pub diff_stat: Vec<String>,
+    /// The fingerprint without what only tells the time; nothing where that is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub substance: Option<String>,
+    /// Tests that say less than at the run's first commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weakened: Vec<WeakenedTest>,
 }
 
 /// One run of the verification.
@@ -285,6 +299,22 @@ pub enum CheckOutcome {
     },
     /// The run was stopped meanwhile.
     Cancelled,
+}
+
+impl AttemptEnded {
+    /// It was over before anybody could have done much.
+    #[must_use]
+    pub fn was_short(&self) -> bool {
+        self.counters.duration < limits::EMPTY_SESSION_MAX
+    }
+}
+
+impl Survey {
+    /// The fingerprint by which progress is judged.
+    #[must_use]
+    pub fn substance(&self) -> &str {
+        self.substance.as_deref().unwrap_or(&self.tree)
+    }
 }
 
 impl Check {

@@ -20,6 +20,7 @@ pub mod guard;
 pub mod handoff;
 pub mod hash;
 pub mod ids;
+pub mod judge;
 pub mod knowledge;
 pub mod limits;
 mod markdown;

@@ -14,6 +14,12 @@ pub const SESSIONS_MAX_MAX: u32 = 10_000;
 pub const ATTEMPTS_MAX: u32 = 3;
 /// Sessions in a row that ended in a crash: then the cause is not chance.
 pub const CRASHES_IN_A_ROW_MAX: u32 = 3;
+/// Notes of which more than this is the same as before say nothing new.
+pub const ALIKE_PERCENT: u8 = 85;
+/// Handoffs in a row that repeat while nothing moves: the next would be the same again.
+pub const REPEATS_MAX: u32 = 3;
+/// Sessions in a row without progress unless the user says otherwise: two can be bad luck.
+pub const STALL_SESSIONS_DEFAULT: u32 = 3;
 /// A turn that ended early is told to go on at most this often in a session.
 pub const GO_ON_MAX: u32 = 2;
 /// A session is asked for its handoff at most this often by a message.

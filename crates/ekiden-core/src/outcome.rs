@@ -37,6 +37,18 @@ pub enum Outcome {
         /// Why.
         cause: EndCause,
     },
+    /// The agent leaves the same handoff again and again, and nothing moves.
+    Stuck {
+        /// Comparisons in a row that came out so.
+        repeats: u32,
+        /// How much of the last notes is the same.
+        percent: u8,
+    },
+    /// Nothing moved: neither tree nor verification nor open items.
+    Stalled {
+        /// In so many sessions in a row.
+        sessions: u32,
+    },
     /// Too many sessions in a row crashed.
     TooManyCrashes {
         /// The last cause.

@@ -86,6 +86,18 @@ pub struct Settings {
     pub wait_max: Millis,
     /// The agent that works.
     pub agent: AgentSpec,
+    /// By which rules sessions are judged; none in logs from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judging: Option<Judging>,
+}
+
+/// By which rules sessions are judged: see [`crate::judge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judging {
+    /// Sessions in a row without progress after which the run ends; 0 for any number.
+    pub stall_sessions: u32,
+    /// The task is to find something out: an unchanged tree is no stall.
+    pub research: bool,
 }
 
 /// An agent, as a row of differences.
@@ -153,6 +165,15 @@ impl AgentKind {
     /// Messages can be sent into a running turn, so a handoff can be ordered and asked for.
     #[must_use]
     pub fn takes_messages(self) -> bool {
+        match self {
+            Self::Claude | Self::Rehearsal => true,
+            Self::Exec => false,
+        }
+    }
+
+    /// The agent tells its calls of tools and its use of context.
+    #[must_use]
+    pub fn tells_figures(self) -> bool {
         match self {
             Self::Claude | Self::Rehearsal => true,
             Self::Exec => false,

@@ -33,7 +33,7 @@ use crate::journal::Journal;
 use crate::status::status;
 
 /// The most that is read of a text that somebody else may have written.
-const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(crate) const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The engine's place to read and write.
 #[derive(Debug, Clone)]

@@ -88,6 +88,15 @@ pub struct Launch {
     pub message: FirstMessage,
 }
 
+/// What a look at the work tree is compared with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Since {
+    /// The commit at the look before: newer ones are told.
+    pub last: Option<String>,
+    /// The commit at the run's first look: what became of its tests is told.
+    pub first: Option<String>,
+}
+
 /// Performs what needs a process or takes long. No call waits.
 pub trait Hands {
     /// Starts an agent. [`Report::Ended`] is its last report, whatever happens.
@@ -96,8 +105,8 @@ pub trait Hands {
     /// Tells an agent something; nothing happens if it is gone.
     fn tell(&mut self, stage: &StageId, order: Order);
 
-    /// Looks at the work tree. Commits are told since `since`.
-    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Option<String>);
+    /// Looks at the work tree.
+    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since);
 
     /// Runs the verification.
     fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification);

@@ -26,6 +26,8 @@ pub struct RunSummary {
     pub run: Run,
     /// When that was.
     pub last: Timestamp,
+    /// Every recorded effect has its outcome.
+    pub is_settled: bool,
 }
 
 impl RunSummary {
@@ -216,8 +218,8 @@ fn unreadable(run: Listed) -> EngineError {
 }
 
 fn summary(folded: Folded) -> RunSummary {
-    let last = folded.last().time;
-    RunSummary { run: folded.into_run(), last }
+    let (last, is_settled) = (folded.last().time, folded.is_settled());
+    RunSummary { run: folded.into_run(), last, is_settled }
 }
 
 fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {

@@ -23,6 +23,7 @@ pub mod hands;
 pub mod history;
 pub mod journal;
 pub mod kept;
+pub mod knowledge_file;
 mod meter;
 pub mod observer;
 mod processes;

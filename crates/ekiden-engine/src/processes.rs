@@ -19,10 +19,9 @@ use tokio::time::Instant;
 
 use crate::archive_job::ArchiveJob;
 use crate::error::in_full;
-use crate::git::Git;
-use crate::hands::{Hands, Input, Launch};
+use crate::hands::{Hands, Input, Launch, Since};
 use crate::session_files::SessionFiles;
-use crate::survey;
+use crate::survey::Surveyor;
 use crate::workspace::Workspace;
 
 /// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
@@ -140,12 +139,12 @@ impl Hands for ProcessHands {
         }
     }
 
-    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Option<String>) {
-        let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
+        let surveyor = Surveyor::new(self.ekiden.clone(), self.workspace.clone());
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {
-                survey = survey::survey(&git, since.as_deref()) => survey.map_err(|error| in_full(&error)),
+                survey = surveyor.survey(since) => survey,
                 _ = cancelled.changed() => Err("cancelled".to_owned()),
             };
             // Without an engine nobody waits for it.

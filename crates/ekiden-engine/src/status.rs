@@ -55,6 +55,12 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
             (StatusWord::VerifiedComplete, "Verification passed".to_owned())
         }
         Outcome::Complete { verified: false } => (StatusWord::Complete, "All done".to_owned()),
+        Outcome::Stuck { repeats, .. } => {
+            (StatusWord::Stuck, format!("Stuck: the handoff repeated {repeats} times in a row"))
+        }
+        Outcome::Stalled { sessions } => {
+            (StatusWord::Stuck, format!("Stalled: nothing changed in {sessions} sessions in a row"))
+        }
         Outcome::SessionLimit => (StatusWord::MaxSessions, "Stopped at session limit".to_owned()),
         Outcome::Blocked { question } => (StatusWord::Paused, format!("A person is needed: {question}")),
         Outcome::Stopped { .. } => (StatusWord::Paused, "Stopped; `ekiden resume` goes on".to_owned()),

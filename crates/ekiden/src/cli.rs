@@ -12,6 +12,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::init::InitArgs;
+use crate::commands::knowledge::KnowledgeArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::pause::PauseArgs;
@@ -23,7 +24,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, diff, init, log, man, pause, resume, run, sessions, show, status, stop, unpause,
+    completions, config, diff, init, knowledge, log, man, pause, resume, run, sessions, show, status, stop,
+    unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -69,6 +71,7 @@ enum Command {
     Show(ShowArgs),
     Diff(DiffArgs),
     Init(InitArgs),
+    Knowledge(KnowledgeArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -127,6 +130,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Show(args)) => show::show(&args, output),
         Some(Command::Diff(args)) => diff::diff(&args, output),
         Some(Command::Init(args)) => init::init(&args, output),
+        Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),

@@ -111,7 +111,10 @@ impl Exit {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
             Outcome::Blocked { .. } => Self::Blocked,
-            Outcome::SessionLimit | Outcome::LimitTooFar { .. } => Self::StoppedEarly,
+            Outcome::SessionLimit
+            | Outcome::LimitTooFar { .. }
+            | Outcome::Stuck { .. }
+            | Outcome::Stalled { .. } => Self::StoppedEarly,
             Outcome::Stopped { request: StopRequest::Gently } => Self::StoppedEarly,
             Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
             Outcome::TooManyCrashes { .. } => Self::Unfinished,
@@ -162,6 +165,8 @@ mod tests {
         assert_eq!(code(Outcome::TooManyCrashes { cause: EndCause::Silent }), 1);
         assert_eq!(code(Outcome::SessionLimit), 3);
         assert_eq!(code(Outcome::LimitTooFar { until: Timestamp(0) }), 3);
+        assert_eq!(code(Outcome::Stuck { repeats: 3, percent: 91 }), 3);
+        assert_eq!(code(Outcome::Stalled { sessions: 3 }), 3);
         assert_eq!(stopped(StopRequest::Gently), 3);
         assert_eq!(stopped(StopRequest::Now { signal: 2 }), 130);
         assert_eq!(stopped(StopRequest::Now { signal: 15 }), 143);

@@ -152,6 +152,8 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
             Outcome::SessionLimit
             | Outcome::Stopped { .. }
             | Outcome::LimitTooFar { .. }
+            | Outcome::Stuck { .. }
+            | Outcome::Stalled { .. }
             | Outcome::AgentFailed { .. }
             | Outcome::TooManyCrashes { .. },
         ) => "it has stopped early",

@@ -16,6 +16,7 @@
 //!   item, which confines whatever Markdown stands in it. So a fact that quotes a heading, or opens a
 //!   fence, changes nothing around it.
 
+mod lost;
 mod merge;
 mod parse;
 mod selection;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::handoff::{Heading, is_explanation, says_nothing};
 use crate::text::clean;
 
+pub use lost::lost_lines;
 pub use merge::Merged;
 pub use selection::PromptKnowledge;
 

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
-//! `talk` is the conversation while the agent works, `review` is what follows its end, `pausing` is the
-//! pause that a person wants.
+//! `talk` is the conversation while the agent works, `review` is what follows its end, `judging` what
+//! is said of it, `pausing` is the pause that a person wants.
 //!
 //! A gentle stop lets the session hand over and be reviewed, and starts nothing after that; where no
 //! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
@@ -24,6 +24,7 @@
 //! - at most one message to the agent is undelivered;
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
+mod judging;
 mod pausing;
 mod phase;
 mod review;
@@ -46,6 +47,8 @@ use crate::prompt::{Notes, Slot};
 use crate::settings::{RunStarted, Settings, Stage};
 use crate::time::{Millis, Timestamp};
 
+use judging::Bench;
+
 pub use phase::{Looking, Next, NextAttempt, Phase, Session, SessionEnd, WaitCause};
 pub use start::{HANDOFF_DIR, Prompt};
 pub use talk::Talk;
@@ -56,7 +59,8 @@ pub struct Relay {
     run: RunId,
     stage: Stage,
     settings: Settings,
-    git: bool,
+    /// The tree is looked at. A log that is older than the judging of sessions looks only through git.
+    surveys: bool,
     phase: Phase,
     quota: Quota,
     knowledge: Knowledge,
@@ -67,6 +71,7 @@ pub struct Relay {
     /// The last valid `NEXT_PROMPT.md`: rescues in a row must not lose it.
     next_prompt: Option<String>,
     slots: Vec<Slot>,
+    bench: Option<Bench>,
     crashes_in_a_row: u32,
     stop: Option<StopRequest>,
     /// A person wants nothing to begin.
@@ -129,12 +134,13 @@ impl Relay {
     /// A relay for one stage of a run.
     #[must_use]
     pub fn new(header: &RunStarted, stage: Stage) -> Self {
+        let bench = header.settings.judging.map(|rules| Bench::new(rules, &stage.task));
         Self {
             run: header.run.clone(),
             quota: Quota { max: stage.sessions_max, from: 0, over: 0 },
             stage,
             settings: header.settings.clone(),
-            git: header.place.git,
+            surveys: header.place.git || header.settings.judging.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
             baseline: Baseline::Unknown,
@@ -143,6 +149,7 @@ impl Relay {
             last: None,
             next_prompt: None,
             slots: Vec::new(),
+            bench,
             crashes_in_a_row: 0,
             stop: None,
             paused: false,
@@ -191,9 +198,12 @@ impl Relay {
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
     fn change_limits(&mut self, limits: LimitsChanged, anew: bool) {
-        let LimitsChanged { sessions_max, wait_max, pause } = limits;
+        let LimitsChanged { sessions_max, wait_max, pause, stall_sessions: _, research: _ } = limits;
         self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);
         self.settings.pause = pause.unwrap_or(self.settings.pause);
+        if let Some(bench) = &mut self.bench {
+            bench.resume(limits, anew);
+        }
         if anew || sessions_max.is_some() {
             self.quota.from = self.quota.over;
             self.quota.max = sessions_max.unwrap_or(self.quota.max);

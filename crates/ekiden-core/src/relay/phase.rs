@@ -9,6 +9,7 @@ use crate::handoff::Handoff;
 use crate::ids::{AttemptId, ConversationId};
 use crate::outcome::Outcome;
 use crate::relay::Talk;
+use crate::relay::judging::Crash;
 use crate::time::{Millis, Timestamp};
 
 /// Where a relay is in its life.
@@ -131,6 +132,10 @@ pub struct SessionEnd {
     pub cause: EndCause,
     /// What a program saw of it.
     pub traces: Traces,
+    /// Whether it was lost to a crash.
+    pub(super) crash: Crash,
+    /// Facts that it added.
+    pub(super) facts_added: usize,
     /// The tree was looked at since, but the verification was cancelled. The next look adds to what
     /// that one found.
     pub surveyed: bool,

@@ -4,9 +4,11 @@ use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, CheckOutcome, StopRequest, Survey};
 use crate::handoff::{self, Handoff, Status};
+use crate::judge::Standstill;
 use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::{self, CheckFacts, Notes, RescueFacts, Slot};
+use crate::relay::judging::Crash;
 use crate::relay::{
     Baseline, LastSession, Looking, Next, NextAttempt, Phase, Relay, Session, SessionEnd, WaitCause, backoff,
 };
@@ -40,9 +42,10 @@ impl Relay {
 
     /// The attempt left no valid handoff: try again, wait, give up, or rescue.
     fn no_handoff(&mut self, at: Timestamp, ended: &AttemptEnded, session: &Session) -> Vec<RelayEffect> {
-        let class = class_of(ended);
+        let class = self.class_of(ended);
         let next = self.again(session, ended, class);
-        if let Some(request) = self.stop {
+        let given_up = class == EndClass::Retry && next.failures >= limits::ATTEMPTS_MAX;
+        if let Some(request) = self.stop.filter(|_| !given_up) {
             return self.stopped(request, Next::Attempt(next));
         }
         match class {
@@ -50,7 +53,7 @@ impl Relay {
             EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(at, next),
             // No process at all: the program or the disk is not as it should be, and waiting helps neither.
             EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
-            EndClass::Retry if next.failures < limits::ATTEMPTS_MAX => {
+            EndClass::Retry if !given_up => {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)
             }
@@ -86,18 +89,22 @@ impl Relay {
     ) -> Vec<RelayEffect> {
         self.quota.over += 1;
         self.tally.sessions += 1;
-        let crashed = handoff.is_none() && class_of(ended) == EndClass::Retry;
-        self.crashes_in_a_row = if crashed { self.crashes_in_a_row + 1 } else { 0 };
         self.slots.clear();
-        if let Some(handoff) = &handoff {
-            let date = at.date();
-            self.knowledge.merge(&handoff.knowledge, ended.attempt.session.get(), &date);
-        }
+        let merged = handoff
+            .as_ref()
+            .map(|handoff| self.knowledge.merge(&handoff.knowledge, ended.attempt.session.get(), &at.date()));
+        let crash = match &handoff {
+            Some(_) => Crash::No,
+            None => Crash::of(ended, self.class_of(ended), self.settings.agent.kind.tells_figures()),
+        };
+        let did_nothing = crash == Crash::Yes && ended.cause == EndCause::Completed;
         let end = SessionEnd {
             attempt: ended.attempt,
             handoff,
-            cause: ended.cause.clone(),
+            cause: if did_nothing { EndCause::NothingDone } else { ended.cause.clone() },
             traces: ended.traces.clone(),
+            crash,
+            facts_added: merged.map_or(0, |merged| merged.added),
             surveyed: false,
         };
         match self.stop {
@@ -107,7 +114,7 @@ impl Relay {
     }
 
     pub(super) fn review(&mut self, at: Timestamp, end: Box<SessionEnd>) -> Vec<RelayEffect> {
-        if self.git {
+        if self.surveys {
             self.phase = Phase::Reviewing { end, looking: Looking::Survey };
             return vec![RelayEffect::Publish, RelayEffect::Survey];
         }
@@ -147,6 +154,9 @@ impl Relay {
         let again = matches!(looked, Looked::After(end) if end.surveyed);
         let before = self.survey.take().filter(|_| again);
         self.survey = survey.cloned();
+        if let (Looked::Before, Some(bench), Some(survey)) = (looked, &mut self.bench, &self.survey) {
+            bench.begin(survey);
+        }
         if let (Some(survey), Some(before)) = (&mut self.survey, before) {
             survey.commits.extend(before.commits);
         }
@@ -188,26 +198,44 @@ impl Relay {
     }
 
     /// Everything is known of the session: end the run, or start the next.
-    fn conclude(&mut self, at: Timestamp, end: Box<SessionEnd>, passed: Option<bool>) -> Vec<RelayEffect> {
+    fn conclude(
+        &mut self,
+        at: Timestamp,
+        mut end: Box<SessionEnd>,
+        passed: Option<bool>,
+    ) -> Vec<RelayEffect> {
         let status = end.handoff.as_ref().map(|handoff| handoff.status.clone());
         let next = end.attempt.session.next();
+        let empty = self.count_crash(&mut end);
         let cause = end.cause.clone();
+        let judged = self.judge(&end);
         self.remember(*end);
         if status == Some(Status::Complete) && passed == Some(false) {
             self.veto();
         }
-        match self.verdict_on(passed, status, cause) {
+        let claimed = status == Some(Status::Complete);
+        let outcome = self.verdict_on(passed, status, cause, judged.standstill);
+        let proved = passed == Some(true) && (claimed || outcome.as_ref().is_some_and(Outcome::is_complete));
+        let mut effects = self.warnings(&judged, proved);
+        effects.extend(match outcome {
             Some(outcome) => {
                 let next = self.fresh(next);
                 self.end(outcome, Next::Attempt(next))
             }
-            None => self.start_next(at, next),
-        }
+            None => self.start_next(at, next, empty),
+        });
+        effects
     }
 
     /// How the run ends with this session, if it does. A question to a person comes before a pass:
     /// a blocked run can go on, and a complete one would never show the question.
-    fn verdict_on(&self, passed: Option<bool>, status: Option<Status>, cause: EndCause) -> Option<Outcome> {
+    fn verdict_on(
+        &self,
+        passed: Option<bool>,
+        status: Option<Status>,
+        cause: EndCause,
+        standstill: Option<Standstill>,
+    ) -> Option<Outcome> {
         let claimed = status == Some(Status::Complete);
         let claim_needed = self.stage.claim_needed || self.baseline != Baseline::Fails;
         match (passed, status, self.stop) {
@@ -218,7 +246,7 @@ impl Relay {
             _ if self.crashes_in_a_row >= limits::CRASHES_IN_A_ROW_MAX => {
                 Some(Outcome::TooManyCrashes { cause })
             }
-            _ => None,
+            _ => standstill.map(Standstill::outcome),
         }
     }
 
@@ -281,14 +309,15 @@ impl Relay {
             previous_next_prompt: self.next_prompt.clone(),
         })
     }
-}
 
-/// What follows from an end. An agent that ends at once and did nothing is broken, whatever it says of
-/// its end: else it would use up all sessions within seconds.
-fn class_of(ended: &AttemptEnded) -> EndClass {
-    let counters = &ended.counters;
-    let did_nothing = counters.tool_calls == 0
-        && counters.usage_tokens == 0
-        && counters.duration < limits::EMPTY_SESSION_MAX;
-    if ended.cause == EndCause::Completed && did_nothing { EndClass::Retry } else { ended.cause.class() }
+    /// What follows from an end. An agent that ends at once and did nothing is broken, whatever it says
+    /// of its end: else it would use up all sessions within seconds. An agent without figures may have
+    /// worked all the same; there the tree decides, once it was looked at.
+    fn class_of(&self, ended: &AttemptEnded) -> EndClass {
+        let counters = &ended.counters;
+        let did_nothing = counters.tool_calls == 0 && counters.usage_tokens == 0 && ended.was_short();
+        let known = self.settings.agent.kind.tells_figures();
+        let nothing = ended.cause == EndCause::Completed && did_nothing && known;
+        if nothing { EndClass::Retry } else { ended.cause.class() }
+    }
 }

@@ -10,7 +10,7 @@ use crate::ids::{AttemptId, AttemptNumber, SessionNumber};
 use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::{self, Measured, SessionInput, Slot};
-use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, WaitCause};
+use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, WaitCause, backoff};
 use crate::time::{Millis, Timestamp};
 
 /// Where the agent writes its handoff, from the work dir.
@@ -39,7 +39,7 @@ impl Prompt {
 impl Relay {
     /// Looks at the tree and the verification before session 1.
     pub(super) fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        if self.git {
+        if self.surveys {
             self.phase = Phase::Preparing(Looking::Survey);
             vec![RelayEffect::Publish, RelayEffect::Survey]
         } else {
@@ -60,11 +60,21 @@ impl Relay {
         self.start(at, self.fresh(SessionNumber::FIRST))
     }
 
-    /// The session after one that is over, now or after the pause.
-    pub(super) fn start_next(&mut self, at: Timestamp, session: SessionNumber) -> Vec<RelayEffect> {
+    /// The session after one that is over, now or after the pause. After one that did nothing at all
+    /// the pause grows: else a broken agent would use up all sessions within seconds.
+    pub(super) fn start_next(
+        &mut self,
+        at: Timestamp,
+        session: SessionNumber,
+        after_nothing: bool,
+    ) -> Vec<RelayEffect> {
         let next = self.fresh(session);
         if self.quota.over - self.quota.from >= self.quota.max {
             return self.end(Outcome::SessionLimit, Next::Attempt(next));
+        }
+        if after_nothing {
+            let pause = backoff(self.crashes_in_a_row).max(self.settings.pause);
+            return self.wait(at, pause, WaitCause::Failure, next);
         }
         if self.settings.pause > Millis(0) {
             return self.wait(at, self.settings.pause, WaitCause::Pause, next);

@@ -6,6 +6,7 @@ use crate::handoff::{HandoffFiles, Inspection, inspect_after};
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::outcome::Outcome;
+use crate::relay::judging::Bench;
 use crate::relay::{Baseline, LastSession, Next, Phase, Relay, Tally};
 use crate::settings::Stage;
 use crate::time::Timestamp;
@@ -89,6 +90,12 @@ impl Relay {
     #[must_use]
     pub fn survey(&self) -> Option<&Survey> {
         self.survey.as_ref()
+    }
+
+    /// The commit that was checked out when the run began, where sessions are judged.
+    #[must_use]
+    pub fn first_commit(&self) -> Option<&str> {
+        self.bench.as_ref().and_then(Bench::first_commit)
     }
 
     /// Sums for people.

@@ -85,6 +85,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             cap_tokens: None,
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
+            judging: None,
             agent: agent()?,
         },
     })

@@ -8,7 +8,7 @@ use ekiden_core::relay::Relay;
 
 use super::{Engine, Working};
 use crate::error::in_full;
-use crate::hands::{Hands, Input};
+use crate::hands::{Hands, Input, Since};
 use crate::meter::Meter;
 use crate::observer::Observer;
 
@@ -25,7 +25,7 @@ impl<H: Hands> Engine<H> {
     fn perform(&mut self, id: EffectId, stage: &StageId, effect: RelayEffect, observer: &mut dyn Observer) {
         match effect {
             RelayEffect::Survey => {
-                let since = self.relay(stage).and_then(Relay::survey).and_then(|survey| survey.head.clone());
+                let since = self.relay(stage).map(since).unwrap_or_default();
                 self.hands.survey(stage, id, since);
             }
             RelayEffect::Verify => {
@@ -45,6 +45,8 @@ impl<H: Hands> Engine<H> {
             RelayEffect::Interrupt { .. } => self.hands.tell(stage, Order::Interrupt),
             RelayEffect::Close { .. } => self.hands.tell(stage, Order::Close),
             RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
+            // Whoever watches has it from the record.
+            RelayEffect::Warn { .. } => {}
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
             // The next attempt is being started: what the log holds already must not delay it.
@@ -71,6 +73,7 @@ impl<H: Hands> Engine<H> {
             | RelayEffect::Interrupt { .. }
             | RelayEffect::Close { .. }
             | RelayEffect::Terminate { .. }
+            | RelayEffect::Warn { .. }
             | RelayEffect::Publish => {}
         }
     }
@@ -139,4 +142,10 @@ impl<H: Hands> Engine<H> {
     pub(super) fn relay(&self, stage: &StageId) -> Option<&Relay> {
         self.journal.run().relay(stage)
     }
+}
+
+/// What the next look is compared with.
+fn since(relay: &Relay) -> Since {
+    let last = relay.survey().and_then(|survey| survey.head.clone());
+    Since { last, first: relay.first_commit().map(str::to_owned) }
 }

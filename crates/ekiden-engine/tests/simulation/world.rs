@@ -19,7 +19,8 @@ use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings, Stage,
+    Verification,
 };
 use ekiden_core::steering::Steering;
 use ekiden_core::time::{Millis, Timestamp};
@@ -27,7 +28,7 @@ use ekiden_engine::EngineError;
 use ekiden_engine::archive_job::ArchiveJob;
 use ekiden_engine::desk::Desk;
 use ekiden_engine::engine::Engine;
-use ekiden_engine::hands::{Hands, Input, Launch};
+use ekiden_engine::hands::{Hands, Input, Launch, Since};
 use ekiden_engine::journal::Journal;
 use ekiden_engine::observer::Blind;
 use ekiden_store::disk::{Disk, Reach};
@@ -101,7 +102,7 @@ struct SimHands {
 /// What happens next in this life.
 #[derive(Debug)]
 enum Next {
-    Input(Input),
+    Input(Box<Input>),
     /// The agent at work writes its handoff and wants to end its turn.
     HandOver,
     /// A person leaves a message.
@@ -118,7 +119,7 @@ struct Agent {
 
 impl SimHands {
     fn push(&self, input: Input) {
-        self.queue.borrow_mut().push_back(Next::Input(input));
+        self.queue.borrow_mut().push_back(Next::Input(Box::new(input)));
     }
 
     fn report(&self, report: Report) {
@@ -236,7 +237,7 @@ impl Hands for SimHands {
         }
     }
 
-    fn survey(&mut self, stage: &StageId, effect: EffectId, _since: Option<String>) {
+    fn survey(&mut self, stage: &StageId, effect: EffectId, _since: Since) {
         let tree = format!("{} items", self.world.borrow().items_done);
         let survey = Ok(Survey { head: Some("abc".to_owned()), tree, ..Survey::default() });
         self.push(Input::Surveyed { stage: stage.clone(), effect, survey });
@@ -335,7 +336,7 @@ fn run_to_end(
         let next = queue.borrow_mut().pop_front();
         let now = Timestamp(world.borrow().now);
         match next {
-            Some(Next::Input(input)) => engine.take(now, input, &mut Blind)?,
+            Some(Next::Input(input)) => engine.take(now, *input, &mut Blind)?,
             Some(Next::HandOver) => engine.hands.hand_over(),
             Some(Next::Send(message)) => {
                 let inbox = Inbox::new(layout().run(&engine.journal().run().header().run).inbox());
@@ -391,6 +392,8 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
             cap_tokens: None,
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
+            // Chance makes sessions that move nothing, too; these worlds go on to their end.
+            judging: Some(Judging { stall_sessions: 0, research: false }),
             agent: AgentSpec {
                 name: "scripted".to_owned(),
                 kind: AgentKind::Rehearsal,

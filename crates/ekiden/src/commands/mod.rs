@@ -4,6 +4,7 @@ pub mod completions;
 pub mod config;
 pub mod diff;
 pub mod init;
+pub mod knowledge;
 pub mod log;
 pub mod man;
 pub mod pause;

@@ -62,5 +62,7 @@ pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
         sessions_max: given.typed(&table::MAX_SESSIONS)?,
         wait_max: given.typed(&table::MAX_WAIT)?,
         pause: given.typed(&table::PAUSE)?,
+        stall_sessions: given.typed(&table::STALL_SESSIONS)?,
+        research: given.typed(&table::RESEARCH)?,
     })
 }

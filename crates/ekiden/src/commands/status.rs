@@ -341,9 +341,16 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
         (None, None) => State::Interrupted,
         (None, Some(Outcome::Complete { .. })) => State::Complete,
         (None, Some(Outcome::Blocked { .. })) => State::Blocked,
-        (None, Some(Outcome::SessionLimit | Outcome::Stopped { .. } | Outcome::LimitTooFar { .. })) => {
-            State::Stopped
-        }
+        (
+            None,
+            Some(
+                Outcome::SessionLimit
+                | Outcome::Stopped { .. }
+                | Outcome::LimitTooFar { .. }
+                | Outcome::Stuck { .. }
+                | Outcome::Stalled { .. },
+            ),
+        ) => State::Stopped,
         (None, Some(Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. })) => State::Failed,
     }
 }
@@ -375,6 +382,8 @@ fn ended(outcome: &Outcome) -> String {
         Outcome::Stopped { request: StopRequest::AS_BY_CTRL_C_TWICE } => "at once, as you asked".to_owned(),
         Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
         Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
+        Outcome::Stuck { .. } => "stuck".to_owned(),
+        Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
     }
 }

@@ -21,6 +21,10 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
     if let Outcome::AgentFailed { cause } = &end.outcome {
         lines.extend(remedy(cause).map(|text| Line::new(Tone::Plain, format!("what to do:  {text}"))));
     }
+    if let Outcome::Stuck { .. } | Outcome::Stalled { .. } = &end.outcome {
+        let text = "`ekiden log` tells where it hangs; add --research if files need not change";
+        lines.push(Line::new(Tone::Plain, format!("what to do:  {text}")));
+    }
     if end.facts > 0 {
         let facts = phrase::count(end.facts as u64, "fact");
         lines.push(Line::new(Tone::Quiet, format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md")));
@@ -55,6 +59,16 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
         }
         Outcome::AgentFailed { cause } => {
             (Tone::Failed, format!("failed ({code}): {}", one_line(&cause.to_string())))
+        }
+        Outcome::Stuck { percent, .. } => {
+            let text =
+                format!("stuck: the handoffs repeat each other ({percent}% alike), and nothing changes");
+            (Tone::Attention, format!("stopped ({code}): {text}"))
+        }
+        Outcome::Stalled { sessions } => {
+            let text =
+                format!("stalled: {} in a row changed nothing", phrase::count((*sessions).into(), "session"));
+            (Tone::Attention, format!("stopped ({code}): {text}"))
         }
         Outcome::TooManyCrashes { cause } => {
             let cause = one_line(&cause.to_string());
@@ -98,6 +112,9 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
             ("to go on:", format!("ekiden resume --max-wait {hours}h"))
         }
         Outcome::Blocked { .. } => ("to go on, once that is settled:", "ekiden resume".to_owned()),
+        Outcome::Stuck { .. } | Outcome::Stalled { .. } => {
+            ("to go on, once you know why:", "ekiden resume".to_owned())
+        }
         Outcome::Stopped { .. } | Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. } => {
             ("to go on:", "ekiden resume".to_owned())
         }

@@ -14,6 +14,7 @@ use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::ending;
+use super::judged;
 use super::line::{Line, Tone, one_line};
 use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
 use super::phrase;
@@ -65,6 +66,7 @@ impl Telling {
             News::Handoff(handoff) => handoff_lines(handoff),
             News::Rescue { session, cause } => vec![rescue(*session, cause)],
             News::Check { session, check, veto } => check_lines(*session, check, *veto),
+            News::Judged(warning) => judged::lines(warning),
             News::SurveyFailed { error } => {
                 vec![Line::attention(format!("cannot look at the work tree: {error}"))]
             }

@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod ending;
+pub mod judged;
 pub mod line;
 pub mod lines;
 pub mod live;

@@ -9,12 +9,13 @@ use ekiden_core::ends::EndCause;
 use ekiden_core::event::{CheckOutcome, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::judge::Warning;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::phrase;
+use super::{judged, phrase};
 
 /// The version of the lines for programs.
 pub const JSON_VERSION: u32 = 1;
@@ -121,6 +122,8 @@ pub enum News {
         /// The session had said that all is done, and the verification does not agree.
         veto: bool,
     },
+    /// What is said of a session that is over, beside its end.
+    Judged(Warning),
     /// The work tree could not be looked at.
     SurveyFailed {
         /// Why not.
@@ -166,6 +169,7 @@ impl News {
             Self::Window(window) => Some(window.session),
             Self::AttemptEnded(attempt) => Some(attempt.session),
             Self::Handoff(handoff) => Some(handoff.session),
+            Self::Judged(warning) => judged::session(warning),
             Self::RunStarted(_)
             | Self::RunResumed { .. }
             | Self::LogicChanged { .. }

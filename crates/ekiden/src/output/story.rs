@@ -148,6 +148,9 @@ impl Story {
                     run.relay(stage).and_then(|relay| waiting(relay, event).or_else(|| paused(relay)));
                 staged(stage, waiting.into_iter().collect())
             }
+            Effect::Stage { stage, effect: RelayEffect::Warn { warning } } => {
+                staged(stage, vec![News::Judged(warning.clone())])
+            }
             Effect::Stage { .. } => Vec::new(),
             Effect::EndRun { outcome } => of_run(News::RunEnded(Box::new(self.run_end(run, outcome)))),
         }
@@ -217,7 +220,10 @@ impl Story {
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
             facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
-            files_changed: relays().find_map(Relay::survey).map(|survey: &Survey| survey.status.len()),
+            files_changed: relays()
+                .filter(|_| run.header().place.git)
+                .find_map(Relay::survey)
+                .map(|survey: &Survey| survey.status.len()),
         }
     }
 }

@@ -164,6 +164,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             cap_tokens: Profile::Relay.cap_tokens(),
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
+            judging: None,
             agent: AgentSpec {
                 name: "claude".to_owned(),
                 kind: AgentKind::Claude,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Permissions, Settings, Verification};
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Settings, Verification};
 
 use super::agents::{self, Agent};
 use super::given::Given;
@@ -23,6 +23,10 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         cap_tokens: (cap > 0).then_some(cap),
         pause: given.need(&table::PAUSE)?,
         wait_max: given.need(&table::MAX_WAIT)?,
+        judging: Some(Judging {
+            stall_sessions: given.need(&table::STALL_SESSIONS)?,
+            research: given.need(&table::RESEARCH)?,
+        }),
         agent: agent(given, here)?,
     })
 }

@@ -132,6 +132,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &LEVELS,
     &CAP_TOKENS,
     &MAX_WAIT,
+    &STALL_SESSIONS,
+    &RESEARCH,
     &JSON,
     &STATE_DIR,
 ];
@@ -330,6 +332,33 @@ pub static MAX_WAIT: Setting<Millis> = Setting {
     read: form::duration,
 };
 
+/// Sessions without progress that end the run.
+pub static STALL_SESSIONS: Setting<u32> = Setting {
+    row: Row {
+        default: Some("3"),
+        takes: Takes::One("N"),
+        used_by: UsedBy::RunAndResume,
+        doc: "Sessions in a row without progress that end the run; 0 for any number",
+        ..Row::flag("stall_sessions", "stall-sessions", "EKIDEN_STALL_SESSIONS")
+    },
+    read: |text| {
+        let number = form::number(text, 0..=u64::from(limits::SESSIONS_MAX_MAX))?;
+        u32::try_from(number).map_err(|error| error.to_string())
+    },
+};
+
+/// The task is to find something out.
+pub static RESEARCH: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-research" },
+        used_by: UsedBy::RunAndResume,
+        doc: "The task is to find something out: unchanged files are no stall",
+        ..Row::flag("research", "research", "EKIDEN_RESEARCH")
+    },
+    read: form::switch,
+};
+
 /// Output for programs.
 pub static JSON: Setting<bool> = Setting {
     row: Row {
@@ -417,6 +446,7 @@ mod tests {
         assert_eq!(default(&MAX_SESSIONS), limits::SESSIONS_MAX_DEFAULT);
         assert_eq!(default(&VERIFY_TIMEOUT), limits::VERIFY_TIMEOUT_DEFAULT);
         assert_eq!(default(&MAX_WAIT), limits::WAIT_MAX_DEFAULT);
+        assert_eq!(default(&STALL_SESSIONS), limits::STALL_SESSIONS_DEFAULT);
         assert_eq!(default(&CAP_TOKENS), limits::RELAY_CAP_TOKENS);
         assert_eq!(default(&LEVELS), ekiden_core::guard::Profile::Relay.levels());
         assert_eq!(default(&COMPLETION_MARKER), Marker::default());

@@ -7,9 +7,11 @@ mod environment;
 mod examples;
 mod exec;
 mod files;
+mod judging;
 // Much here looks into `/proc`, and macOS promises less.
 #[cfg(target_os = "linux")]
 mod kill;
+mod knowledge;
 mod normal;
 mod processes;
 mod running;

@@ -26,9 +26,12 @@ fn every_setting_says_where_it_comes_from() {
     permission_mode     -             default
     skip_permissions    false         default
     allowed_tool        -             default
+    tui                 false         default
     levels              10,20,30      .ekiden/config.toml:2
     context.cap_tokens  200000        default
     max_wait            6h            default
+    stall_sessions      3             default
+    research            false         default
     json                false         default
     state_dir           -             default
     [agents.mine]  ~/.config/ekiden/config.toml:3

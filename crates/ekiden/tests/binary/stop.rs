@@ -168,6 +168,7 @@ fn a_session_limit_prints_the_command_that_goes_on() {
       USAGE  handed off after TIME · 6 tool calls
       items     6 of 7 done
       next      The item "Item 7", with `echo made > item-7.txt`.
+      session 2's handoff repeats session 1's (100% alike), but the work moves
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 7 items done · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md

@@ -2,6 +2,7 @@
 
 use crate::effect::{Effect, RelayEffect, StartMode};
 use crate::handoff::Marker;
+use crate::judge::{Repeat, Warning};
 use crate::outcome::Outcome;
 use crate::prompt::{self, OrderReason};
 use crate::relay::{HANDOFF_DIR, Looking, Next, NextAttempt, Phase, Relay};
@@ -37,8 +38,25 @@ fn relay_effect(effect: &RelayEffect) -> String {
         RelayEffect::Close { .. } => "close".to_owned(),
         RelayEffect::Terminate { .. } => "terminate".to_owned(),
         RelayEffect::Publish => "publish".to_owned(),
+        RelayEffect::Warn { warning } => format!("warn {}", self::warning(warning)),
         RelayEffect::PublishDurably => "publish durably".to_owned(),
         RelayEffect::Archive { attempt } => format!("archive {attempt}"),
+    }
+}
+
+/// A warning in few words.
+pub(super) fn warning(warning: &Warning) -> String {
+    match warning {
+        Warning::Repeated { session, repeat, repeats_max } => {
+            let Repeat { of, percent, in_a_row } = repeat;
+            format!("{session} repeats {of} ({percent}%, {in_a_row} of {repeats_max})")
+        }
+        Warning::Idle { session, in_a_row, sessions_max } => {
+            format!("{session} idle ({in_a_row} of {sessions_max})")
+        }
+        Warning::ItemsVanished { session, count, .. } => format!("{session} lost {count} items"),
+        Warning::TestsWeakened { session, tests } => format!("{session} weakened {}", tests.len()),
+        Warning::KnowledgeCut { left_out, facts } => format!("{left_out} of {facts} facts left out"),
     }
 }
 
@@ -95,7 +113,7 @@ fn then(next: &Next) -> String {
     }
 }
 
-fn end(outcome: &Outcome) -> String {
+pub(super) fn end(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete { verified: true } => "verified complete".to_owned(),
         Outcome::Complete { verified: false } => "complete".to_owned(),
@@ -104,6 +122,8 @@ fn end(outcome: &Outcome) -> String {
         Outcome::Stopped { request } => format!("stopped {request:?}").to_lowercase(),
         Outcome::LimitTooFar { .. } => "limit too far".to_owned(),
         Outcome::AgentFailed { .. } => "agent failed".to_owned(),
+        Outcome::Stuck { .. } => "stuck".to_owned(),
+        Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::TooManyCrashes { .. } => "too many crashes".to_owned(),
     }
 }

@@ -13,7 +13,17 @@ use crate::record::Record;
 use crate::relay::{Looking, Phase};
 use crate::steering::Steering;
 
-const GIVEN: &[&str] = &["", "git check", "check max=1", "git pause=5 max=2", "exec check claim", "wait=400"];
+const GIVEN: &[&str] = &[
+    "",
+    "git check",
+    "check max=1",
+    "git pause=5 max=2",
+    "exec check claim",
+    "wait=400",
+    "judged git check",
+    "judged exec stall=1",
+    "judged research stall=0",
+];
 
 /// Everything that can happen, also when it cannot.
 const WORDS: &[&str] = &[
@@ -45,6 +55,7 @@ const WORDS: &[&str] = &[
     "refused",
     "ends:done",
     "ends:empty",
+    "ends:spoke",
     "ends:huge",
     "ends:killed+",
     "ends:crash",
@@ -82,6 +93,12 @@ const WORDS: &[&str] = &[
     "again:pause",
     "late:stop",
     "late:pause",
+    "resume:stall=1",
+    "resume:research",
+    "tree:a",
+    "tree:b",
+    "weakens:tests/a.py",
+    "writes:same",
     "published",
     "archived",
     "edited:fact",
@@ -318,6 +335,7 @@ impl Promises {
             | RelayEffect::CancelTasks
             | RelayEffect::Publish
             | RelayEffect::PublishDurably
+            | RelayEffect::Warn { .. }
             | RelayEffect::Archive { .. } => {}
         }
     }

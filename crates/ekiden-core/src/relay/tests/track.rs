@@ -11,12 +11,14 @@ use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{FileText, HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
+use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::run::Run;
 use crate::settings::{
-    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings, Stage,
+    Verification,
 };
 use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
@@ -34,6 +36,11 @@ pub(super) struct Track {
     files: HandoffFiles,
     calls: u32,
     messages: u32,
+    /// The work tree's fingerprint.
+    tree: String,
+    /// The same without what only tells the time, if that differs.
+    substance: Option<String>,
+    weakened: Vec<WeakenedTest>,
     told: String,
 }
 
@@ -52,6 +59,9 @@ impl Track {
             files: HandoffFiles::default(),
             calls: 0,
             messages: 0,
+            tree: "tree".to_owned(),
+            substance: None,
+            weakened: Vec::new(),
             told: String::new(),
         };
         track.note("", Event::RunStarted(Box::new(header)), effects);
@@ -107,12 +117,30 @@ impl Track {
         self.files.knowledge = FileText::Text(knowledge.to_owned());
     }
 
+    /// The agent leaves these files.
+    pub(super) fn leaves(&mut self, progress: &str, next_prompt: &str, knowledge: &str) {
+        self.calls += 1;
+        self.files = files(progress, next_prompt, knowledge);
+    }
+
+    /// The verdicts and warnings so far.
+    pub(super) fn warned(&self) -> Vec<String> {
+        let effects = self.records.iter().flat_map(|record| &record.effects);
+        let warnings = effects.filter_map(|effect| match effect {
+            Effect::Stage { effect: RelayEffect::Warn { warning }, .. } => Some(notation::warning(warning)),
+            Effect::Stage { .. } | Effect::EndRun { .. } => None,
+        });
+        warnings.collect()
+    }
+
     /// One thing happens.
     ///
     /// | word | what happens |
     /// |---|---|
     /// | `+90s` | time passes; nothing is told |
     /// | `works` | the agent calls a tool; nothing is told |
+    /// | `tree:ID` `substance:ID` | the work tree is another; nothing is told |
+    /// | `weakens:FILE` | a test is skipped; nothing is told |
     /// | `writes:WHAT` | the agent writes its handoff; nothing is told |
     /// | `survey:…` `verify:…` | a look at the tree, a run of the verification ended |
     /// | `up` `L2` `heard` `asks` `turn` `refused` | the attempt: see [`Self::talk`] |
@@ -128,6 +156,12 @@ impl Track {
     fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
             ("works", _) => self.calls += 1,
+            ("tree", id) => (self.tree, self.substance) = (id.to_owned(), None),
+            ("substance", id) => self.substance = Some(id.to_owned()),
+            ("weakens", file) => {
+                let how = Weakening::Skipped { marks: 1 };
+                self.weakened.push(WeakenedTest { path: file.to_owned(), how });
+            }
             ("writes", what) => self.files = self.handoff(what),
             ("old", of) => self.talk(word, of, self.before),
             ("survey", how) => self.relay_event(word, self.surveyed(how)),
@@ -208,7 +242,8 @@ impl Track {
     /// | word | the attempt's end |
     /// |---|---|
     /// | `done` | the agent ended its last turn |
-    /// | `empty` | the same, at once, and it did nothing |
+    /// | `empty` `spoke` | the same, at once, and it did nothing, or said a word |
+    /// | `silent` | the same, after a while, without a word or figures |
     /// | `killed` `crash` `lost` | by us, by itself, with the engine |
     /// | `limit` `limit=90` | a usage limit, reset in this many seconds |
     /// | `overload` `full` `login` | the service, the window, the account |
@@ -216,7 +251,7 @@ impl Track {
     fn ended(&self, attempt: AttemptId, word: &str) -> AttemptEnded {
         let name = word.trim_end_matches('+');
         let cause = match name.split_once('=').unwrap_or((name, "")) {
-            ("done" | "empty" | "huge", _) => EndCause::Completed,
+            ("done" | "empty" | "silent" | "spoke" | "huge", _) => EndCause::Completed,
             ("killed", _) => EndCause::Stopped,
             ("crash", _) => EndCause::Crashed { exit: 1 },
             ("lost", _) => EndCause::EngineLost,
@@ -231,7 +266,8 @@ impl Track {
             ("login", _) => EndCause::AuthenticationFailed,
             (word, _) => panic!("no such end: {word}"),
         };
-        let traces = Traces { last_words: Some(format!("last words of {attempt}")), ..Traces::default() };
+        let last_words = (!matches!(name, "empty" | "silent")).then(|| format!("last words of {attempt}"));
+        let traces = Traces { last_words, ..Traces::default() };
         AttemptEnded {
             attempt,
             cause,
@@ -245,7 +281,8 @@ impl Track {
 
     fn counters(&self, name: &str) -> Counters {
         match name {
-            "empty" => Counters::default(),
+            "empty" | "spoke" => Counters::default(),
+            "silent" => Counters { duration: Millis::from_secs(60), ..Counters::default() },
             "huge" => Counters {
                 duration: Millis(u64::MAX),
                 tool_calls: u32::MAX,
@@ -269,6 +306,7 @@ impl Track {
     /// | `claim` `blocked` | the same, with another STATUS |
     /// | `half` | PROGRESS.md alone |
     /// | `thin` | valid, but something is missing that is asked for once |
+    /// | `bare` | valid, without a list of open items |
     /// | `same` | valid, with the same notes each time |
     fn handoff(&self, what: &str) -> HandoffFiles {
         let session = self.attempt.session;
@@ -282,6 +320,7 @@ impl Track {
             "blocked" => files(&progress.replace("IN_PROGRESS", "BLOCKED"), &next, ""),
             "half" => files(&progress, "", ""),
             "thin" => files(&progress, &next.replace("## What works", "## Other"), ""),
+            "bare" => files(progress.split("## Open items").next().unwrap(), &next, ""),
             "same" => files(&progress, NEXT_PROMPT, ""),
             what => panic!("no such handoff: {what}"),
         }
@@ -293,8 +332,10 @@ impl Track {
             "failed" => Err("git is not there".to_owned()),
             commit => Ok(Survey {
                 head: Some("abc".to_owned()),
-                tree: "tree".to_owned(),
+                tree: self.tree.clone(),
                 commits: Some(commit.to_owned()).filter(|commit| !commit.is_empty()).into_iter().collect(),
+                substance: self.substance.clone(),
+                weakened: self.weakened.clone(),
                 ..Survey::default()
             }),
         };
@@ -306,6 +347,7 @@ impl Track {
         let outcome = match how {
             "pass" => CheckOutcome::Passed,
             "fail" => CheckOutcome::Failed { code: 1 },
+            "other" => CheckOutcome::Failed { code: 2 },
             "late" => CheckOutcome::TimedOut,
             "missing" => CheckOutcome::NotRun { error: "no such program".to_owned() },
             "cancelled" => CheckOutcome::Cancelled,
@@ -413,6 +455,8 @@ fn resumed(limit: &str) -> RunResumed {
             sessions_max: limit.parse().ok(),
             wait_max: wait.map(Millis::from_secs),
             pause: pause.map(Millis::from_secs),
+            stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
+            research: (limit == "research").then_some(true),
         },
     }
 }
@@ -427,7 +471,8 @@ fn window() -> Window {
 }
 
 /// Settings by words: `git`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
-/// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds.
+/// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
+/// judged) with `stall=2` sessions and `research`.
 fn header(given: &str) -> RunStarted {
     let has = |word: &str| given.split_whitespace().any(|given| given == word);
     let number = |name: &str| {
@@ -457,6 +502,11 @@ fn header(given: &str) -> RunStarted {
             cap_tokens: None,
             pause: Millis::from_secs(number("pause").unwrap_or(0)),
             wait_max: number("wait").map_or(limits::WAIT_MAX_DEFAULT, Millis::from_secs),
+            judging: has("judged").then(|| Judging {
+                stall_sessions: number("stall")
+                    .map_or(limits::STALL_SESSIONS_DEFAULT, |max| u32::try_from(max).unwrap()),
+                research: has("research"),
+            }),
             agent: agent(if has("exec") { AgentKind::Exec } else { AgentKind::Claude }),
         },
     }

@@ -1,0 +1,308 @@
+//! Judging sessions: does the relay get anywhere, or does it only go on?
+//!
+//! Two rules end a run that stands still, and a person can take it up again:
+//!
+//! | rule | what is compared | ends as |
+//! |---|---|---|
+//! | loop | the notes of a session with those of the last session that left any | stuck |
+//! | stall | tree, verification and open items with what they were before | stalled |
+//!
+//! ```text
+//! a session is over ──► Motion: did anything move?  ──┬─► idle sessions in a row  ──► stalled
+//!                  └──► Likeness: are the notes new? ─┴─► repeats in a row        ──► stuck
+//! ```
+//!
+//! Something **moved** if the tree is one that this run has not seen (or another one, reached by
+//! commits), if the verification gives a result that it has not given on this tree, or if fewer items
+//! are open than before, and as few as never before on this tree. WHY "not seen": an agent that does
+//! and undoes, a verification that flaps, a list that is written anew each time all change, and none
+//! of them gets anywhere.
+//!
+//! Notes **repeat** if over 85 % of their lines are the same and nothing moved since the notes that
+//! they are compared with. In a task of research the tree says nothing; there a session has moved
+//! too if it added a fact, wrote something else into its progress, or its notes grew by new lines.
+//!
+//! What could not be seen is neither progress nor none: such a session counts for nothing.
+//!
+//! Invariants:
+//! - The notes of a session are compared with those of an earlier one, never with a copy of
+//!   themselves, and a rescue in between is no comparison.
+//! - A run whose tree is always new is never ended by these rules.
+
+mod likeness;
+mod times;
+mod warning;
+mod weakened;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::CheckOutcome;
+use crate::ids::SessionNumber;
+use crate::limits;
+use crate::settings::Judging;
+
+pub use likeness::{Likeness, Lines};
+pub use times::without_times;
+pub use warning::Warning;
+pub use weakened::{WeakenedTest, Weakening, is_test_file, weakened_tests};
+
+/// What is known of a session that is over.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// Its number.
+    pub session: SessionNumber,
+    /// The tree's fingerprint, if it could be taken.
+    pub tree: Option<&'a str>,
+    /// There are new commits.
+    pub commits: bool,
+    /// What the verification said, if there is one.
+    pub check: Option<&'a CheckOutcome>,
+    /// How many items are open, if there is a list.
+    pub open_items: Option<usize>,
+    /// Facts that it added.
+    pub new_facts: usize,
+    /// Its handoff, if it left one.
+    pub pages: Option<Pages<'a>>,
+}
+
+/// The texts of a handoff.
+#[derive(Debug, Clone, Copy)]
+pub struct Pages<'a> {
+    /// `PROGRESS.md`
+    pub progress: &'a str,
+    /// `NEXT_PROMPT.md`
+    pub next_prompt: &'a str,
+}
+
+/// What is to be said of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Its notes are almost those of an earlier session.
+    pub repeat: Option<Repeat>,
+    /// Sessions in a row, with this one, in which nothing moved.
+    pub idle: u32,
+    /// The run is to end.
+    pub standstill: Option<Standstill>,
+}
+
+/// Notes that are almost the same as earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// The session whose notes these are like.
+    pub of: SessionNumber,
+    /// How much of them is the same.
+    pub percent: u8,
+    /// Comparisons in a row that came out so while nothing moved; 0 if something did.
+    pub in_a_row: u32,
+}
+
+/// Why a run is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standstill {
+    /// The same handoff again and again.
+    Stuck(Repeat),
+    /// Nothing moved in so many sessions.
+    Stalled {
+        /// How many.
+        sessions: u32,
+    },
+}
+
+/// What sessions are judged by: what has been seen so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judge {
+    rules: Judging,
+    /// Lines of the prompt that an agent may have copied: they are not its own.
+    given: Lines,
+    /// Every tree that was seen, and the last one.
+    trees: BTreeSet<String>,
+    tree: Option<String>,
+    /// Results and numbers of open items that were seen on the last tree.
+    checks: BTreeSet<String>,
+    opens: BTreeSet<usize>,
+    open_items: Option<usize>,
+    /// A session was judged, so there is something to compare with.
+    begun: bool,
+    idle: u32,
+    last: Option<Left>,
+    repeats: u32,
+}
+
+/// What the last session with a handoff left.
+#[derive(Debug, Clone, PartialEq)]
+struct Left {
+    session: SessionNumber,
+    progress: Lines,
+    next_prompt: Lines,
+    /// What moved since.
+    since: Motion,
+}
+
+/// Whether anything moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Motion {
+    /// Nothing did.
+    None,
+    /// That cannot be told.
+    Unknown,
+    /// Something did.
+    Some,
+}
+
+impl Judge {
+    /// A judge for a relay. What stands in the task is not an agent's own.
+    #[must_use]
+    pub fn new(rules: Judging, task: &str) -> Self {
+        Self {
+            rules,
+            given: Lines::of(task),
+            trees: BTreeSet::new(),
+            tree: None,
+            checks: BTreeSet::new(),
+            opens: BTreeSet::new(),
+            open_items: None,
+            begun: false,
+            idle: 0,
+            last: None,
+            repeats: 0,
+        }
+    }
+
+    /// The rules by which it judges.
+    #[must_use]
+    pub fn rules(&self) -> Judging {
+        self.rules
+    }
+
+    /// Other rules from now on.
+    pub fn set_rules(&mut self, rules: Judging) {
+        self.rules = rules;
+    }
+
+    /// Somebody wants the run to go on after an end: what was counted is forgiven.
+    pub fn forgive(&mut self) {
+        self.idle = 0;
+        self.repeats = 0;
+    }
+
+    /// The tree before the first session.
+    pub fn begin(&mut self, tree: Option<&str>) {
+        self.take_tree(tree, false);
+    }
+
+    /// The tree is known, and it is the one that was seen last.
+    #[must_use]
+    pub fn is_unchanged(&self, tree: Option<&str>) -> bool {
+        tree.is_some() && self.tree.as_deref() == tree
+    }
+
+    /// Judges a session. Each session once, in the order of their numbers.
+    pub fn judge(&mut self, seen: &Observed<'_>) -> Judgement {
+        let motion = self.motion(seen);
+        match motion {
+            Motion::None => self.idle += 1,
+            Motion::Some => self.idle = 0,
+            Motion::Unknown => {}
+        }
+        let repeat = self.compare(seen, motion);
+        Judgement { repeat, idle: self.idle, standstill: self.standstill(repeat) }
+    }
+
+    fn standstill(&self, repeat: Option<Repeat>) -> Option<Standstill> {
+        if let Some(repeat) = repeat.filter(|repeat| repeat.in_a_row >= limits::REPEATS_MAX) {
+            return Some(Standstill::Stuck(repeat));
+        }
+        let sessions = self.rules.stall_sessions;
+        let stalled = !self.rules.research && sessions > 0 && self.idle >= sessions;
+        stalled.then_some(Standstill::Stalled { sessions: self.idle })
+    }
+
+    /// Whether anything moved since the session before. The first session is what later ones are
+    /// compared with: to get to know the project is work, too.
+    fn motion(&mut self, seen: &Observed<'_>) -> Motion {
+        let known = self.tree.is_some() && seen.tree.is_some();
+        let moved = [
+            self.take_tree(seen.tree, seen.commits),
+            seen.check.is_some_and(|check| self.checks.insert(key(check))),
+            self.take_open_items(seen.open_items),
+        ];
+        match std::mem::replace(&mut self.begun, true) {
+            false => Motion::Some,
+            true if moved.contains(&true) => Motion::Some,
+            true if known => Motion::None,
+            true => Motion::Unknown,
+        }
+    }
+
+    /// Whether the tree moved. What was seen on another tree is forgotten with it.
+    fn take_tree(&mut self, tree: Option<&str>, commits: bool) -> bool {
+        let Some(tree) = tree else { return false };
+        let changed = self.tree.as_deref().is_some_and(|last| last != tree);
+        let moved = self.trees.insert(tree.to_owned()) || commits;
+        self.tree = Some(tree.to_owned());
+        if changed && moved {
+            self.checks.clear();
+            self.opens.clear();
+        }
+        changed && moved
+    }
+
+    /// Whether the list got shorter than it ever was on this tree. A session without a list leaves it
+    /// as it was.
+    fn take_open_items(&mut self, open: Option<usize>) -> bool {
+        let Some(open) = open else { return false };
+        let before = self.open_items.replace(open);
+        self.opens.insert(open) && before.is_some_and(|before| open < before)
+    }
+
+    fn compare(&mut self, seen: &Observed<'_>, motion: Motion) -> Option<Repeat> {
+        let before = self.last.take();
+        let Some(pages) = seen.pages else {
+            self.last = before.map(|left| Left { since: left.since.max(motion), ..left });
+            return None;
+        };
+        let now = self.left(seen.session, &pages);
+        let compared = before.filter(|before| before.session < seen.session);
+        let repeat = compared.and_then(|before| self.repeat(&before, &now, motion, seen.new_facts));
+        self.last = Some(now);
+        repeat
+    }
+
+    fn left(&self, session: SessionNumber, pages: &Pages<'_>) -> Left {
+        let own = |text| Lines::of(text).without(&self.given);
+        let (progress, next_prompt) = (own(pages.progress), own(pages.next_prompt));
+        Left { session, progress, next_prompt, since: Motion::None }
+    }
+
+    fn repeat(&mut self, before: &Left, now: &Left, motion: Motion, new_facts: usize) -> Option<Repeat> {
+        let likeness = Likeness::of(&before.next_prompt, &now.next_prompt);
+        let found = self.rules.research && (new_facts > 0 || found_more(before, now));
+        let moved = if found { Motion::Some } else { before.since.max(motion) };
+        match (likeness.is_alike(), moved) {
+            (true, Motion::None) => self.repeats += 1,
+            (true, Motion::Unknown) => {}
+            (true, Motion::Some) | (false, _) => self.repeats = 0,
+        }
+        let in_a_row = if moved == Motion::None { self.repeats } else { 0 };
+        likeness.is_alike().then_some(Repeat { of: before.session, percent: likeness.percent(), in_a_row })
+    }
+}
+
+/// In research, what a session found shows in its words alone.
+fn found_more(before: &Left, now: &Left) -> bool {
+    let told = Likeness::of(&before.progress, &now.progress);
+    !told.is_alike() || now.progress.grew(&before.progress) || now.next_prompt.grew(&before.next_prompt)
+}
+
+/// Results that say the same.
+fn key(check: &CheckOutcome) -> String {
+    match check {
+        CheckOutcome::Passed => "passed".to_owned(),
+        CheckOutcome::Failed { code } => format!("failed {code}"),
+        CheckOutcome::TimedOut => "timed out".to_owned(),
+        CheckOutcome::NotRun { .. } => "not run".to_owned(),
+        CheckOutcome::Cancelled => "cancelled".to_owned(),
+    }
+}

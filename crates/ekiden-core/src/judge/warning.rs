@@ -1,0 +1,53 @@
+//! What people are told of a session that is over, beside its end.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Repeat, WeakenedTest};
+use crate::ids::SessionNumber;
+
+/// Something that a person should look at; the run goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Warning {
+    /// A session's notes are almost those of an earlier one.
+    Repeated {
+        /// The session.
+        session: SessionNumber,
+        /// What it repeats, and how often in a row by now.
+        repeat: Repeat,
+        /// Repeats in a row that end the run.
+        repeats_max: u32,
+    },
+    /// Nothing moved in a session.
+    Idle {
+        /// The session.
+        session: SessionNumber,
+        /// Sessions in a row of which that is true.
+        in_a_row: u32,
+        /// How many end the run.
+        sessions_max: u32,
+    },
+    /// Items that were open are gone without a tick.
+    ItemsVanished {
+        /// The session that left them out.
+        session: SessionNumber,
+        /// The first of them.
+        items: Vec<String>,
+        /// How many they are.
+        count: usize,
+    },
+    /// The verification passes, but tests say less than before.
+    TestsWeakened {
+        /// The session that is over.
+        session: SessionNumber,
+        /// The signs.
+        tests: Vec<WeakenedTest>,
+    },
+    /// Core Knowledge is larger than its share of a prompt.
+    KnowledgeCut {
+        /// Facts that the next session is not given.
+        left_out: usize,
+        /// All facts.
+        facts: usize,
+    },
+}

@@ -1,0 +1,221 @@
+//! The work tree as git tells it.
+//!
+//! The fingerprint is a hash of the work dir's tree in the commit, of the status, and of the content of
+//! every changed file that git does not ignore; `.ekiden/` stays out. WHY not the commit's id: a commit
+//! without content is no progress, and one elsewhere in a monorepo is none of ours.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::event::Survey;
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::judge::{WeakenedTest, is_test_file, weakened_tests};
+use ekiden_core::limits;
+
+use super::content::{Content, READ_BYTES_MAX};
+use crate::git::{Git, GitError};
+use crate::hands::Since;
+
+/// Changed files whose content is hashed; more are told apart by their names alone.
+const HASHED_FILES_MAX: usize = 2000;
+const STATUS: &[&str] = &[
+    "--no-optional-locks",
+    "status",
+    "--porcelain=v1",
+    "-z",
+    "--untracked-files=all",
+    "--",
+    ".",
+    ":(exclude).ekiden",
+];
+const DIFF_STAT: &[&str] = &["diff", "--stat", "--no-color", "--no-ext-diff", "HEAD", "--", "."];
+/// Files hashed by one command, below every platform's limit of arguments.
+const HASHED_AT_ONCE: usize = 200;
+
+/// New files with tests that are read, since tests that moved there are not gone.
+const NEW_TESTS_MAX: usize = 100;
+
+/// Looks at the work tree in `dir`.
+///
+/// # Errors
+///
+/// If git cannot be run or fails.
+pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Survey, GitError> {
+    let head = id(git, "HEAD").await;
+    let files = Changed::find(git).await?;
+    let (tree, substance) = fingerprints(git, dir, &files).await?;
+    let commits = match (&since.last, &head) {
+        (Some(since), Some(head)) if since != head => commits(git, since).await?,
+        (Some(_) | None, Some(_) | None) => Vec::new(),
+    };
+    let diff_stat = match &head {
+        Some(_) => bounded(&git.run(DIFF_STAT).await?),
+        None => Vec::new(),
+    };
+    let weakened = match &since.first {
+        Some(first) => weakened(git, dir, first, &files).await,
+        None => Vec::new(),
+    };
+    let status = files
+        .entries
+        .iter()
+        .take(limits::SURVEY_LINES_MAX)
+        .map(|(code, path)| format!("{code} {path}"))
+        .collect();
+    let substance = (substance != tree).then_some(substance);
+    Ok(Survey { head, tree, commits, status, diff_stat, substance, weakened })
+}
+
+/// The id of an object, if there is one.
+async fn id(git: &Git, name: &str) -> Option<String> {
+    let id = git.run(&["rev-parse", "--verify", "--quiet", name]).await;
+    id.ok().map(|id| id.trim().to_owned())
+}
+
+async fn commits(git: &Git, since: &str) -> Result<Vec<String>, GitError> {
+    let range = format!("{since}..HEAD");
+    let text = git.run(&["log", "--oneline", "--no-decorate", "--no-color", "-n", "40", &range]).await;
+    // A rebase may have removed the old commit; then nothing can be said of what is new.
+    Ok(text.map(|text| bounded(&text)).unwrap_or_default())
+}
+
+fn bounded(text: &str) -> Vec<String> {
+    text.lines().take(limits::SURVEY_LINES_MAX).map(str::to_owned).collect()
+}
+
+/// Changed and untracked files.
+struct Changed {
+    /// Each with its two-letter status, by its path from the repository's root.
+    entries: Vec<(String, String)>,
+    /// The way from the work dir to the root.
+    to_root: String,
+}
+
+impl Changed {
+    async fn find(git: &Git) -> Result<Self, GitError> {
+        let entries = entries(&git.run(STATUS).await?);
+        let to_root = git.run(&["rev-parse", "--show-cdup"]).await?.trim().to_owned();
+        Ok(Self { entries, to_root })
+    }
+
+    /// Those that are there, by their path from the work dir.
+    fn present(&self) -> Vec<String> {
+        self.entries
+            .iter()
+            .filter(|(code, path)| !code.contains('D') && !path.ends_with('/'))
+            .take(HASHED_FILES_MAX)
+            .map(|(_, path)| format!("{}{path}", self.to_root))
+            .collect()
+    }
+
+    /// New files with tests.
+    fn new_tests(&self) -> impl Iterator<Item = String> {
+        let new = self.entries.iter().filter(|(code, path)| code == "??" && is_test_file(path));
+        new.take(NEW_TESTS_MAX).map(|(_, path)| format!("{}{path}", self.to_root))
+    }
+}
+
+/// `XY path NUL`, and for renames one more `old path NUL`.
+fn entries(text: &str) -> Vec<(String, String)> {
+    let mut entries = Vec::new();
+    let mut fields = text.split('\0');
+    while let Some(field) = fields.next() {
+        let Some((code, path)) = field.split_at_checked(2) else { continue };
+        if code.starts_with(['R', 'C']) {
+            fields.next();
+        }
+        entries.push((code.to_owned(), path.strip_prefix(' ').unwrap_or(path).to_owned()));
+    }
+    entries
+}
+
+/// The fingerprint, and the one without what only tells the time.
+async fn fingerprints(git: &Git, dir: &Path, files: &Changed) -> Result<(String, String), GitError> {
+    let mut tree = id(git, "HEAD:./").await.unwrap_or_else(|| "no commit".to_owned());
+    for (code, path) in &files.entries {
+        tree.push_str(&format!("\n{code} {path}"));
+    }
+    let mut substance = tree.clone();
+    for some in files.present().chunks(HASHED_AT_ONCE) {
+        let (whole, timeless) = (hashes(git, some).await, substances(dir, some).await);
+        for (hash, timeless) in whole.iter().zip(timeless) {
+            substance.push_str(timeless.as_ref().unwrap_or(hash));
+            tree.push_str(hash);
+        }
+    }
+    Ok((sha256_hex(tree.as_bytes()), sha256_hex(substance.as_bytes())))
+}
+
+/// The files' substance, of each that tells a time.
+async fn substances(dir: &Path, paths: &[String]) -> Vec<Option<String>> {
+    let paths: Vec<PathBuf> = paths.iter().map(|path| dir.join(path)).collect();
+    let of = |path: &PathBuf| Content::of(path).ok().flatten().and_then(|content| content.substance);
+    let known = paths.len();
+    let read = tokio::task::spawn_blocking(move || paths.iter().map(of).collect());
+    read.await.unwrap_or_else(|_| vec![None; known])
+}
+
+/// Tests that say less than at a commit. Where git cannot tell, nothing is known of any.
+async fn weakened(git: &Git, dir: &Path, first: &str, files: &Changed) -> Vec<WeakenedTest> {
+    let args = [
+        "-c",
+        "core.quotepath=off",
+        "diff",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--relative",
+        "--unified=0",
+        "--find-renames",
+        first,
+        "--",
+        ".",
+        ":(exclude).ekiden",
+    ];
+    let Ok(mut diff) = git.run(&args).await else { return Vec::new() };
+    let new: Vec<(String, PathBuf)> = files.new_tests().map(|path| (path.clone(), dir.join(path))).collect();
+    let read = move || new.iter().map(|(name, path)| as_added(name, path)).collect::<String>();
+    diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
+    weakened_tests(&diff)
+}
+
+/// A new file as a difference would tell it.
+fn as_added(name: &str, path: &Path) -> String {
+    let small = path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() <= READ_BYTES_MAX);
+    let text = if small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    format!("diff --git a/{name} b/{name}\n@@ -0,0 +1 @@\n{lines}")
+}
+
+/// The files' hashes. One that cannot be hashed, such as a link to a directory or a file that
+/// vanished meanwhile, makes the whole command fail; then each is hashed by itself, and the name of
+/// that one must do.
+async fn hashes(git: &Git, paths: &[String]) -> Vec<String> {
+    if let Ok(text) = hash(git, paths).await {
+        return text.lines().map(str::to_owned).collect();
+    }
+    let mut hashes = Vec::new();
+    for path in paths {
+        hashes.push(hash(git, std::slice::from_ref(path)).await.unwrap_or_default());
+    }
+    hashes
+}
+
+async fn hash(git: &Git, paths: &[String]) -> Result<String, GitError> {
+    let mut args = vec!["hash-object", "--"];
+    args.extend(paths.iter().map(String::as_str));
+    git.run(&args).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read_with_renames_and_odd_names() {
+        let text = " M src/a b.rs\0R  new.rs\0old.rs\0?? x\u{a0}y\0";
+        let expected = [(" M", "src/a b.rs"), ("R ", "new.rs"), ("??", "x\u{a0}y")];
+        let entries = entries(text);
+        let found: Vec<(&str, &str)> = entries.iter().map(|(c, p)| (c.as_str(), p.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+}

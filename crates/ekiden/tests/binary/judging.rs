@@ -1,0 +1,110 @@
+//! Runs that go nowhere, and what a person is told of sessions.
+
+use crate::environment::Environment;
+
+/// Reads its prompt and leaves a handoff; what it says of its session is in `$note`, its claim in
+/// `$status`.
+pub(crate) const HAND_OVER: &str = r#"
+cat > /dev/null
+echo working
+to=$EKIDEN_HANDOFF
+printf '%s\n' "STATUS: $status" '' '## Done' '' "$note" '' '## Stopped at' '' 'nothing is half done' '' \
+  '## Issues' '' 'none' > "$to/PROGRESS.md"
+printf '%s\n' '## Task' '' 'the second file' '' '## State' '' "One file is there; $note" '' \
+  'It has the form of the first one, since both are read by the same program, which knows no other form.' '' \
+  '## Resume at' '' 'write the second file' '' '## What works' '' 'cat' '' '## What to avoid' '' \
+  'nothing so far' '' '## How to verify' '' '`ls` shows two files' > "$to/NEXT_PROMPT.md"
+"#;
+
+fn told(environment: &Environment, script: &str, args: &[&str]) -> String {
+    environment.script("agent.sh", &format!("status=IN_PROGRESS\nnote='the second is not'\n{script}"));
+    environment.told(&[&["run", "Write two files.", "--agent-command", "./agent.sh"], args].concat())
+}
+
+// shows: REL-13, RUN-06
+#[test]
+fn handoffs_that_repeat_end_the_run_as_stuck_without_git_too() {
+    let environment = Environment::new();
+    insta::assert_snapshot!(told(&environment, HAND_OVER, &[]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh · Write two files.
+    session 1 · CLOCK
+      ended     handed off after TIME
+      next      write the second file
+    session 2 · CLOCK
+      ended     handed off after TIME
+      next      write the second file
+      note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+      ! session 2's handoff repeats session 1's (100% alike, nothing else changed): 1 of 3
+    session 3 · CLOCK
+      ended     handed off after TIME
+      next      write the second file
+      note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+      ! session 3's handoff repeats session 2's (100% alike, nothing else changed): 2 of 3
+    session 4 · CLOCK
+      ended     handed off after TIME
+      next      write the second file
+      note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+      ! session 4's handoff repeats session 3's (100% alike, nothing else changed): 3 of 3
+
+    stopped (3): stuck: the handoffs repeat each other (100% alike), and nothing changes · 4 sessions · TIME
+    what to do:  `ekiden log` tells where it hangs; add --research if files need not change
+    to go on, once you know why:  ekiden resume
+    --- exit code 3
+    ");
+    assert!(environment.read(".ekiden/status.json").contains("\"status\": \"stuck\""));
+    let log = environment.told(&["log"]);
+    assert!(log.contains("session 4's handoff repeats session 3's"), "{log}");
+    let json = environment.told(&["log", "--json"]);
+    assert!(json.contains(r#""event":"judged","kind":"repeated""#), "{json}");
+}
+
+// shows: REL-14
+#[test]
+fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
+    let environment = Environment::with_git();
+    let words = "cat > /dev/null; echo 'I thought about it'\n";
+    insta::assert_snapshot!(told(&environment, words, &["--stall-sessions", "1"]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh · Write two files.
+    session 1 · CLOCK
+      ended     without a handoff after TIME
+      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 1)
+    session 2 · CLOCK
+      ended     without a handoff after TIME
+      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 2)
+      ! session 2 changed neither tree nor verification nor open items: 1 of 1
+
+    stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
+    what to do:  `ekiden log` tells where it hangs; add --research if files need not change
+    to go on, once you know why:  ekiden resume
+    --- exit code 3
+    ");
+    let resumed = environment.told(&["resume", "--research", "-m", "3"]);
+    assert!(resumed.contains("session limit reached after 5 of 5"), "{resumed}");
+}
+
+// shows: REL-32
+#[test]
+fn tests_that_were_taken_away_are_told_beside_the_pass() {
+    let environment = Environment::with_git();
+    environment.write("tests/test_a.py", "def test_a():\n    assert total() == 3\n");
+    environment.write("tests/test_b.py", "def test_b():\n    assert total() == 3\n");
+    environment.commit_all();
+    let cheat =
+        "rm tests/test_a.py; sed -i s/def/@pytest.mark.skip\\\\ndef/ tests/test_b.py\nstatus=ALL_COMPLETE\n";
+    let script = format!("{cheat}{HAND_OVER}");
+    insta::assert_snapshot!(told(&environment, &script, &["--verify", "! test -e tests/test_a.py"]), @r"
+    run RUN · relay, at most 10 sessions · agent.sh · Write two files.
+    verification `! test -e tests/test_a.py` fails now, so a later pass ends the run
+    session 1 · CLOCK
+      ended     says that all is done after TIME
+      next      write the second file
+      verify    passed in TIME
+      ! the verification passes, but tests say less than before the run:
+        tests/test_a.py  deleted
+        tests/test_b.py  1 mark to skip or narrow tests
+
+    verified complete · 1 session · TIME · 3 files not committed
+    next       git status
+    --- exit code 0
+    ");
+}

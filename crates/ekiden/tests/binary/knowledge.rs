@@ -1,0 +1,134 @@
+//! `ekiden knowledge`: to read, to edit, to measure.
+
+use crate::environment::{Environment, slow_items};
+use crate::judging::HAND_OVER;
+use crate::running::wait_until;
+
+/// An editor that does this to the file.
+fn with_editor(environment: Environment, words: &str) -> Environment {
+    environment.with("EDITOR", "false").with("VISUAL", words)
+}
+
+/// A session that learned something, by an agent that always says the same.
+fn one_session(environment: &Environment) {
+    let fact = "printf '%s\\n' '## Core Knowledge' '' '- Files are written by cat.' '' '## Session Log' '' \\\n  \
+                '- It went well.' > \"$to/KNOWLEDGE.md\"\n";
+    environment.script("agent.sh", &format!("status=IN_PROGRESS; note=new\n{HAND_OVER}{fact}"));
+    environment.run(&["run", "Write two files.", "--agent-command", "./agent.sh", "-m", "1"]).expect(3);
+}
+
+/// What `show` says, without the day.
+fn shown(environment: &Environment) -> String {
+    let shown = environment.told(&["knowledge", "show"]);
+    let day = shown.split("### Session 1 - ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    shown.replace(day, "DAY")
+}
+
+// shows: REL-30
+#[test]
+fn knowledge_is_shown_and_measured() {
+    let environment = Environment::with_git();
+    one_session(&environment);
+    insta::assert_snapshot!(shown(&environment), @r"
+    # Knowledge
+
+    ## Core Knowledge
+
+    - Files are written by cat.
+
+    ## Session Log
+
+    ### Session 1 - DAY
+
+    - It went well.
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.told(&["knowledge", "stats"]), @r"
+    run          RUN
+    facts        1
+    size         11 of 3000 tokens
+    next prompt  all fit into a prompt
+    log          1 session kept
+    corrected    0 facts
+    --- exit code 0
+    ");
+    let json = environment.told(&["knowledge", "stats", "--json"]);
+    assert!(json.contains(r#""facts":1,"pinned":0,"tokens":11,"tokens_max":3000,"left_out":0"#), "{json}");
+}
+
+// shows: REL-17, REL-30
+#[test]
+fn an_edit_stands_and_the_next_session_knows_it() {
+    let environment = with_editor(Environment::with_git(), "sed -i '/^## Core/a\\\n\\\n- pinned: mine'");
+    one_session(&environment);
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    2 facts in .ekiden/KNOWLEDGE.md; the next session knows them
+    --- exit code 0
+    ");
+    assert!(environment.told(&["knowledge", "show"]).contains("- pinned: mine"));
+    let resumed = environment.told(&["resume", "-m", "1"]);
+    assert!(resumed.contains("your edit of KNOWLEDGE.md is taken over"), "{resumed}");
+    assert!(environment.kept(2, "prompt.md").contains("¦ - pinned: mine"));
+    assert!(environment.told(&["knowledge", "show"]).contains("- pinned: mine"));
+    assert!(!environment.exists(".ekiden/KNOWLEDGE.edit.md"));
+}
+
+// shows: REL-30
+#[test]
+fn an_edit_that_would_lose_words_is_refused_and_kept() {
+    let environment = with_editor(Environment::with_git(), "sed -i '1iA stray remark.'");
+    one_session(&environment);
+    let before = environment.read(".ekiden/KNOWLEDGE.md");
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot take over the edit: nothing would keep line 1
+    hint: put it under `## Core Knowledge`, or under `### Session N - date` in `## Session Log`
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` goes on with it
+    --- exit code 65
+    ");
+    assert_eq!(environment.read(".ekiden/KNOWLEDGE.md"), before);
+    let environment = environment.with("VISUAL", "sed -i 1d");
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    nothing changed
+    --- standard error
+    warning: goes on with an edit that was not taken over
+    --- exit code 0
+    ");
+}
+
+// shows: REL-30
+#[test]
+fn nobody_edits_while_a_session_runs() {
+    let environment = with_editor(Environment::with_git(), "true");
+    environment.write("task.md", &slow_items(2));
+    let running = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("the agent works", || environment.exists("started"));
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot edit knowledge, since session 1 is at work
+    hint: `ekiden pause` pauses the run after this session; then edit, and `ekiden unpause`
+    --- exit code 75
+    ");
+    drop(running);
+}
+
+// shows: REL-30
+#[test]
+fn an_editor_that_is_missing_or_fails_changes_nothing() {
+    let environment = with_editor(Environment::with_git(), "/no/such/editor --wait");
+    one_session(&environment);
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    error: cannot start the editor `/no/such/editor`: No such file or directory (os error 2)
+    hint: name your editor in $VISUAL or $EDITOR
+    --- exit code 66
+    ");
+    let environment = environment.with("VISUAL", "");
+    insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
+    --- standard error
+    warning: goes on with an edit that was not taken over
+    error: cannot edit knowledge: the editor `false` ended with exit status: 1
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` goes on with it
+    --- exit code 1
+    ");
+}
