@@ -158,6 +158,9 @@ pub struct Ended {
 /// What the engine tells an adapter. Orders to an attempt that is over are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
+    /// Send the first message. Comes once the process runs and everything that it may read is in
+    /// its place: what that takes goes on while the process starts.
+    Begin,
     /// Send a message into the conversation.
     Say(String),
     /// Answer a hook.

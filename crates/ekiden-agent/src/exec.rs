@@ -34,11 +34,9 @@ pub fn start(spec: AttemptSpec, reports: mpsc::Sender<Report>) -> AttemptHandle 
 async fn run(mut spec: AttemptSpec, orders: mpsc::UnboundedReceiver<Order>, reports: mpsc::Sender<Report>) {
     let started = Instant::now();
     let (cause, words) = match spawn(child_spec(&mut spec)) {
-        Ok(mut child) => {
-            if let Some(stdin) = child.stdin.take() {
-                tokio::spawn(feed(stdin, input(&spec)));
-            }
-            attend(child, spec.raw, orders, &reports).await
+        Ok(child) => {
+            let text = input(&spec);
+            attend(child, text, spec.raw, orders, &reports).await
         }
         Err(error) => (EndCause::NeverStarted(error.to_string()), String::new()),
     };
@@ -83,6 +81,7 @@ async fn feed(mut stdin: pipe::Sender, text: String) {
 /// Hears the agent until it and all that it started are dead.
 async fn attend(
     mut child: Child,
+    text: String,
     mut raw: Box<dyn Write + Send>,
     mut orders: mpsc::UnboundedReceiver<Order>,
     reports: &mpsc::Sender<Report>,
@@ -91,6 +90,7 @@ async fn attend(
         let _ = reports.send(Report::Started { pid }).await;
     }
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let mut prompt = child.stdin.take().map(|stdin| (stdin, text));
     let (mut out, mut err) = (vec![0; 16 * 1024], vec![0; 4096]);
     let mut words = Vec::new();
     let mut stopped = false;
@@ -103,10 +103,12 @@ async fn attend(
             }
             read = next(&mut stderr, &mut err) => keep_tail(&mut words, &err[..read]),
             order = orders.recv(), if !stopped => {
-                // Of all orders only this one can reach such an agent.
+                // Of all orders only these can reach such an agent.
                 if matches!(order, Some(Order::Terminate) | None) {
                     stopped = true;
                     child.terminate();
+                } else if let (Some(Order::Begin), Some((stdin, text))) = (order, prompt.take()) {
+                    tokio::spawn(feed(stdin, text));
                 }
             }
             end = child.wait() => break end,

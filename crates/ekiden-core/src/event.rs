@@ -207,6 +207,9 @@ pub struct AttemptEnded {
     pub files: HandoffFiles,
     /// Published files that were changed while the session ran: the agent's doing, not merged.
     pub touched: Vec<String>,
+    /// Files of the handoff that were found among the published ones and taken over from there.
+    #[serde(default)]
+    pub misplaced: Vec<String>,
     /// The agent keeps a transcript by which the conversation can be resumed.
     pub resumable: bool,
     /// What it cost and did.

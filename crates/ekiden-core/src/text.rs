@@ -60,6 +60,19 @@ pub fn normal(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
+/// Two texts are the same words, in any case and with any white space. Most differ in their first
+/// letters, and more of them is not looked at.
+#[must_use]
+pub fn says_the_same(a: &str, b: &str) -> bool {
+    folded(a).eq(folded(b))
+}
+
+fn folded(text: &str) -> impl Iterator<Item = char> {
+    let spaced = text.split_whitespace().flat_map(|word| word.chars().chain([' ']));
+    // A final sigma is one only in lower case.
+    spaced.flat_map(char::to_lowercase).map(|c| if c == 'ς' { 'σ' } else { c })
+}
+
 /// At most this many characters of the text, with `…` in place of the rest.
 #[must_use]
 pub fn short(text: &str, chars_max: usize) -> String {
@@ -133,6 +146,13 @@ mod tests {
     fn cleaned(text: &str) -> (String, usize, usize) {
         let Clean { text, removed } = clean(text);
         (text, removed.controls, removed.invisible)
+    }
+
+    #[test]
+    fn the_same_words_say_the_same_in_any_case_and_spacing() {
+        assert!(says_the_same("The build  needs\n`make`", "the Build needs `make` "));
+        assert!(says_the_same("ΟΔΟΣ", "οδος") && says_the_same("", " \n"));
+        assert!(!says_the_same("the build", "the builds") && !says_the_same("a b", "ab"));
     }
 
     #[test]

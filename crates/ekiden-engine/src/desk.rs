@@ -20,7 +20,7 @@ use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive, archive_dir};
 use ekiden_store::disk::{Disk, DiskResult, Reach};
-use ekiden_store::handoff::{Keeping, read_handoff, take_handoff};
+use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
 use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::replace::{Durability, replace};
@@ -43,6 +43,8 @@ pub struct Desk {
     layout: RunLayout,
     state_dir: PathBuf,
     status: StatusFile,
+    /// The standing text, once it is frozen.
+    protocol: String,
     /// What `status.json` says, as far as we wrote it.
     told: Option<Status>,
 }
@@ -60,7 +62,8 @@ impl Desk {
         state_dir: PathBuf,
     ) -> Result<Self, StatusError> {
         let status = StatusFile::open(&*disk, published.status())?;
-        Ok(Self { disk, published, layout, state_dir, status, told: None })
+        let (protocol, told) = (String::new(), None);
+        Ok(Self { disk, published, layout, state_dir, status, protocol, told })
     }
 
     /// Freezes what stays the same all run: the task where people and agents can read it, and the
@@ -69,12 +72,12 @@ impl Desk {
     /// # Errors
     ///
     /// If the disk refuses, or another protocol stands there.
-    pub fn freeze(&self, run: &Run) -> Result<(), EngineError> {
+    pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
         let path = self.layout.protocol();
         if let Some((_, relay)) = run.relays().next() {
             // A run that an older program began keeps its own words.
-            let protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
-            archive(&*self.disk, &path, protocol.as_bytes())?;
+            self.protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
+            archive(&*self.disk, &path, self.protocol.as_bytes())?;
         }
         let task: String = run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect();
         Ok(replace(&*self.disk, &self.published.task(), task.as_bytes(), Durability::Derived)?)
@@ -98,7 +101,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Writes the published files of a relay where they differ from its state.
+    /// Writes the published files of a relay where they differ from its state. Durably, it is also made
+    /// sure that nobody else can read what the agent left: the run rests.
     ///
     /// # Errors
     ///
@@ -112,18 +116,73 @@ impl Desk {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
+        if !durably {
+            return Ok(());
+        }
+        make_private(&*self.disk, &self.published.handoff())?;
         // The directory itself may be new.
-        if durably { self.disk.sync_dir(self.published.work_dir()) } else { Ok(()) }
+        self.disk.sync_dir(self.published.work_dir())
     }
 
-    /// The published files that somebody has changed.
+    /// The published files that somebody has changed or removed, as they are.
     #[must_use]
-    pub fn touched(&self, relay: &Relay) -> Vec<String> {
+    pub fn touched(&self, relay: &Relay) -> Vec<(HandoffFile, FileText)> {
+        let found = |file| {
+            let path = self.published.file(file);
+            // A link is followed: what it leads to is what somebody put there.
+            match self.disk.read(&path, TEXT_BYTES_MAX).map(String::from_utf8) {
+                Ok(Ok(text)) => FileText::Text(text),
+                Err(error) if error.is_not_found() => FileText::Absent,
+                Ok(Err(_)) | Err(_) => FileText::NotText,
+            }
+        };
+        let ours = |found: &FileText, text: &str| found.text() == Some(text);
         published_texts(relay)
             .into_iter()
-            .filter(|(file, text)| !self.reads(&self.published.file(*file), text))
-            .map(|(file, _)| file.name().to_owned())
+            .map(|(file, text)| (file, found(file), text))
+            .filter(|(_, found, text)| !ours(found, text))
+            .map(|(file, found, _)| (file, found))
             .collect()
+    }
+
+    /// Keeps what stands in place of published files and is not ours, before it is overwritten, beside
+    /// the session in which it was found (RUN-12).
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn keep_touched(
+        &self,
+        session: SessionNumber,
+        touched: &[(HandoffFile, FileText)],
+    ) -> DiskResult<()> {
+        self.keep_in(&self.layout.session(session).left(), touched)
+    }
+
+    /// Keeps what stood in the published places before this run's first session: another run's files,
+    /// with what a person has changed in them since, or anybody's (RUN-12).
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn keep_found(&self, run: &Run) -> DiskResult<()> {
+        let untouched = |relay: &Relay| relay.last().is_none() && !relay.has_started();
+        for (_, relay) in run.relays().filter(|(_, relay)| untouched(relay)) {
+            self.keep_in(&self.layout.left(), &self.touched(relay))?;
+        }
+        Ok(())
+    }
+
+    /// What says nothing is not kept: a power cut makes such files of ours.
+    fn keep_in(&self, left: &Path, touched: &[(HandoffFile, FileText)]) -> DiskResult<()> {
+        for (file, text) in touched {
+            let says_nothing =
+                text.text().is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
+            if *text != FileText::Absent && !says_nothing {
+                keep(&*self.disk, &self.published.file(*file), left)?;
+            }
+        }
+        Ok(())
     }
 
     /// What a person wrote into the published knowledge while no session ran. Only where the file is
@@ -172,25 +231,6 @@ impl Desk {
         read_handoff(&*self.disk, &self.published.handoff()).unwrap_or_default()
     }
 
-    /// Takes over what an agent that no hook could tell the right place put where ekiden publishes:
-    /// the files that are missing from the handoff directory. Returns their names.
-    pub fn take_misplaced(&self, relay: &Relay, files: &mut HandoffFiles) -> Vec<&'static str> {
-        let mut taken = Vec::new();
-        for (file, text) in published_texts(relay) {
-            let place = match file {
-                HandoffFile::Progress => &mut files.progress,
-                HandoffFile::NextPrompt => &mut files.next_prompt,
-                HandoffFile::Knowledge => continue,
-            };
-            let found = self.read_text(&self.published.file(file)).filter(|found| *found != text);
-            if let (FileText::Absent, Some(found)) = (&place, found) {
-                *place = FileText::Text(found);
-                taken.push(file.name());
-            }
-        }
-        taken
-    }
-
     /// Makes ready for an attempt: its texts are archived, and a new conversation finds an empty
     /// handoff directory. Everything is durable when this returns.
     ///
@@ -206,7 +246,6 @@ impl Desk {
         let run = journal.run();
         let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
         let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let protocol = self.read_text(&self.layout.protocol()).unwrap_or_else(|| relay.protocol());
         let session = self.layout.session(start.attempt.session);
         let text = prompt.to_archive();
         let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
@@ -222,10 +261,10 @@ impl Desk {
             agent: run.header().settings.agent.clone(),
             conversation: start.conversation,
             mode: start.mode,
-            protocol,
+            protocol: self.protocol.clone(),
             message: match prompt {
-                Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks),
-                Prompt::Resume(note) => FirstMessage::Note(note),
+                Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks.clone()),
+                Prompt::Resume(note) => FirstMessage::Note(note.clone()),
             },
         })
     }

@@ -10,9 +10,10 @@
 //! the hands' work.
 //!
 //! `hear` turns what agents report into events, `messages` what people leave in the inbox; `perform`
-//! does what was decided.
+//! does what was decided, and `late` holds back what nobody should wait for.
 
 mod hear;
+mod late;
 mod messages;
 mod perform;
 
@@ -31,6 +32,7 @@ use crate::hands::{Hands, Input};
 use crate::journal::Journal;
 use crate::meter::Meter;
 use crate::observer::Observer;
+use late::Late;
 
 /// The only writer of one run.
 pub struct Engine<H> {
@@ -40,8 +42,7 @@ pub struct Engine<H> {
     pub hands: H,
     working: BTreeMap<StageId, Working>,
     later: VecDeque<Input>,
-    /// Archives that wait until an attempt has started, or has ended without.
-    unarchived: Vec<(EffectId, StageId, AttemptId)>,
+    late: Late,
     over: Option<Outcome>,
     warned: bool,
 }
@@ -59,8 +60,8 @@ impl<H: Hands> Engine<H> {
     /// An engine for a journal that was just begun or read again.
     pub fn new(journal: Journal, desk: Desk, hands: H) -> Self {
         let over = journal.run().outcome().cloned();
-        let (working, later, unarchived) = (BTreeMap::new(), VecDeque::new(), Vec::new());
-        Self { journal, desk, hands, working, later, unarchived, over, warned: false }
+        let (working, later, late) = (BTreeMap::new(), VecDeque::new(), Late::default());
+        Self { journal, desk, hands, working, later, late, over, warned: false }
     }
 
     /// Performs the effects of a run's first record.
@@ -71,8 +72,9 @@ impl<H: Hands> Engine<H> {
         observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
         self.desk.freeze(self.journal.run())?;
+        self.desk.keep_found(self.journal.run())?;
         observer.recorded(self.journal.last(), self.journal.run());
-        self.perform_all(effects, observer);
+        self.perform_all(effects, observer)?;
         self.drain(at, observer)
     }
 
@@ -85,12 +87,13 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         let outstanding = self.journal.outstanding();
         self.desk.freeze(self.journal.run())?;
+        self.desk.keep_found(self.journal.run())?;
         self.take_edits(at, observer)?;
         self.take_messages(at, true, observer)?;
         self.record(at, resumed, observer)?;
         self.over = self.journal.run().outcome().cloned();
         for (id, effect) in outstanding {
-            self.settle(id, effect, observer);
+            self.settle(id, effect, observer)?;
         }
         self.drain(at, observer)
     }
@@ -162,7 +165,7 @@ impl<H: Hands> Engine<H> {
                 self.record_of(at, &stage, RelayEvent::Archived { effect }, observer)
             }
             Input::Archived { failure: Some(failure), .. } => {
-                self.warn_once(observer, &format!("cannot archive: {failure}; a resume tries again"));
+                self.warn_once(observer, &format!("cannot {failure}; a resume tries again"));
                 Ok(())
             }
             Input::Published { stage, effect } => {
@@ -203,7 +206,12 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         let effects = self.journal.record(at, event)?;
         observer.recorded(self.journal.last(), self.journal.run());
-        self.perform_all(effects, observer);
+        self.perform_all(effects, observer)?;
+        // While somebody waits for an agent there is nothing new to say.
+        let starting = self.journal.run().relays().any(|(_, relay)| relay.is_starting());
+        if starting {
+            return Ok(());
+        }
         if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
             self.warn_once(observer, &in_full(&error));
         }

@@ -10,6 +10,7 @@ use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
 use ekiden_core::settings::{AgentSpec, Verification};
 
 use crate::archive_job::ArchiveJob;
+use crate::error::EngineError;
 
 /// Something that reaches the engine from outside.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub enum Input {
         stage: StageId,
         /// The effect that asked for it.
         effect: EffectId,
-        /// What went wrong.
+        /// What went wrong, as it reads after "cannot".
         failure: Option<String>,
     },
     /// The published files are on the disk.
@@ -100,7 +101,11 @@ pub struct Since {
 /// Performs what needs a process or takes long. No call waits.
 pub trait Hands {
     /// Starts an agent. [`Report::Ended`] is its last report, whatever happens.
-    fn start(&mut self, launch: Launch);
+    ///
+    /// # Errors
+    ///
+    /// If the attempt's own files cannot be had. Nothing runs then, and no report comes.
+    fn start(&mut self, launch: Launch) -> Result<(), EngineError>;
 
     /// Tells an agent something; nothing happens if it is gone.
     fn tell(&mut self, stage: &StageId, order: Order);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order, Report};
+use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
 use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, StdinKind};
 use ekiden_agent::task;
 use ekiden_core::event::{Check, CheckOutcome};
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::archive_job::ArchiveJob;
-use crate::error::in_full;
+use crate::error::{EngineError, in_full};
 use crate::hands::{Hands, Input, Launch, Since};
 use crate::session_files::SessionFiles;
 use crate::survey::Surveyor;
@@ -69,7 +69,7 @@ impl ProcessHands {
         self.tasks.is_empty()
     }
 
-    fn spec(&self, launch: Launch) -> Result<AttemptSpec, String> {
+    fn spec(&self, launch: Launch) -> Result<AttemptSpec, EngineError> {
         let session = launch.attempt.session;
         let lock = self.files.lock(session)?;
         let raw = self.files.raw_stream(session)?;
@@ -89,7 +89,7 @@ impl ProcessHands {
             protocol_file: self.files.protocol(),
             message: launch.message,
             prompt_file: self.files.prompt(session),
-            lock: Some(lock),
+            lock,
             raw,
         })
     }
@@ -110,18 +110,11 @@ impl ProcessHands {
 }
 
 impl Hands for ProcessHands {
-    fn start(&mut self, launch: Launch) {
+    fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
         let (stage, attempt) = (launch.stage.clone(), launch.attempt);
         let (reports, mut inbox) = mpsc::channel(REPORTS_MAX);
-        match self.spec(launch) {
-            Ok(spec) => {
-                self.attempts.insert(stage.clone(), ekiden_agent::start(spec, reports));
-            }
-            Err(why) => {
-                // The channel is new and empty, so there is room.
-                let _ = reports.try_send(Report::unstarted(why));
-            }
-        }
+        let spec = self.spec(launch)?;
+        self.attempts.insert(stage.clone(), ekiden_agent::start(spec, reports));
         let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
             while let Some(report) = inbox.recv().await {
@@ -131,6 +124,7 @@ impl Hands for ProcessHands {
                 }
             }
         });
+        Ok(())
     }
 
     fn tell(&mut self, stage: &StageId, order: Order) {
@@ -172,7 +166,7 @@ impl Hands for ProcessHands {
             let done = tokio::task::spawn_blocking(move || job.run(&*disk)).await;
             let failure = match done {
                 Ok(done) => done.err().map(|error| in_full(&error)),
-                Err(panic) => Some(panic.to_string()),
+                Err(panic) => Some(format!("archive: {panic}")),
             };
             // Without an engine the effect stays outstanding, and a resume performs it again.
             let _ = inputs.send(Input::Archived { stage, effect, failure }).await;

@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::{RunId, SessionNumber};
-use ekiden_store::disk::Disk;
+use ekiden_store::disk::{Disk, DiskResult};
 use ekiden_store::layout::{Published, RunLayout};
-use ekiden_store::lock::AttemptLock;
+use ekiden_store::lock::{AttemptLock, LockError};
 use ekiden_store::stream::StreamWriter;
-
-use crate::error::in_full;
 
 /// The files of a session that a process needs open.
 #[derive(Debug, Clone)]
@@ -57,10 +55,8 @@ impl SessionFiles {
     /// # Errors
     ///
     /// If something of an earlier attempt still lives, or the disk refuses.
-    pub(crate) fn lock(&self, session: SessionNumber) -> Result<File, String> {
-        let path = self.layout.session(session).attempt_lock();
-        let lock = AttemptLock::take(&path).map_err(|error| in_full(&error))?;
-        lock.into_file().ok_or_else(|| "the attempt's lock has no file".to_owned())
+    pub(crate) fn lock(&self, session: SessionNumber) -> Result<Option<File>, LockError> {
+        Ok(AttemptLock::take(&self.layout.session(session).attempt_lock())?.into_file())
     }
 
     /// The end of the raw event stream, to go on writing it.
@@ -68,9 +64,9 @@ impl SessionFiles {
     /// # Errors
     ///
     /// If the disk refuses.
-    pub(crate) fn raw_stream(&self, session: SessionNumber) -> Result<Box<dyn Write + Send>, String> {
+    pub(crate) fn raw_stream(&self, session: SessionNumber) -> DiskResult<Box<dyn Write + Send>> {
         let path = self.layout.session(session).events();
-        let stream = StreamWriter::open(Arc::clone(&self.disk), &path).map_err(|error| in_full(&error))?;
+        let stream = StreamWriter::open(Arc::clone(&self.disk), &path)?;
         Ok(Box::new(RawStream(stream)))
     }
 }

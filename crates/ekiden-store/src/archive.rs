@@ -52,9 +52,11 @@ pub fn archive(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), Archive
 ///
 /// After a crash each file is there whole or not at all.
 pub fn archive_dir(disk: &dyn Disk, dir: &Path, files: &[NewFile<'_>]) -> Result<(), ArchiveError> {
-    make_dir(disk, dir)?;
+    let is_new = make_dir(disk, dir)?;
     for file in files {
-        place(disk, &dir.join(file.name), file.bytes)?;
+        let path = dir.join(file.name);
+        // Nobody looks for what cannot be there: this lies between two agents.
+        if is_new { put(disk, &path, file.bytes)? } else { place(disk, &path, file.bytes)? }
     }
     disk.sync_dir(dir)?;
     Ok(disk.sync_dir(parent(dir))?)
@@ -131,15 +133,18 @@ pub(crate) fn same_content(disk: &dyn Disk, a: &Path, b: &Path) -> DiskResult<bo
 /// Puts a synced file in place; its name is not synced yet.
 fn place(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
     match disk.stat(path)? {
-        None => {
-            let staged = temporary(path);
-            stage(disk, &staged, bytes, Durability::Whole)?;
-            Ok(disk.rename(&staged, path)?)
-        }
+        None => Ok(put(disk, path, bytes)?),
         // It was synced before it got its name.
         Some(found) if found.kind == Kind::File && holds(disk, path, found.len, bytes)? => Ok(()),
         Some(_) => Err(ArchiveError::Differs { path: path.to_owned() }),
     }
+}
+
+/// Puts a synced file where there is none.
+fn put(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
+    let staged = temporary(path);
+    stage(disk, &staged, bytes, Durability::Whole)?;
+    disk.rename(&staged, path)
 }
 
 /// Whether a file of this length has exactly these bytes.
@@ -147,14 +152,14 @@ pub(crate) fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> Dis
     Ok(len == bytes.len() as u64 && disk.read(path, len)? == bytes)
 }
 
-/// Makes one directory unless it exists. A link to a directory is not one.
-pub(crate) fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
+/// Makes one directory unless it exists; whether it did not. A link to a directory is not one.
+pub(crate) fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
     let error = match disk.create_dir(dir) {
         Err(error) if error.is_already_there() => error,
-        made => return made,
+        made => return made.map(|()| true),
     };
     match disk.stat(dir)?.map(|found| found.kind) {
-        Some(Kind::Dir) => Ok(()),
+        Some(Kind::Dir) => Ok(false),
         Some(Kind::Link) => {
             let cause = Cause::IsLink { link: dir.to_owned(), target: disk.read_link(dir)? };
             Err(DiskError::new(Operation::CreateDir, dir, cause))

@@ -12,7 +12,7 @@ use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 
 use crate::archive::{copy_whole, holds, make_dir, same_content};
-use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Reach, parent};
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Reach, Stat, parent};
 use crate::layout::SessionLayout;
 
 /// Where the content of a handoff directory is safe, or is made so.
@@ -46,6 +46,17 @@ pub fn read_handoff(disk: &dyn Disk, dir: &Path) -> DiskResult<HandoffFiles> {
     })
 }
 
+/// Makes what an agent wrote 0600, as all else of ours is: it may lie there for long (MEM-12). While the
+/// agent works its own mode must do, in a directory that is 0700.
+pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
+    for path in HandoffFile::ALL.map(|file| dir.join(file.name())) {
+        if disk.stat(&path)?.is_some_and(|found| found.kind == Kind::File) {
+            disk.make_private(&path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Empties the handoff directory of the files of a session.
 ///
 /// Safe to repeat after a crash: what was kept already is found again. With [`Reach::Disk`] the
@@ -56,10 +67,12 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>, reach: Re
     for name in disk.list(dir)? {
         let path = dir.join(&name);
         let file = HandoffFile::ALL.into_iter().find(|file| name == file.name());
-        match (file, disk.stat(&path)?.map(|found| found.kind)) {
-            (Some(file), Some(Kind::File)) => take_file(disk, &path, file, keeping, &mut taken)?,
+        match (file, disk.stat(&path)?) {
+            (Some(file), Some(Stat { kind: Kind::File, len })) => {
+                take_file(disk, &path, len, file, keeping, &mut taken)?;
+            }
             // A link holds no text, and the agent's next handoff must not be written through it.
-            (Some(file), Some(Kind::Link)) => {
+            (Some(file), Some(Stat { kind: Kind::Link, .. })) => {
                 disk.remove(&path)?;
                 taken.removed.push(file);
             }
@@ -91,18 +104,19 @@ fn read_text(disk: &dyn Disk, path: &Path) -> DiskResult<FileText> {
 fn take_file(
     disk: &dyn Disk,
     path: &Path,
+    len: u64,
     file: HandoffFile,
     keeping: Keeping<'_>,
     taken: &mut Taken,
 ) -> DiskResult<()> {
-    if is_recorded(disk, path, file, keeping.recorded)?
+    if is_recorded(disk, path, len, file, keeping.recorded)?
         || same_content(disk, path, &keeping.session.handoff(file))?
     {
         disk.remove(path)?;
         taken.removed.push(file);
         return Ok(());
     }
-    let kept = keep(disk, path, file, keeping.session)?;
+    let kept = keep(disk, path, &keeping.session.left())?;
     disk.remove(path)?;
     taken.kept.push((file, kept));
     Ok(())
@@ -111,23 +125,25 @@ fn take_file(
 fn is_recorded(
     disk: &dyn Disk,
     path: &Path,
+    len: u64,
     file: HandoffFile,
     recorded: &[&HandoffFiles],
 ) -> DiskResult<bool> {
-    let Some(found) = disk.stat(path)? else { return Ok(false) };
     for text in recorded.iter().filter_map(|files| files.get(file).text()) {
-        if holds(disk, path, found.len, text.as_bytes())? {
+        if holds(disk, path, len, text.as_bytes())? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Copies a file to the session's `left/` under a name that holds nothing else. Durable.
-fn keep(disk: &dyn Disk, path: &Path, file: HandoffFile, session: &SessionLayout) -> DiskResult<PathBuf> {
-    let left = session.left();
-    make_dir(disk, &left)?;
-    let mut copy = left.join(file.name());
+/// Copies a file to a directory `left/`, under a name that holds nothing else, and tells where. The
+/// directory is made if it is missing; its parent must be durable. Durable when it returns, and the
+/// same content again is found where it was kept.
+pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
+    make_dir(disk, left)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut copy = left.join(&*name);
     for number in 2.. {
         if disk.stat(&copy)?.is_none() {
             copy_whole(disk, path, &copy)?;
@@ -136,10 +152,10 @@ fn keep(disk: &dyn Disk, path: &Path, file: HandoffFile, session: &SessionLayout
         if same_content(disk, path, &copy)? {
             break;
         }
-        copy = left.join(format!("{number}-{}", file.name()));
+        copy = left.join(format!("{number}-{name}"));
     }
-    disk.sync_dir(&left)?;
-    disk.sync_dir(parent(&left))?;
+    disk.sync_dir(left)?;
+    disk.sync_dir(parent(left))?;
     Ok(copy)
 }
 

@@ -102,6 +102,12 @@ impl RunLayout {
         self.dir.join("protocol.md")
     }
 
+    /// Files that stood where the run publishes when it began, and were not its own.
+    #[must_use]
+    pub fn left(&self) -> PathBuf {
+        self.dir.join("left")
+    }
+
     /// All sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
@@ -165,7 +171,8 @@ impl SessionLayout {
         self.dir.join("attempt.lock")
     }
 
-    /// Files that stood in the handoff directory and were no accepted handoff.
+    /// Files that stood in the handoff directory or in place of published files when an attempt was
+    /// over, and were no accepted handoff.
     #[must_use]
     pub fn left(&self) -> PathBuf {
         self.dir.join("left")

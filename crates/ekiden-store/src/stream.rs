@@ -17,17 +17,15 @@ use crate::limits::STREAM_BUFFER_BYTES;
 pub struct StreamWriter {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    len: u64,
+    /// Nothing where there is no file yet: it is made with the first bytes.
+    len: Option<u64>,
     gathered: Vec<u8>,
 }
 
 impl StreamWriter {
-    /// Makes the file, or goes on at its end.
+    /// Goes on at the file's end. A file that is missing is made with the first bytes.
     pub fn open(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Self> {
-        let len = match disk.stat(path)? {
-            Some(found) => found.len,
-            None => disk.create_file(path, b"", Reach::Cache).map(|()| 0)?,
-        };
+        let len = disk.stat(path)?.map(|found| found.len);
         Ok(Self { disk, path: path.to_owned(), len, gathered: Vec::new() })
     }
 
@@ -43,12 +41,15 @@ impl StreamWriter {
         if self.gathered.is_empty() {
             return Ok(());
         }
-        let written = self.disk.append(&self.path, self.len, &self.gathered, Reach::Cache);
+        let written = match self.len {
+            Some(len) => self.disk.append(&self.path, len, &self.gathered, Reach::Cache),
+            None => self.disk.create_file(&self.path, &self.gathered, Reach::Cache),
+        };
         if written.is_ok() {
-            self.len += self.gathered.len() as u64;
-        } else if let Ok(Some(found)) = self.disk.stat(&self.path) {
+            self.len = Some(self.len.unwrap_or(0) + self.gathered.len() as u64);
+        } else if let Ok(found) = self.disk.stat(&self.path) {
             // Some of it may be in the file.
-            self.len = found.len;
+            self.len = found.map(|found| found.len);
         }
         self.gathered.clear();
         written
@@ -96,11 +97,21 @@ mod tests {
     #[test]
     fn after_a_failure_the_stream_goes_on_behind_the_gap() {
         let (disk, mut stream) = stream();
+        let mut write = |bytes| stream.write(bytes).and_then(|()| stream.flush());
+        write(b"12").unwrap();
         disk.fail_at(disk.ops(), Fault::DiskFull);
-        stream.write(b"abcd").unwrap();
-        stream.flush().unwrap_err();
-        stream.write(b"efgh").unwrap();
-        stream.flush().unwrap();
-        assert_eq!(disk.read(Path::new(PATH), 100).unwrap(), b"abefgh");
+        write(b"abcd").unwrap_err();
+        write(b"efgh").unwrap();
+        assert_eq!(disk.read(Path::new(PATH), 100).unwrap(), b"12abefgh");
+    }
+
+    #[test]
+    fn a_stream_that_could_not_be_made_is_made_with_the_next_bytes() {
+        let (disk, mut stream) = stream();
+        let mut write = |bytes| stream.write(bytes).and_then(|()| stream.flush());
+        disk.fail_at(disk.ops(), Fault::DiskFull);
+        write(b"abcd").unwrap_err();
+        write(b"efgh").unwrap();
+        assert_eq!(disk.read(Path::new(PATH), 100).unwrap(), b"efgh");
     }
 }

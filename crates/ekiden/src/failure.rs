@@ -118,6 +118,9 @@ impl From<EngineError> for Failure {
             EngineError::UnreadableInTheWay { .. } => {
                 failed(Exit::State).hint("`--new` starts anew and keeps that one as it is")
             }
+            EngineError::Archive(_) => {
+                failed(Exit::State).hint("nothing is lost; `ekiden resume` goes on when the disk takes it")
+            }
             EngineError::Workspace(WorkspaceError::Git { .. })
             | EngineError::FindRun(FindRunError::Disk(_))
             | EngineError::State(_)
@@ -125,7 +128,6 @@ impl From<EngineError> for Failure {
             | EngineError::Empty { .. }
             | EngineError::Disk(_)
             | EngineError::Status(_)
-            | EngineError::Archive(_)
             | EngineError::Lock(_)
             | EngineError::Send(_)
             | EngineError::System { .. } => failed(Exit::State),

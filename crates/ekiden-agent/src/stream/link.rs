@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::Conversation;
 use super::launch;
-use crate::attempt::{AttemptSpec, Order, Report};
+use crate::attempt::{AttemptSpec, FirstMessage, Order, Report};
 use crate::child::{Child, ChildEnd, spawn};
 use crate::unix::read_now;
 
@@ -46,6 +46,8 @@ struct Link {
     orders: Option<mpsc::UnboundedReceiver<Order>>,
     reports: mpsc::Sender<Report>,
     talk: Conversation,
+    /// The first message, until it is sent.
+    message: Option<FirstMessage>,
     raw: Option<Box<dyn Write + Send>>,
     lines: LineSplitter,
     said: Vec<u8>,
@@ -70,8 +72,7 @@ impl Link {
         orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let mut talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt);
-        talk.open(&spec.message);
+        let talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt);
         let now = Instant::now();
         Self {
             stdout: child.stdout.take(),
@@ -81,6 +82,7 @@ impl Link {
             orders: Some(orders),
             reports,
             talk,
+            message: Some(spec.message),
             raw: Some(spec.raw),
             lines: LineSplitter::new(),
             said: Vec::new(),
@@ -163,6 +165,11 @@ impl Link {
 
     fn obey(&mut self, order: Option<Order>) {
         match order {
+            Some(Order::Begin) => {
+                if let Some(message) = self.message.take() {
+                    self.talk.open(&message);
+                }
+            }
             Some(Order::Say(text)) => self.talk.say(&text),
             Some(Order::Answer { callback, answer }) => self.talk.answer(&callback, &answer),
             Some(Order::Interrupt) => self.talk.interrupt(),

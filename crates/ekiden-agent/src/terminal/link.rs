@@ -122,6 +122,8 @@ impl Link {
 
     fn obey(&mut self, order: Option<Order>) {
         match order {
+            // It has its first message from the command line, and begins with a request to its service.
+            Some(Order::Begin) => {}
             Some(Order::Say(text)) => self.talk.say(text),
             Some(Order::Answer { callback, answer }) => self.talk.answer(&callback, &answer),
             Some(Order::Close) => self.end(Ending::Done),

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants:
-//! - [`inspect`] and [`accept`] see the same cleaned text, and it is the text that the next session
+//! - [`inspect`] and [`accept()`] see the same cleaned text, and it is the text that the next session
 //!   will see: nothing hides from one of the three.
 //! - What is wanted is written once: [`Heading`] gives the words of the protocol text, of the check
 //!   and of the remedy.

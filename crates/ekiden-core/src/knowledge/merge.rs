@@ -1,12 +1,10 @@
 //! Taking over what a session adds.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Corrected, Knowledge, LogEntry, NewFact, NewKnowledge};
 use crate::limits;
-use crate::text::normal;
+use crate::text::{normal, says_the_same};
 
 /// Corrections of one session that take a fact out: more is no correction but a purge.
 const CORRECTIONS_MAX: usize = 20;
@@ -28,10 +26,10 @@ impl Knowledge {
     /// Takes over what a session adds.
     pub fn merge(&mut self, new: &NewKnowledge, session: u32, date: &str) -> Merged {
         let mut merged = Merged::default();
-        let mut known: BTreeSet<String> = self.core.iter().map(|fact| normal(&fact.text)).collect();
         for new in &new.core {
-            self.correct(new, session, &mut known, &mut merged);
-            if known.insert(normal(&new.fact.text)) {
+            self.correct(new, session, &mut merged);
+            let known = self.core.iter().any(|fact| says_the_same(&fact.text, &new.fact.text));
+            if !known {
                 self.core.push(new.fact.clone());
                 merged.added += 1;
             }
@@ -45,18 +43,16 @@ impl Knowledge {
     }
 
     /// Takes the fact out that a new one corrects, unless they say the same.
-    fn correct(&mut self, new: &NewFact, session: u32, known: &mut BTreeSet<String>, merged: &mut Merged) {
+    fn correct(&mut self, new: &NewFact, session: u32, merged: &mut Merged) {
         let Some(words) = &new.corrects else { return };
         let named = if merged.corrected.len() < CORRECTIONS_MAX { self.named(words) } else { None };
         let Some(index) = named else {
             merged.unmatched.push(words.clone());
             return;
         };
-        let text = normal(&self.core[index].text);
-        if text == normal(&new.fact.text) {
+        if says_the_same(&self.core[index].text, &new.fact.text) {
             return;
         }
-        known.remove(&text);
         let corrected = Corrected { old: self.core.remove(index), new: new.fact.text.clone(), session };
         merged.corrected.push(corrected.clone());
         self.archived.push(corrected);

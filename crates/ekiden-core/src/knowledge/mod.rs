@@ -116,8 +116,13 @@ impl Fact {
 
     /// The fact as a list item.
     fn render(&self) -> String {
-        let pinned = if self.pinned { "pinned: " } else { "" };
-        item(&format!("{pinned}{}", self.text))
+        let mut text = String::with_capacity(self.text.len() + 12);
+        self.render_to(&mut text);
+        text
+    }
+
+    fn render_to(&self, text: &mut String) {
+        item_to(text, if self.pinned { "pinned: " } else { "" }, &self.text);
     }
 }
 
@@ -168,7 +173,7 @@ impl Knowledge {
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = format!("# Knowledge\n\n## {CORE}\n\n");
-        text.extend(self.core.iter().map(Fact::render));
+        self.core.iter().for_each(|fact| fact.render_to(&mut text));
         text.push_str(&format!("\n## {LOG}\n"));
         text.extend(self.log.iter().map(LogEntry::render));
         text
@@ -178,22 +183,25 @@ impl Knowledge {
 impl LogEntry {
     fn render(&self) -> String {
         let mut text = format!("\n### Session {} - {}\n\n", self.session, self.date);
-        text.extend(self.lines.iter().map(|line| item(line)));
+        self.lines.iter().for_each(|line| item_to(&mut text, "", line));
         text
     }
 }
 
-/// A text as a list item: its further lines are indented, so that they stay inside.
-fn item(text: &str) -> String {
-    let mut item = String::from("- ");
-    for (index, line) in text.lines().enumerate() {
-        if index > 0 && !line.is_empty() {
-            item.push_str("  ");
+/// Adds a text as a list item: its further lines are indented, so that they stay inside.
+fn item_to(out: &mut String, first: &str, text: &str) {
+    out.push_str("- ");
+    out.push_str(first);
+    let mut lines = text.split_inclusive('\n').map(|line| line.trim_end_matches('\n'));
+    out.push_str(lines.next().unwrap_or_default());
+    out.push('\n');
+    for line in lines {
+        if !line.is_empty() {
+            out.push_str("  ");
         }
-        item.push_str(line);
-        item.push('\n');
+        out.push_str(line);
+        out.push('\n');
     }
-    item
 }
 
 /// A fact's text: no blanks around it and at line ends, and no line in front that a bullet would

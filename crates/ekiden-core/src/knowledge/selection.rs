@@ -5,6 +5,9 @@ use crate::limits;
 use crate::prompt::budget::{Keep, Mark, cut, tokens};
 use crate::prompt::quote::{MARK, quote};
 
+/// What a cut adds to a line at most: the words that tell of it.
+const CUT_LINE_BYTES_MAX: usize = 60;
+
 /// Knowledge as marked lines, within a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromptKnowledge {
@@ -26,25 +29,25 @@ impl Knowledge {
     #[must_use]
     pub fn for_prompt(&self, tokens_max: usize) -> PromptKnowledge {
         let log_max = limits::KNOWLEDGE_LOG_TOKENS_MAX.min(tokens_max / 4);
-        let facts: Vec<String> = self.core.iter().map(|fact| quote(&fact.render()).text).collect();
-        let dropped = self.dropped(&facts, (tokens_max - log_max) * limits::BYTES_PER_TOKEN);
+        let dropped = self.dropped((tokens_max - log_max) * limits::BYTES_PER_TOKEN);
         let left_out = dropped.iter().filter(|dropped| **dropped).count();
         let mut core = if left_out > 0 { mark(left_out) } else { String::new() };
-        core.extend(
-            facts.iter().zip(&dropped).filter(|(_, dropped)| !**dropped).map(|(text, _)| text.as_str()),
-        );
+        let kept = self.core.iter().zip(&dropped).filter(|(_, dropped)| !**dropped);
+        core.extend(kept.map(|(fact, _)| quote(&fact.render()).text));
         PromptKnowledge { core, log: self.log_for_prompt(log_max), left_out }
     }
 
-    /// Which facts are left out.
-    fn dropped(&self, facts: &[String], bytes_max: usize) -> Vec<bool> {
-        let mut dropped = vec![false; facts.len()];
-        let total: usize = facts.iter().map(String::len).sum();
+    /// Which facts are left out. Only what stays is marked and written: the effort for what does not is
+    /// a few additions a fact, however much was ever learnt.
+    fn dropped(&self, bytes_max: usize) -> Vec<bool> {
+        let mut dropped = vec![false; self.core.len()];
+        let sizes: Vec<usize> = self.core.iter().map(marked_bytes_max).collect();
+        let total: usize = sizes.iter().sum();
         if total <= bytes_max {
             return dropped;
         }
         let step = limits::KNOWLEDGE_STEP_TOKENS * limits::BYTES_PER_TOKEN;
-        let over = total + mark(facts.len()).len() - bytes_max;
+        let over = total + mark(sizes.len()).len() - bytes_max;
         let wanted = over.div_ceil(step) * step;
         let mut freed = 0;
         for index in self.oldest_first() {
@@ -53,7 +56,7 @@ impl Knowledge {
                 continue;
             }
             dropped[index] = true;
-            freed += facts[index].len();
+            freed += sizes[index];
         }
         dropped
     }
@@ -77,6 +80,18 @@ impl Knowledge {
     pub fn core_tokens(&self) -> usize {
         self.core.iter().map(Fact::render).map(|fact| tokens(&quote(&fact).text)).sum()
     }
+}
+
+/// The size of a fact as marked lines, in bytes: never less than it is, and mostly just that. A
+/// quotation takes things out, and makes longer only a bracket that it disarms and a line that it cuts.
+fn marked_bytes_max(fact: &Fact) -> usize {
+    let pinned = if fact.pinned { "pinned: ".len() } else { 0 };
+    let line_bytes = |line: &str| {
+        let brackets = line.bytes().filter(|byte| *byte == b'<').count();
+        let cut = if line.len() > limits::QUOTED_LINE_CHARS_MAX { CUT_LINE_BYTES_MAX } else { 0 };
+        MARK.len() + "- ".len() + line.len() + 2 * brackets + cut + "\n".len()
+    };
+    pinned + fact.text.split('\n').map(line_bytes).sum::<usize>()
 }
 
 /// The line in place of the facts that are left out. It belongs to the quotation: how many are

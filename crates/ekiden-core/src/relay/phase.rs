@@ -8,8 +8,8 @@ use crate::event::Traces;
 use crate::handoff::Handoff;
 use crate::ids::{AttemptId, ConversationId};
 use crate::outcome::Outcome;
-use crate::relay::Talk;
 use crate::relay::judging::Crash;
+use crate::relay::{Prompt, Talk};
 use crate::time::{Millis, Timestamp};
 
 /// Where a relay is in its life.
@@ -106,6 +106,8 @@ pub struct NextAttempt {
 pub struct Session {
     /// The attempt at work.
     pub attempt: NextAttempt,
+    /// What it is given. Kept, since it takes a while to write.
+    pub prompt: Prompt,
     /// The agent's process, once it runs.
     pub pid: Option<u32>,
     /// The conversation with it.

@@ -87,14 +87,16 @@ impl Relay {
         if self.paused {
             return self.hold_back(at, next);
         }
+        let prompt = self.prompt_of(&next);
         let start = StartAttempt {
             attempt: next.id,
             conversation: next.conversation,
             mode: next.mode,
-            prompt: hash::sha256_hex(self.prompt_of(&next).to_archive().as_bytes()),
+            prompt: hash::sha256_hex(prompt.to_archive().as_bytes()),
         };
         let talk = Talk::new(self.settings.agent.kind.takes_messages());
-        self.phase = Phase::Running(Box::new(Session { attempt: next, pid: None, talk, stop_by: None }));
+        let session = Session { attempt: next, prompt, pid: None, talk, stop_by: None };
+        self.phase = Phase::Running(Box::new(session));
         vec![RelayEffect::Publish, RelayEffect::StartAttempt(start)]
     }
 
@@ -124,9 +126,9 @@ impl Relay {
     /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the
     /// same bytes.
     #[must_use]
-    pub fn prompt(&self) -> Option<Prompt> {
+    pub fn prompt(&self) -> Option<&Prompt> {
         match &self.phase {
-            Phase::Running(session) => Some(self.prompt_of(&session.attempt)),
+            Phase::Running(session) => Some(&session.prompt),
             Phase::Planned
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }

@@ -150,6 +150,12 @@ impl Relay {
         matches!(&self.phase, Phase::Running(session) if session.pid.is_some())
     }
 
+    /// An attempt is ordered and its process not known to run yet: somebody waits for it.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        matches!(&self.phase, Phase::Running(session) if session.pid.is_none())
+    }
+
     /// How full the working session's context is.
     #[must_use]
     pub fn level(&self) -> Level {

@@ -9,8 +9,8 @@
 //! - **Syncs** are those that the disk counts from the moment at which the engine hears of the exit to
 //!   the one at which it hears that the next agent runs.
 //! - **CPU** is the process's own, all threads, in the kernel too. It counts from the record before the
-//!   exit, so it holds all that the end of a child costs, and a little more. Beside it stands what one
-//!   file costs that is written, synced and renamed by bare calls: on some file systems that is most.
+//!   exit, so it holds all that the end of a child costs, and a little more. Beside it stands what the
+//!   same files cost with the same syncs by bare calls: on some file systems that is most.
 //! - **Time** runs from the agent's last moment to the first moment of the next.
 #![expect(
     clippy::disallowed_methods,
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir_in(place)?;
     let workspace = workspace(&dir.path().canonicalize()?);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
-    let mut watch = Watch::new(Arc::clone(&disk), workspace.dir.join("bare"));
+    let mut watch = Watch::new(Arc::clone(&disk), workspace.dir.join("bare"))?;
     let outcome = runner::start_on(disk, &workspace, header(&workspace)?, Unfinished::Refuse, &mut watch)?;
     assert_eq!(outcome, Outcome::SessionLimit, "all sessions were used");
     println!("{}", watch.figures(SESSIONS));

@@ -20,6 +20,11 @@ use serde_json::{Value, json};
 
 use crate::agent::Life;
 
+const SESSIONS: &str = "sessions";
+const HANDOFF: &str = "handoff";
+const HANDOFF_FILES: [&str; 3] = ["progress", "next", "knowledge"];
+const LOG: &str = "log";
+
 /// Sums of this process at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
@@ -38,19 +43,22 @@ pub(crate) struct Watch {
     /// Where the handover under way began, if there is one.
     from: Option<Mark>,
     handovers: Vec<Mark>,
-    /// What it costs to replace a file by bare calls.
+    /// What the same files cost by bare calls.
     bare: Vec<Duration>,
-    /// That file.
-    file: PathBuf,
+    /// A directory for those.
+    dir: PathBuf,
     lives: Vec<Life>,
 }
 
 impl Watch {
-    /// A watch of a run on this disk. `file` is its own.
-    pub(crate) fn new(disk: Arc<dyn Disk>, file: PathBuf) -> Self {
+    /// A watch of a run on this disk. `dir` is its own.
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(dir.join(SESSIONS))?;
+        fs::create_dir(dir.join(HANDOFF))?;
+        fs::write(dir.join(LOG), "")?;
         let (recorded, heard) = (Mark::default(), Mark::default());
         let (handovers, bare, lives) = (Vec::new(), Vec::new(), Vec::new());
-        Self { disk, recorded, heard, from: None, handovers, bare, file, lives }
+        Ok(Self { disk, recorded, heard, from: None, handovers, bare, dir, lives })
     }
 
     /// All that was measured, one figure for each handover.
@@ -63,19 +71,35 @@ impl Watch {
             self.lives.windows(2).map(|pair| millis(pair[1].began.saturating_sub(pair[0].ended))).collect();
         let spawn: Vec<f64> = self.lives.iter().map(|life| millis(life.spawn)).collect();
         let bare: Vec<f64> = self.bare.iter().copied().map(millis).collect();
-        json!({"syncs": syncs, "cpu_ms": cpu, "file_cpu_ms": bare, "time_ms": time, "spawn_ms": spawn})
+        json!({"syncs": syncs, "cpu_ms": cpu, "bare_cpu_ms": bare, "time_ms": time, "spawn_ms": spawn})
     }
 
     fn mark(&self) -> Mark {
         Mark { syncs: self.disk.syncs(), cpu: own_cpu() }
     }
 
-    fn replace_bare(&mut self) -> io::Result<()> {
-        let (start, staged) = (own_cpu(), self.file.with_extension("new"));
-        let mut file = File::create_new(&staged)?;
-        file.write_all(&[b'x'; 1000])?;
-        file.sync_data()?;
-        fs::rename(&staged, &self.file)?;
+    /// Does to files what a handover does, by bare calls: a record, a session's directory with prompt and
+    /// lock, an emptied handoff directory, each with its syncs. Nobody can promise the same for less.
+    fn hand_over_bare(&mut self) -> io::Result<()> {
+        let (handoff, sessions) = (self.dir.join(HANDOFF), self.dir.join(SESSIONS));
+        for name in HANDOFF_FILES {
+            fs::write(handoff.join(name), [b'x'; 300])?;
+        }
+        let start = own_cpu();
+        let mut log = File::options().append(true).open(self.dir.join(LOG))?;
+        log.write_all(&[b'x'; 1500])?;
+        log.sync_data()?;
+        let session = sessions.join(self.handovers.len().to_string());
+        fs::create_dir(&session)?;
+        let mut prompt = File::create_new(session.join("new"))?;
+        prompt.write_all(&[b'x'; 1500])?;
+        prompt.sync_data()?;
+        fs::rename(session.join("new"), session.join("prompt"))?;
+        File::open(&session)?.sync_all()?;
+        File::open(&sessions)?.sync_all()?;
+        HANDOFF_FILES.iter().try_for_each(|name| fs::remove_file(handoff.join(name)))?;
+        File::open(&handoff)?.sync_all()?;
+        File::create_new(session.join("lock"))?;
         self.bare.push(own_cpu() - start);
         Ok(())
     }
@@ -93,7 +117,7 @@ impl Observer for Watch {
             {
                 let (syncs, cpu) = (self.heard.syncs - from.syncs, self.heard.cpu - from.cpu);
                 self.handovers.push(Mark { syncs, cpu });
-                self.replace_bare().expect("the file is ours");
+                self.hand_over_bare().expect("the directory is ours");
             }
         }
         self.recorded = self.mark();

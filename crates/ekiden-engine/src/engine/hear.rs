@@ -4,7 +4,7 @@ use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, RelayEvent};
 use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Verdict};
-use ekiden_core::handoff::{HandoffFiles, Inspection};
+use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::limits;
 use ekiden_core::prompt;
@@ -13,7 +13,7 @@ use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
 
 use super::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, in_full};
 use crate::hands::Hands;
 use crate::observer::Observer;
 
@@ -28,6 +28,7 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         match report {
             Report::Started { pid } => {
+                self.begin_attempt(stage, observer);
                 self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)?;
                 self.archive_late();
                 Ok(())
@@ -163,32 +164,56 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         if self.working.get(stage).is_some_and(|working| working.attempt == attempt) {
             self.working.remove(stage);
+            self.publish_late(stage, observer);
             self.archive_late();
         }
-        let mut touched = match (&ended.cause, self.relay(stage)) {
-            (EndCause::EngineLost, _) | (_, None) => Vec::new(),
-            (_, Some(relay)) => self.desk.touched(relay),
-        };
-        let mut files = HandoffFiles::default();
-        // Before the process ran, the directory may still hold the handoff of the session before.
-        if let Some(relay) = self.relay(stage).filter(|relay| relay.has_started()) {
-            files = self.desk.handoff_files();
-            if self.journal.run().header().settings.agent.kind == AgentKind::Exec {
-                let taken = self.desk.take_misplaced(relay, &mut files);
-                touched.retain(|name| !taken.contains(&name.as_str()));
-                note_misplaced(&taken, observer);
-            }
-        }
+        let Found { files, touched, misplaced } = self.found_after(stage, attempt, &ended.cause, observer);
         let event = AttemptEnded {
             attempt,
             cause: ended.cause,
             files,
             touched,
+            misplaced,
             resumable: ended.resumable,
             counters: ended.counters,
             traces: ended.traces,
         };
         self.record_of(at, stage, RelayEvent::AttemptEnded(Box::new(event)), observer)
+    }
+
+    /// What an attempt left in the handoff directory and in place of published files. An agent that no
+    /// hook could tell the right place may have put its handoff there; anything else is kept beside the
+    /// session, since the next publishing overwrites it.
+    ///
+    /// After a crash of ours nobody can tell whose a published file is: it is not synced, so it may be
+    /// an older one of our own. Then it is kept, and decides nothing.
+    fn found_after(
+        &mut self,
+        stage: &StageId,
+        attempt: AttemptId,
+        cause: &EndCause,
+        observer: &mut dyn Observer,
+    ) -> Found {
+        let mut found = Found::default();
+        let Some(relay) = self.relay(stage) else { return found };
+        let mut touched = self.desk.touched(relay);
+        let lost = *cause == EndCause::EngineLost;
+        // Before the process ran, the directory may still hold the handoff of the session before.
+        if relay.has_started() {
+            found.files = self.desk.handoff_files();
+            let unguided = self.journal.run().header().settings.agent.kind == AgentKind::Exec;
+            if unguided && !lost {
+                found.misplaced = take_misplaced(&mut touched, &mut found.files);
+            }
+        }
+        let kept = self.desk.keep_touched(attempt.session, &touched);
+        if !lost {
+            found.touched = touched.into_iter().map(|(file, _)| file.name().to_owned()).collect();
+        }
+        if let Err(error) = kept {
+            self.warn_once(observer, &in_full(&error));
+        }
+        found
     }
 
     /// Takes over what a person wrote into the published knowledge while nothing ran.
@@ -204,12 +229,32 @@ impl<H: Hands> Engine<H> {
     }
 }
 
-/// An agent without hooks cannot be told the right place while it works.
-fn note_misplaced(taken: &[&str], observer: &mut dyn Observer) {
-    if !taken.is_empty() {
-        let names = taken.join(", ");
-        observer.warn(&format!("the agent wrote {names} beside {HANDOFF_DIR}, not into it; taken over"));
-    }
+/// What was found after an attempt.
+#[derive(Debug, Default)]
+struct Found {
+    files: HandoffFiles,
+    touched: Vec<String>,
+    misplaced: Vec<String>,
+}
+
+/// Takes over the files that are missing from the handoff directory and stand among the published
+/// ones; knowledge is merged by ekiden alone. Returns their names.
+fn take_misplaced(touched: &mut Vec<(HandoffFile, FileText)>, files: &mut HandoffFiles) -> Vec<String> {
+    let mut taken = Vec::new();
+    touched.retain_mut(|(file, text)| {
+        let place = match file {
+            HandoffFile::Progress => &mut files.progress,
+            HandoffFile::NextPrompt => &mut files.next_prompt,
+            HandoffFile::Knowledge => return true,
+        };
+        if *place != FileText::Absent || text.text().is_none() {
+            return true;
+        }
+        *place = std::mem::replace(text, FileText::Absent);
+        taken.push(file.name().to_owned());
+        false
+    });
+    taken
 }
 
 fn answer_text(verdict: Verdict) -> HookAnswer {

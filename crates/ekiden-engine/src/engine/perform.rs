@@ -7,22 +7,33 @@ use ekiden_core::ids::{AttemptId, EffectId, StageId};
 use ekiden_core::relay::Relay;
 
 use super::{Engine, Working};
-use crate::error::in_full;
+use crate::error::{EngineError, in_full};
 use crate::hands::{Hands, Input, Since};
 use crate::meter::Meter;
 use crate::observer::Observer;
 
 impl<H: Hands> Engine<H> {
-    pub(super) fn perform_all(&mut self, effects: Vec<(EffectId, Effect)>, observer: &mut dyn Observer) {
+    pub(super) fn perform_all(
+        &mut self,
+        effects: Vec<(EffectId, Effect)>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
         for (id, effect) in effects {
             match effect {
-                Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer),
+                Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
                 Effect::EndRun { outcome } => self.over = Some(outcome),
             }
         }
+        Ok(())
     }
 
-    fn perform(&mut self, id: EffectId, stage: &StageId, effect: RelayEffect, observer: &mut dyn Observer) {
+    fn perform(
+        &mut self,
+        id: EffectId,
+        stage: &StageId,
+        effect: RelayEffect,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
         match effect {
             RelayEffect::Survey => {
                 let since = self.relay(stage).map(since).unwrap_or_default();
@@ -36,7 +47,7 @@ impl<H: Hands> Engine<H> {
                 }
             }
             RelayEffect::CancelTasks => self.hands.cancel(stage),
-            RelayEffect::StartAttempt(start) => self.start(stage, &start),
+            RelayEffect::StartAttempt(start) => self.start(stage, &start)?,
             RelayEffect::Say { text, .. } => self.hands.tell(stage, Order::Say(text)),
             RelayEffect::AnswerStop { callback, hold, .. } => {
                 let answer = hold.map_or(HookAnswer::Pass, HookAnswer::Block);
@@ -47,26 +58,34 @@ impl<H: Hands> Engine<H> {
             RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
             // Whoever watches has it from the record.
             RelayEffect::Warn { .. } => {}
+            RelayEffect::Publish if self.relay(stage).is_some_and(Relay::is_starting) => {
+                self.late.publish(stage);
+            }
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
-            // The next attempt is being started: what the log holds already must not delay it.
             RelayEffect::Archive { attempt } if self.working.contains_key(stage) => {
-                self.unarchived.push((id, stage.clone(), attempt));
+                self.late.archive(id, stage, attempt);
             }
             RelayEffect::Archive { attempt } => self.archive(id, stage, attempt),
         }
+        Ok(())
     }
 
     /// What is to be done about an effect that was ordered in an earlier life.
-    pub(super) fn settle(&mut self, id: EffectId, effect: Effect, observer: &mut dyn Observer) {
-        let Effect::Stage { stage, effect } = effect else { return };
+    pub(super) fn settle(
+        &mut self,
+        id: EffectId,
+        effect: Effect,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        let Effect::Stage { stage, effect } = effect else { return Ok(()) };
         match effect {
             // The attempt's lock was free when this run was opened, so nothing of it lives.
             RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
             again @ (RelayEffect::Survey
             | RelayEffect::Verify
             | RelayEffect::PublishDurably
-            | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer),
+            | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer)?,
             RelayEffect::CancelTasks
             | RelayEffect::Say { .. }
             | RelayEffect::AnswerStop { .. }
@@ -76,18 +95,17 @@ impl<H: Hands> Engine<H> {
             | RelayEffect::Warn { .. }
             | RelayEffect::Publish => {}
         }
+        Ok(())
     }
 
-    fn start(&mut self, stage: &StageId, start: &StartAttempt) {
+    /// A disk that refuses ends the engine, not the run: the order stays outstanding, and a resume
+    /// settles it as an attempt that was lost.
+    fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
         let attempt = start.attempt;
-        match self.desk.prepare(&self.journal, stage, start) {
-            Ok(launch) => {
-                let meter = Meter::new(&self.journal.run().header().settings);
-                self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
-                self.hands.start(launch);
-            }
-            Err(error) => self.unstarted(stage, attempt, in_full(&error)),
-        }
+        let launch = self.desk.prepare(&self.journal, stage, start)?;
+        let meter = Meter::new(&self.journal.run().header().settings);
+        self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
+        self.hands.start(launch)
     }
 
     /// The engine died while this attempt ran. What it left in the handoff directory counts.
@@ -98,12 +116,7 @@ impl<H: Hands> Engine<H> {
         self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
     }
 
-    fn unstarted(&mut self, stage: &StageId, attempt: AttemptId, why: String) {
-        let report = Report::unstarted(why);
-        self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
-    }
-
-    fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
+    pub(super) fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
         if let Some(relay) = self.journal.run().relay(stage)
             && let Err(error) = self.desk.publish(relay, false)
         {
@@ -119,17 +132,10 @@ impl<H: Hands> Engine<H> {
         }
     }
 
-    fn archive(&mut self, id: EffectId, stage: &StageId, attempt: AttemptId) {
+    pub(super) fn archive(&mut self, id: EffectId, stage: &StageId, attempt: AttemptId) {
         let files = self.journal.files_of(id).cloned().unwrap_or_default();
         let job = self.desk.archive_job(attempt, &files);
         self.hands.archive(stage, id, job);
-    }
-
-    /// Archives what had to wait for the start of an attempt.
-    pub(super) fn archive_late(&mut self) {
-        for (id, stage, attempt) in std::mem::take(&mut self.unarchived) {
-            self.archive(id, &stage, attempt);
-        }
     }
 
     pub(super) fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {

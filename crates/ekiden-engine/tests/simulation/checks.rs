@@ -20,12 +20,25 @@ use ekiden_store::sim::SimDisk;
 use ekiden_store::state::StateDir;
 use ekiden_store::status::read_status;
 
-use crate::world::{World, layout, published};
+use crate::world::{Scenario, World, layout, published};
 
 const READ_MAX: u64 = 1 << 20;
 
+/// What the logs on this disk say.
+pub(crate) fn log_of(disk: &SimDisk) -> String {
+    let runs = layout().runs();
+    let logs = disk.list(&runs).unwrap().into_iter().map(|run| runs.join(run).join("log.jsonl"));
+    logs.filter_map(|log| String::from_utf8(disk.read(&log, READ_MAX).ok()?).ok()).collect()
+}
+
 /// Everything that must hold once a run is over, whatever happened on the way.
-pub(crate) fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_only: bool) {
+pub(crate) fn hold(
+    disk: &Arc<SimDisk>,
+    world: &World,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    kill_only: bool,
+) {
     assert!(matches!(outcome, Outcome::Complete { .. }), "the run ended as {outcome:?}");
     let shared: Arc<dyn Disk> = disk.clone();
     let state = StateDir::open(shared, layout()).unwrap().expect("a state directory");
@@ -47,6 +60,10 @@ pub(crate) fn hold(disk: &Arc<SimDisk>, world: &World, outcome: &Outcome, kill_o
     }
     everything_is_archived(disk, &records, &runs[0]);
     published_files_say_what_state_says(disk, folded.run());
+    if let Some(text) = scenario.found {
+        let kept = disk.read(&layout().run(&runs[0]).left().join("KNOWLEDGE.md"), READ_MAX).unwrap();
+        assert_eq!(kept, text.as_bytes(), "what a person left");
+    }
 }
 
 fn core_only_grows(run: &Run, before: usize) -> usize {

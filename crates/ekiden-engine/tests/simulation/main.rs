@@ -3,61 +3,121 @@
 #![expect(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
-    reason = "a test may stop at what it does not expect"
+    clippy::disallowed_macros,
+    reason = "a test may stop at what it does not expect, and tell how much it tried"
 )]
 
 mod checks;
 mod world;
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::Steering;
 use ekiden_engine::EngineError;
-use ekiden_store::sim::{AtCrash, SimDisk};
+use ekiden_store::sim::{AtCrash, SimDisk, Survivor};
 
-use world::{Deed, Scenario, World, live, machine};
+use world::{Deed, Scenario, World, live, machine, published};
 
-/// Losses tried at one crash. Where more are legal, this many of them are taken at even distances,
-/// the two extremes among them.
-fn losses_max() -> usize {
-    std::env::var("EKIDEN_LOSSES").ok().and_then(|n| n.parse().ok()).unwrap_or(12)
+/// Files that are written again from the log, each by itself, and decide nothing: what people and
+/// other programs read. That they decide nothing is checked.
+fn is_derived(path: &Path) -> bool {
+    let above = published().dir();
+    let is_published = path != above && path.starts_with(above) && !path.starts_with(published().handoff());
+    is_published || path.file_name().is_some_and(|name| name.to_string_lossy().contains("verify.log"))
+}
+
+/// At most this many losses at each crash, at even distances: for a quick look. Usually all.
+fn losses_max() -> Option<usize> {
+    std::env::var("EKIDEN_LOSSES").ok().and_then(|n| n.parse().ok())
+}
+
+/// How much of one scenario was tried.
+#[derive(Debug, Default)]
+struct Tried {
+    crashes: usize,
+    /// Losses that are legal, over all crashes.
+    legal: u128,
+    /// Disks that were found.
+    losses: usize,
+    /// Those of them that differed from every other, with the world around them.
+    worlds: HashSet<(u64, u64)>,
+    /// What runs came to in the end; each end is checked once.
+    ends: HashSet<(u64, u64)>,
 }
 
 /// Runs a scenario with a crash of the machine at every operation of the disk; then takes the run up
-/// again, once where only the process died and once for each legal loss of a power cut, and checks
-/// everything.
+/// again, once where only the process died and once for each legal loss of a power cut, as far as
+/// one can be told from another, and checks everything.
 fn crash_everywhere(scenario: &Scenario) {
-    let undisturbed = Arc::new(machine());
+    let undisturbed = Arc::new(machine(scenario));
     let begun = undisturbed.ops();
     live_on(&undisturbed, &Rc::default(), scenario).expect("an undisturbed run");
-    let mut worlds = 0;
+    let mut tried = Tried::default();
     for op in begun..=undisturbed.ops() {
         for at in [AtCrash::NotDone, AtCrash::Done] {
-            let disk = Arc::new(machine());
+            let disk = Arc::new(machine(scenario));
             disk.crash_at(op, at);
             let world = Rc::new(RefCell::new(World::default()));
             let _ = live_on(&disk, &world, scenario);
-            let world = world.borrow();
-            go_on(disk.after_kill(), &world, scenario, true);
-            let found: Vec<SimDisk> = disk.survivors().collect();
-            let step = found.len().div_ceil(losses_max()).max(1);
-            for found in found.into_iter().step_by(step) {
-                worlds += 1;
-                go_on(found, &world, scenario, false);
-            }
+            tried.crashes += 1;
+            go_on(disk.after_kill(), &world.borrow(), scenario, true, &mut HashSet::new());
+            lose_everything_possible(&disk, &world.borrow(), scenario, &mut tried);
         }
     }
-    assert!(worlds > 1000, "only {worlds} worlds");
+    let Tried { crashes, legal, losses, worlds, ends } = &tried;
+    let (worlds, ends) = (worlds.len(), ends.len());
+    println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {ends} ends");
+    assert!(worlds > 500, "only {worlds} worlds");
 }
 
-fn go_on(found: SimDisk, world: &World, scenario: &Scenario, kill_only: bool) {
+/// Tries the losses of one crash. Disks that read the same, in worlds that are the same, are one.
+fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, tried: &mut Tried) {
+    let factored = disk.factored(is_derived);
+    assert!(factored.is_complete, "too many losses");
+    tried.legal += factored.legal;
+    let about = hash(&format!("{world:?}"));
+    let mut logs: BTreeMap<usize, String> = BTreeMap::new();
+    let step = losses_max().map_or(1, |max| factored.len().div_ceil(max).max(1));
+    for Survivor { group, disk: found } in factored.step_by(step) {
+        tried.losses += 1;
+        if tried.worlds.insert((found.fingerprint(), about)) {
+            let log = go_on(found, world, scenario, false, &mut tried.ends);
+            let before = logs.entry(group).or_insert_with(|| log.clone());
+            let differs = before.lines().zip(log.lines()).find(|(before, now)| before != now);
+            assert_eq!(differs, None, "a derived file has decided something");
+        }
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Takes a run up again, carries it to its end, checks everything unless the same end was checked
+/// before, and gives its log.
+fn go_on(
+    found: SimDisk,
+    world: &World,
+    scenario: &Scenario,
+    kill_only: bool,
+    ends: &mut HashSet<(u64, u64)>,
+) -> String {
     let disk = Arc::new(found);
     let world = Rc::new(RefCell::new(world.clone()));
     let outcome = live_on(&disk, &world, scenario).unwrap_or_else(|error| panic!("{error}: {error:?}"));
-    checks::hold(&disk, &world.borrow(), &outcome, kill_only);
+    let world = world.borrow();
+    if ends.insert((disk.fingerprint(), hash(&format!("{world:?} {outcome:?}")))) {
+        checks::hold(&disk, &world, scenario, &outcome, kill_only);
+    }
+    checks::log_of(&disk)
 }
 
 /// Lives on until the run is complete: a person may have stopped it meanwhile.
@@ -112,6 +172,12 @@ fn a_pause_and_a_stop_by_message() {
     crash_everywhere(&Scenario { steering, ..Scenario::of_items(2) });
 }
 
+// shows: RUN-12
+#[test]
+fn what_a_person_left_where_we_publish() {
+    crash_everywhere(&Scenario { found: Some("a person's own\n"), ..Scenario::of_items(1) });
+}
+
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.
 // shows: DUR-02
 #[test]
@@ -145,7 +211,7 @@ fn seeded_world(seed: u64) {
         ..Scenario::of_items(12)
     };
     let world = Rc::new(RefCell::new(World::default()));
-    let mut disk = Arc::new(machine());
+    let mut disk = Arc::new(machine(&scenario));
     let mut kill_only = true;
     for _ in 0..dice.roll(6) {
         disk.crash_at(disk.ops() + u64::from(dice.roll(900)), AtCrash::Done);
@@ -163,7 +229,7 @@ fn seeded_world(seed: u64) {
         live_on(&undisturbed, &world, &scenario).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let world = world.borrow();
     let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        checks::hold(&undisturbed, &world, &outcome, kill_only);
+        checks::hold(&undisturbed, &world, &scenario, &outcome, kill_only);
     }));
     assert!(checked.is_ok(), "seed {seed} fails; repeat it with `seeded_world({seed})`");
 }

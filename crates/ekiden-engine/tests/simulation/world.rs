@@ -13,7 +13,7 @@ use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{Check, CheckOutcome, Counters, Event, LimitsChanged, RunResumed, Survey, Traces};
 use ekiden_core::guard::{HookInput, Profile};
-use ekiden_core::handoff::Marker;
+use ekiden_core::handoff::{HandoffFile, Marker};
 use ekiden_core::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
@@ -64,11 +64,14 @@ pub(crate) struct Scenario {
     pub(crate) deeds: Vec<(u32, Deed)>,
     /// What a person asks for, by the number of the start in which they do.
     pub(crate) steering: Vec<(u32, Steering)>,
+    /// What stands where `KNOWLEDGE.md` is published before the run begins.
+    pub(crate) found: Option<&'static str>,
 }
 
 impl Scenario {
     pub(crate) fn of_items(items: u32) -> Self {
-        Self { items, verified: false, git: false, deeds: Vec::new(), steering: Vec::new() }
+        let (deeds, steering) = (Vec::new(), Vec::new());
+        Self { items, verified: false, git: false, deeds, steering, found: None }
     }
 
     fn deed(&self, start: u32) -> Deed {
@@ -135,6 +138,32 @@ impl SimHands {
         self.agent = None;
     }
 
+    /// The first message has come: what the agent does with it.
+    fn work(&mut self) {
+        let Some(deed) = self.agent.as_ref().map(|agent| agent.deed) else { return };
+        match deed {
+            Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
+            Deed::Limit => {
+                let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
+                self.ended(EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
+            }
+            Deed::Work | Deed::ClaimEarly => {
+                if deed == Deed::Work {
+                    self.world.borrow_mut().items_done += 1;
+                }
+                self.report(Report::Window { model_tokens: 1000, compaction_tokens: None, model: None });
+                let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
+                self.report(Report::Activity(tool));
+                let last = self.world.borrow().items_done >= self.scenario.items;
+                if last || deed == Deed::ClaimEarly {
+                    self.queue.borrow_mut().push_back(Next::HandOver);
+                } else {
+                    self.report(Report::Usage { context_tokens: 650 });
+                }
+            }
+        }
+    }
+
     fn hand_over(&mut self) {
         let Some(agent) = self.agent.clone() else { return };
         let done = agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.scenario.items;
@@ -181,7 +210,7 @@ fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String)> {
 }
 
 impl Hands for SimHands {
-    fn start(&mut self, launch: Launch) {
+    fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
         let start = {
             let mut world = self.world.borrow_mut();
             let start = u32::try_from(world.started.len()).unwrap() + 1;
@@ -198,31 +227,12 @@ impl Hands for SimHands {
             let message = message(&format!("m-{number}"), self.world.borrow().now, *steering);
             self.queue.borrow_mut().extend([Next::Send(message.clone()), Next::Send(message)]);
         }
-        match deed {
-            Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
-            Deed::Limit => {
-                let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
-                self.ended(EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
-            }
-            Deed::Work | Deed::ClaimEarly => {
-                if deed == Deed::Work {
-                    self.world.borrow_mut().items_done += 1;
-                }
-                self.report(Report::Window { model_tokens: 1000, compaction_tokens: None, model: None });
-                let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
-                self.report(Report::Activity(tool));
-                let last = self.world.borrow().items_done >= self.scenario.items;
-                if last || deed == Deed::ClaimEarly {
-                    self.queue.borrow_mut().push_back(Next::HandOver);
-                } else {
-                    self.report(Report::Usage { context_tokens: 650 });
-                }
-            }
-        }
+        Ok(())
     }
 
     fn tell(&mut self, _stage: &StageId, order: Order) {
         match order {
+            Order::Begin => self.work(),
             Order::Say(_) => {
                 self.report(Report::Delivered);
                 self.queue.borrow_mut().push_back(Next::HandOver);
@@ -259,9 +269,12 @@ impl Hands for SimHands {
 }
 
 /// An empty machine on which the project exists.
-pub(crate) fn machine() -> SimDisk {
+pub(crate) fn machine(scenario: &Scenario) -> SimDisk {
     let disk = SimDisk::new();
     disk.plant_dir(Path::new("/p/.git"));
+    if let Some(text) = scenario.found {
+        disk.plant_file(&published().file(HandoffFile::Knowledge), text.as_bytes());
+    }
     disk
 }
 

@@ -109,6 +109,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Gives `to` the permissions of `from`.
     fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()>;
 
+    /// Makes a file that somebody else wrote 0600. Not through a link.
+    fn make_private(&self, path: &Path) -> DiskResult<()>;
+
     /// Waits until a file's bytes are on the disk. For bytes that another process may have written;
     /// one's own go with [`Reach::Disk`].
     fn sync_file(&self, path: &Path) -> DiskResult<()>;

@@ -19,9 +19,12 @@ const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 /// The operating system's files.
 ///
 /// Beneath the fence no directory on the way is opened through a link; the operation then happens
-/// relative to the directory that was opened. Linux does that in one call, elsewhere each directory is
-/// opened by itself. The standard library's
-/// `sync_data` and `sync_all` reach the disk's own cache on macOS too (`F_FULLFSYNC`).
+/// relative to the directory that was opened. Linux does that in one call, elsewhere, and where the
+/// project's own path has links, each directory is opened by itself. No handle outlives a call.
+/// Calls of the system are most of what lies between two agents, so none is made twice here.
+///
+/// The standard library's `sync_data` and `sync_all` reach the disk's own cache on macOS too
+/// (`F_FULLFSYNC`).
 #[derive(Debug, Default)]
 pub struct RealDisk {
     fence: Option<PathBuf>,
@@ -52,10 +55,10 @@ impl RealDisk {
         let Some((fence, rest)) = self.within_fence(dir) else {
             return Ok(open(dir, DIR)?);
         };
-        let mut handle = open(fence, DIR)?;
-        if let Some(opened) = open_beneath(&handle, rest) {
-            return Ok(opened);
+        if let Some(opened) = open_without_links(dir, rest, DIR, Mode::empty()) {
+            return Ok(opened?);
         }
+        let mut handle = open(fence, DIR)?;
         let mut at = fence.to_owned();
         for component in rest.components() {
             let Component::Normal(name) = component else { return Err(Cause::NotPlain) };
@@ -74,13 +77,25 @@ impl RealDisk {
         Ok((self.open_dir(dir)?, name))
     }
 
-    /// Opens an existing regular file for a change.
-    fn open_file(&self, path: &Path, flags: OFlags) -> Result<File, Cause> {
-        let (dir, name) = self.open_parent(path)?;
+    /// Opens or makes a file for a change, not through a link.
+    fn open_entry(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Cause> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let handle =
-            rustix::fs::openat(&dir, name, flags, Mode::empty()).map_err(|errno| link_or(errno, path))?;
-        regular(File::from(handle))
+        let opened = match self.within_fence(path) {
+            None => rustix::fs::open(path, flags, mode),
+            Some((_, rest)) => match open_without_links(path, rest, flags, mode) {
+                Some(opened) => return Ok(opened?.into()),
+                None => {
+                    let (dir, name) = self.open_parent(path)?;
+                    rustix::fs::openat(&dir, name, flags, mode)
+                }
+            },
+        };
+        Ok(opened.map_err(|errno| link_or(errno, path))?.into())
+    }
+
+    /// Opens an existing regular file for a change, and tells its length.
+    fn open_file(&self, path: &Path, flags: OFlags) -> Result<(File, u64), Cause> {
+        regular(self.open_entry(path, flags, Mode::empty())?)
     }
 
     fn write(&self, mut file: &File, bytes: &[u8], reach: Reach) -> Result<(), Cause> {
@@ -130,7 +145,7 @@ impl Disk for RealDisk {
 
     fn reader(&self, path: &Path, from: u64) -> DiskResult<Box<dyn Read + Send>> {
         let open_at = || -> Result<File, Cause> {
-            let mut file = open_to_read(path)?;
+            let (mut file, _) = open_to_read(path)?;
             file.seek(SeekFrom::Start(from))?;
             Ok(file)
         };
@@ -157,18 +172,15 @@ impl Disk for RealDisk {
 
     fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()> {
         let create = || -> Result<(), Cause> {
-            let (dir, name) = self.open_parent(path)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let handle = rustix::fs::openat(&dir, name, flags, FILE_MODE).map_err(io::Error::from)?;
-            self.write(&File::from(handle), bytes, reach)
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            self.write(&self.open_entry(path, flags, FILE_MODE)?, bytes, reach)
         };
         create().map_err(|cause| DiskError::new(Operation::Create, path, cause))
     }
 
     fn append(&self, path: &Path, at: u64, bytes: &[u8], reach: Reach) -> DiskResult<()> {
         let append = || -> Result<(), Cause> {
-            let file = self.open_file(path, OFlags::WRONLY | OFlags::APPEND)?;
-            let found = file.metadata()?.len();
+            let (file, found) = self.open_file(path, OFlags::WRONLY | OFlags::APPEND)?;
             if found != at {
                 return Err(Cause::Moved { expected: at, found });
             }
@@ -179,7 +191,7 @@ impl Disk for RealDisk {
 
     fn truncate(&self, path: &Path, len: u64) -> DiskResult<()> {
         let cut = || -> Result<(), Cause> {
-            let file = self.open_file(path, OFlags::WRONLY)?;
+            let (file, _) = self.open_file(path, OFlags::WRONLY)?;
             file.set_len(len)?;
             self.count_sync(file.sync_all())
         };
@@ -217,15 +229,23 @@ impl Disk for RealDisk {
     fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()> {
         let copy = || -> Result<(), Cause> {
             let permissions = fs::metadata(from)?.permissions();
-            let file = self.open_file(to, OFlags::RDONLY)?;
+            let (file, _) = self.open_file(to, OFlags::RDONLY)?;
             Ok(file.set_permissions(permissions)?)
         };
         copy().map_err(|cause| DiskError::new(Operation::CopyMode, to, cause))
     }
 
+    fn make_private(&self, path: &Path) -> DiskResult<()> {
+        let change = || -> Result<(), Cause> {
+            let (file, _) = self.open_file(path, OFlags::RDONLY)?;
+            Ok(rustix::fs::fchmod(&file, FILE_MODE).map_err(io::Error::from)?)
+        };
+        change().map_err(|cause| DiskError::new(Operation::CopyMode, path, cause))
+    }
+
     fn sync_file(&self, path: &Path) -> DiskResult<()> {
         let sync = || -> Result<(), Cause> {
-            let file = self.open_file(path, OFlags::RDONLY)?;
+            let (file, _) = self.open_file(path, OFlags::RDONLY)?;
             self.count_sync(file.sync_all())
         };
         sync().map_err(|cause| DiskError::new(Operation::Sync, path, cause))
@@ -248,48 +268,64 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Opens a directory below another in one call. Nothing where that cannot be, or cannot be done: then
-/// the way is gone step by step, and the step that fails tells why.
+/// Opens what is beneath the fence in one call that passes no link at all. Nothing where there is one
+/// on the way, or such a call does not exist: then the way is gone step by step, and the step that
+/// fails tells why.
 #[cfg(target_os = "linux")]
-fn open_beneath(fence: &OwnedFd, rest: &Path) -> Option<OwnedFd> {
-    use rustix::fs::ResolveFlags;
-    let plain = rest.components().all(|component| matches!(component, Component::Normal(_)));
-    let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let open = || rustix::fs::openat2(fence, rest, DIR, Mode::empty(), flags).ok();
-    if plain { open() } else { None }
+fn open_without_links(path: &Path, rest: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<OwnedFd>> {
+    use rustix::fs::{CWD, ResolveFlags};
+    if !rest.components().all(|component| matches!(component, Component::Normal(_))) {
+        return None;
+    }
+    match rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
+        Ok(opened) => Some(Ok(opened)),
+        // Old kernels do not know the call, and some sandboxes forbid it.
+        Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
+        Err(errno) => Some(Err(errno.into())),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_beneath(_fence: &OwnedFd, _rest: &Path) -> Option<OwnedFd> {
+fn open_without_links(_: &Path, _: &Path, _: OFlags, _: Mode) -> Option<io::Result<OwnedFd>> {
     None
 }
 
 /// A pipe must not hold us up, so nothing blocks until it is known to be a file.
-fn open_to_read(path: &Path) -> Result<File, Cause> {
+fn open_to_read(path: &Path) -> Result<(File, u64), Cause> {
     let handle = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
     regular(File::from(handle))
 }
 
-fn regular(file: File) -> Result<File, Cause> {
-    if file.metadata()?.is_file() { Ok(file) } else { Err(Cause::NotAFile) }
+/// The file with its length, if it is a regular one.
+fn regular(file: File) -> Result<(File, u64), Cause> {
+    let found = file.metadata()?;
+    if found.is_file() { Ok((file, found.len())) } else { Err(Cause::NotAFile) }
 }
 
 fn read_whole(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Cause> {
-    let file = open_to_read(path)?;
-    let bytes = file.metadata()?.len();
+    let (mut file, bytes) = open_to_read(path)?;
     if bytes > bytes_max {
         return Err(Cause::TooLarge { bytes, bytes_max });
     }
-    let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
-    // The file may grow while it is read.
-    file.take(bytes_max + 1).read_to_end(&mut content)?;
+    // Room for a byte more than there are: a read that does not fill it has met the end.
+    let mut content = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(1)];
+    let read = match file.read(&mut content) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+        read => read?,
+    };
+    let at_end = read < content.len();
+    content.truncate(read);
+    if !at_end || (read as u64) < bytes {
+        // The file grows while it is read, or the system gives it in pieces.
+        file.take((bytes_max + 1).saturating_sub(read as u64)).read_to_end(&mut content)?;
+    }
     let read = content.len() as u64;
     if read > bytes_max { Err(Cause::TooLarge { bytes: read, bytes_max }) } else { Ok(content) }
 }
 
 /// Opening without following a link failed: because of a link, or otherwise?
 fn link_or(errno: Errno, path: &Path) -> Cause {
-    if is_link(path) { is_link_cause(path) } else { Cause::Io(errno.into()) }
+    if errno != Errno::EXIST && is_link(path) { is_link_cause(path) } else { Cause::Io(errno.into()) }
 }
 
 fn is_link(path: &Path) -> bool {

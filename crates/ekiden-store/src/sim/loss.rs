@@ -25,6 +25,10 @@ pub(super) struct Losses {
 }
 
 impl Loss {
+    pub(super) fn new(names: Vec<bool>, files: Vec<(Ino, FileLoss)>) -> Self {
+        Self { names, files }
+    }
+
     /// The tree that is found after the power cut.
     pub(super) fn apply(&self, tree: &Tree) -> Tree {
         let mut left = tree.with_names(&self.names);

@@ -31,9 +31,12 @@
 //! # Use
 //!
 //! [`every_crash`] does it all. By hand: [`SimDisk::crash_at`], do the work, then look at each of
-//! [`SimDisk::survivors`]. Long worlds take [`SimDisk::survive_seeded`].
+//! [`SimDisk::survivors`]. Where too many files are unsynced for that, [`SimDisk::factored`] tries
+//! those that decide in every combination and the others one by one. Long worlds take
+//! [`SimDisk::survive_seeded`].
 
 mod explore;
+mod factors;
 mod file;
 mod loss;
 mod ops;
@@ -46,6 +49,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::Cause;
 pub use explore::{CrashPoint, Explored, every_crash};
+pub use factors::{Factored, Survivor};
 use file::SimFile;
 use loss::{Loss, Losses};
 use tree::{Node, Tree, refused};

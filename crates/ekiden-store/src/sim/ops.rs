@@ -221,6 +221,10 @@ impl Disk for SimDisk {
         })
     }
 
+    fn make_private(&self, path: &Path) -> DiskResult<()> {
+        self.change(Operation::CopyMode, path, |tree, fence, _| tree.file_mut(path, fence).map(|_| ()))
+    }
+
     fn sync_file(&self, path: &Path) -> DiskResult<()> {
         self.sync(Operation::Sync, path)
     }

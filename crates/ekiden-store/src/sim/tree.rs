@@ -1,7 +1,8 @@
 //! The simulated names: what the cache says a directory holds, and what is on the disk.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +54,16 @@ impl NameOp {
     pub(super) fn needs(&self, earlier: &Self) -> bool {
         let same = |a: &NameChange, b: &NameChange| a.dir == b.dir && a.name == b.name;
         self.0.iter().any(|a| earlier.0.iter().any(|b| same(a, b)))
+    }
+
+    /// The names that it changes, each with its directory.
+    pub(super) fn names(&self) -> impl Iterator<Item = (Ino, &OsStr)> {
+        self.0.iter().map(|change| (change.dir, change.name.as_os_str()))
+    }
+
+    /// It gives a name to this file.
+    pub(super) fn leads_to(&self, ino: Ino) -> bool {
+        self.0.iter().any(|change| change.to == Some(ino))
     }
 
     fn touches(&self, dir: Ino) -> bool {
@@ -246,6 +257,38 @@ impl Tree {
             Node::File(file) => Some((*ino, &**file)),
             Node::Dir(_) | Node::Link(_) => None,
         })
+    }
+
+    /// A path of everything that the cache has a name for, directories included.
+    pub(super) fn paths(&self) -> BTreeMap<Ino, PathBuf> {
+        let mut paths = BTreeMap::from([(ROOT, PathBuf::from("/"))]);
+        let mut todo = vec![ROOT];
+        while let Some(ino) = todo.pop() {
+            let Some(Node::Dir(dir)) = self.nodes.get(&ino) else { continue };
+            for (name, entry) in &dir.now {
+                let path = paths[&ino].join(name);
+                paths.insert(*entry, path);
+                todo.push(*entry);
+            }
+        }
+        paths
+    }
+
+    /// A number for everything that can be read, by name and content.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut todo = vec![ROOT];
+        while let Some(ino) = todo.pop() {
+            match &self.nodes[&ino] {
+                Node::Dir(dir) => {
+                    dir.now.keys().collect::<Vec<_>>().hash(&mut hasher);
+                    todo.extend(dir.now.values());
+                }
+                Node::File(file) => file.bytes().hash(&mut hasher),
+                Node::Link(target) => target.hash(&mut hasher),
+            }
+        }
+        hasher.finish()
     }
 
     pub(super) fn set_file(&mut self, ino: Ino, file: SimFile) {

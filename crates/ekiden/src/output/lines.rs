@@ -9,7 +9,7 @@ use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{CheckOutcome, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::limits;
-use ekiden_core::relay::WaitCause;
+use ekiden_core::relay::{HANDOFF_DIR, WaitCause};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -228,6 +228,13 @@ fn attempt_ended(attempt: &AttemptNews) -> Vec<Line> {
         let files: Vec<String> = attempt.touched.iter().map(|file| one_line(file)).collect();
         lines.push(Line::attention(format!("the agent changed {}; not taken over", files.join(", "))));
     }
+    if !attempt.misplaced.is_empty() {
+        let files: Vec<String> = attempt.misplaced.iter().map(|file| one_line(file)).collect();
+        let text =
+            format!("the agent wrote {} beside {HANDOFF_DIR}, not into it; taken over", files.join(", "));
+        lines.push(Line::attention(text));
+    }
+    lines.extend(attempt.cautions.iter().map(|caution| Line::attention(caution.clone())));
     if attempt.malformed_lines > 0 {
         let lines_lost = phrase::count(u64::from(attempt.malformed_lines), "line");
         lines.push(Line::labelled(

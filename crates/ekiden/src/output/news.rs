@@ -247,6 +247,10 @@ pub struct AttemptNews {
     pub cost_micro_usd: u64,
     /// Published files that the agent changed; not taken over.
     pub touched: Vec<String>,
+    /// Files of the handoff that it wrote among the published ones; taken over.
+    pub misplaced: Vec<String>,
+    /// What in the handoff looks as if somebody wanted to steer an agent with it.
+    pub cautions: Vec<String>,
     /// Lines of the agent's stream that could not be read.
     pub malformed_lines: u32,
     /// The same session goes on in another attempt.

@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Event, RelayEvent, Survey};
 use ekiden_core::guard::{Levels, Window};
-use ekiden_core::handoff::{self, FileText, Handoff, HandoffFiles, Heading, Marker, OpenItems, Status};
+use ekiden_core::handoff::{
+    self, FileText, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status,
+};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
+use ekiden_core::prompt::quote::{Caution, caution};
 use ekiden_core::record::Record;
 use ekiden_core::relay::{LastSession, Next, Phase, Relay};
 use ekiden_core::run::Run;
@@ -194,6 +197,8 @@ impl Story {
             tool_calls: is_heard(run).then_some(counters.tool_calls),
             cost_micro_usd: counters.cost_micro_usd,
             touched: ended.touched.clone(),
+            misplaced: ended.misplaced.clone(),
+            cautions: cautions(&ended.files),
             malformed_lines: counters.malformed_lines,
             goes_on,
         })];
@@ -316,6 +321,20 @@ fn left(status: &Status) -> Left {
         Status::Complete => Left::Completion,
         Status::Blocked { .. } => Left::Question,
     }
+}
+
+fn cautions(files: &HandoffFiles) -> Vec<String> {
+    let texts = HandoffFile::ALL.into_iter().filter_map(|file| files.get(file).text());
+    let Caution { removed, phrases } = caution(texts);
+    let removed = Some(removed.to_string()).filter(|removed| !removed.is_empty());
+    let removed =
+        removed.map(|removed| format!("the agent's notes held {removed}; kept from the next session"));
+    let phrases = phrases.into_iter().map(|phrase| {
+        format!(
+            "the agent's notes say \"{phrase}\"; the next session reads it as data, look where it came from"
+        )
+    });
+    removed.into_iter().chain(phrases).collect()
 }
 
 fn handoff_news(relay: &Relay, session: SessionNumber, handoff: &Handoff) -> HandoffNews {

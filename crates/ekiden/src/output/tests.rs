@@ -130,6 +130,7 @@ impl Tale {
             cause,
             files,
             touched: Vec::new(),
+            misplaced: Vec::new(),
             resumable: true,
             counters,
             traces: Traces::default(),
@@ -363,7 +364,7 @@ fn programs_are_told_everything() {
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"first_check","command":"pytest -q","result":{"kind":"failed","code":1},"duration_ms":41000,"last_line":"x"}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"session_started","session":1,"attempt":1,"conversation":"fresh"}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"window","session":1,"model":"opus","window_tokens":1000000,"usable_tokens":200000,"handoff_tokens":120000}
-        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"touched":[],"malformed_lines":0,"goes_on":false}
+        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"touched":[],"misplaced":[],"cautions":[],"malformed_lines":0,"goes_on":false}
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));

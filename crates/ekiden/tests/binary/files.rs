@@ -151,7 +151,7 @@ fn git_sees_the_settings_and_nothing_else_of_ours() {
     assert_eq!(untracked(), "?? .ekiden/config.toml\n", "by the exclude file");
 }
 
-// shows: SEC-02
+// shows: SEC-02, MEM-12
 #[test]
 fn state_is_private() {
     for environment in [Environment::new(), Environment::with_git()] {
@@ -160,8 +160,8 @@ fn state_is_private() {
         let mut found = modes(&environment.state());
         found.extend(modes(&environment.dir().join(".ekiden")));
         assert!(found.len() > 20, "{found:?}");
-        // What the agent wrote has the agent's mode, in a directory that is private.
-        found.retain(|(path, _)| !path.parent().unwrap().ends_with(".ekiden/handoff"));
+        // The agent's mode lasts no longer than the run works: in a directory that is private.
+        assert!(found.iter().any(|(path, _)| path.ends_with(".ekiden/handoff/PROGRESS.md")), "{found:?}");
         for (path, mode) in found {
             let right = if path.is_dir() { 0o700 } else { 0o600 };
             assert_eq!(mode, right, "{} has mode {mode:o}", path.display());
@@ -222,4 +222,22 @@ fn a_persons_edit_of_the_knowledge_stands() {
     ");
     assert!(environment.kept(2, "prompt.md").contains("¦ - Ask Mira about item 4.\n"));
     assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("- Ask Mira about item 4.\n"));
+}
+
+// shows: RUN-12
+#[test]
+fn a_new_run_keeps_what_stood_where_it_publishes() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.write(".ekiden/PROGRESS.md", "my own notes\n");
+    environment.run(&RUN).expect(0);
+    let left = |name: &str| std::fs::read_to_string(environment.run_dir().join("left").join(name)).unwrap();
+    assert_eq!(left("PROGRESS.md"), "my own notes\n");
+
+    let edited = format!("{}\n- Ask Mira.\n", environment.read(".ekiden/KNOWLEDGE.md"));
+    environment.write(".ekiden/KNOWLEDGE.md", &edited);
+    environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
+    assert_eq!(environment.runs().len(), 2);
+    assert_eq!(left("KNOWLEDGE.md"), edited);
+    assert!(!environment.read(".ekiden/KNOWLEDGE.md").contains("Mira"), "a new run trusts nothing");
 }

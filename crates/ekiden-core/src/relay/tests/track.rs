@@ -84,7 +84,7 @@ impl Track {
 
     /// What the attempt at work was given.
     pub(super) fn prompt(&self) -> String {
-        self.relay().prompt().as_ref().map(Prompt::to_archive).unwrap_or_default()
+        self.relay().prompt().map(Prompt::to_archive).unwrap_or_default()
     }
 
     /// A log that was written and read again has the same records, and they fold to the same effects and
@@ -273,6 +273,7 @@ impl Track {
             cause,
             files: self.files.clone(),
             touched: Vec::new(),
+            misplaced: Vec::new(),
             resumable: word.ends_with('+'),
             counters: self.counters(name),
             traces,
