@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, RelayEvent};
-use crate::ids::{AttemptId, ConversationId, EffectId, StageId};
+use crate::ids::{AttemptId, ConversationId, EffectId, SessionNumber, StageId};
 use crate::judge::Warning;
 use crate::outcome::Outcome;
 
@@ -36,9 +36,15 @@ pub enum Effect {
 pub enum RelayEffect {
     /// Look at the work tree. Outcome: [`RelayEvent::Surveyed`].
     Survey,
+    /// Commit what a session did. Outcome: [`RelayEvent::Committed`]. After a crash the commit is
+    /// looked for by its trailer, which names this effect.
+    Commit {
+        /// The session that is over.
+        session: SessionNumber,
+    },
     /// Run the verification. Outcome: [`RelayEvent::Verified`].
     Verify,
-    /// Stop surveying and verifying; their outcomes still come.
+    /// Stop committing, surveying and verifying; their outcomes still come.
     CancelTasks,
     /// Start the agent. Outcome: [`RelayEvent::AttemptEnded`], whatever happens.
     StartAttempt(StartAttempt),
@@ -84,6 +90,11 @@ pub enum RelayEffect {
         /// What.
         warning: Warning,
     },
+    /// Tell a person who is elsewhere. At most once: after a crash it is void.
+    Notify {
+        /// What, in ekiden's own words.
+        text: String,
+    },
     /// Keep a session's texts. Outcome: [`RelayEvent::Archived`].
     Archive {
         /// The attempt that left them.
@@ -122,6 +133,7 @@ impl Effect {
         match self {
             Self::Stage { effect, .. } => match effect {
                 RelayEffect::Survey
+                | RelayEffect::Commit { .. }
                 | RelayEffect::Verify
                 | RelayEffect::StartAttempt(_)
                 | RelayEffect::PublishDurably
@@ -129,6 +141,7 @@ impl Effect {
                 RelayEffect::CancelTasks
                 | RelayEffect::Publish
                 | RelayEffect::Warn { .. }
+                | RelayEffect::Notify { .. }
                 | RelayEffect::Say { .. }
                 | RelayEffect::AnswerStop { .. }
                 | RelayEffect::Interrupt { .. }
@@ -147,6 +160,7 @@ impl Effect {
         };
         let same = match event {
             RelayEvent::Surveyed { effect, .. }
+            | RelayEvent::Committed { effect, .. }
             | RelayEvent::Verified { effect, .. }
             | RelayEvent::Published { effect }
             | RelayEvent::Archived { effect } => *effect == id,

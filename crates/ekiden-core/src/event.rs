@@ -109,6 +109,13 @@ pub enum RelayEvent {
         /// What was there, or why nothing could be seen.
         survey: Result<Survey, String>,
     },
+    /// What a session did was committed, or was not.
+    Committed {
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What came of it.
+        commit: Commit,
+    },
     /// The verification ran.
     Verified {
         /// The effect that asked for it.
@@ -267,6 +274,35 @@ pub struct Survey {
     /// Tests that say less than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
+}
+
+/// What came of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Commit {
+    /// There is a new commit.
+    Made {
+        /// Its id.
+        id: String,
+        /// How many files it changes.
+        files: u32,
+        /// Files that stay out because they had changes at the start, and were changed since.
+        left_out: Vec<String>,
+    },
+    /// There was nothing to commit.
+    Nothing {
+        /// As above.
+        left_out: Vec<String>,
+    },
+    /// Git made none.
+    Failed {
+        /// Why.
+        error: String,
+        /// The end of what git and the repository's hooks said.
+        tail: String,
+    },
+    /// The run was stopped meanwhile, and there is none.
+    Cancelled,
 }
 
 /// One run of the verification.

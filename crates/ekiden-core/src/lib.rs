@@ -24,6 +24,7 @@ pub mod judge;
 pub mod knowledge;
 pub mod limits;
 mod markdown;
+mod notice;
 pub mod outcome;
 pub mod plan;
 pub mod prompt;

@@ -69,6 +69,17 @@ pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
 pub const SURVEY_LINES_MAX: usize = 40;
 /// The limit of one survey of the work tree.
 pub const SURVEY_TIMEOUT: Millis = Millis::from_secs(60);
+/// The limit of one commit: the repository's hooks may run its tests.
+pub const COMMIT_TIMEOUT: Millis = Millis::from_secs(600);
+/// How long a repository may be locked by another process before a commit is given up. Git holds its
+/// locks for moments; a lock that stays was left by a git that died.
+pub const GIT_LOCK_PATIENCE: Millis = Millis::from_secs(10);
+/// Lines kept of what git and its hooks say of a commit that they refuse.
+pub const COMMIT_TAIL_LINES: usize = 10;
+/// Characters kept of it.
+pub const COMMIT_TAIL_CHARS: usize = 1_000;
+/// The limit of showing one notification.
+pub const NOTIFY_TIMEOUT: Millis = Millis::from_secs(10);
 
 // ── Context ──────────────────────────────────────────────────────────────────────────────────
 

@@ -34,6 +34,9 @@ pub struct Place {
     pub worktree: Option<String>,
     /// The work dir lies in a git repository.
     pub git: bool,
+    /// The branch that the run works on, if the user named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
 }
 
 /// Stages and the edges between them. `ekiden run` makes one of a single stage.
@@ -89,6 +92,15 @@ pub struct Settings {
     /// By which rules sessions are judged; none in logs from before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judging: Option<Judging>,
+    /// Commits after each session, if the user wants them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitPlan>,
+    /// A person is told by the desktop when the run ends or waits.
+    #[serde(default)]
+    pub notify: bool,
+    /// Sessions are asked to give bulky work to subagents.
+    #[serde(default)]
+    pub subagents: bool,
 }
 
 /// By which rules sessions are judged: see [`crate::judge`].
@@ -98,6 +110,24 @@ pub struct Judging {
     pub stall_sessions: u32,
     /// The task is to find something out: an unchanged tree is no stall.
     pub research: bool,
+}
+
+/// What commits leave out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitPlan {
+    /// Files of the work dir with changes at the start: a person's, not the agent's.
+    pub dirty: Vec<DirtyFile>,
+}
+
+/// A file with changes that nobody had committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirtyFile {
+    /// Its path from the repository's root.
+    pub path: String,
+    /// Its object in the commit that was checked out; nothing if it was not in it.
+    pub committed: Option<String>,
+    /// Its object as it lay in the work tree; nothing if it was deleted, or is no file.
+    pub content: Option<String>,
 }
 
 /// An agent, as a row of differences.

@@ -45,6 +45,8 @@ pub struct Engine<H> {
     late: Late,
     over: Option<Outcome>,
     warned: bool,
+    /// A notification could not be shown, and that was told.
+    unnotified: bool,
 }
 
 /// What is known of an attempt at work beside the log.
@@ -61,7 +63,7 @@ impl<H: Hands> Engine<H> {
     pub fn new(journal: Journal, desk: Desk, hands: H) -> Self {
         let over = journal.run().outcome().cloned();
         let (working, later, late) = (BTreeMap::new(), VecDeque::new(), Late::default());
-        Self { journal, desk, hands, working, later, late, over, warned: false }
+        Self { journal, desk, hands, working, later, late, over, warned: false, unnotified: false }
     }
 
     /// Performs the effects of a run's first record.
@@ -155,6 +157,15 @@ impl<H: Hands> Engine<H> {
             Input::Agent { stage, attempt, report } => self.report(at, &stage, attempt, report, observer),
             Input::Surveyed { stage, effect, survey } => {
                 self.record_of(at, &stage, RelayEvent::Surveyed { effect, survey }, observer)
+            }
+            Input::Committed { stage, effect, commit } => {
+                self.record_of(at, &stage, RelayEvent::Committed { effect, commit }, observer)
+            }
+            Input::Unnotified { why } => {
+                if !std::mem::replace(&mut self.unnotified, true) {
+                    observer.warn(&format!("cannot notify: {why}; `--no-notify` switches that off"));
+                }
+                Ok(())
             }
             Input::Verified { stage, effect, mut check, output } => {
                 self.keep_output(&stage, &output, observer);

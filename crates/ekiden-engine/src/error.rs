@@ -12,6 +12,7 @@ use ekiden_store::log::LogError;
 use ekiden_store::state::{FindRunError, StateError};
 use ekiden_store::status::StatusError;
 
+use crate::branch::BranchError;
 use crate::workspace::WorkspaceError;
 
 /// An error with its causes, in one line.
@@ -102,6 +103,9 @@ pub enum EngineError {
         /// The run.
         run: RunId,
     },
+    /// The run cannot work on its branch.
+    #[error(transparent)]
+    Branch(#[from] BranchError),
     /// The run has no such stage, or nothing to do for it.
     #[error("find anything to start for stage {stage}")]
     NoStage {
@@ -160,6 +164,7 @@ impl EngineError {
             | Self::FindRun(_)
             | Self::NotRunning { .. }
             | Self::Send(SendError::Encode(_))
+            | Self::Branch(_)
             | Self::StillAlive { .. }
             | Self::NoStage { .. }
             | Self::Archive(ArchiveError::Differs { .. })

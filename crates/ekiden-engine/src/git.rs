@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, StdinKind};
+use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, SpawnError, StdinKind};
 use ekiden_agent::task::{self, Output, QuickError};
 use ekiden_core::limits;
+
+use crate::processes::TASK_MARK;
 
 /// What is kept of a command's output.
 const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -16,6 +18,7 @@ const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(crate) struct Git {
     keeper: PathBuf,
     dir: PathBuf,
+    mark: Option<String>,
 }
 
 /// Git could not be asked, or said no.
@@ -49,7 +52,13 @@ impl Git {
     /// Git in `dir`, run under the keeper in this executable.
     #[must_use]
     pub(crate) fn new(keeper: PathBuf, dir: PathBuf) -> Self {
-        Self { keeper, dir }
+        Self { keeper, dir, mark: None }
+    }
+
+    /// The same, by whose processes a restarted engine finds what outlived even their keepers.
+    #[must_use]
+    pub(crate) fn marked(self, mark: String) -> Self {
+        Self { mark: Some(mark), ..self }
     }
 
     /// Runs one command and gives its standard output.
@@ -58,18 +67,57 @@ impl Git {
     ///
     /// If git cannot be started, fails, or takes longer than [`limits::SURVEY_TIMEOUT`].
     pub(crate) async fn run(&self, args: &[&str]) -> Result<String, GitError> {
-        let spec = ChildSpec {
+        stdout_of(args, self.output(args).await?).map(lossy)
+    }
+
+    /// The same, byte for byte: paths need not be text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Git::run`]; and if the answer is too long to be kept whole.
+    pub(crate) async fn whole(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        let output = self.output(args).await?;
+        if output.cut {
+            let why = "its answer is too long".to_owned();
+            return Err(GitError::NoAnswer { command: subcommand(args), why });
+        }
+        stdout_of(args, output)
+    }
+
+    /// Runs one command with this on its standard input until it ends, or `over` comes and it is
+    /// told to end.
+    ///
+    /// # Errors
+    ///
+    /// If git cannot be started. How it ended is for the caller to see.
+    pub(crate) async fn fed(
+        &self,
+        args: &[&str],
+        input: &[u8],
+        over: impl Future<Output = ()>,
+    ) -> Result<Output, GitError> {
+        Ok(task::run_fed(self.spec(args, StdinKind::Piped), input, over, OUTPUT_BYTES_MAX).await?)
+    }
+
+    async fn output(&self, args: &[&str]) -> Result<Output, GitError> {
+        let spec = self.spec(args, StdinKind::Null);
+        Ok(task::run_output(spec, limits::SURVEY_TIMEOUT, OUTPUT_BYTES_MAX).await?)
+    }
+
+    fn spec(&self, args: &[&str], stdin: StdinKind) -> ChildSpec {
+        let mut env_set = vec![("GIT_TERMINAL_PROMPT".into(), "0".into()), ("LC_ALL".into(), "C".into())];
+        env_set.extend(self.mark.as_ref().map(|mark| (TASK_MARK.into(), mark.into())));
+        ChildSpec {
             keeper: self.keeper.clone(),
             program: "git".into(),
             args: args.iter().map(OsString::from).collect(),
             dir: self.dir.clone(),
-            env_set: vec![("GIT_TERMINAL_PROMPT".into(), "0".into()), ("LC_ALL".into(), "C".into())],
-            env_remove: Vec::new(),
+            env_set,
+            env_remove: OUTER_AGENT_ENV.iter().map(Into::into).collect(),
             lock: None,
             grace: limits::KILL_GRACE,
-            stdin: StdinKind::Null,
-        };
-        text_of(args, &task::run_output(spec, limits::SURVEY_TIMEOUT, OUTPUT_BYTES_MAX).await?)
+            stdin,
+        }
     }
 }
 
@@ -80,19 +128,21 @@ impl Git {
 /// As [`Git::run`].
 pub(crate) fn ask(dir: &Path, args: &[&str]) -> Result<String, GitError> {
     let words: Vec<OsString> = args.iter().map(OsString::from).collect();
-    text_of(args, &task::run_quick("git".as_ref(), &words, dir, limits::SURVEY_TIMEOUT)?)
+    stdout_of(args, task::run_quick("git".as_ref(), &words, dir, limits::SURVEY_TIMEOUT)?).map(lossy)
 }
 
-fn text_of(args: &[&str], output: &Output) -> Result<String, GitError> {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.end == ChildEnd::Exited(0) {
-        return Ok(text);
-    }
-    let command = args.first().copied().unwrap_or_default().to_owned();
-    let said = String::from_utf8_lossy(&output.stderr);
+/// The subcommand, behind options of git itself.
+fn subcommand(args: &[&str]) -> String {
+    args.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default().to_owned()
+}
+
+fn stdout_of(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
+    let command = subcommand(args);
     let why = match &output.end {
+        ChildEnd::Exited(0) => return Ok(output.stdout),
         _ if output.timed_out => "it took too long".to_owned(),
         ChildEnd::Exited(_) => {
+            let said = String::from_utf8_lossy(&output.stderr);
             let message = said.lines().next().unwrap_or("no word").to_owned();
             return Err(GitError::Failed { command, message });
         }
@@ -101,4 +151,8 @@ fn text_of(args: &[&str], output: &Output) -> Result<String, GitError> {
         ChildEnd::KeeperLost => "its keeper was killed".to_owned(),
     };
     Err(GitError::NoAnswer { command, why })
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -5,11 +5,12 @@
 
 use ekiden_agent::attempt::{FirstMessage, Order, Report};
 use ekiden_core::effect::StartMode;
-use ekiden_core::event::{Check, StopRequest, Survey};
+use ekiden_core::event::{Check, Commit, StopRequest, Survey};
 use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
 use ekiden_core::settings::{AgentSpec, Verification};
 
 use crate::archive_job::ArchiveJob;
+use crate::commit::CommitJob;
 use crate::error::EngineError;
 
 /// Something that reaches the engine from outside.
@@ -32,6 +33,15 @@ pub enum Input {
         effect: EffectId,
         /// What was there.
         survey: Result<Survey, String>,
+    },
+    /// A session was committed, or was not.
+    Committed {
+        /// Whose stage.
+        stage: StageId,
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What came of it.
+        commit: Commit,
     },
     /// The verification ran.
     Verified {
@@ -59,6 +69,11 @@ pub enum Input {
         stage: StageId,
         /// The effect that asked for it.
         effect: EffectId,
+    },
+    /// A notification could not be shown.
+    Unnotified {
+        /// Why not.
+        why: String,
     },
     /// Somebody wants the run to stop.
     Stop(StopRequest),
@@ -113,12 +128,18 @@ pub trait Hands {
     /// Looks at the work tree.
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since);
 
+    /// Commits what a session did, unless that is done already.
+    fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob);
+
     /// Runs the verification.
     fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification);
 
-    /// Stops surveying and verifying.
+    /// Stops committing, surveying and verifying.
     fn cancel(&mut self, stage: &StageId);
 
     /// Writes a session's texts to the archive.
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob);
+
+    /// Tells a person who is elsewhere.
+    fn notify(&mut self, text: String);
 }

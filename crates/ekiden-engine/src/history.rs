@@ -159,6 +159,11 @@ pub(crate) fn resumable(
     if is_done(&found) { Err(EngineError::Complete { run }) } else { Ok(run) }
 }
 
+/// What a run was started with.
+pub(crate) fn header(state: &StateDir, run: &RunId) -> Result<RunStarted, EngineError> {
+    Ok(Folded::read(state, run, |_, _| {})?.run().header().clone())
+}
+
 /// Another run has worked in the same place since this one last did. One that cannot be read is no
 /// reason to leave this one.
 pub(crate) fn is_superseded(state: &StateDir, journal: &Journal) -> Result<bool, EngineError> {

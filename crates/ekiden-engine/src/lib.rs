@@ -14,7 +14,10 @@
 //! What must not be known here: terminals, the command line.
 
 pub mod archive_job;
+pub mod branch;
+mod changes;
 pub mod clock;
+pub mod commit;
 pub mod desk;
 pub mod engine;
 pub mod error;
@@ -25,6 +28,7 @@ pub mod journal;
 pub mod kept;
 pub mod knowledge_file;
 mod meter;
+mod notify;
 pub mod observer;
 mod processes;
 pub mod runner;

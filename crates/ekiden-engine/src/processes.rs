@@ -18,8 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::archive_job::ArchiveJob;
+use crate::commit::{self, CommitJob};
 use crate::error::{EngineError, in_full};
+use crate::git::Git;
 use crate::hands::{Hands, Input, Launch, Since};
+use crate::notify;
 use crate::session_files::SessionFiles;
 use crate::survey::Surveyor;
 use crate::workspace::Workspace;
@@ -27,10 +30,11 @@ use crate::workspace::Workspace;
 /// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
 const REPORTS_MAX: usize = 256;
 
-/// The variable by which a restarted engine finds a verification that outlived even its keepers.
+/// The variable by which a restarted engine finds a verification or a commit that outlived even its
+/// keepers.
 pub(crate) const TASK_MARK: &str = "EKIDEN_TASK";
 
-/// Its value.
+/// Its value. A commit has it in its trailer too.
 pub(crate) fn task_mark(run: &RunId, effect: EffectId) -> String {
     format!("{run}/{effect}")
 }
@@ -146,6 +150,16 @@ impl Hands for ProcessHands {
         });
     }
 
+    fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
+        let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone()).marked(job.effect.clone());
+        let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
+        self.tasks.spawn(async move {
+            let commit = commit::commit(&git, &job, cancelled).await;
+            // Without an engine the effect stays outstanding, and a resume finds the commit.
+            let _ = inputs.send(Input::Committed { stage, effect, commit }).await;
+        });
+    }
+
     fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification) {
         let (spec, timeout) = (self.sh(&verification.command, effect), verification.timeout);
         let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
@@ -170,6 +184,17 @@ impl Hands for ProcessHands {
             };
             // Without an engine the effect stays outstanding, and a resume performs it again.
             let _ = inputs.send(Input::Archived { stage, effect, failure }).await;
+        });
+    }
+
+    fn notify(&mut self, text: String) {
+        let showing = notify::notify(self.ekiden.clone(), self.workspace.dir.clone(), text);
+        let inputs = self.inputs.clone();
+        self.tasks.spawn(async move {
+            if let Err(why) = showing.await {
+                // Without an engine nobody can be told.
+                let _ = inputs.send(Input::Unnotified { why }).await;
+            }
         });
     }
 }

@@ -25,14 +25,18 @@ use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::{AttemptLock, Holder, LockError, WorkDirLock};
 use ekiden_store::published::{exclude_from_git, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::branch;
+use crate::changes;
 use crate::clock::{Clock, SystemClock};
 use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::git::Git;
 use crate::hands::Input;
 use crate::history;
 use crate::journal::Journal;
@@ -91,6 +95,7 @@ pub fn start_on(
     if unfinished == Unfinished::Refuse {
         history::refuse_unfinished(place.state.view(), &header)?;
     }
+    let header = place.ready(header)?;
     place.drive(header.run.clone(), observer, |place, observer| {
         let at = SystemClock.now();
         let (journal, effects) = Journal::create(&place.state, at, header)?;
@@ -113,6 +118,9 @@ pub fn resume(
 ) -> Result<Outcome, EngineError> {
     let place = Place::take(real_disk(workspace), workspace)?;
     let run = history::resumable(place.state.view(), workspace, prefix)?;
+    if let Some(branch) = history::header(place.state.view(), &run)?.place.branch {
+        branch::switch(workspace, &branch)?;
+    }
     place.drive(run.clone(), observer, |place, observer| {
         let journal = Journal::open(&place.state, &run)?;
         place.end_leftovers(&journal)?;
@@ -158,6 +166,22 @@ impl Place {
         Ok(Self { workspace: workspace.clone(), disk, published, state, ekiden })
     }
 
+    /// Takes the run's branch, and notes what commits will leave alone.
+    fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
+        if let Some(branch) = &header.place.branch {
+            branch::switch(&self.workspace, branch)?;
+        }
+        if header.settings.commit.is_some() {
+            let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+            let unknown = |error| EngineError::System {
+                what: "tell what is not committed yet",
+                source: std::io::Error::other(error),
+            };
+            header.settings.commit = Some(runtime()?.block_on(changes::plan(&git)).map_err(unknown)?);
+        }
+        Ok(header)
+    }
+
     /// Runs to the end whatever `begin` starts.
     fn drive(
         mut self,
@@ -166,10 +190,7 @@ impl Place {
         begin: impl FnOnce(&Self, &mut dyn Observer) -> Result<Started, EngineError>,
     ) -> Result<Outcome, EngineError> {
         self.state.lock_mut().name_run(run)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| EngineError::System { what: "start a runtime", source })?;
+        let runtime = runtime()?;
         // Orphans of keepers that somebody killed come to us.
         let _ = ekiden_agent::become_subreaper();
         runtime.block_on(async {
@@ -211,7 +232,10 @@ impl Place {
         let run = journal.run();
         let layout = self.state.view().layout().run(&run.header().run);
         for (id, effect) in journal.outstanding() {
-            if matches!(effect, Effect::Stage { effect: RelayEffect::Verify, .. }) {
+            if matches!(
+                effect,
+                Effect::Stage { effect: RelayEffect::Verify | RelayEffect::Commit { .. }, .. }
+            ) {
                 let _ = ekiden_agent::end_marked(TASK_MARK, &task_mark(&run.header().run, id), KILL_GRACE);
             }
         }
@@ -233,6 +257,11 @@ impl Place {
         }
         Ok(())
     }
+}
+
+fn runtime() -> Result<Runtime, EngineError> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|source| EngineError::System { what: "start a runtime", source })
 }
 
 fn real_disk(workspace: &Workspace) -> Arc<dyn Disk> {

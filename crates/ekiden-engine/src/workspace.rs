@@ -97,6 +97,7 @@ impl Workspace {
             work_dir: self.dir.to_string_lossy().into_owned(),
             worktree: self.git.as_ref().and_then(|git| git.worktree.clone()),
             git: self.git.is_some(),
+            branch: None,
         }
     }
 }

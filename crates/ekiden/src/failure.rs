@@ -8,6 +8,7 @@ use std::fmt;
 
 use ekiden_core::outcome::Outcome;
 use ekiden_engine::EngineError;
+use ekiden_engine::branch::BranchError;
 use ekiden_engine::workspace::WorkspaceError;
 use ekiden_store::lock::Holder;
 use ekiden_store::state::FindRunError;
@@ -110,6 +111,7 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` tells what it did"))
             }
             EngineError::NotRunning { run, outcome } => not_running(run.as_str(), outcome.as_deref()),
+            EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
@@ -164,6 +166,17 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
     match outcome {
         Some(Outcome::Complete { .. }) => failure.hint(format!("`ekiden log {run}` tells what it did")),
         Some(_) | None => failure.hint("`ekiden resume` carries it on"),
+    }
+}
+
+fn branch(error: &BranchError) -> Failure {
+    let failed = |exit| Failure::new(exit, format!("cannot {}", chain(error)));
+    match error {
+        BranchError::NoRepository { .. } => failed(Exit::Settings).hint("`git init` makes one"),
+        BranchError::Name { .. } => failed(Exit::Settings).hint("name one such as `migrate`"),
+        BranchError::Refused { .. } => {
+            failed(Exit::Settings).hint("settle that, or switch yourself; `git stash` puts changes aside")
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Planned ─► Preparing ─► Running ─► Reviewing ─┬─► Running (next session) ...
-//!            survey,       │  ▲      survey,    ├─► Waiting (pause) ─► Running
-//!            verification  │  │      verify     └─► Ended
+//!            survey,       │  ▲      commit,    ├─► Waiting (pause) ─► Running
+//!            verification  │  │      survey,    └─► Ended
 //!                          ▼  │
 //!                        Waiting (usage limit, crash): the same session, a new attempt
 //!
@@ -42,6 +42,7 @@ use crate::handoff::OpenItems;
 use crate::ids::{RunId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::limits;
+use crate::notice;
 use crate::outcome::Outcome;
 use crate::prompt::{Notes, Slot};
 use crate::settings::{RunStarted, Settings, Stage};
@@ -61,6 +62,8 @@ pub struct Relay {
     settings: Settings,
     /// The tree is looked at. A log that is older than the judging of sessions looks only through git.
     surveys: bool,
+    /// Sessions are committed.
+    commits: bool,
     phase: Phase,
     quota: Quota,
     knowledge: Knowledge,
@@ -141,6 +144,7 @@ impl Relay {
             stage,
             settings: header.settings.clone(),
             surveys: header.place.git || header.settings.judging.is_some(),
+            commits: header.place.git && header.settings.commit.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
             baseline: Baseline::Unknown,
@@ -239,6 +243,7 @@ impl Relay {
     pub fn step(&mut self, at: Timestamp, event: &RelayEvent) -> Vec<RelayEffect> {
         match event {
             RelayEvent::Surveyed { survey, .. } => self.surveyed(at, survey),
+            RelayEvent::Committed { commit, .. } => self.committed(at, commit),
             RelayEvent::Verified { check, .. } => self.verified(at, check),
             RelayEvent::Archived { .. } | RelayEvent::Published { .. } => Vec::new(),
             RelayEvent::AttemptEnded(ended) => self.attempt_ended(at, ended),
@@ -309,8 +314,9 @@ impl Relay {
     }
 
     fn end(&mut self, outcome: Outcome, next: Next) -> Vec<RelayEffect> {
+        let notice = notice::of_end(&outcome, self.tally.sessions);
         self.phase = Phase::Ended { outcome, next };
-        vec![RelayEffect::PublishDurably]
+        self.publish_and_notify(notice)
     }
 
     fn wait(
@@ -321,8 +327,16 @@ impl Relay {
         next: NextAttempt,
     ) -> Vec<RelayEffect> {
         self.tally.waiting.0 = self.tally.waiting.0.saturating_add(length.0);
+        // A limit without a reset time is tried again and again, but told once.
+        let first = next.waited <= length;
+        let notice = notice::of_wait(cause, length, next.id.session).filter(|_| first);
         self.phase = Phase::Waiting { until: at + length, cause, next };
-        vec![RelayEffect::PublishDurably]
+        self.publish_and_notify(notice)
+    }
+
+    fn publish_and_notify(&self, notice: Option<String>) -> Vec<RelayEffect> {
+        let notice = notice.filter(|_| self.settings.notify).map(|text| RelayEffect::Notify { text });
+        std::iter::once(RelayEffect::PublishDurably).chain(notice).collect()
     }
 }
 

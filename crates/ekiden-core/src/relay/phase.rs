@@ -56,6 +56,8 @@ pub enum Phase {
 /// What is being looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looking {
+    /// What a session did, to commit it.
+    Commit,
     /// The work tree.
     Survey,
     /// The verification.
@@ -138,6 +140,8 @@ pub struct SessionEnd {
     pub(super) crash: Crash,
     /// Facts that it added.
     pub(super) facts_added: usize,
+    /// What it did was committed since, as far as it could be.
+    pub committed: bool,
     /// The tree was looked at since, but the verification was cancelled. The next look adds to what
     /// that one found.
     pub surveyed: bool,

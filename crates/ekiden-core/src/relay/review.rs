@@ -2,7 +2,7 @@
 
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
-use crate::event::{AttemptEnded, Check, CheckOutcome, StopRequest, Survey};
+use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, StopRequest, Survey};
 use crate::handoff::{self, Handoff, Status};
 use crate::judge::Standstill;
 use crate::limits;
@@ -105,6 +105,7 @@ impl Relay {
             traces: ended.traces.clone(),
             crash,
             facts_added: merged.map_or(0, |merged| merged.added),
+            committed: false,
             surveyed: false,
         };
         match self.stop {
@@ -113,7 +114,13 @@ impl Relay {
         }
     }
 
+    /// A commit comes first, so that tree and verification are looked at as they were committed.
     pub(super) fn review(&mut self, at: Timestamp, end: Box<SessionEnd>) -> Vec<RelayEffect> {
+        if self.commits && !end.committed {
+            let session = end.attempt.session;
+            self.phase = Phase::Reviewing { end, looking: Looking::Commit };
+            return vec![RelayEffect::Publish, RelayEffect::Commit { session }];
+        }
         if self.surveys {
             self.phase = Phase::Reviewing { end, looking: Looking::Survey };
             return vec![RelayEffect::Publish, RelayEffect::Survey];
@@ -127,6 +134,22 @@ impl Relay {
             return vec![RelayEffect::Publish, RelayEffect::Verify];
         }
         self.conclude(at, end, None)
+    }
+
+    /// A commit that was cancelled is made by whoever carries the run on.
+    pub(super) fn committed(&mut self, at: Timestamp, commit: &Commit) -> Vec<RelayEffect> {
+        let Some(Looked::After(mut end)) = self.looked(Looking::Commit) else { return Vec::new() };
+        let cancelled = *commit == Commit::Cancelled;
+        match self.stop {
+            Some(request) if cancelled || matches!(request, StopRequest::Now { .. }) => {
+                end.committed = !cancelled;
+                self.stopped(request, Next::Review(end))
+            }
+            Some(_) | None => {
+                end.committed = true;
+                self.review(at, end)
+            }
+        }
     }
 
     pub(super) fn surveyed(&mut self, at: Timestamp, survey: &Result<Survey, String>) -> Vec<RelayEffect> {

@@ -170,6 +170,9 @@ impl Relay {
 
     fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
         let mut slots = self.slots.clone();
+        if self.settings.subagents {
+            slots.push(Slot::Delegation);
+        }
         if next.id.attempt > AttemptNumber::FIRST {
             slots.push(Slot::Interrupted);
         }

@@ -139,6 +139,7 @@ impl Relay {
             }
             RelayEvent::RefusalsSpent { .. } => session.interrupt(),
             RelayEvent::Surveyed { .. }
+            | RelayEvent::Committed { .. }
             | RelayEvent::Verified { .. }
             | RelayEvent::Published { .. }
             | RelayEvent::Archived { .. }

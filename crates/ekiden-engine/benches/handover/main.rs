@@ -87,6 +87,9 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
             agent: agent()?,
+            commit: None,
+            notify: false,
+            subagents: false,
         },
     })
 }

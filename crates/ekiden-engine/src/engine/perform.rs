@@ -3,14 +3,16 @@
 use ekiden_agent::attempt::{Ended, HookAnswer, Order, Report};
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
 use ekiden_core::ends::EndCause;
-use ekiden_core::ids::{AttemptId, EffectId, StageId};
+use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::relay::Relay;
 
 use super::{Engine, Working};
+use crate::commit::CommitJob;
 use crate::error::{EngineError, in_full};
 use crate::hands::{Hands, Input, Since};
 use crate::meter::Meter;
 use crate::observer::Observer;
+use crate::processes::task_mark;
 
 impl<H: Hands> Engine<H> {
     pub(super) fn perform_all(
@@ -39,6 +41,7 @@ impl<H: Hands> Engine<H> {
                 let since = self.relay(stage).map(since).unwrap_or_default();
                 self.hands.survey(stage, id, since);
             }
+            RelayEffect::Commit { session } => self.commit(id, stage, session),
             RelayEffect::Verify => {
                 if let Some(verification) =
                     self.relay(stage).and_then(|relay| relay.stage().verification.clone())
@@ -63,6 +66,7 @@ impl<H: Hands> Engine<H> {
             }
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
+            RelayEffect::Notify { text } => self.hands.notify(text),
             RelayEffect::Archive { attempt } if self.working.contains_key(stage) => {
                 self.late.archive(id, stage, attempt);
             }
@@ -82,7 +86,9 @@ impl<H: Hands> Engine<H> {
         match effect {
             // The attempt's lock was free when this run was opened, so nothing of it lives.
             RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
+            // A commit is looked for before it is made.
             again @ (RelayEffect::Survey
+            | RelayEffect::Commit { .. }
             | RelayEffect::Verify
             | RelayEffect::PublishDurably
             | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer)?,
@@ -93,9 +99,18 @@ impl<H: Hands> Engine<H> {
             | RelayEffect::Close { .. }
             | RelayEffect::Terminate { .. }
             | RelayEffect::Warn { .. }
-            | RelayEffect::Publish => {}
+            | RelayEffect::Publish
+            // At most once: it may have been shown.
+            | RelayEffect::Notify { .. } => {}
         }
         Ok(())
+    }
+
+    fn commit(&mut self, id: EffectId, stage: &StageId, session: SessionNumber) {
+        let header = self.journal.run().header();
+        let plan = header.settings.commit.clone().unwrap_or_default();
+        let job = CommitJob { session, effect: task_mark(&header.run, id), plan };
+        self.hands.commit(stage, id, job);
     }
 
     /// A disk that refuses ends the engine, not the run: the order stays outstanding, and a resume

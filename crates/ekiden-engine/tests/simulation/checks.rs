@@ -11,7 +11,7 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{AttemptNumber, StageId};
 use ekiden_core::knowledge::Knowledge;
 use ekiden_core::outcome::Outcome;
-use ekiden_core::record::Record;
+use ekiden_core::record::{Record, numbered};
 use ekiden_core::run::Run;
 use ekiden_core::steering::Steering;
 use ekiden_engine::journal::Folded;
@@ -53,6 +53,8 @@ pub(crate) fn hold(
     .unwrap();
     assert!(folded.is_settled(), "every effect has its outcome");
     no_attempt_twice(&records, world);
+    no_commit_twice(&records, world, &runs[0]);
+    no_notice_twice(&records, world);
     no_handoff_twice(&records);
     every_message_acts_once(&records, world);
     if kill_only {
@@ -108,6 +110,29 @@ fn no_attempt_twice(records: &[Record], world: &World) {
     for (attempt, _) in &world.started {
         assert!(processes.insert(*attempt), "attempt {attempt} was carried out by two processes");
     }
+}
+
+/// Each session was committed by one effect, and each effect made one commit.
+fn no_commit_twice(records: &[Record], world: &World, run: &ekiden_core::ids::RunId) {
+    let mut sessions = BTreeSet::new();
+    let mut ordered = BTreeSet::new();
+    for (id, effect) in records.iter().flat_map(numbered) {
+        if let Effect::Stage { effect: RelayEffect::Commit { session }, .. } = effect {
+            assert!(sessions.insert(*session), "session {session} was to be committed twice");
+            ordered.insert(format!("{run}/{id}"));
+        }
+    }
+    let mut made = BTreeSet::new();
+    for commit in &world.commits {
+        assert!(made.insert(commit.clone()), "the commit of {commit} was made twice");
+    }
+    assert_eq!(made, ordered, "every commit that was ordered was made");
+}
+
+/// A notification that a crash swallowed is not shown later.
+fn no_notice_twice(records: &[Record], world: &World) {
+    let ordered = effects(records).filter(|effect| matches!(effect, RelayEffect::Notify { .. })).count();
+    assert!(world.notices.len() <= ordered, "{:?} of {ordered}", world.notices);
 }
 
 /// Which agent wrote the handoff of an attempt.

@@ -152,6 +152,13 @@ fn a_failing_verification() {
     crash_everywhere(&Scenario { verified: true, git: true, ..Scenario::of_items(2) });
 }
 
+// shows: DUR-02, REL-18
+#[test]
+fn commits_after_sessions() {
+    let deeds = vec![(2, Deed::Crash)];
+    crash_everywhere(&Scenario { git: true, commits: true, deeds, ..Scenario::of_items(2) });
+}
+
 // shows: DUR-02, REL-11
 #[test]
 fn a_usage_limit() {
@@ -208,6 +215,7 @@ fn seeded_world(seed: u64) {
         deeds,
         verified: true,
         git: seed.is_multiple_of(2),
+        commits: seed.is_multiple_of(4),
         ..Scenario::of_items(12)
     };
     let world = Rc::new(RefCell::new(World::default()));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
 use ekiden_core::ends::{EndCause, LimitKind};
-use ekiden_core::event::{Check, CheckOutcome, Counters, Event, LimitsChanged, RunResumed, Survey, Traces};
+use ekiden_core::event::{
+    Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RunResumed, Survey, Traces,
+};
 use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::{HandoffFile, Marker};
 use ekiden_core::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
@@ -19,13 +21,14 @@ use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings, Stage,
-    Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
+    Stage, Verification,
 };
 use ekiden_core::steering::Steering;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::archive_job::ArchiveJob;
+use ekiden_engine::commit::CommitJob;
 use ekiden_engine::desk::Desk;
 use ekiden_engine::engine::Engine;
 use ekiden_engine::hands::{Hands, Input, Launch, Since};
@@ -61,6 +64,7 @@ pub(crate) struct Scenario {
     pub(crate) items: u32,
     pub(crate) verified: bool,
     pub(crate) git: bool,
+    pub(crate) commits: bool,
     pub(crate) deeds: Vec<(u32, Deed)>,
     /// What a person asks for, by the number of the start in which they do.
     pub(crate) steering: Vec<(u32, Steering)>,
@@ -71,7 +75,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn of_items(items: u32) -> Self {
         let (deeds, steering) = (Vec::new(), Vec::new());
-        Self { items, verified: false, git: false, deeds, steering, found: None }
+        Self { items, verified: false, git: false, commits: false, deeds, steering, found: None }
     }
 
     fn deed(&self, start: u32) -> Deed {
@@ -89,6 +93,10 @@ pub(crate) struct World {
     pub(crate) written: Vec<u32>,
     /// Messages that count as sent.
     pub(crate) sent: Vec<MessageId>,
+    /// The repository's commits, by what their trailers say.
+    pub(crate) commits: Vec<String>,
+    /// Every notification that was shown.
+    pub(crate) notices: Vec<String>,
     pub(crate) now: u64,
     pub(crate) lives: u32,
 }
@@ -253,6 +261,17 @@ impl Hands for SimHands {
         self.push(Input::Surveyed { stage: stage.clone(), effect, survey });
     }
 
+    /// Whatever is looked at has changed since, so a commit that is not looked for is made again.
+    fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
+        let mut world = self.world.borrow_mut();
+        if !world.commits.contains(&job.effect) {
+            world.commits.push(job.effect.clone());
+        }
+        drop(world);
+        let commit = Commit::Made { id: job.effect, files: 1, left_out: Vec::new() };
+        self.push(Input::Committed { stage: stage.clone(), effect, commit });
+    }
+
     fn verify(&mut self, stage: &StageId, effect: EffectId, _verification: &Verification) {
         let passed = self.world.borrow().items_done >= self.scenario.items;
         let outcome = if passed { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
@@ -265,6 +284,10 @@ impl Hands for SimHands {
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob) {
         let failure = job.run(&*self.disk).err().map(|error| error.to_string());
         self.push(Input::Archived { stage: stage.clone(), effect, failure });
+    }
+
+    fn notify(&mut self, text: String) {
+        self.world.borrow_mut().notices.push(text);
     }
 }
 
@@ -388,7 +411,7 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git },
+        place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git, branch: None },
         manifest: Manifest {
             stages: vec![Stage {
                 id: StageId::only(),
@@ -415,6 +438,9 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
                 permissions: Permissions::default(),
                 interface: Interface::Headless,
             },
+            commit: scenario.commits.then(CommitPlan::default),
+            notify: true,
+            subagents: false,
         },
     }
 }

@@ -8,6 +8,7 @@ pub mod knowledge;
 pub mod log;
 pub mod man;
 pub mod pause;
+mod repository;
 pub mod resume;
 pub mod run;
 pub mod sessions;

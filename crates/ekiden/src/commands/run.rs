@@ -8,11 +8,12 @@ use clap::Args;
 use ekiden_agent::child::find_program;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
+use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, run_ids};
+use super::{Scene, repository, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -25,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden run task.md
   ekiden run task.md --verify 'make test' -m 20
+  ekiden run task.md -g --branch migrate
   ekiden run 'Port the parser to Rust, with its tests' --model opus
   ekiden run task.md --agent rehearsal
   ekiden run - < task.md
@@ -74,11 +76,13 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.flags())?;
     let json = scene.json()?;
     let workspace = scene.workspace()?;
-    let header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
+    let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
     check_terminal(&header.settings.agent, json)?;
+    let notes = repository::fit(&mut header, &scene, &workspace)?;
     let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
     let mut live = Live::new(output, json, run_ids(&workspace)?);
+    notes.iter().for_each(|note| live.warn(note));
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
     Ok(Exit::of(&outcome))
 }

@@ -359,6 +359,7 @@ fn doing(relay: &Relay) -> String {
     match relay.phase() {
         Phase::Planned => "not begun".to_owned(),
         Phase::Preparing(looking) | Phase::Reviewing { looking, .. } => match looking {
+            Looking::Commit => "committing".to_owned(),
             Looking::Survey => "looking at the work tree".to_owned(),
             Looking::Verification => "verifying".to_owned(),
         },

@@ -6,7 +6,7 @@
 
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::{EndCause, EndClass};
-use ekiden_core::event::{CheckOutcome, StopRequest};
+use ekiden_core::event::{CheckOutcome, Commit, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::limits;
 use ekiden_core::relay::{HANDOFF_DIR, WaitCause};
@@ -18,6 +18,11 @@ use super::judged;
 use super::line::{Line, Tone, one_line};
 use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
 use super::phrase;
+
+/// How much of a commit's id is shown.
+const COMMIT_DIGITS: usize = 7;
+/// Lines shown of what a refused commit's hooks said; the log keeps more.
+const COMMIT_TAIL_SHOWN: usize = 5;
 
 /// How the lines of one run are told.
 #[derive(Debug, Clone)]
@@ -37,7 +42,9 @@ impl Telling {
     #[must_use]
     pub fn lines(&self, at: Timestamp, news: &News) -> Vec<Line> {
         match news {
-            News::RunStarted(start) => vec![self.run_started(start)],
+            News::RunStarted(start) => {
+                std::iter::once(self.run_started(start)).chain(committing(start)).collect()
+            }
             News::RunResumed { session_max, .. } => {
                 let text = format!("run {} goes on · {}", self.run, self.clock(at));
                 vec![
@@ -67,6 +74,7 @@ impl Telling {
             News::Rescue { session, cause } => vec![rescue(*session, cause)],
             News::Check { session, check, veto } => check_lines(*session, check, *veto),
             News::Judged(warning) => judged::lines(warning),
+            News::Commit { session, result } => commit_lines(*session, result),
             News::SurveyFailed { error } => {
                 vec![Line::attention(format!("cannot look at the work tree: {error}"))]
             }
@@ -185,6 +193,49 @@ fn first_check(check: &CheckNews) -> Line {
             Line::new(Tone::Failed, format!("verification `{command}` cannot run: {error}"))
         }
     }
+}
+
+/// What becomes of the sessions' changes, where that is not left to the agent.
+fn committing(start: &RunStart) -> Option<Line> {
+    let on = start.branch.as_ref().map(|name| format!(" on `{}`", one_line(name))).unwrap_or_default();
+    let text = match (start.left_alone, &start.branch) {
+        (None, None) => return None,
+        (None, Some(_)) => format!("works{on}"),
+        (Some(0), _) => format!("commits after each session{on}"),
+        (Some(files), _) => {
+            let files = phrase::count(files as u64, "file");
+            format!("commits after each session{on}; {files} with changes from before stay out of it")
+        }
+    };
+    Some(Line::new(Tone::Quiet, text))
+}
+
+fn commit_lines(session: u32, commit: &Commit) -> Vec<Line> {
+    let (line, left_out) = match commit {
+        Commit::Made { id, files, left_out } => {
+            let id = one_line(id).chars().take(COMMIT_DIGITS).collect::<String>();
+            let files = phrase::count(u64::from(*files), "file");
+            (Line::labelled("commit", Tone::Plain, format!("{id}, {files}")), left_out)
+        }
+        Commit::Nothing { left_out } => {
+            (Line::labelled("commit", Tone::Quiet, "nothing to commit"), left_out)
+        }
+        Commit::Failed { error, tail } => return uncommitted(session, error, tail),
+        Commit::Cancelled => return Vec::new(),
+    };
+    let names: Vec<String> = left_out.iter().map(|name| one_line(name)).collect();
+    let told = (!names.is_empty()).then(|| {
+        let text = format!("not committed, since they had changes before the run: {}", names.join(", "));
+        Line::attention(text)
+    });
+    std::iter::once(line).chain(told).collect()
+}
+
+fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
+    let line = Line::attention(format!("session {session} is not committed: {}", one_line(error)));
+    let said: Vec<String> = tail.lines().map(one_line).filter(|said| !said.is_empty()).collect();
+    let last = said[said.len().saturating_sub(COMMIT_TAIL_SHOWN)..].iter();
+    std::iter::once(line).chain(last.map(|said| Line::new(Tone::Quiet, format!("    {said}")))).collect()
 }
 
 fn window_line(window: &WindowNews) -> Line {

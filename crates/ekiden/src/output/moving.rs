@@ -94,6 +94,7 @@ impl Doing {
             Self::Nothing => None,
             Self::Looking { at, since } => {
                 let what = match at {
+                    Looking::Commit => "committing",
                     Looking::Survey => "looking at the work tree",
                     Looking::Verification => "verifying",
                 };

@@ -6,7 +6,7 @@
 
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{CheckOutcome, StopRequest};
+use ekiden_core::event::{CheckOutcome, Commit, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::judge::Warning;
@@ -124,6 +124,13 @@ pub enum News {
     },
     /// What is said of a session that is over, beside its end.
     Judged(Warning),
+    /// The session was committed, or was not.
+    Commit {
+        /// The session.
+        session: u32,
+        /// What came of it.
+        result: Commit,
+    },
     /// The work tree could not be looked at.
     SurveyFailed {
         /// Why not.
@@ -165,6 +172,7 @@ impl News {
             Self::SessionStarted { session, .. }
             | Self::Level { session, .. }
             | Self::Rescue { session, .. }
+            | Self::Commit { session, .. }
             | Self::Check { session, .. } => Some(*session),
             Self::Window(window) => Some(window.session),
             Self::AttemptEnded(attempt) => Some(attempt.session),
@@ -206,6 +214,12 @@ pub struct RunStart {
     pub levels: Option<[u8; 3]>,
     /// The verification, if there is one.
     pub verification: Option<String>,
+    /// The branch, if the user named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// If sessions are committed: how many files stay out, since they had changes at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_alone: Option<usize>,
 }
 
 /// A context window.

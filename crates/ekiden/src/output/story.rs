@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use ekiden_core::effect::{Effect, RelayEffect};
-use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Event, RelayEvent, Survey};
+use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, RelayEvent, Survey};
 use ekiden_core::guard::{Levels, Window};
 use ekiden_core::handoff::{
     self, FileText, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status,
@@ -105,6 +105,10 @@ impl Story {
         match event {
             RelayEvent::Surveyed { survey: Err(error), .. } => {
                 vec![News::SurveyFailed { error: one_line(error) }]
+            }
+            RelayEvent::Committed { commit: Commit::Cancelled, .. } => Vec::new(),
+            RelayEvent::Committed { commit, .. } => {
+                vec![News::Commit { session: relay.session().get(), result: commit.clone() }]
             }
             RelayEvent::Verified { check, .. } => {
                 verified(&settings.marker, relay, check).into_iter().collect()
@@ -268,6 +272,8 @@ fn run_start(run: &Run) -> RunStart {
         session_max: session_max(run),
         levels: is_heard(run).then(|| header.settings.levels.into()),
         verification: verification.map(|verification| verification.command.clone()),
+        branch: header.place.branch.clone(),
+        left_alone: header.settings.commit.as_ref().map(|commit| commit.dirty.len()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    AttemptEnded, Check, CheckOutcome, Counters, Event, LimitsChanged, RelayEvent, RunResumed, StopRequest,
-    Survey, Traces,
+    AttemptEnded, Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RelayEvent, RunResumed,
+    StopRequest, Survey, Traces,
 };
 use ekiden_core::guard::{Level, Profile, Window};
 use ekiden_core::handoff::{FileText, HandoffFiles, Marker};
@@ -16,7 +16,8 @@ use ekiden_core::limits;
 use ekiden_core::record::{LOGIC, Record};
 use ekiden_core::run::Run;
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, Interface, Manifest, Permissions, Place, RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, CommitPlan, DirtyFile, Interface, Manifest, Permissions, Place, RunStarted,
+    Settings, Stage, Verification,
 };
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
@@ -44,7 +45,10 @@ struct Tale {
 
 impl Tale {
     fn begin(verification: Option<&str>, git: bool) -> Self {
-        let header = header(verification, git);
+        Self::begun(header(verification, git))
+    }
+
+    fn begun(header: RunStarted) -> Self {
         let (run, effects) = Run::begin(START, &header);
         let zone = TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap();
         let telling = Telling::of(&run, &[], zone);
@@ -106,6 +110,10 @@ impl Tale {
         })
     }
 
+    fn commit(&mut self, commit: Commit) -> &mut Self {
+        self.relay(RelayEvent::Committed { effect: EFFECT, commit })
+    }
+
     fn window(&mut self, session: u32) -> &mut Self {
         let window = Window {
             model_tokens: 1_000_000,
@@ -157,7 +165,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git },
+        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git, branch: None },
         manifest: Manifest { stages: vec![stage] },
         settings: Settings {
             marker: Marker::default(),
@@ -174,6 +182,9 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
                 permissions: Permissions::default(),
                 interface: Interface::Headless,
             },
+            commit: None,
+            notify: true,
+            subagents: false,
         },
     }
 }
@@ -352,6 +363,56 @@ fn a_question_is_shown_whole() {
     .assert_eq(&tale.text());
 }
 
+/// A run that commits on a branch, with files that are a person's.
+fn committing() -> Tale {
+    let mut header = header(None, true);
+    header.place.branch = Some("migrate".to_owned());
+    let dirty = DirtyFile { path: "notes.txt".to_owned(), committed: None, content: None };
+    header.settings.commit = Some(CommitPlan { dirty: vec![dirty.clone(), dirty] });
+    Tale::begun(header)
+}
+
+// shows: REL-18
+#[test]
+fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
+    let mut tale = committing();
+    tale.survey(&[]).ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let (id, left_out) = ("1a2b3c4d5e6f".to_owned(), vec!["notes.txt".to_owned()]);
+    tale.commit(Commit::Made { id, files: 12, left_out }).survey(&[]);
+    tale.ends(attempt(2, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let (error, tail) = ("git or a hook refused it (exit code 1)", "one\n\u{1b}[31mtwo\n\n3\n4\n5\n6\n");
+    tale.commit(Commit::Failed { error: error.to_owned(), tail: tail.to_owned() }).survey(&[]);
+    tale.ends(attempt(3, 1), EndCause::Completed, complete());
+    tale.commit(Commit::Nothing { left_out: Vec::new() }).survey(&[]);
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        commits after each session on `migrate`; 2 files with changes from before stay out of it
+        session 1 · 22:04
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+          commit    1a2b3c4, 12 files
+          ! not committed, since they had changes before the run: notes.txt
+        session 2 · 22:18
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+          note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+          ! session 2 is not committed: git or a hook refused it (exit code 1)
+            two
+            3
+            4
+            5
+            6
+        session 3 · 22:32
+          122k      says that all is done after 14m · 38 tool calls · $1.84
+          commit    nothing to commit
+
+        complete, as the agent says; nothing verified it · 3 sessions · 42m · $5.52
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        next       git log --stat"#]].assert_eq(&tale.text());
+}
+
 // shows: UIX-02
 #[test]
 fn programs_are_told_everything() {
@@ -387,7 +448,10 @@ fn every_event_and_field_is_documented() {
     tale.ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED")).check(CheckOutcome::TimedOut, "");
     tale.event(Event::LogicChanged { seq: 1 });
     tale.event(Event::RunResumed(RunResumed { ekiden: String::new(), limits: LimitsChanged::default() }));
-    for line in &tale.json {
+    let mut other = committing();
+    other.survey(&[]).ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    other.commit(Commit::Nothing { left_out: Vec::new() });
+    for line in tale.json.iter().chain(&other.json) {
         let line: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
         told.push(line["event"].as_str().unwrap().to_owned());
         told.extend(line.keys().cloned());
@@ -397,9 +461,16 @@ fn every_event_and_field_is_documented() {
     }
     told.sort();
     told.dedup();
-    for event in
-        ["rescue", "waiting", "survey_failed", "knowledge_edited", "logic_changed", "run_resumed", "level"]
-    {
+    for event in [
+        "rescue",
+        "waiting",
+        "survey_failed",
+        "knowledge_edited",
+        "logic_changed",
+        "run_resumed",
+        "level",
+        "commit",
+    ] {
         assert!(told.iter().any(|word| word == event), "the tale has no {event}");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Settings, Verification};
+use ekiden_core::settings::{
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, Settings, Verification,
+};
 
 use super::agents::{self, Agent};
 use super::given::Given;
@@ -28,6 +30,10 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
             research: given.need(&table::RESEARCH)?,
         }),
         agent: agent(given, here)?,
+        // What stays out of the commits is noted when the run begins.
+        commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
+        notify: given.need(&table::NOTIFY)?,
+        subagents: given.need(&table::SUBAGENTS)?,
     })
 }
 

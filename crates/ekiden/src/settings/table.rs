@@ -122,6 +122,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &COMPLETION_MARKER,
     &VERIFY,
     &VERIFY_TIMEOUT,
+    &GIT_COMMIT,
+    &BRANCH,
     &AGENT,
     &AGENT_COMMAND,
     &MODEL,
@@ -129,11 +131,13 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &SKIP_PERMISSIONS,
     &ALLOWED_TOOL,
     &TUI,
+    &SUBAGENTS,
     &LEVELS,
     &CAP_TOKENS,
     &MAX_WAIT,
     &STALL_SESSIONS,
     &RESEARCH,
+    &NOTIFY,
     &JSON,
     &STATE_DIR,
 ];
@@ -213,6 +217,28 @@ pub static VERIFY_TIMEOUT: Setting<Millis> = Setting {
         ..Row::flag("verify_timeout", "verify-timeout", "EKIDEN_VERIFY_TIMEOUT")
     },
     read: |text| form::seconds(text, 1..=86_400),
+};
+
+/// Commits after each session.
+pub static GIT_COMMIT: Setting<bool> = Setting {
+    row: Row {
+        short: Some('g'),
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-git-commit" },
+        doc: "Commit after each session what it changed; the repository's hooks run",
+        ..Row::flag("git_commit", "git-commit", "EKIDEN_GIT_COMMIT")
+    },
+    read: form::switch,
+};
+
+/// The branch that the run works on.
+pub static BRANCH: Setting<String> = Setting {
+    row: Row {
+        takes: Takes::One("NAME"),
+        doc: "Work on this branch, made from where you are if there is none",
+        ..Row::flag("branch", "branch", "EKIDEN_BRANCH")
+    },
+    read: form::text,
 };
 
 /// Who works.
@@ -297,6 +323,17 @@ pub static ALLOWED_TOOL: Setting<Vec<String>> = Setting {
     read: form::lines,
 };
 
+/// The delegation hint.
+pub static SUBAGENTS: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-subagents" },
+        doc: "Ask each session to give bulky work to subagents",
+        ..Row::flag("subagents", "subagents", "EKIDEN_SUBAGENTS")
+    },
+    read: form::switch,
+};
+
 /// Where the levels begin.
 pub static LEVELS: Setting<Levels> = Setting {
     row: Row {
@@ -355,6 +392,17 @@ pub static RESEARCH: Setting<bool> = Setting {
         used_by: UsedBy::RunAndResume,
         doc: "The task is to find something out: unchanged files are no stall",
         ..Row::flag("research", "research", "EKIDEN_RESEARCH")
+    },
+    read: form::switch,
+};
+
+/// Notifications.
+pub static NOTIFY: Setting<bool> = Setting {
+    row: Row {
+        default: Some("true"),
+        takes: Takes::Nothing { off: "no-notify" },
+        doc: "Desktop notification when the run ends or waits for a limit; --no-notify for none",
+        ..Row::flag("notify", "notify", "EKIDEN_NOTIFY")
     },
     read: form::switch,
 };

@@ -3,6 +3,8 @@
 //! the wiring.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
+mod branches;
+mod commits;
 mod environment;
 mod examples;
 mod exec;
@@ -13,6 +15,7 @@ mod judging;
 mod kill;
 mod knowledge;
 mod normal;
+mod notices;
 mod processes;
 mod running;
 mod second;

@@ -29,7 +29,7 @@ impl Normal {
     }
 
     fn line(&self, line: &str) -> String {
-        let line = holder(&usage(line));
+        let line = holder(&commit(&usage(line)));
         let mut normal: Vec<String> = Vec::new();
         for word in line.split(' ') {
             let (before, core, after) = core(word);
@@ -67,6 +67,14 @@ fn usage(line: &str) -> String {
         is_number(percent) && is_number(tokens.trim_end_matches('k'))
     });
     if figures { format!("  USAGE  {}", rest.trim_start()) } else { line.to_owned() }
+}
+
+/// `commit    1a2b3c4, 12 files`.
+fn commit(line: &str) -> String {
+    match line.strip_prefix("  commit    ").and_then(|line| line.split_once(", ")) {
+        Some((id, files)) if id.len() == 7 => format!("  commit    COMMIT, {files}"),
+        Some(_) | None => line.to_owned(),
+    }
 }
 
 /// `pid 17 on atlas, since Sat 21 Nov 2026 22:04`.

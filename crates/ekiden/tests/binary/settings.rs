@@ -20,6 +20,8 @@ fn every_setting_says_where_it_comes_from() {
     completion_marker   ALL_COMPLETE  default
     verify              -             default
     verify_timeout      120           default
+    git_commit          false         default
+    branch              -             default
     agent               mine          EKIDEN_AGENT
     agent_command       -             default
     model               opus          ~/.config/ekiden/config.toml:1
@@ -27,11 +29,13 @@ fn every_setting_says_where_it_comes_from() {
     skip_permissions    false         default
     allowed_tool        -             default
     tui                 false         default
+    subagents           false         default
     levels              10,20,30      .ekiden/config.toml:2
     context.cap_tokens  200000        default
     max_wait            6h            default
     stall_sessions      3             default
     research            false         default
+    notify              true          default
     json                false         default
     state_dir           -             default
     [agents.mine]  ~/.config/ekiden/config.toml:3

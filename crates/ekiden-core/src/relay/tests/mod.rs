@@ -10,11 +10,13 @@
 //! records are also written as JSON, read again and folded, and must give the same state.
 
 mod attempts;
+mod commits;
 mod histories;
 mod judging;
 mod kept_log;
 mod knowledge;
 mod notation;
+mod notices;
 mod outstanding;
 mod pauses;
 mod properties;

@@ -25,6 +25,7 @@ fn effect(effect: &Effect) -> String {
 fn relay_effect(effect: &RelayEffect) -> String {
     match effect {
         RelayEffect::Survey => "survey".to_owned(),
+        RelayEffect::Commit { session } => format!("commit {session}"),
         RelayEffect::Verify => "verify".to_owned(),
         RelayEffect::CancelTasks => "cancel".to_owned(),
         RelayEffect::StartAttempt(start) => match start.mode {
@@ -40,6 +41,7 @@ fn relay_effect(effect: &RelayEffect) -> String {
         RelayEffect::Publish => "publish".to_owned(),
         RelayEffect::Warn { warning } => format!("warn {}", self::warning(warning)),
         RelayEffect::PublishDurably => "publish durably".to_owned(),
+        RelayEffect::Notify { text } => format!("notify ({text})"),
         RelayEffect::Archive { attempt } => format!("archive {attempt}"),
     }
 }
@@ -92,6 +94,7 @@ pub(super) fn phase(relay: &Relay, now: Timestamp) -> String {
 
 fn look(looking: Looking) -> &'static str {
     match looking {
+        Looking::Commit => "commit",
         Looking::Survey => "survey",
         Looking::Verification => "verification",
     }

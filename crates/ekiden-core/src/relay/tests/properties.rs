@@ -18,6 +18,7 @@ const GIVEN: &[&str] = &[
     "git check",
     "check max=1",
     "git pause=5 max=2",
+    "git commits notify check",
     "exec check claim",
     "wait=400",
     "judged git check",
@@ -37,6 +38,10 @@ const WORDS: &[&str] = &[
     "writes:same",
     "survey",
     "survey:failed",
+    "commit",
+    "commit:nothing",
+    "commit:failed",
+    "commit:cancelled",
     "verify:pass",
     "verify:fail",
     "verify:late",
@@ -251,6 +256,9 @@ fn next_word(track: &Track) -> Next {
         Phase::Ended { .. } => Next::Over,
         Phase::Waiting { .. } => Next::Word("wake"),
         Phase::Paused { .. } => Next::Word("unpause"),
+        Phase::Preparing(Looking::Commit) | Phase::Reviewing { looking: Looking::Commit, .. } => {
+            Next::Word("commit")
+        }
         Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
             Next::Word("survey")
         }
@@ -331,11 +339,13 @@ impl Promises {
                 self.reaches(*attempt);
             }
             RelayEffect::Survey
+            | RelayEffect::Commit { .. }
             | RelayEffect::Verify
             | RelayEffect::CancelTasks
             | RelayEffect::Publish
             | RelayEffect::PublishDurably
             | RelayEffect::Warn { .. }
+            | RelayEffect::Notify { .. }
             | RelayEffect::Archive { .. } => {}
         }
     }

@@ -4,8 +4,8 @@ use super::notation;
 use crate::effect::{Effect, RelayEffect, StartMode};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
-    AttemptEnded, Check, CheckOutcome, Counters, Event, LimitsChanged, RelayEvent, RunResumed, StopRequest,
-    Survey, Traces,
+    AttemptEnded, Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RelayEvent, RunResumed,
+    StopRequest, Survey, Traces,
 };
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
@@ -17,8 +17,8 @@ use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::run::Run;
 use crate::settings::{
-    AgentKind, AgentSpec, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings, Stage,
-    Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
+    Stage, Verification,
 };
 use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
@@ -143,6 +143,7 @@ impl Track {
     /// | `weakens:FILE` | a test is skipped; nothing is told |
     /// | `writes:WHAT` | the agent writes its handoff; nothing is told |
     /// | `survey:…` `verify:…` | a look at the tree, a run of the verification ended |
+    /// | `commit` `commit:…` | a commit was made, or was not |
     /// | `up` `L2` `heard` `asks` `turn` `refused` | the attempt: see [`Self::talk`] |
     /// | `ends:CAUSE` | the attempt is over |
     /// | `old:…` | the same of the attempt before |
@@ -166,6 +167,7 @@ impl Track {
             ("old", of) => self.talk(word, of, self.before),
             ("survey", how) => self.relay_event(word, self.surveyed(how)),
             ("verify", how) => self.relay_event(word, self.verified(how)),
+            ("commit", how) => self.relay_event(word, self.committed(how)),
             ("wake", _) => {
                 self.now = self.run.wakes_at().map_or(self.now, |at| at.max(self.now));
                 self.tick(word);
@@ -343,6 +345,18 @@ impl Track {
         RelayEvent::Surveyed { effect, survey }
     }
 
+    fn committed(&self, how: &str) -> RelayEvent {
+        let effect = self.of(|effect| matches!(effect, RelayEffect::Commit { .. }));
+        let commit = match how {
+            "" => Commit::Made { id: "1a2b3c4d".to_owned(), files: 12, left_out: Vec::new() },
+            "nothing" => Commit::Nothing { left_out: Vec::new() },
+            "failed" => Commit::Failed { error: "a hook said no".to_owned(), tail: "no\n".to_owned() },
+            "cancelled" => Commit::Cancelled,
+            how => panic!("no such commit: {how}"),
+        };
+        RelayEvent::Committed { effect, commit }
+    }
+
     fn verified(&self, how: &str) -> RelayEvent {
         let effect = self.of(|effect| *effect == RelayEffect::Verify);
         let outcome = match how {
@@ -471,7 +485,7 @@ fn window() -> Window {
     }
 }
 
-/// Settings by words: `git`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
+/// Settings by words: `git`, `commits`, `notify`, `subagents`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
 /// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
 /// judged) with `stall=2` sessions and `research`.
 fn header(given: &str) -> RunStarted {
@@ -486,7 +500,12 @@ fn header(given: &str) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a),
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git: has("git") },
+        place: Place {
+            work_dir: "/home/me/project".to_owned(),
+            worktree: None,
+            git: has("git"),
+            branch: None,
+        },
         manifest: Manifest {
             stages: vec![Stage {
                 id: StageId::only(),
@@ -509,6 +528,9 @@ fn header(given: &str) -> RunStarted {
                 research: has("research"),
             }),
             agent: agent(if has("exec") { AgentKind::Exec } else { AgentKind::Claude }),
+            commit: has("commits").then(CommitPlan::default),
+            notify: has("notify"),
+            subagents: has("subagents"),
         },
     }
 }

@@ -337,6 +337,9 @@ impl Player {
         };
         loop {
             match self.track.relay().phase() {
+                Phase::Preparing(Looking::Commit) | Phase::Reviewing { looking: Looking::Commit, .. } => {
+                    self.track.words("commit")
+                }
                 Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
                     self.track.words(survey)
                 }

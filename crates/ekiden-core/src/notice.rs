@@ -1,0 +1,39 @@
+//! What a person who is elsewhere is told: short, plain, and in ekiden's own words.
+//!
+//! No word of an agent, a tool or a service stands in a notice. Desktops read markup in them, programs
+//! that show them read options, and lock screens show them to everybody. What an agent asks is told
+//! where ekiden runs, and kept in the log.
+
+use crate::ids::SessionNumber;
+use crate::outcome::Outcome;
+use crate::relay::WaitCause;
+use crate::time::Millis;
+
+/// The notice of a run's end. Nothing if somebody stopped it: they know.
+#[must_use]
+pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
+    let plural = if sessions == 1 { "" } else { "s" };
+    Some(match outcome {
+        Outcome::Complete { verified: true } => format!("verified complete after {sessions} session{plural}"),
+        Outcome::Complete { verified: false } => {
+            format!("complete, as the agent says, after {sessions} session{plural}")
+        }
+        Outcome::Blocked { .. } => "blocked: a person is needed".to_owned(),
+        Outcome::SessionLimit => format!("stopped: all sessions are used, {sessions} in all"),
+        Outcome::LimitTooFar { .. } => "stopped: the usage limit resets too late to wait for it".to_owned(),
+        Outcome::AgentFailed { .. } => "failed: the agent cannot work".to_owned(),
+        Outcome::Stuck { .. } => "stopped: the handoffs repeat and nothing changes".to_owned(),
+        Outcome::Stalled { .. } => "stopped: no progress".to_owned(),
+        Outcome::TooManyCrashes { .. } => "failed: too many sessions in a row crashed".to_owned(),
+        Outcome::Stopped { .. } => return None,
+    })
+}
+
+/// The notice of a wait that a person may want to know of.
+#[must_use]
+pub(crate) fn of_wait(cause: WaitCause, length: Millis, session: SessionNumber) -> Option<String> {
+    match cause {
+        WaitCause::UsageLimit => Some(format!("usage limit reached: session {session} goes on in {length}")),
+        WaitCause::Failure | WaitCause::Pause => None,
+    }
+}

@@ -1,0 +1,186 @@
+//! Commits after sessions.
+
+use expect_test::expect;
+
+use super::{after, check};
+
+// shows: REL-18
+#[test]
+fn a_session_is_committed_before_tree_and_verification_are_looked_at() {
+    check(
+        "git commits check",
+        "survey verify:fail well commit survey verify:pass",
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, commit 1, archive 1.1
+                after 1.1: commit
+            commit: publish, survey
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 2.1
+        "#]],
+    );
+}
+
+// shows: REL-18
+#[test]
+fn a_commit_that_fails_stops_nothing() {
+    check(
+        "git commits",
+        "survey well commit:failed survey well commit:nothing survey",
+        expect![[r#"
+            publish, survey
+            survey: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, commit 1, archive 1.1
+                after 1.1: commit
+            commit:failed: publish, survey
+                after 1.1: survey
+            survey: publish, start 2.1
+                at work: 2.1
+            up: -
+            turn: close
+            ends:done: publish, commit 2, archive 2.1
+                after 2.1: commit
+            commit:nothing: publish, survey
+                after 2.1: survey
+            survey: publish, start 3.1
+                at work: 3.1
+        "#]],
+    );
+}
+
+// shows: REL-18
+#[test]
+fn without_a_repository_nothing_is_committed() {
+    check(
+        "commits",
+        "well",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        turn: close
+        ends:done: publish, start 2.1, archive 1.1
+            at work: 2.1
+    "#]],
+    );
+}
+
+// shows: REL-18
+#[test]
+fn a_rescued_session_is_committed_too() {
+    check(
+        "git commits",
+        "survey up works ends:full commit survey",
+        expect![[r#"
+        publish, survey
+        survey: publish, start 1.1
+            at work: 1.1
+        up: -
+        ends:full: publish, commit 1, archive 1.1
+            after 1.1: commit
+        commit: publish, survey
+            after 1.1: survey
+        survey: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
+}
+
+// shows: REL-18
+#[test]
+fn an_attempt_that_is_tried_again_is_not_committed() {
+    check(
+        "git commits",
+        "survey up works ends:crash wake",
+        expect![[r#"
+        publish, survey
+        survey: publish, start 1.1
+            at work: 1.1
+        up: -
+        ends:crash: publish durably, archive 1.1
+            waiting 2s (failure) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
+}
+
+// shows: REL-18, DUR-01
+#[test]
+fn a_commit_that_was_cancelled_is_made_by_the_resume() {
+    check(
+        "git commits check",
+        "survey verify:fail well ctrl-c commit:cancelled resume commit survey verify:fail",
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, commit 1, archive 1.1
+                after 1.1: commit
+            ctrl-c: cancel
+            commit:cancelled: publish durably, end
+                ended: stopped gently; next: review 1.1
+            resume: publish, commit 1
+                after 1.1: commit
+            commit: publish, survey
+                after 1.1: survey
+            survey: publish, verify
+                after 1.1: verification
+            verify:fail: publish, start 2.1
+                at work: 2.1
+        "#]],
+    );
+}
+
+// shows: REL-18, DUR-01
+#[test]
+fn a_commit_that_was_made_is_not_made_again_by_the_resume() {
+    check(
+        "git commits check",
+        "survey verify:fail well sigterm commit resume survey",
+        expect![[r#"
+        publish, survey
+        survey: publish, verify
+            before: verification
+        verify:fail: publish, start 1.1
+            at work: 1.1
+        up: -
+        turn: close
+        ends:done: publish, commit 1, archive 1.1
+            after 1.1: commit
+        sigterm: cancel
+        commit: publish durably, end
+            ended: stopped now { signal: 15 }; next: review 1.1
+        resume: publish, survey
+            after 1.1: survey
+        survey: publish, verify
+            after 1.1: verification
+    "#]],
+    );
+}
+
+// shows: REL-24
+#[test]
+fn every_fresh_session_is_asked_to_delegate_if_the_user_wants_it() {
+    let hint = "Give bulky work to subagents";
+    for events in ["", "well", "up ends:crash wake"] {
+        assert!(after("subagents", events).prompt().contains(hint), "{events}");
+        assert!(!after("", events).prompt().contains(hint), "{events}");
+    }
+    assert_eq!(after("subagents", "well").prompt().matches(hint).count(), 1);
+}

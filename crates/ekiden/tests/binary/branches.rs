@@ -1,0 +1,137 @@
+//! The branch that a run works on, and what is said of the default one.
+
+use crate::environment::{Environment, items};
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+
+fn repository() -> Environment {
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.write("file", "of main\n");
+    environment.commit_all();
+    environment.write("task.md", &items(5));
+    environment
+}
+
+fn run<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&RUN, args].concat()
+}
+
+fn branch(environment: &Environment) -> String {
+    environment.git(&["branch", "--show-current"])
+}
+
+// shows: RUN-17
+#[test]
+fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
+    let environment = repository();
+    environment.write("file", "not committed\n");
+    let said = environment.run(&run(&["-g", "--branch", "work", "-m", "1"])).expect(3);
+    insta::assert_snapshot!(environment.normal(&said), @r#"
+    run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
+    commits after each session on `work`; 2 files with changes from before stay out of it
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      ! context at 70% 28k: only the handoff may still be written
+      USAGE  handed off after TIME · 7 tool calls
+      items     4 of 5 done
+      next      The item "Item 5", with `echo made > item-5.txt`.
+      commit    COMMIT, 4 files
+
+    stopped (3): session limit reached after 1 of 1 sessions · TIME · 4 of 5 items done · 2 files not committed
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    to go on:  ekiden resume -m 1
+    --- exit code 3
+    "#);
+    assert_eq!(branch(&environment), "work\n");
+    environment.git(&["switch", "--quiet", "main"]);
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(branch(&environment), "work\n");
+    insta::assert_snapshot!(environment.git(&["log", "--format=%s", "main..work"]), @r"
+    ekiden: session 2 checkpoint
+    ekiden: session 1 checkpoint
+    ");
+    assert_eq!(environment.read("file"), "not committed\n");
+}
+
+// shows: RUN-17
+#[test]
+fn a_branch_that_is_there_is_taken() {
+    let environment = repository();
+    environment.git(&["branch", "work"]);
+    environment.run(&run(&["-g", "--branch", "work"])).expect(0);
+    assert_eq!(environment.git(&["rev-list", "--count", "main..work"]), "2\n");
+}
+
+// shows: RUN-17
+#[test]
+fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
+    let environment = repository();
+    environment.shell(
+        "git switch -qc work; echo other > file; git commit -qam other; git switch -q main; echo mine > file",
+    );
+    let told = |args: &[&str]| {
+        let said = environment.told(&run(args));
+        assert_eq!(branch(&environment), "main\n");
+        assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{said}");
+        said
+    };
+    insta::assert_snapshot!(told(&["--branch", "work"]), @r"
+    --- standard error
+    error: cannot switch to branch `work`: it would overwrite file, which is not committed
+    hint: settle that, or switch yourself; `git stash` puts changes aside
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(told(&["--branch", "-x y"]), @r"
+    --- standard error
+    error: cannot work on branch `-x y`: that cannot be a branch's name
+    hint: name one such as `migrate`
+    --- exit code 78
+    ");
+    environment.shell("echo 'of main' > file; git worktree add -q ../tree work");
+    insta::assert_snapshot!(told(&["--branch", "work"]), @r"
+    --- standard error
+    error: cannot switch to branch `work`: it is checked out in ROOT/tree
+    hint: settle that, or switch yourself; `git stash` puts changes aside
+    --- exit code 78
+    ");
+    environment.shell("git worktree remove --force ../tree; git rev-parse HEAD > .git/MERGE_HEAD");
+    insta::assert_snapshot!(told(&["--branch", "work"]), @r"
+    --- standard error
+    error: cannot switch to branch `work`: a merge is under way
+    hint: settle that, or switch yourself; `git stash` puts changes aside
+    --- exit code 78
+    ");
+    environment.shell("rm .git/MERGE_HEAD");
+    environment.run(&run(&["--branch", "work"])).expect(0);
+    assert_eq!(branch(&environment), "work\n");
+}
+
+// shows: RUN-17
+#[test]
+fn the_default_branch_is_warned_of_once() {
+    let warnings = |environment: &Environment, args: &[&str]| {
+        let said = environment.run(&run(&[args, &["--new"]].concat())).expect(0);
+        said.stderr
+    };
+    let environment = repository();
+    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on the default branch `main`; `--branch NAME` works on another");
+    insta::assert_snapshot!(warnings(&environment, &["--skip-permissions"]), @"warning: the agent may do everything without asking on the default branch `main`; `--branch NAME` works on another");
+    insta::assert_snapshot!(warnings(&environment, &["-g", "--skip-permissions"]), @"warning: this run commits, and the agent may do everything without asking, on the default branch `main`; `--branch NAME` works on another");
+    assert_eq!(warnings(&environment, &[]), "");
+    assert_eq!(warnings(&environment, &["-g", "--branch", "work"]), "");
+    environment.git(&["switch", "--quiet", "--detach"]);
+    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on no branch (detached HEAD); `--branch NAME` makes one");
+}
+
+// shows: RUN-17
+#[test]
+fn the_remote_says_which_branch_is_the_default_one() {
+    let environment = repository();
+    environment.git(&["update-ref", "refs/remotes/origin/trunk", "HEAD"]);
+    environment.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+    assert_eq!(environment.run(&run(&["-g"])).expect(0).stderr, "");
+    environment.git(&["switch", "--quiet", "--create", "trunk"]);
+    insta::assert_snapshot!(environment.run(&run(&["-g"])).expect(0).stderr, @"warning: this run commits on the default branch `trunk`; `--branch NAME` works on another");
+}

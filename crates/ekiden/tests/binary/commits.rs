@@ -1,0 +1,406 @@
+//! Commits after sessions, in repositories as they are.
+
+use std::path::Path;
+
+use crate::environment::{Environment, items};
+use crate::processes::expect_nothing_alive;
+use crate::running::wait_until;
+use rustix::process::Signal;
+
+const RUN: [&str; 5] = ["run", "task.md", "--agent", "rehearsal", "-g"];
+
+/// A repository whose owner is known to git.
+fn repository() -> Environment {
+    let environment = Environment::with_git();
+    identify(&environment);
+    environment
+}
+
+fn identify(environment: &Environment) {
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+}
+
+/// A task whose only item does this.
+fn item(line: &str) -> String {
+    format!("Do it.\n\n- [ ] It\n\n  ```sh\n  {line}\n  ```\n")
+}
+
+/// The commits after the first, oldest first, with their files.
+fn commits(environment: &Environment) -> String {
+    environment.git(&["log", "--reverse", "--format=%s", "--name-only", "--diff-merges=first-parent"])
+}
+
+fn status(environment: &Environment) -> String {
+    environment.git(&["status", "--short"])
+}
+
+fn hook(environment: &Environment, name: &str, text: &str) {
+    environment.script(&format!(".git/hooks/{name}"), text);
+}
+
+// shows: REL-18
+#[test]
+fn each_session_is_committed_and_what_was_there_before_is_not() {
+    let environment = repository();
+    environment.write("task.md", &items(5));
+    let said = environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(environment.normal(&said), @r#"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    commits after each session; 1 file with changes from before stay out of it
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      ! context at 70% 28k: only the handoff may still be written
+      USAGE  handed off after TIME · 7 tool calls
+      items     4 of 5 done
+      next      The item "Item 5", with `echo made > item-5.txt`.
+      commit    COMMIT, 4 files
+    session 2 · CLOCK
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     5 of 5 done
+      commit    COMMIT, 1 file
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 1 file not committed
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- standard error
+    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    --- exit code 0
+    "#);
+    insta::assert_snapshot!(commits(&environment), @r"
+    begin
+    ekiden: session 1 checkpoint
+
+    item-1.txt
+    item-2.txt
+    item-3.txt
+    item-4.txt
+    ekiden: session 2 checkpoint
+
+    item-5.txt
+    ");
+    insta::assert_snapshot!(status(&environment), @"?? task.md");
+    let run = &environment.runs()[0];
+    let trailers = environment.git(&["log", "--format=%(trailers:key=Ekiden-Effect,valueonly)"]);
+    let trailers: Vec<&str> = trailers.split_whitespace().collect();
+    assert!(trailers.len() == 2 && trailers.iter().all(|effect| effect.starts_with(run)), "{trailers:?}");
+    assert!(trailers[0] != trailers[1]);
+}
+
+// shows: REL-18, RUN-17
+#[test]
+fn a_dirty_tree_is_not_mixed_into_commits() {
+    let environment = repository();
+    for name in ["staged", "changed", "both", "deleted", "kept"] {
+        environment.write(name, "committed\n");
+    }
+    environment.commit_all();
+    for name in ["staged", "changed", "both", "note"] {
+        environment.write(name, "mine\n");
+    }
+    environment.shell("rm deleted; git add staged; mkdir deep; echo mine > deep/note");
+    let work = "for file in both kept new; do echo its >> $file; done; mkdir -p deep; echo its > deep/new";
+    environment.write("task.md", &item(work));
+    let said = environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(environment.normal(&said), @r"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    commits after each session; 7 files with changes from before stay out of it
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     1 of 1 done
+      commit    COMMIT, 3 files
+      ! not committed, since they had changes before the run: both
+
+    complete, as the agent says; nothing verified it · 1 session · TIME · 7 files not committed
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- standard error
+    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(commits(&environment), @r"
+    begin
+    begin
+
+    both
+    changed
+    deleted
+    kept
+    staged
+    ekiden: session 1 checkpoint
+
+    deep/new
+    kept
+    new
+    ");
+    insta::assert_snapshot!(status(&environment), @r"
+     M both
+     M changed
+     D deleted
+    M  staged
+    ?? deep/note
+    ?? note
+    ?? task.md
+    ");
+    assert_eq!(environment.git(&["show", ":staged"]), "mine\n");
+}
+
+// shows: RUN-17
+#[test]
+fn what_the_person_commits_meanwhile_is_a_file_like_any_other() {
+    let environment = repository();
+    environment.write("mine", "mine\n");
+    environment.write(
+        "task.md",
+        &item("git commit --quiet -m mine mine || git add mine && git commit -qm mine; echo its >> mine"),
+    );
+    environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(commits(&environment), @r"
+    begin
+    mine
+
+    mine
+    ekiden: session 1 checkpoint
+
+    mine
+    ");
+}
+
+// shows: REL-18
+#[test]
+fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
+    let environment = repository();
+    hook(&environment, "pre-commit", "echo checking\necho 'line 3: no tabs' >&2\nexit 3\n");
+    environment.write("task.md", &items(1));
+    let said = environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(environment.normal(&said), @r"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    commits after each session; 1 file with changes from before stay out of it
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     1 of 1 done
+      ! session 1 is not committed: git or a hook refused it (exit code 1)
+        checking
+        line 3: no tabs
+
+    complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- standard error
+    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    --- exit code 0
+    ");
+    assert_eq!(status(&environment), "?? item-1.txt\n?? task.md\n");
+}
+
+// shows: REL-18
+#[test]
+fn a_hook_that_mends_files_is_heeded() {
+    let environment = repository();
+    hook(&environment, "pre-commit", "echo mended > item-1.txt\ngit add item-1.txt\n");
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(0);
+    assert_eq!(environment.git(&["show", "HEAD:item-1.txt"]), "mended\n");
+    assert_eq!(status(&environment), "?? task.md\n");
+}
+
+// shows: REL-18
+#[test]
+fn only_the_work_dirs_subtree_is_committed_in_a_linked_worktree_too() {
+    let environment = repository();
+    environment.write("apps/web/old", "committed\n");
+    environment.write("apps/api/old", "committed\n");
+    environment.commit_all();
+    environment.git(&["worktree", "add", "--quiet", "-b", "other", "../tree"]);
+    environment.write("task.md", &item("echo its > ../api/old; echo its > old; echo its > new"));
+    let args = [&RUN[..], &["-d", "../tree/apps/web"]].concat();
+    environment.run(&args).expect(0);
+    let there = |args: &[&str]| environment.git(&[&["-C", "../tree"], args].concat());
+    insta::assert_snapshot!(there(&["show", "--format=%s", "--name-only"]), @r"
+    ekiden: session 1 checkpoint
+
+    apps/web/new
+    apps/web/old
+    ");
+    assert_eq!(there(&["status", "--short"]), " M apps/api/old\n");
+    assert_eq!(environment.git(&["log", "--format=%s", "main"]), "begin\nbegin\n");
+}
+
+// shows: REL-18
+#[test]
+fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
+    let environment = repository();
+    environment.shell(
+        "git init -q module && cd module && git -c user.name=a -c user.email=b commit -qm one --allow-empty",
+    );
+    environment.commit_all();
+    let inside = "git -c user.name=a -c user.email=b commit -q --allow-empty -m two";
+    environment.write(
+        "task.md",
+        &item(&format!("(cd module && {inside}); git init -q nested && (cd nested && {inside})")),
+    );
+    environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(commits(&environment), @r"
+    begin
+    begin
+
+    module
+    ekiden: session 1 checkpoint
+
+    module
+    ");
+    assert_eq!(status(&environment), "?? nested/\n?? task.md\n");
+}
+
+// shows: REL-18
+#[test]
+fn the_first_commit_of_a_repository_can_be_ours() {
+    let environment = Environment::new();
+    environment.git(&["init", "--quiet", "--initial-branch=main"]);
+    identify(&environment);
+    environment.write("task.md", &items(1));
+    environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(commits(&environment), @r"
+    ekiden: session 1 checkpoint
+
+    item-1.txt
+    ");
+}
+
+// shows: REL-18
+#[test]
+fn nothing_is_committed_into_a_merge_or_without_a_name() {
+    let told = |environment: &Environment| {
+        environment.write("task.md", &items(1));
+        let said = environment.normal(&environment.run(&RUN).expect(0));
+        assert_eq!(commits(environment).lines().count(), 1, "{said}");
+        said.lines().filter(|line| line.contains("is not committed")).collect::<String>()
+    };
+    let environment = repository();
+    environment.shell("git rev-parse HEAD > .git/MERGE_HEAD");
+    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: a merge is under way");
+    let environment = repository();
+    environment.shell("mkdir .git/rebase-merge");
+    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: a rebase is under way");
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.useConfigOnly", "true"]);
+    insta::assert_snapshot!(told(&environment), @"  ! session 1 is not committed: git does not know who you are; `git config --global user.name` and `user.email` say it");
+}
+
+// shows: REL-18
+#[test]
+fn a_locked_repository_is_waited_for() {
+    let environment = repository();
+    environment.write("task.md", &items(1));
+    environment.write(".git/index.lock", "");
+    let run = environment.start(&RUN);
+    wait_until("the commit", || {
+        !environment.runs().is_empty()
+            && environment.log().iter().any(|record| record.to_string().contains(r#""commit","session""#))
+    });
+    std::fs::remove_file(environment.dir().join(".git/index.lock")).unwrap();
+    run.end().expect(0);
+    insta::assert_snapshot!(commits(&environment), @r"
+    begin
+    ekiden: session 1 checkpoint
+
+    item-1.txt
+    ");
+}
+
+// shows: REL-18
+#[test]
+fn a_repository_that_stays_locked_is_left_alone_with_a_warning() {
+    let environment = repository();
+    environment.write("task.md", &items(1));
+    environment.write(".git/index.lock", "");
+    let said = environment.run(&RUN).expect(0);
+    insta::assert_snapshot!(environment.normal(&said), @r"
+    run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
+    commits after each session; 1 file with changes from before stay out of it
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      USAGE  says that all is done after TIME · 3 tool calls
+      items     1 of 1 done
+      ! session 1 is not committed: another process has locked the repository; if none is at work in it, remove the lock
+        fatal: Unable to create 'PROJECT/.git/index.lock': File exists.
+
+    complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    next       git status
+    --- standard error
+    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    --- exit code 0
+    ");
+}
+
+// shows: REL-18
+#[test]
+fn without_a_repository_a_typed_flag_is_an_error_and_a_setting_is_not() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    insta::assert_snapshot!(environment.told(&RUN), @r"
+    --- standard error
+    error: cannot commit: the work dir lies in no git repository
+    hint: `git init` makes one
+    hint: without `--git-commit` the run needs none
+    --- exit code 78
+    ");
+    assert!(!environment.exists(".ekiden"));
+    let environment = environment.with("EKIDEN_GIT_COMMIT", "true").with("EKIDEN_BRANCH", "work");
+    let said = environment.run(&RUN[..4]).expect(0);
+    insta::assert_snapshot!(said.stderr, @r"
+    warning: cannot commit: the work dir lies in no git repository
+    warning: cannot work on a branch: the work dir lies in no git repository
+    ");
+}
+
+/// A hook that takes a minute when it runs for the first time, and then makes the file `.git/in-hook`.
+const SLOW: &str = "[ -e .git/in-hook ] || { touch .git/in-hook; sleep 60; }\n";
+
+/// One commit for each session, each with a trailer of its own, and nothing left behind.
+fn expect_each_once(environment: &Environment, sessions: u32) {
+    let expected: Vec<String> =
+        (1..=sessions).map(|session| format!("ekiden: session {session} checkpoint")).collect();
+    let subjects = environment.git(&["log", "--reverse", "--format=%s"]);
+    assert_eq!(subjects.lines().skip(1).collect::<Vec<_>>(), expected);
+    assert_eq!(status(environment), "?? task.md\n");
+    assert!(!Path::new(&environment.dir().join(".git/index.lock")).exists());
+}
+
+// shows: REL-18, DUR-01, DUR-03
+#[test]
+fn killed_in_the_middle_of_a_commit_it_is_made_once() {
+    for name in ["pre-commit", "commit-msg", "post-commit"] {
+        let environment = repository();
+        environment.write("task.md", &items(5));
+        hook(&environment, name, SLOW);
+        let run = environment.start(&RUN);
+        wait_until("the hook", || environment.exists(".git/in-hook"));
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        expect_nothing_alive(&environment);
+        environment.run(&["resume"]).expect(0);
+        expect_each_once(&environment, 2);
+        let made = environment.log().iter().filter(|r| r["event"]["event"]["kind"] == "committed").count();
+        assert_eq!(made, 2, "{name}");
+    }
+}
+
+// shows: REL-18
+#[test]
+fn a_stop_does_not_wait_for_a_hook_and_the_resume_commits() {
+    let environment = repository();
+    environment.write("task.md", &items(5));
+    hook(&environment, "pre-commit", SLOW);
+    let run = environment.start(&RUN);
+    wait_until("the hook", || environment.exists(".git/in-hook"));
+    run.signal(Signal::TERM);
+    run.end().expect(143);
+    expect_nothing_alive(&environment);
+    assert_eq!(commits(&environment), "begin\n");
+    environment.run(&["resume"]).expect(0);
+    expect_each_once(&environment, 2);
+}
