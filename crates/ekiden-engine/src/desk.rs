@@ -19,10 +19,11 @@ use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive, archive_dir};
-use ekiden_store::disk::{Disk, DiskResult, Reach};
+use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
 use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
 use ekiden_store::layout::{Published, RunLayout};
+use ekiden_store::published::restore_places;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
 
@@ -79,8 +80,21 @@ impl Desk {
             self.protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
             archive(&*self.disk, &path, self.protocol.as_bytes())?;
         }
-        let task: String = run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect();
-        Ok(replace(&*self.disk, &self.published.task(), task.as_bytes(), Durability::Derived)?)
+        Ok(replace(&*self.disk, &self.published.task(), task_text(run).as_bytes(), Durability::Derived)?)
+    }
+
+    /// Puts back what only an agent can have changed while a session ran: the directories that are
+    /// published, and the task in them.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn restore(&self, run: &Run) -> DiskResult<()> {
+        restore_places(&*self.disk, &self.published)?;
+        if self.reads(&self.published.task(), &task_text(run)) {
+            return Ok(());
+        }
+        replace(&*self.disk, &self.published.task(), task_text(run).as_bytes(), Durability::Derived)
     }
 
     /// Writes `status.json` if there is something new to say. Always whole, so that a reader never
@@ -178,8 +192,12 @@ impl Desk {
         for (file, text) in touched {
             let says_nothing =
                 text.text().is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
-            if *text != FileText::Absent && !says_nothing {
-                keep(&*self.disk, &self.published.file(*file), left)?;
+            let path = self.published.file(*file);
+            // A directory cannot be copied so; it is moved aside when the file is published.
+            let aside =
+                matches!(self.disk.stat(&path)?.map(|found| found.kind), Some(Kind::Dir | Kind::Other));
+            if *text != FileText::Absent && !says_nothing && !aside {
+                keep(&*self.disk, &path, left)?;
             }
         }
         Ok(())
@@ -270,6 +288,7 @@ impl Desk {
     }
 
     fn empty_handoff(&self, journal: &Journal, left_by: SessionNumber) -> DiskResult<()> {
+        restore_places(&*self.disk, &self.published)?;
         let recorded: Vec<_> = journal.unarchived().collect();
         let keeping = Keeping { session: &self.layout.session(left_by), recorded: &recorded };
         take_handoff(&*self.disk, &self.published.handoff(), keeping, Reach::Disk).map(|_| ())
@@ -369,6 +388,10 @@ fn before(attempt: AttemptId) -> SessionNumber {
         return attempt.session;
     }
     SessionNumber::try_from(attempt.session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
+}
+
+fn task_text(run: &Run) -> String {
+    run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect()
 }
 
 fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {

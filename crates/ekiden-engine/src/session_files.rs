@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::{RunId, SessionNumber};
-use ekiden_store::disk::{Disk, DiskResult};
+use ekiden_store::disk::{Disk, DiskError, DiskResult};
 use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::lock::{AttemptLock, LockError};
 use ekiden_store::stream::StreamWriter;
+
+use crate::error::in_full;
 
 /// The files of a session that a process needs open.
 #[derive(Debug, Clone)]
@@ -76,12 +78,17 @@ struct RawStream(StreamWriter);
 
 impl Write for RawStream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes).map_err(std::io::Error::other)?;
+        self.0.write(bytes).map_err(|error| told_in_full(&error))?;
         self.flush()?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush().map_err(std::io::Error::other)
+        self.0.flush().map_err(|error| told_in_full(&error))
     }
+}
+
+/// Whoever writes the stream shows one line of why it cannot.
+fn told_in_full(error: &DiskError) -> std::io::Error {
+    std::io::Error::other(in_full(error))
 }

@@ -31,8 +31,10 @@ pub struct Taken {
     pub removed: Vec<HandoffFile>,
     /// Files that were no accepted handoff, and where they are kept.
     pub kept: Vec<(HandoffFile, PathBuf)>,
-    /// What was left where it is: names that are not ours, and directories under names that are.
+    /// What was left where it is: names that are not ours.
     pub left: Vec<OsString>,
+    /// What stood in place of a file and is none, under its new name beside it.
+    pub aside: Vec<PathBuf>,
 }
 
 /// Reads the three files. At most [`HANDOFF_FILE_BYTES_MAX`] bytes of each; a link, directory or
@@ -76,15 +78,33 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>, reach: Re
                 disk.remove(&path)?;
                 taken.removed.push(file);
             }
-            (_, Some(_)) => taken.left.push(name),
+            // The agent's next handoff could not be written.
+            (Some(_), Some(Stat { kind: Kind::Dir | Kind::Other, .. })) => {
+                taken.aside.push(move_aside(disk, &path)?);
+            }
+            (None, Some(_)) => taken.left.push(name),
             (_, None) => {}
         }
     }
-    let changed = !taken.removed.is_empty() || !taken.kept.is_empty();
+    let changed = !(taken.removed.is_empty() && taken.kept.is_empty() && taken.aside.is_empty());
     if changed && reach == Reach::Disk {
         disk.sync_dir(dir)?;
     }
     Ok(taken)
+}
+
+/// Gives what stands there another name beside it. Not synced.
+pub(crate) fn move_aside(disk: &dyn Disk, path: &Path) -> DiskResult<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut aside = path.with_file_name(format!("aside-{name}"));
+    for number in 2.. {
+        if disk.stat(&aside)?.is_none() {
+            break;
+        }
+        aside = path.with_file_name(format!("aside-{number}-{name}"));
+    }
+    disk.rename(path, &aside)?;
+    Ok(aside)
 }
 
 fn read_text(disk: &dyn Disk, path: &Path) -> DiskResult<FileText> {
@@ -233,6 +253,17 @@ mod tests {
     }
 
     // shows: RUN-12
+    #[test]
+    fn what_stands_in_place_of_a_file_is_moved_out_of_the_way() {
+        let disk = with(&[]);
+        let place = Path::new(DIR).join("PROGRESS.md");
+        for aside in ["aside-PROGRESS.md", "aside-2-PROGRESS.md"] {
+            disk.plant_dir(&place);
+            assert_eq!(take(&disk).unwrap().aside, [Path::new(DIR).join(aside)]);
+            assert_eq!(disk.stat(&place).unwrap(), None);
+        }
+    }
+
     // shows: RUN-12
     #[test]
     fn what_the_log_holds_is_removed_for_one_sync_and_anything_else_is_kept() {

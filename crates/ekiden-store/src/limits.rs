@@ -11,6 +11,9 @@ pub const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 pub const SMALL_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// The most that is read of git's exclude file.
 pub const EXCLUDE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The most that is kept of a session's event stream: far above a full window's, and a flood does not
+/// fill the disk.
+pub const STREAM_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What a stream gathers before it writes.
 pub const STREAM_BUFFER_BYTES: usize = 64 * 1024;
 /// The first pause between two looks at a lock that is still held.

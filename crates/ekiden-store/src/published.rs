@@ -7,8 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_core::handoff::HandoffFile;
+
 use crate::archive::make_dir;
 use crate::disk::{Disk, DiskResult, Kind, Reach};
+use crate::handoff::move_aside;
 use crate::layout::{Published, StateLayout};
 use crate::limits::EXCLUDE_BYTES_MAX;
 use crate::replace::{Durability, replace, replace_foreign};
@@ -45,6 +48,22 @@ pub fn prepare_published(
         replace(disk, &published.gitignore(), GITIGNORE.as_bytes(), Durability::Derived)?;
     }
     link_runs(disk, published, state)
+}
+
+/// Puts back what an agent has made of the published places: its directories are there again, and no
+/// published file has a link or a directory in its place. A link is removed, since nothing may be
+/// written through it; anything else is moved aside. As with [`prepare_published`], nothing is synced.
+pub fn restore_places(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
+    for dir in [published.dir(), published.handoff()] {
+        if clear(disk, &dir, Kind::Dir)? {
+            make_dir(disk, &dir)?;
+        }
+    }
+    let files = HandoffFile::ALL.map(|file| published.file(file));
+    for file in files.into_iter().chain([published.task(), published.status()]) {
+        clear(disk, &file, Kind::File)?;
+    }
+    Ok(())
 }
 
 /// Publishes a file: the agent and people read it, only the engine writes it.
@@ -117,6 +136,16 @@ fn runs_target(published: &Published, state: &StateLayout) -> PathBuf {
     match runs.strip_prefix(published.work_dir()) {
         Ok(beside) => Path::new("..").join(beside),
         Err(_) => runs,
+    }
+}
+
+/// Takes away what stands there and is not of this kind. Whether the place is free now.
+fn clear(disk: &dyn Disk, path: &Path, wanted: Kind) -> DiskResult<bool> {
+    match disk.stat(path)?.map(|found| found.kind) {
+        None => Ok(true),
+        Some(kind) if kind == wanted => Ok(false),
+        Some(Kind::Link) => disk.remove(path).map(|()| true),
+        Some(Kind::File | Kind::Dir | Kind::Other) => move_aside(disk, path).map(|_aside| true),
     }
 }
 
@@ -205,6 +234,26 @@ mod tests {
         disk.create_link(published, Path::new("/home/.bashrc")).unwrap();
         let error = publish(&disk, published, "x").unwrap_err();
         assert!(error.cause.to_string().contains("/home/.bashrc"), "{}", error.cause);
+        assert_eq!(text(&disk, "/home/.bashrc"), "mine");
+    }
+
+    // shows: SEC-02, REL-17
+    #[test]
+    fn what_an_agent_made_of_the_published_places_is_put_right() {
+        let disk = project();
+        let published = Published::new(Path::new("/p"));
+        prepare(&disk, "/var/state").unwrap();
+        disk.plant_file(Path::new("/home/.bashrc"), b"mine");
+        disk.rename(&published.handoff(), Path::new("/p/.ekiden/old")).unwrap();
+        for link in [published.handoff(), published.status()] {
+            disk.create_link(&link, Path::new("/home/.bashrc")).unwrap();
+        }
+        disk.plant_dir(&published.task());
+        restore_places(&disk, &published).unwrap();
+        let kind = |path: &Path| disk.stat(path).unwrap().map(|found| found.kind);
+        assert_eq!(kind(&published.handoff()), Some(Kind::Dir));
+        assert_eq!((kind(&published.status()), kind(&published.task())), (None, None));
+        assert_eq!(kind(Path::new("/p/.ekiden/aside-TASK.md")), Some(Kind::Dir));
         assert_eq!(text(&disk, "/home/.bashrc"), "mine");
     }
 

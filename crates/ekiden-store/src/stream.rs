@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskResult, Reach};
-use crate::limits::STREAM_BUFFER_BYTES;
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Operation, Reach};
+use crate::limits::{STREAM_BUFFER_BYTES, STREAM_BYTES_MAX};
 
 /// A file that is only added to.
 ///
@@ -30,8 +30,13 @@ impl StreamWriter {
     }
 
     /// Adds bytes. An error concerns what was gathered before, too; it is dropped, and the stream
-    /// can go on behind the gap.
+    /// can go on behind the gap. A stream that is as long as it may be takes no more.
     pub fn write(&mut self, bytes: &[u8]) -> DiskResult<()> {
+        let len = self.len.unwrap_or(0) + (self.gathered.len() + bytes.len()) as u64;
+        if len > STREAM_BYTES_MAX {
+            let cause = Cause::TooLarge { bytes: len, bytes_max: STREAM_BYTES_MAX };
+            return Err(DiskError::new(Operation::Append, &self.path, cause));
+        }
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() < STREAM_BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
@@ -92,6 +97,22 @@ mod tests {
         let content = disk.read(Path::new(PATH), 1 << 20).unwrap();
         assert_eq!(content, [b"line\n".repeat(1000), b"more\n".to_vec()].concat());
         assert_eq!(disk.syncs(), 0);
+    }
+
+    // shows: AGT-08
+    #[test]
+    fn a_stream_ends_before_it_fills_the_disk() {
+        let (disk, mut stream) = stream();
+        let piece = vec![b'x'; usize::try_from(STREAM_BYTES_MAX / 8).unwrap()];
+        for _ in 0..8 {
+            stream.write(&piece).unwrap();
+        }
+        assert_eq!(
+            stream.write(b"y").unwrap_err().cause.to_string(),
+            "it has 67108865 bytes; at most 67108864 may be"
+        );
+        drop(stream);
+        assert_eq!(disk.stat(Path::new(PATH)).unwrap().unwrap().len, STREAM_BYTES_MAX);
     }
 
     #[test]

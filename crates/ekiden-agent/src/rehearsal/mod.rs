@@ -20,15 +20,20 @@
 //! - Commands come from the user's task alone. From notes it takes ticks and the names of items that
 //!   failed; no other text makes it run anything.
 //!
-//! `EKIDEN_REHEARSAL_WINDOW` sets the size of its window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how
+//! What it does wrong stands in a scenario ([`scenario`], [`misdeed`]), if there is one: its mind is
+//! told nothing of it.
+//!
+//! `EKIDEN_REHEARSAL_SCENARIO` names the file of a scenario, `EKIDEN_REHEARSAL_WINDOW` sets the size of its window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how
 //! long it pauses before each response.
 
 mod checklist;
 mod command;
 mod handoff;
 mod lines;
+mod misdeed;
 mod prompt;
 mod protocol;
+mod scenario;
 mod talk;
 mod turn;
 mod window;
@@ -43,6 +48,7 @@ use ekiden_wire::agent_side::AgentWriter;
 use ekiden_wire::stream::TurnResult;
 
 use protocol::{Protocol, ProtocolError};
+use scenario::Acts;
 use talk::{Halt, Talk};
 use turn::Agent;
 use window::Window;
@@ -56,6 +62,11 @@ pub const MODEL: &str = "rehearsal";
 pub const WINDOW_VAR: &str = "EKIDEN_REHEARSAL_WINDOW";
 /// The environment variable for the pause before each response, in milliseconds.
 pub const STEP_VAR: &str = "EKIDEN_REHEARSAL_STEP_MS";
+
+/// The environment variable for the file of a scenario, from the work dir.
+pub const SCENARIO_VAR: &str = "EKIDEN_REHEARSAL_SCENARIO";
+/// The argument that tells which attempt this is, such as `2.1`: scenarios are told apart by it.
+pub(crate) const ATTEMPT_ARG: &str = "--attempt";
 
 /// The pause unless it is set otherwise: a person can follow, and nobody waits long.
 const STEP_DEFAULT: Duration = Duration::from_millis(100);
@@ -72,6 +83,9 @@ pub fn run_if_asked() {
 }
 
 fn complain(error: &Error) -> i32 {
+    if let Error::Left(code) = error {
+        return *code;
+    }
     // Without standard error there is nobody left to tell.
     let _ = writeln!(io::stderr(), "rehearsal: cannot {error}");
     1
@@ -92,14 +106,20 @@ enum Error {
     Malformed,
     #[error("write to the host: {0}")]
     Write(io::Error),
+    #[error("play {path}: {source}")]
+    Scenario { path: PathBuf, source: toml::de::Error },
+    /// A scenario wants it.
+    #[error("stay: exit code {0}")]
+    Left(i32),
 }
 
 impl From<Halt> for Error {
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Broken(error) => Self::Write(error),
-            // An interrupt ends a turn, not the agent: it never gets here.
-            Halt::Malformed | Halt::Interrupted => Self::Malformed,
+            Halt::Left(code) => Self::Left(code),
+            // An interrupt or a failure ends a turn, not the agent: they never get here.
+            Halt::Malformed | Halt::Interrupted | Halt::Failed { .. } => Self::Malformed,
         }
     }
 }
@@ -115,17 +135,19 @@ struct Setup {
     protocol: String,
     window_tokens: u64,
     step: Duration,
+    acts: Acts,
 }
 
 impl Setup {
     /// Reads the arguments of a client, as far as they mean something here, and the environment.
     fn from_args(args: impl Iterator<Item = OsString>) -> Result<Self, Error> {
-        let (mut fresh, mut resumed, mut protocol) = (None, None, None);
+        let (mut fresh, mut resumed, mut protocol, mut attempt) = (None, None, None, None);
         let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--session-id" => fresh = args.next(),
                 "--resume" => resumed = args.next(),
+                ATTEMPT_ARG => attempt = args.next(),
                 "--append-system-prompt-file" => protocol = args.next().map(PathBuf::from),
                 _ => {}
             }
@@ -139,8 +161,18 @@ impl Setup {
             protocol: std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?,
             window_tokens: number(WINDOW_VAR).unwrap_or(window::WINDOW_TOKENS_DEFAULT),
             step: number(STEP_VAR).map_or(STEP_DEFAULT, Duration::from_millis),
+            acts: acts(attempt.as_deref().unwrap_or_default())?,
         })
     }
+}
+
+/// What the scenario, if there is one, wants of this attempt.
+fn acts(attempt: &str) -> Result<Acts, Error> {
+    let Some(path) = std::env::var_os(SCENARIO_VAR).map(PathBuf::from) else { return Ok(Acts::default()) };
+    let text = std::fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let (session, attempt) = attempt.split_once('.').unwrap_or_default();
+    let number = |text: &str| text.parse().unwrap_or(1);
+    Acts::parse(&text, number(session), number(attempt)).map_err(|source| Error::Scenario { path, source })
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -161,7 +193,7 @@ fn run(setup: Setup, input: impl Read + Send + 'static, mut output: impl Write) 
     window.add_text(&setup.protocol);
     let work = Work::new(Protocol::parse(&setup.protocol)?, setup.dir);
     let talk = Talk::new(input, output, writer, window);
-    Ok(Agent::new(talk, work, setup.step).run()?)
+    Ok(Agent::new(talk, work, setup.step, setup.acts).run()?)
 }
 
 /// No conversation outlives its process here, so none can be resumed.

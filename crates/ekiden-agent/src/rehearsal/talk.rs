@@ -39,6 +39,10 @@ pub(super) enum Halt {
     Malformed,
     /// Nothing can be written to the host any more.
     Broken(io::Error),
+    /// A scenario lets the service answer with this HTTP status.
+    Failed { status: u16 },
+    /// A scenario lets the process leave with this exit code.
+    Left(i32),
 }
 
 /// What was heard and is not dealt with yet.

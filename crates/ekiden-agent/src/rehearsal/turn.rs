@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::command;
 use super::lines;
+use super::scenario::{Acts, Moment};
 use super::talk::{Halt, Message, Talk};
 use super::work::{Move, Outcome, Tool, Work};
 
@@ -41,6 +42,10 @@ pub(super) struct Agent<W> {
     pub(super) work: Work,
     /// The pause before each response.
     pub(super) step: Duration,
+    pub(super) acts: Acts,
+    /// A scenario lets it read no message but its prompt.
+    pub(super) deaf: bool,
+    prompted: bool,
     responses: u32,
     calls: u32,
     results: u32,
@@ -49,7 +54,7 @@ pub(super) struct Agent<W> {
 
 /// What is known of the turn that runs.
 #[derive(Default)]
-struct Turn {
+pub(super) struct Turn {
     requests: u32,
     /// Messages that were delivered after its beginning.
     joined: Vec<Message>,
@@ -60,31 +65,53 @@ struct Turn {
 }
 
 impl<W: Write> Agent<W> {
-    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration) -> Self {
-        Self { talk, work, step, responses: 0, calls: 0, results: 0, total: ModelUsage::default() }
+    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration, acts: Acts) -> Self {
+        Self {
+            talk,
+            work,
+            step,
+            acts,
+            deaf: false,
+            prompted: false,
+            responses: 0,
+            calls: 0,
+            results: 0,
+            total: ModelUsage::default(),
+        }
     }
 
     /// Takes turns until the host has no more messages.
     pub(super) fn run(&mut self) -> Result<(), Halt> {
+        self.act_outside(Moment::Start)?;
         while let Some(opener) = self.talk.next_turn()? {
             self.turn(&opener)?;
         }
-        Ok(())
+        self.act_outside(Moment::End)
     }
 
     fn turn(&mut self, opener: &Message) -> Result<(), Halt> {
-        self.work.read(&opener.blocks);
         let init = self.talk.writer.init(env!("CARGO_PKG_VERSION"), PERMISSION_MODE);
         self.talk.send(&init)?;
         let mut turn = Turn::default();
         self.talk.in_turn = true;
-        let over = self.respond(&mut turn);
+        let over = self.read(&mut turn, &opener.blocks).and_then(|()| self.respond(&mut turn));
         self.talk.in_turn = false;
         match over {
             Ok(()) => self.completed(&turn, opener),
             Err(Halt::Interrupted) => self.cut_off(&turn, opener),
+            Err(Halt::Failed { status }) => self.failed(&turn, opener, status),
             Err(halt) => Err(halt),
         }
+    }
+
+    /// Takes a message in.
+    fn read(&mut self, turn: &mut Turn, blocks: &[String]) -> Result<(), Halt> {
+        let is_prompt = !std::mem::replace(&mut self.prompted, true);
+        self.act(if is_prompt { Moment::Prompt } else { Moment::Message }, turn)?;
+        if is_prompt || !self.deaf {
+            self.work.read(blocks);
+        }
+        Ok(())
     }
 
     /// Requests and calls until the turn may end.
@@ -92,15 +119,23 @@ impl<W: Write> Agent<W> {
         loop {
             turn.requests += 1;
             self.talk.pause(self.step)?;
-            let next = self.work.next();
-            let usage = self.usage(&next);
-            match next {
+            match self.work.next() {
                 Move::Call { words, tool } => {
+                    if let Tool::Write { .. } = tool {
+                        self.act(Moment::File, turn)?;
+                    } else {
+                        self.act(Moment::Call, turn)?;
+                        self.talk.window.add_step();
+                    }
+                    let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
-                    self.call(turn, &usage, &tool)?;
+                    let outcome = self.call(turn, &usage, &tool)?;
+                    self.saw(outcome);
                     self.take_messages(turn)?;
                 }
                 Move::End { words } => {
+                    self.act(Moment::Stop, turn)?;
+                    let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
                     if self.may_stop(turn, &words)? {
                         return Ok(());
@@ -110,17 +145,26 @@ impl<W: Write> Agent<W> {
         }
     }
 
+    /// Who is deaf to messages does not hear why a call was refused either.
+    fn saw(&mut self, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Denied(reason) if self.deaf => Outcome::Failed(reason),
+            heard @ (Outcome::Ran(_) | Outcome::Fine | Outcome::Failed(_) | Outcome::Denied(_)) => heard,
+        };
+        self.work.saw(&outcome);
+    }
+
     /// Messages that wait become part of the conversation with the next request.
     fn take_messages(&mut self, turn: &mut Turn) -> Result<(), Halt> {
         self.talk.pause(Duration::ZERO)?;
         while let Some(message) = self.talk.deliver()? {
-            self.work.read(&message.blocks);
+            self.read(turn, &message.blocks)?;
             turn.joined.push(message);
         }
         Ok(())
     }
 
-    fn call(&mut self, turn: &mut Turn, usage: &Usage, tool: &Tool) -> Result<(), Halt> {
+    pub(super) fn call(&mut self, turn: &mut Turn, usage: &Usage, tool: &Tool) -> Result<Outcome, Halt> {
         self.calls += 1;
         let id = format!("toolu_{:02}", self.calls);
         let (name, input) = self.described(tool);
@@ -142,8 +186,7 @@ impl<W: Write> Agent<W> {
         let line = self.talk.writer.tool_result(&id, is_error, &text);
         self.talk.send(&line)?;
         turn.open_call = None;
-        self.work.saw(&outcome);
-        Ok(())
+        Ok(outcome)
     }
 
     /// A tool's name and input, as a client's.
@@ -186,7 +229,7 @@ impl<W: Write> Agent<W> {
                     self.talk.send(&line)?;
                 }
                 self.talk.window.add_text(&reason);
-                self.work.read(&[reason]);
+                self.read(turn, &[reason])?;
                 Ok(false)
             }
             HookAnswer::Block(_)
@@ -223,12 +266,30 @@ impl<W: Write> Agent<W> {
         Ok(())
     }
 
+    /// The service answered with a failure, and the client's own retries are used up.
+    fn failed(&mut self, turn: &Turn, opener: &Message, status: u16) -> Result<(), Halt> {
+        self.result_of(turn, TerminalReason::ApiError, Some(status))?;
+        std::iter::once(opener)
+            .chain(&turn.joined)
+            .try_for_each(|message| self.talk.tell(message, Lifecycle::Cancelled))
+    }
+
     fn result(&mut self, turn: &Turn, reason: TerminalReason) -> Result<(), Halt> {
+        self.result_of(turn, reason, None)
+    }
+
+    fn result_of(
+        &mut self,
+        turn: &Turn,
+        reason: TerminalReason,
+        api_error_status: Option<u16>,
+    ) -> Result<(), Halt> {
         let completed = reason == TerminalReason::Completed;
         let denied = u32::try_from(turn.denied.len()).unwrap_or(u32::MAX);
         let result = TurnResult {
             subtype: if completed { "success" } else { "error_during_execution" }.to_owned(),
             is_error: !completed,
+            api_error_status,
             terminal_reason: Some(reason),
             stop_reason: Some(if turn.open_call.is_some() { "tool_use" } else { "end_turn" }.to_owned()),
             result_index: self.results,
@@ -242,16 +303,13 @@ impl<W: Write> Agent<W> {
         self.talk.send(&line)
     }
 
-    fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Halt> {
+    pub(super) fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Halt> {
         let line = self.talk.writer.assistant(&format!("msg_{}", self.responses), usage, saying);
         self.talk.send(&line)
     }
 
-    /// The figures of a response that does this.
-    fn usage(&mut self, next: &Move) -> Usage {
-        if matches!(next, Move::Call { tool: Tool::Run(_) | Tool::Look, .. }) {
-            self.talk.window.add_step();
-        }
+    /// The figures of the next response.
+    pub(super) fn usage(&mut self) -> Usage {
         self.responses += 1;
         let usage = self.talk.window.respond();
         self.total.context_window = self.talk.window.size;

@@ -48,6 +48,11 @@ impl Window {
         self.used += tokens(text) as u64;
     }
 
+    /// So much comes into the conversation from elsewhere.
+    pub(super) fn fill(&mut self, tokens: u64) {
+        self.used = self.used.saturating_add(tokens);
+    }
+
     /// A command is thought about.
     pub(super) fn add_step(&mut self) {
         self.used += STEP_TOKENS;

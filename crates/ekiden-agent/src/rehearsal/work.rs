@@ -19,6 +19,7 @@ use super::command::Ran;
 use super::handoff::{self, Account};
 use super::prompt::Prompt;
 use super::protocol::Protocol;
+use super::scenario::Revision;
 
 const ORDER: &str = "please hand over now";
 const ASK_AGAIN: &str = "ekiden: the handoff in";
@@ -100,6 +101,8 @@ pub(super) struct Work {
     redone: bool,
     vetoed_again: bool,
     phase: Phase,
+    /// How a scenario wants the handoff to differ.
+    pub(super) revision: Revision,
 }
 
 enum Phase {
@@ -165,6 +168,7 @@ impl Work {
             redone: false,
             vetoed_again: false,
             phase: Phase::Idle,
+            revision: Revision::default(),
         }
     }
 
@@ -246,7 +250,8 @@ impl Work {
             redone: self.redone,
             vetoed_again: self.vetoed_again,
         };
-        self.phase = Phase::HandingOver(handoff::files(&self.protocol, &account).into());
+        let files = self.revision.of(handoff::files(&self.protocol, &account));
+        self.phase = Phase::HandingOver(files.into());
     }
 
     fn can_work(&self) -> bool {

@@ -77,7 +77,8 @@ fn conversation_args(spec: &AttemptSpec) -> Vec<String> {
             args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);
             args.extend(claude_flags(spec));
         }
-        AgentKind::Rehearsal | AgentKind::Exec => {}
+        AgentKind::Rehearsal => args.extend([rehearsal::ATTEMPT_ARG.to_owned(), spec.attempt.to_string()]),
+        AgentKind::Exec => {}
     }
     args
 }

@@ -98,6 +98,7 @@ fn a_correction_may_quote_quotation_marks() {
     assert_eq!(texts(&knowledge), ["it answers\": it is silent"]);
 }
 
+// defect: W8
 // shows: REL-16
 #[test]
 fn headings_quoted_in_text_or_code_are_no_headings() {
@@ -227,6 +228,7 @@ proptest! {
         }
     }
 
+    // defect: W8
     // shows: REL-16
     #[test]
     fn no_word_under_core_is_passed_over(text in markdown()) {

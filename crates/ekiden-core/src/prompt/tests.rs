@@ -354,6 +354,7 @@ proptest! {
         assert_invariant(&text, "any text");
     }
 
+    // defect: W13
     // shows: REL-01
     #[test]
     fn each_part_keeps_its_budget_and_the_task_stays_whole(

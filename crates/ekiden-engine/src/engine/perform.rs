@@ -133,7 +133,8 @@ impl<H: Hands> Engine<H> {
 
     pub(super) fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
         if let Some(relay) = self.journal.run().relay(stage)
-            && let Err(error) = self.desk.publish(relay, false)
+            && let Err(error) =
+                self.desk.restore(self.journal.run()).and_then(|()| self.desk.publish(relay, false))
         {
             self.warn_once(observer, &in_full(&error));
         }
@@ -141,7 +142,8 @@ impl<H: Hands> Engine<H> {
 
     fn publish_durably(&mut self, id: EffectId, stage: &StageId, observer: &mut dyn Observer) {
         let Some(relay) = self.journal.run().relay(stage) else { return };
-        match self.desk.publish(relay, true) {
+        let restored = self.desk.restore(self.journal.run());
+        match restored.and_then(|()| self.desk.publish(relay, true)) {
             Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),
             Err(error) => self.warn_once(observer, &in_full(&error)),
         }

@@ -8,6 +8,7 @@
 )]
 
 mod checks;
+mod long;
 mod world;
 
 use std::cell::RefCell;

@@ -52,6 +52,8 @@ pub(crate) enum Deed {
     Work,
     /// Dies without a handoff.
     Crash,
+    /// Ends in good order, without a word, a call or a file.
+    Nothing,
     /// Meets a usage limit that resets in a minute.
     Limit,
     /// Says that all is done though it is not.
@@ -151,6 +153,7 @@ impl SimHands {
         let Some(deed) = self.agent.as_ref().map(|agent| agent.deed) else { return };
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
+            Deed::Nothing => self.ended(EndCause::Completed),
             Deed::Limit => {
                 let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
                 self.ended(EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
@@ -419,7 +422,7 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
                 task_name: "task.md".to_owned(),
                 verification,
                 claim_needed: false,
-                sessions_max: 50,
+                sessions_max: scenario.items.max(50),
             }],
         },
         settings: Settings {

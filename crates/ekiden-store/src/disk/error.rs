@@ -89,7 +89,7 @@ pub enum Cause {
     #[error("the path is not plain")]
     NotPlain,
     /// The file is larger than it may be.
-    #[error("it has {bytes} bytes; at most {bytes_max} are read")]
+    #[error("it has {bytes} bytes; at most {bytes_max} may be")]
     TooLarge {
         /// How large it is.
         bytes: u64,

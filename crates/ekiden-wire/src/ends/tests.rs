@@ -97,6 +97,7 @@ fn every_measured_api_error_has_its_cause() {
     assert_eq!(cause_of("e_404"), EndCause::ModelNotFound);
 }
 
+// defect: W3
 // shows: REL-10
 #[test]
 fn every_measured_rate_limit_event_has_its_effect() {
@@ -121,6 +122,7 @@ fn every_measured_rate_limit_event_has_its_effect() {
     }
 }
 
+// defect: W4
 // shows: REL-10
 #[test]
 fn prose_that_mentions_a_limit_changes_nothing() {

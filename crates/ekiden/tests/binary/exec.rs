@@ -203,6 +203,7 @@ fn a_session_sees_where_it_is_and_not_who_started_ekiden() {
     }
 }
 
+// defect: W7
 // shows: RUN-10, RUN-09
 #[test]
 fn a_script_that_will_not_go_does_not_outlive_ekiden() {
@@ -239,7 +240,17 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
     --- exit code 74
     ");
     std::fs::rename(environment.dir().join("away"), environment.run_dir().join("sessions")).unwrap();
-    insta::assert_snapshot!(environment.told(&["resume"]), @"");
+    insta::assert_snapshot!(environment.told(&["resume"]), @r"
+    run RUN goes on · CLOCK · up to session 10
+      ended     without a handoff after TIME
+    session 2 · CLOCK · attempt 2
+      ended     says that all is done after TIME
+      next      write the second file
+
+    complete, as the agent says; nothing verified it · 2 sessions · TIME · 3 files not committed
+    next       git status
+    --- exit code 0
+    ");
     assert_eq!(environment.kept(1, "progress.md").lines().next(), Some("STATUS: IN_PROGRESS"));
 }
 

@@ -5,6 +5,7 @@
 
 mod branches;
 mod commits;
+mod defects;
 mod environment;
 mod examples;
 mod exec;
@@ -14,6 +15,7 @@ mod judging;
 #[cfg(target_os = "linux")]
 mod kill;
 mod knowledge;
+mod misbehave;
 mod normal;
 mod notices;
 mod processes;

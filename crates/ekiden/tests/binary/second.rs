@@ -66,6 +66,7 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
     assert_eq!(environment.read("item-6.txt"), "made\n");
 }
 
+// defect: W6
 // shows: RUN-08
 #[test]
 fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {

@@ -87,6 +87,7 @@ fn the_second_ctrl_c_stops_at_once() {
     expect_resumes(&environment);
 }
 
+// defect: W6, W7
 // shows: RUN-09, RUN-10, RUN-11
 #[test]
 fn sigterm_stops_at_once() {
@@ -140,6 +141,7 @@ fn a_killed_run_goes_on() {
     "#);
 }
 
+// defect: W5
 // shows: REL-23, RUN-11
 #[test]
 fn a_session_limit_prints_the_command_that_goes_on() {

@@ -57,6 +57,7 @@ fn rehearsal_relays_three_sessions() {
     check_relay(&project, &expect_exit(&mut command, 0));
 }
 
+// defect: W15
 // shows: AGT-12, AGT-01, AGT-13, REL-01, REL-02, REL-03, REL-07, REL-33
 #[test]
 fn the_real_client_relays_three_sessions() {

@@ -57,6 +57,7 @@ fn an_order_during_the_last_words_becomes_a_turn_of_its_own() {
     assert_eq!(words(&course, "turn_ended"), 2, "{course:?}");
 }
 
+// defect: W14, W15
 // shows: REL-05, HND-08
 #[test]
 fn a_turn_that_ends_early_is_told_to_go_on_and_then_asked() {

@@ -63,6 +63,7 @@ pub(super) fn setup(dir: &Path) -> Setup {
         protocol: protocol::tests::text(),
         window_tokens: WINDOW_TOKENS,
         step: Duration::ZERO,
+        acts: Acts::default(),
     }
 }
 

@@ -79,6 +79,7 @@ fn after_three_attempts_the_session_is_rescued() {
     );
 }
 
+// defect: W9
 // shows: REL-15
 #[test]
 fn a_handoff_that_was_valid_before_the_crash_is_accepted() {

@@ -186,6 +186,7 @@ fn a_stage_that_needs_the_claim_needs_it_always() {
     );
 }
 
+// defect: W10
 // shows: REL-07
 #[test]
 fn a_failing_verification_vetoes_the_claim() {
@@ -206,6 +207,7 @@ fn a_failing_verification_vetoes_the_claim() {
     );
 }
 
+// defect: W9
 // shows: REL-07
 #[test]
 fn a_claim_without_any_verification_is_complete() {

@@ -72,6 +72,7 @@ fn a_reset_that_is_past_is_no_reason_to_hurry() {
     );
 }
 
+// defect: W3
 // shows: REL-11, REL-15
 #[test]
 fn limits_in_a_row_run_the_same_session_and_are_no_crashes() {

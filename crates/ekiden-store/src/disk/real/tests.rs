@@ -88,7 +88,7 @@ fn the_simulated_disk_does_as_the_real_one() {
         append to nothing: Append: NotFound
         append to a dir: Append: IsADirectory
         read: one two
-        read too much: Read: it has 7 bytes; at most 6 are read
+        read too much: Read: it has 7 bytes; at most 6 may be
         read nothing: Read: NotFound
         read a dir: Read: it is not a regular file
         cut: done

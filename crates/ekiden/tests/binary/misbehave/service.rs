@@ -1,0 +1,171 @@
+//! A service that refuses, and accounts that reach their limits.
+
+use std::thread;
+
+use rustix::process::Signal;
+
+use super::course::{course, play, stage, told, words};
+
+fn failing(fail: &str) -> String {
+    format!("[[act]]\nsession = 1\nattempt = 1\nat = 'call 2'\ndo = {{ fail = {{ {fail} }} }}\n")
+}
+
+/// Nobody waits longer than the user wants, and `resume` goes on with the same session.
+// shows: REL-11
+#[test]
+fn a_limit_that_resets_too_late() {
+    let stage = stage(4, &failing("status = 429, resets_in_s = 18000"));
+    insta::assert_snapshot!(play(&stage, &["--max-wait", "1h"]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"}
+    --- exit code 3
+    "#);
+    insta::assert_snapshot!(told(&stage, &stage.run(&["resume", "--json"])), @r#"
+    run_resumed ekiden="0.1.0"
+    session_started attempt=2 conversation="fresh" session=1
+    window
+    level level="L1" session=1
+    level level="L2" session=1
+    attempt_ended attempt=2 cause="completed" left="handoff" session=1
+    handoff facts=1 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
+    session_started attempt=1 conversation="fresh" session=2
+    attempt_ended attempt=1 cause="completed" left="completion" session=2
+    handoff facts=2 items_done=4 session=2
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=2
+    --- exit code 0
+    "#);
+}
+
+/// The wait is interrupted here; that it ends by itself is shown on a simulated clock.
+// shows: REL-11, RUN-09
+#[test]
+fn a_limit_that_is_waited_for() {
+    let resets = ["status = 429, resets_in_s = 60", "status = 429, resets_in_s = -3600", "status = 429"];
+    let courses = thread::scope(|scope| {
+        let play = |fail: &'static str| {
+            scope.spawn(move || {
+                let stage = stage(4, &failing(fail));
+                let mut run = stage.start(&words(&[]));
+                run.wait_for("\"event\":\"waiting\"");
+                run.signal(Signal::INT);
+                let before = told(&stage, &run.end());
+                let after = told(&stage, &stage.run(&["resume", "--json"]));
+                format!("{fail}\n{before}\n{}\n", after.lines().last().unwrap())
+            })
+        };
+        let playing: Vec<_> = resets.into_iter().map(play).collect();
+        playing.into_iter().map(|run| run.join().unwrap()).collect::<String>()
+    });
+    insta::assert_snapshot!(courses, @r#"
+    status = 429, resets_in_s = 60
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
+    stop_requested request={"how":"gently"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    --- exit code 3
+    --- exit code 0
+    status = 429, resets_in_s = -3600
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
+    stop_requested request={"how":"gently"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    --- exit code 3
+    --- exit code 0
+    status = 429
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} goes_on=true left="nothing" session=1
+    waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} session=1 why="usage_limit"
+    stop_requested request={"how":"gently"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    --- exit code 3
+    --- exit code 0
+    "#);
+}
+
+/// Only structured fields make a limit: an agent may talk about one as it likes.
+// defect: W4
+// shows: REL-11
+#[test]
+fn talk_of_a_limit_is_no_limit() {
+    let scenario = r#"
+[[act]]
+at = "call 1"
+do = { say = "Claude AI usage limit reached|1795332926. 429 rate_limit_error: try again in 5 hours." }
+
+[[act]]
+at = "call 1"
+do = { run = "echo 'HTTP 429 Too Many Requests: rate limit' | tee /dev/stderr; false" }
+"#;
+    insta::assert_snapshot!(course(4, scenario, &[]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    level level="L1" session=1
+    level level="L2" session=1
+    attempt_ended attempt=1 cause="completed" left="handoff" session=1
+    handoff facts=1 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
+    session_started attempt=1 conversation="fresh" session=2
+    attempt_ended attempt=1 cause="completed" left="completion" session=2
+    handoff facts=2 items_done=4 session=2
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=2
+    --- exit code 0
+    "#);
+}
+
+/// What only a person can mend ends the run at once.
+// shows: REL-15
+#[test]
+fn failures_that_need_a_person() {
+    let courses = [401, 402, 404].map(|status| {
+        let course = course(2, &failing(&format!("status = {status}")), &[]);
+        let ended = course.lines().find(|line| line.starts_with("run_ended")).unwrap().to_owned();
+        format!("{status} {ended} {}\n", course.lines().last().unwrap())
+    });
+    insta::assert_snapshot!(courses.concat(), @r#"
+    401 run_ended exit_code=69 outcome={"cause":"authentication_failed","kind":"agent_failed"} --- exit code 69
+    402 run_ended exit_code=69 outcome={"cause":"billing_failed","kind":"agent_failed"} --- exit code 69
+    404 run_ended exit_code=69 outcome={"cause":"model_not_found","kind":"agent_failed"} --- exit code 69
+    "#);
+}
+
+// shows: REL-15
+#[test]
+fn a_service_that_fails_once() {
+    insta::assert_snapshot!(course(2, &failing("status = 500"), &[]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause="server_error" goes_on=true left="nothing" session=1
+    waiting attempt=2 cause="server_error" session=1 why="failure"
+    session_started attempt=2 conversation="fresh" session=1
+    level level="L1" session=1
+    attempt_ended attempt=2 cause="completed" left="completion" session=1
+    handoff facts=1 items_done=2 session=1
+    run_ended facts=1 items_done=2 outcome={"kind":"complete","verified":false} sessions=1
+    --- exit code 0
+    "#);
+}
+
+// shows: REL-11
+#[test]
+fn a_service_without_capacity() {
+    insta::assert_snapshot!(course(2, &failing("status = 529"), &["--max-wait", "1m"]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    attempt_ended attempt=1 cause="overloaded" goes_on=true left="nothing" session=1
+    run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"}
+    --- exit code 3
+    "#);
+}
