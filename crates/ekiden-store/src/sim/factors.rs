@@ -113,7 +113,7 @@ fn parts(tree: &Tree, derived: &impl Fn(&Path) -> bool) -> Vec<Part> {
         match parts.iter_mut().find(named) {
             Some(part) => part.files.push(ino),
             None => {
-                parts.push(Part { ops: Vec::new(), files: vec![ino], derived: false, outcomes: Vec::new() })
+                parts.push(Part { ops: Vec::new(), files: vec![ino], derived: false, outcomes: Vec::new() });
             }
         }
     }

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use clap::Args;
 use ekiden_agent::child::find_program;
-use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, run_ids};
+use super::{Scene, going_back, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -27,6 +27,7 @@ Examples:
   ekiden run task.md --verify 'make test' -m 20
   ekiden run 'Port the parser to Rust, with its tests' --model opus
   ekiden run task.md --agent rehearsal
+  ekiden run task.md -r 3          from what session 3 of the newest run left
   ekiden run - < task.md
 ";
 
@@ -47,6 +48,9 @@ pub struct RunArgs {
     /// Start anew though a run here is unfinished; that one is kept
     #[arg(long)]
     new: bool,
+    /// Go on from what session N of the newest run left; that run is kept as it is
+    #[arg(short, long, value_name = "N")]
+    resume_from: Option<SessionNumber>,
     #[command(flatten)]
     typed: Typed<Starting>,
 }
@@ -74,10 +78,14 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.flags())?;
     let json = scene.json()?;
     let workspace = scene.workspace()?;
-    let header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
+    let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
     check_terminal(&header.settings.agent, json)?;
-    let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
+    if let Some(session) = args.resume_from {
+        header.from = Some(Box::new(going_back::from(&workspace, session, &header.manifest)?));
+    }
+    let unfinished =
+        if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
     let mut live = Live::new(output, json, run_ids(&workspace)?);
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
     Ok(Exit::of(&outcome))
@@ -99,10 +107,13 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         place: workspace.place(),
         manifest: Manifest { stages: vec![stage] },
         settings,
+        from: None,
     })
 }
 
-fn new_id() -> RunId {
+/// The id of a new run.
+#[must_use]
+pub fn new_id() -> RunId {
     let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
     RunId::from_bits(bits)
 }

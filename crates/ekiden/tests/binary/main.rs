@@ -14,6 +14,7 @@ mod kill;
 mod knowledge;
 mod normal;
 mod processes;
+mod renewing;
 mod running;
 mod second;
 mod sessions;

@@ -18,6 +18,7 @@ mod notation;
 mod outstanding;
 mod pauses;
 mod properties;
+mod renewals;
 mod resuming;
 mod reviews;
 mod stops;
