@@ -14,6 +14,7 @@ use crate::ids::{AttemptId, EffectId, StageId};
 use crate::judge::WeakenedTest;
 use crate::limits;
 use crate::prompt::FailedCommand;
+use crate::renewal::{Continued, NewTask};
 use crate::settings::RunStarted;
 use crate::steering::Steered;
 use crate::time::Millis;
@@ -26,6 +27,8 @@ pub enum Event {
     RunStarted(Box<RunStarted>),
     /// An engine took the run up again, after a crash or after an end.
     RunResumed(RunResumed),
+    /// The run was complete, and goes on with follow-up work.
+    Continued(Continued),
     /// The log was written by other decision logic; its recorded effects win.
     LogicChanged {
         /// The first record where this program would have decided otherwise.
@@ -52,6 +55,9 @@ pub struct RunResumed {
     /// The limits that whoever resumes it wants changed.
     #[serde(flatten)]
     pub limits: LimitsChanged,
+    /// The task as the user has edited it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<NewTask>,
 }
 
 /// Limits that change while a run is under way, by whoever carries it on; nothing where one stays.

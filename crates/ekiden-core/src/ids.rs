@@ -137,6 +137,16 @@ impl SessionNumber {
     }
 }
 
+impl FromStr for SessionNumber {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let expected = "a session number (1 or more)";
+        let wrong = |_| InvalidId { text: text.to_owned(), expected };
+        text.parse::<u32>().map_err(wrong)?.try_into()
+    }
+}
+
 impl TryFrom<u32> for SessionNumber {
     type Error = InvalidId;
 

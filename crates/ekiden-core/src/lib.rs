@@ -30,6 +30,7 @@ pub mod plan;
 pub mod prompt;
 pub mod record;
 pub mod relay;
+pub mod renewal;
 pub mod run;
 pub mod settings;
 pub mod steering;

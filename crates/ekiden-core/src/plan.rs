@@ -60,6 +60,15 @@ impl Plan {
         }
     }
 
+    /// Complete stages go on, with follow-up work.
+    pub fn go_on(&mut self) {
+        for state in self.stages.values_mut() {
+            if matches!(state, StageState::Ended(outcome) if outcome.is_complete()) {
+                *state = StageState::Running;
+            }
+        }
+    }
+
     /// This stage's relay is known to have ended.
     #[must_use]
     pub fn has_ended(&self, stage: &StageId) -> bool {

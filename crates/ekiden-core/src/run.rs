@@ -8,6 +8,7 @@ use crate::ids::{MessageId, StageId};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::relay::Relay;
+use crate::renewal::Continued;
 use crate::settings::RunStarted;
 use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
@@ -45,6 +46,7 @@ impl Run {
         match event {
             Event::RunStarted(_) | Event::LogicChanged { .. } => Vec::new(),
             Event::RunResumed(resumed) => self.resume(at, resumed),
+            Event::Continued(continued) => self.go_on(at, continued),
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
             Event::Stage { stage, event } => self.stage_event(at, stage, event),
@@ -78,6 +80,13 @@ impl Run {
     #[must_use]
     pub fn started_at(&self) -> Timestamp {
         self.started_at
+    }
+
+    /// What the tasks of its stages are called now, for people.
+    #[must_use]
+    pub fn task_names(&self) -> String {
+        let names: Vec<&str> = self.relays.values().map(|relay| relay.stage().task_name.as_str()).collect();
+        names.join(", ")
     }
 
     /// How it ended, if every relay did.
@@ -116,6 +125,15 @@ impl Run {
     fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<Effect> {
         self.plan.resume();
         self.each_relay(|relay| relay.resume(at, resumed))
+    }
+
+    /// Only a complete run goes on like this.
+    fn go_on(&mut self, at: Timestamp, continued: &Continued) -> Vec<Effect> {
+        if !self.outcome().is_some_and(Outcome::is_complete) {
+            return Vec::new();
+        }
+        self.plan.go_on();
+        self.each_relay(|relay| relay.continue_with(at, continued))
     }
 
     fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {

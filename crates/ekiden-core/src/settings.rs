@@ -7,6 +7,7 @@ use crate::guard::Levels;
 use crate::handoff::Marker;
 use crate::ids::{RunId, StageId};
 use crate::limits;
+use crate::renewal::StartingPoint;
 use crate::time::Millis;
 
 /// The first record of every log.
@@ -22,6 +23,9 @@ pub struct RunStarted {
     pub manifest: Manifest,
     /// How it does it.
     pub settings: Settings,
+    /// Where it begins, if that is another run's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Box<StartingPoint>>,
 }
 
 /// Where a run works, and where it keeps what the agent sees.

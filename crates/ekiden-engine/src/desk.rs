@@ -67,8 +67,8 @@ impl Desk {
         Ok(Self { disk, published, layout, state_dir, status, protocol, told })
     }
 
-    /// Freezes what stays the same all run: the task where people and agents can read it, and the
-    /// protocol where agents read it from. The protocol is durable when this returns.
+    /// Freezes what stays the same all run: the protocol, where agents read it from. It is durable when
+    /// this returns.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Desk {
             self.protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
             archive(&*self.disk, &path, self.protocol.as_bytes())?;
         }
-        Ok(replace(&*self.disk, &self.published.task(), task_text(run).as_bytes(), Durability::Derived)?)
+        Ok(())
     }
 
     /// Puts back what only an agent can have changed while a session ran: the directories that are
@@ -129,6 +129,10 @@ impl Desk {
             if durably || !self.reads(&path, &text) {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
+        }
+        let (path, task) = (self.published.task(), &relay.stage().task);
+        if !self.reads(&path, task) {
+            replace(&*self.disk, &path, task.as_bytes(), Durability::Derived)?;
         }
         if !durably {
             return Ok(());
@@ -270,7 +274,10 @@ impl Desk {
         let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
         archive_dir(&*self.disk, session.dir(), &files)?;
         if start.mode == StartMode::Fresh {
-            self.empty_handoff(journal, before(start.attempt))?;
+            let before = before(start.attempt);
+            // A run that goes on from another's session has not begun that one itself.
+            let is_ours = self.disk.stat(self.layout.session(before).dir())?.is_some();
+            self.empty_handoff(journal, if is_ours { before } else { start.attempt.session })?;
         }
         Ok(Launch {
             run: run.header().run.clone(),
@@ -396,7 +403,9 @@ fn task_text(run: &Run) -> String {
 
 fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {
     let (progress, next_prompt) = match relay.last().map(|last| &last.notes) {
-        Some(Notes::Handoff { progress, next_prompt }) => (progress.clone(), next_prompt.clone()),
+        Some(Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt }) => {
+            (progress.clone(), next_prompt.clone())
+        }
         Some(Notes::Rescue { text }) => (String::new(), text.clone()),
         None => (String::new(), String::new()),
     };

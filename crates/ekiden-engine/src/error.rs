@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_store::archive::ArchiveError;
 use ekiden_store::disk::DiskError;
@@ -25,6 +25,15 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
         cause = source.source();
     }
     text
+}
+
+/// Which sessions there are.
+fn there(sessions: &[SessionNumber]) -> String {
+    match sessions {
+        [] => "no session of it is over yet".to_owned(),
+        [one] => format!("session {one} left one"),
+        [first, .., last] => format!("sessions {first} to {last} left one"),
+    }
 }
 
 /// A run cannot be started, carried on or read. Reads well after "cannot".
@@ -58,6 +67,22 @@ pub enum EngineError {
     Complete {
         /// The run.
         run: RunId,
+    },
+    /// The run is not complete, so nothing can follow up on it.
+    #[error("continue {run}: it is not finished")]
+    NotComplete {
+        /// The run.
+        run: RunId,
+    },
+    /// The run has no handoff of this session.
+    #[error("go on from session {session} of {run}: it left no handoff; {}", there(sessions))]
+    NoHandoff {
+        /// The run.
+        run: RunId,
+        /// The session that was asked for.
+        session: SessionNumber,
+        /// Those that left one.
+        sessions: Vec<SessionNumber>,
     },
     /// No engine works on the run.
     #[error("steer {run}: nothing works on it")]
@@ -162,6 +187,8 @@ impl EngineError {
             | Self::NothingToResume
             | Self::Complete { .. }
             | Self::FindRun(_)
+            | Self::NotComplete { .. }
+            | Self::NoHandoff { .. }
             | Self::NotRunning { .. }
             | Self::Send(SendError::Encode(_))
             | Self::Branch(_)

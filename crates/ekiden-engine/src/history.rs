@@ -1,14 +1,18 @@
 //! Looking at runs without working on them: status, log, and which run a resume means.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
 use ekiden_core::hash::sha256_hex;
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
+use ekiden_core::relay::Relay;
+use ekiden_core::renewal::StartingPoint;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{Manifest, RunStarted};
+use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::layout::StateLayout;
@@ -114,6 +118,40 @@ pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError>
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
+/// What a session of a run left, for another run to go on from; and that run as it stands. The
+/// texts are taken from the log, at the record after which the session's handoff was accepted or its
+/// rescue written.
+///
+/// # Errors
+///
+/// If there is no such run, its log cannot be read, or the session left nothing.
+pub fn starting_point(
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    session: SessionNumber,
+) -> Result<(StartingPoint, RunSummary), EngineError> {
+    let (run, _) = find(workspace, prefix)?;
+    let (mut points, mut overtaken) = (BTreeMap::new(), false);
+    let summary = read(workspace, &run, |record, run| {
+        overtaken |= starts_after(record, session);
+        let relay = run.relays().next().map(|(_, relay)| relay);
+        if let Some(last) = relay.and_then(|relay| relay.last()) {
+            points.entry(last.session).or_insert_with(|| relay.and_then(Relay::starting_point));
+        }
+    })?;
+    match points.remove(&session).flatten() {
+        Some(point) => Ok((StartingPoint { overtaken, ..point }, summary)),
+        None => Err(EngineError::NoHandoff { run, session, sessions: points.into_keys().collect() }),
+    }
+}
+
+fn starts_after(record: &Record, session: SessionNumber) -> bool {
+    record.effects.iter().any(|effect| match effect {
+        Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } => start.attempt.session > session,
+        Effect::Stage { .. } | Effect::EndRun { .. } => false,
+    })
+}
+
 /// Who works here now.
 #[must_use]
 pub fn holder(workspace: &Workspace) -> Option<Holder> {
@@ -134,7 +172,9 @@ pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result
     if is_complete(last.run()) {
         return Ok(());
     }
-    let same_task = task_hash(&last.run().header().manifest) == task_hash(&header.manifest);
+    let now = last.run().relays().map(|(_, relay)| relay.stage().task.as_str());
+    let wanted = header.manifest.stages.iter().map(|stage| stage.task.as_str());
+    let same_task = task_hash(now) == task_hash(wanted);
     Err(EngineError::Unfinished { run: newest.run, same_task })
 }
 
@@ -162,6 +202,27 @@ pub(crate) fn resumable(
 /// What a run was started with.
 pub(crate) fn header(state: &StateDir, run: &RunId) -> Result<RunStarted, EngineError> {
     Ok(Folded::read(state, run, |_, _| {})?.run().header().clone())
+}
+
+/// The run that follow-up work means: the newest, unless it is named.
+pub(crate) fn continuable(
+    state: &StateDir,
+    workspace: &Workspace,
+    prefix: Option<&str>,
+) -> Result<RunId, EngineError> {
+    let run = match prefix {
+        Some(prefix) => state.find_run(prefix)?,
+        None => {
+            let newest = listed(state, worktree(workspace))?.pop().ok_or(EngineError::NoRuns)?;
+            if newest.unreadable.is_some() {
+                return Err(unreadable(newest));
+            }
+            newest.run
+        }
+    };
+    let found = Folded::read(state, &run, |_, _| {})
+        .map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })?;
+    if is_complete(found.run()) { Ok(run) } else { Err(EngineError::NotComplete { run }) }
 }
 
 /// Another run has worked in the same place since this one last did. One that cannot be read is no
@@ -236,7 +297,6 @@ fn worktree(workspace: &Workspace) -> Option<&str> {
     workspace.git.as_ref().and_then(|git| git.worktree.as_deref())
 }
 
-fn task_hash(manifest: &Manifest) -> String {
-    let tasks: String = manifest.stages.iter().map(|stage| stage.task.as_str()).collect();
-    sha256_hex(tasks.as_bytes())
+fn task_hash<'a>(tasks: impl Iterator<Item = &'a str>) -> String {
+    sha256_hex(tasks.collect::<String>().as_bytes())
 }

@@ -18,6 +18,7 @@ use ekiden_core::event::{Event, RunResumed, StopRequest};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::limits::KILL_GRACE;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::renewal::Continued;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
@@ -118,11 +119,36 @@ pub fn resume(
 ) -> Result<Outcome, EngineError> {
     let place = Place::take(real_disk(workspace), workspace)?;
     let run = history::resumable(place.state.view(), workspace, prefix)?;
-    if let Some(branch) = history::header(place.state.view(), &run)?.place.branch {
-        branch::switch(workspace, &branch)?;
+    carry_on(place, &run, Event::RunResumed(resumed), observer)
+}
+
+/// Carries a complete run on with follow-up work.
+///
+/// # Errors
+///
+/// As [`start`]; and if there is no such run, or it is not complete.
+pub fn continue_with(
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    continued: Continued,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    let place = Place::take(real_disk(workspace), workspace)?;
+    let run = history::continuable(place.state.view(), workspace, prefix)?;
+    carry_on(place, &run, Event::Continued(continued), observer)
+}
+
+fn carry_on(
+    place: Place,
+    run: &RunId,
+    event: Event,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, EngineError> {
+    if let Some(branch) = history::header(place.state.view(), run)?.place.branch {
+        branch::switch(&place.workspace, &branch)?;
     }
     place.drive(run.clone(), observer, |place, observer| {
-        let journal = Journal::open(&place.state, &run)?;
+        let journal = Journal::open(&place.state, run)?;
         place.end_leftovers(&journal)?;
         place.reclaim(&journal)?;
         let differs = journal.differs();
@@ -131,7 +157,7 @@ pub fn resume(
         if let Some(seq) = differs {
             engine.note(at, Event::LogicChanged { seq }, observer)?;
         }
-        engine.take_up(at, Event::RunResumed(resumed), observer)?;
+        engine.take_up(at, event, observer)?;
         Ok((engine, inputs))
     })
 }

@@ -10,6 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
+use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
@@ -24,8 +25,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, diff, init, knowledge, log, man, pause, resume, run, sessions, show, status, stop,
-    unpause,
+    completions, config, continue_run, diff, init, knowledge, log, man, pause, resume, run, sessions, show,
+    status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -62,6 +63,7 @@ struct Cli {
 enum Command {
     Run(RunArgs),
     Resume(ResumeArgs),
+    Continue(ContinueArgs),
     Stop(StopArgs),
     Pause(PauseArgs),
     Unpause(UnpauseArgs),
@@ -121,6 +123,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         None => run::run(&cli.run, output),
         Some(Command::Run(args)) => run::run(&args, output),
         Some(Command::Resume(args)) => resume::resume(&args, output),
+        Some(Command::Continue(args)) => continue_run::continue_run(&args, output),
         Some(Command::Stop(args)) => stop::stop(&args, output),
         Some(Command::Pause(args)) => pause::pause(&args, output),
         Some(Command::Unpause(args)) => unpause::unpause(&args, output),

@@ -110,6 +110,14 @@ impl From<EngineError> for Failure {
             EngineError::Complete { run } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden log {run}` tells what it did"))
             }
+            EngineError::NotComplete { run } => Self::new(
+                Exit::Unfinished,
+                format!("run {run} is not finished, so nothing can follow up on it"),
+            )
+            .hint("`ekiden resume` carries it on; `--task FILE` with it takes an edited task"),
+            EngineError::NoHandoff { run, .. } => {
+                failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
+            }
             EngineError::NotRunning { run, outcome } => not_running(run.as_str(), outcome.as_deref()),
             EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),

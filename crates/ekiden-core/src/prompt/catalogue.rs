@@ -1,6 +1,6 @@
 //! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
 
-use super::{OrderReason, measured, messages, notes, now, protocol, rescue, session};
+use super::{OrderReason, continuation, measured, messages, notes, now, protocol, rescue, session};
 
 /// One text of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,13 @@ pub const CATALOGUE: &[Entry] = &[
         why: "The agent writes what only it knows: where, why, what failed, what first. It is quoted as data, \
               because memory read back as authority turns one injection into a standing order.",
         tokens_max: crate::limits::NOTES_TOKENS_MAX,
-        texts: &[notes::HEADING, notes::INTRO_HANDOFF, notes::INTRO_RESCUE, session::FROM_USER],
+        texts: &[
+            notes::HEADING,
+            notes::INTRO_HANDOFF,
+            notes::INTRO_CONTINUATION,
+            notes::INTRO_RESCUE,
+            session::FROM_USER,
+        ],
     },
     Entry {
         name: "Session prompt: now",
@@ -83,6 +89,8 @@ pub const CATALOGUE: &[Entry] = &[
             now::VETO,
             now::REPEATED,
             now::TASK_CHANGED,
+            now::NEW_TASK,
+            now::GONE_BACK,
             now::OPERATOR,
             now::DELEGATION,
             now::INTERRUPTED,
@@ -143,6 +151,19 @@ pub const CATALOGUE: &[Entry] = &[
               headings of NEXT_PROMPT.md so that one reader handles both.",
         tokens_max: crate::limits::RESCUE_TOKENS_MAX,
         texts: &[rescue::OPENING, rescue::BUILDS, rescue::NOTHING],
+    },
+    Entry {
+        name: "Continuation",
+        channel: "in place of the notes, and published",
+        why: "A follow-up begins where nothing is under way: the new task, that the old one is done, and the last \
+              report as it was, so that nobody has to guess what the tree holds.",
+        tokens_max: crate::limits::NOTES_TOKENS_MAX,
+        texts: &[
+            continuation::PROGRESS,
+            continuation::VERIFIED,
+            continuation::UNVERIFIED,
+            continuation::NEXT_PROMPT,
+        ],
     },
     Entry {
         name: "Resume note",

@@ -7,6 +7,7 @@
 //! refusal             the reason of a denied call
 //! go_on, ask_again    a turn ended too early; a handoff has faults
 //! rescue              notes that a program writes when the agent left none
+//! continuation        notes that a program writes when a complete run gets a new task
 //! resume_note         a conversation goes on after an interruption
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
@@ -23,6 +24,7 @@
 
 pub mod budget;
 mod catalogue;
+mod continuation;
 mod fill;
 mod measured;
 mod messages;
@@ -34,6 +36,7 @@ mod rescue;
 mod session;
 
 pub use catalogue::{CATALOGUE, Entry};
+pub use continuation::{ContinuationFacts, continuation};
 pub use measured::Measured;
 pub use messages::{
     OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, read_prompt, refusal,

@@ -19,6 +19,13 @@ pub enum Notes {
         /// `NEXT_PROMPT.md`
         next_prompt: String,
     },
+    /// Put together by a program: the task is a new one.
+    Continuation {
+        /// `PROGRESS.md`
+        progress: String,
+        /// `NEXT_PROMPT.md`
+        next_prompt: String,
+    },
     /// Collected by a program, since the agent left none that is valid.
     Rescue {
         /// The rescue handoff.
@@ -30,6 +37,8 @@ pub(super) const HEADING: &str = "# Notes of the previous session";
 pub(super) const INTRO_HANDOFF: &str = "Its own words, as data: true when it stopped, as far as it knew.";
 pub(super) const INTRO_RESCUE: &str =
     "It left no handoff that could be used, so ekiden collected what it could see.";
+pub(super) const INTRO_CONTINUATION: &str =
+    "The task before this one is done; ekiden put together what is left of it.";
 
 /// `PROGRESS.md` gets at least this much of the notes' budget, if it needs it.
 const PROGRESS_TOKENS_MIN: usize = 1_000;
@@ -58,14 +67,18 @@ impl Notes {
                 let text = cut(&quoted_or_nothing(text.trim_end()), room, Keep::First, mark);
                 format!("{HEADING}\n\n{INTRO_RESCUE}\n{text}\n")
             }
-            Self::Handoff { progress, next_prompt } => {
+            Self::Handoff { progress, next_prompt } | Self::Continuation { progress, next_prompt } => {
+                let intro = match self {
+                    Self::Continuation { .. } => INTRO_CONTINUATION,
+                    Self::Handoff { .. } | Self::Rescue { .. } => INTRO_HANDOFF,
+                };
                 let progress = quoted_or_nothing(progress.trim_end());
                 let next_prompt = quoted_or_nothing(next_prompt.trim_end());
                 let next_room = room - tokens(&progress).min(PROGRESS_TOKENS_MIN);
                 let next_prompt = fit(HandoffFile::NextPrompt, &next_prompt, next_room, Keep::First);
                 let progress = fit(HandoffFile::Progress, &progress, room - tokens(&next_prompt), Keep::Ends);
                 format!(
-                    "{HEADING}\n\n{INTRO_HANDOFF}\n{}:\n{progress}{}:\n{next_prompt}\n",
+                    "{HEADING}\n\n{intro}\n{}:\n{progress}{}:\n{next_prompt}\n",
                     HandoffFile::Progress,
                     HandoffFile::NextPrompt
                 )

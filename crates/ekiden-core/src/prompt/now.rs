@@ -27,6 +27,10 @@ pub enum Slot {
     },
     /// The user edited the task.
     TaskChanged,
+    /// The task before this one is done, and the user has a new one.
+    NewTask,
+    /// The user goes on from an earlier handoff; later sessions worked on the tree.
+    GoneBack,
     /// The user's words for this session.
     Operator(String),
     /// Subagents are wanted.
@@ -43,6 +47,8 @@ pub(super) const REPEATED: &str =
     "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str =
     "The user has changed the task: what stands under \"Task\" holds, and notes may follow the old one.";
+pub(super) const NEW_TASK: &str = "The task before this one is done. What stands under \"Task\" is new; the notes tell what was there before.";
+pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
      before the notes.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
@@ -63,9 +69,11 @@ impl Slot {
             Self::Veto { .. } => 0,
             Self::Repeated { .. } => 1,
             Self::TaskChanged => 2,
-            Self::Operator(_) => 3,
-            Self::Delegation => 4,
-            Self::Interrupted => 5,
+            Self::NewTask => 3,
+            Self::GoneBack => 4,
+            Self::Operator(_) => 5,
+            Self::Delegation => 6,
+            Self::Interrupted => 7,
         }
     }
 
@@ -74,6 +82,8 @@ impl Slot {
             Self::Veto { .. } => VETO.to_owned(),
             Self::Repeated { k } => fill(REPEATED, &[("k", &k.to_string())]),
             Self::TaskChanged => TASK_CHANGED.to_owned(),
+            Self::NewTask => NEW_TASK.to_owned(),
+            Self::GoneBack => GONE_BACK.to_owned(),
             Self::Operator(_) => OPERATOR.to_owned(),
             Self::Delegation => DELEGATION.to_owned(),
             Self::Interrupted => INTERRUPTED.to_owned(),
@@ -90,12 +100,13 @@ pub(super) fn now(number: SessionNumber, notes: bool, check: bool, slots: &[Slot
     ordered.dedup_by_key(|slot| slot.rank());
     let mut lines = vec![HEADING.to_owned(), String::new(), opening];
     lines.extend(ordered.into_iter().map(Slot::text));
-    lines.push(request(first, notes, check));
+    let begins = first || slots.contains(&Slot::NewTask);
+    lines.push(request(begins, notes, check));
     lines.join("\n") + "\n"
 }
 
-fn request(first: bool, notes: bool, check: bool) -> String {
-    let (text, run) = match (first, notes) {
+fn request(begins: bool, notes: bool, check: bool) -> String {
+    let (text, run) = match (begins, notes) {
         (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
         (false, true) => (REQUEST_NOTES, REQUEST_CHECK),
         (false, false) => (REQUEST_NO_NOTES, REQUEST_CHECK),

@@ -121,6 +121,8 @@ fn veto_tail(slot: &Slot) -> Option<&str> {
         Slot::Veto { tail, .. } => Some(tail),
         Slot::Repeated { .. }
         | Slot::TaskChanged
+        | Slot::NewTask
+        | Slot::GoneBack
         | Slot::Operator(_)
         | Slot::Delegation
         | Slot::Interrupted => None,

@@ -88,6 +88,8 @@ fn all_slots() -> Vec<Slot> {
         Slot::Delegation,
         Slot::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
         Slot::TaskChanged,
+        Slot::NewTask,
+        Slot::GoneBack,
         Slot::Repeated { k: 2 },
         Slot::Veto { check: CHECK.to_owned(), tail: "E   assert 2 == 3\n1 failed, 846 passed\n".to_owned() },
     ]
@@ -512,7 +514,8 @@ fn wordings() -> Vec<String> {
 // shows: REL-29
 #[test]
 fn the_catalogue_is_calm() {
-    let names = ["STATUS", "IN_PROGRESS", "PROGRESS", "NEXT_PROMPT", "KNOWLEDGE", "BLOCKED", "ALL_COMPLETE"];
+    let names =
+        ["TASK", "STATUS", "IN_PROGRESS", "PROGRESS", "NEXT_PROMPT", "KNOWLEDGE", "BLOCKED", "ALL_COMPLETE"];
     for text in wordings() {
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
             let loud = word.len() > 2 && word.chars().all(|c| c.is_uppercase() || c == '_');

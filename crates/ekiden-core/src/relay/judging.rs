@@ -74,6 +74,12 @@ impl Bench {
         self.weakened_before.clone_from(&survey.weakened);
     }
 
+    /// Another task: what was counted of the one before says nothing.
+    pub(super) fn renew(&mut self, task: &str, survey: Option<&Survey>) {
+        self.judge = Judge::new(self.judge.rules(), task);
+        self.judge.begin(survey.map(Survey::substance));
+    }
+
     pub(super) fn first_commit(&self) -> Option<&str> {
         self.first_commit.as_deref()
     }

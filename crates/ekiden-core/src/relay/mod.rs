@@ -12,7 +12,8 @@
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
 //! `talk` is the conversation while the agent works, `review` is what follows its end, `judging` what
-//! is said of it, `pausing` is the pause that a person wants.
+//! is said of it, `pausing` is the pause that a person wants, `renewing` another task, or a beginning
+//! from another run's session.
 //!
 //! A gentle stop lets the session hand over and be reviewed, and starts nothing after that; where no
 //! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
@@ -27,6 +28,7 @@
 mod judging;
 mod pausing;
 mod phase;
+mod renewing;
 mod review;
 mod start;
 mod talk;
@@ -47,6 +49,7 @@ use crate::outcome::Outcome;
 use crate::prompt::{Notes, Slot};
 use crate::settings::{RunStarted, Settings, Stage};
 use crate::time::{Millis, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use judging::Bench;
 
@@ -79,11 +82,13 @@ pub struct Relay {
     stop: Option<StopRequest>,
     /// A person wants nothing to begin.
     paused: bool,
+    /// The user has edited the task, and no session has begun since.
+    task_edited: bool,
     tally: Tally,
 }
 
 /// What the next session goes on from.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSession {
     /// Which session left it.
     pub session: SessionNumber,
@@ -138,7 +143,7 @@ impl Relay {
     #[must_use]
     pub fn new(header: &RunStarted, stage: Stage) -> Self {
         let bench = header.settings.judging.map(|rules| Bench::new(rules, &stage.task));
-        Self {
+        let mut relay = Self {
             run: header.run.clone(),
             quota: Quota { max: stage.sessions_max, from: 0, over: 0 },
             stage,
@@ -157,8 +162,13 @@ impl Relay {
             crashes_in_a_row: 0,
             stop: None,
             paused: false,
+            task_edited: false,
             tally: Tally::default(),
+        };
+        if let Some(from) = &header.from {
+            relay.begin_from(from);
         }
+        relay
     }
 
     /// Begins, or goes on where it ended.
@@ -196,6 +206,9 @@ impl Relay {
         }
         let ended = matches!(self.phase, Phase::Ended { .. });
         self.change_limits(resumed.limits, ended);
+        if let Some(task) = &resumed.task {
+            self.edit_task(task);
+        }
         self.paused &= !ended;
         if ended { self.begin(at) } else { Vec::new() }
     }

@@ -259,6 +259,7 @@ impl Relay {
         cause: EndCause,
         standstill: Option<Standstill>,
     ) -> Option<Outcome> {
+        let (passed, status) = self.of_this_task(passed, status);
         let claimed = status == Some(Status::Complete);
         let claim_needed = self.stage.claim_needed || self.baseline != Baseline::Fails;
         match (passed, status, self.stop) {

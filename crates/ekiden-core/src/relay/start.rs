@@ -37,7 +37,7 @@ impl Prompt {
 }
 
 impl Relay {
-    /// Looks at the tree and the verification before session 1.
+    /// Looks at the tree and the verification before the first session of a task.
     pub(super) fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         if self.surveys {
             self.phase = Phase::Preparing(Looking::Survey);
@@ -57,7 +57,7 @@ impl Relay {
     }
 
     pub(super) fn start_first(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        self.start(at, self.fresh(SessionNumber::FIRST))
+        self.start(at, self.fresh(self.unused()))
     }
 
     /// The session after one that is over, now or after the pause. After one that did nothing at all
@@ -87,6 +87,7 @@ impl Relay {
         if self.paused {
             return self.hold_back(at, next);
         }
+        let next = self.renewed(next);
         let prompt = self.prompt_of(&next);
         let start = StartAttempt {
             attempt: next.id,

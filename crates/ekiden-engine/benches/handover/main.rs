@@ -76,6 +76,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
     };
     Ok(RunStarted {
         run: RunId::from_bits(std::process::id()),
+        from: None,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),
         manifest: Manifest { stages: vec![stage] },

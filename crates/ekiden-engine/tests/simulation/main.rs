@@ -121,7 +121,7 @@ fn go_on(
     checks::log_of(&disk)
 }
 
-/// Lives on until the run is complete: a person may have stopped it meanwhile.
+/// Lives on until the run is complete: a person may have stopped it meanwhile, or want more of it.
 fn live_on(
     disk: &Arc<SimDisk>,
     world: &Rc<RefCell<World>>,
@@ -129,7 +129,8 @@ fn live_on(
 ) -> Result<Outcome, EngineError> {
     loop {
         let outcome = live(disk, world, scenario)?;
-        if !matches!(outcome, Outcome::Stopped { .. }) {
+        let goal = if scenario.follow_up { scenario.items * 2 } else { scenario.items };
+        if !matches!(outcome, Outcome::Stopped { .. }) && world.borrow().goal == goal {
             return Ok(outcome);
         }
     }
@@ -184,6 +185,12 @@ fn a_pause_and_a_stop_by_message() {
 #[test]
 fn what_a_person_left_where_we_publish() {
     crash_everywhere(&Scenario { found: Some("a person's own\n"), ..Scenario::of_items(1) });
+}
+
+// shows: DUR-01, DUR-02, RUN-13
+#[test]
+fn follow_up_work() {
+    crash_everywhere(&Scenario { follow_up: true, verified: true, ..Scenario::of_items(1) });
 }
 
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.

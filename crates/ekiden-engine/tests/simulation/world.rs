@@ -20,6 +20,7 @@ use ekiden_core::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Phase, Relay};
+use ekiden_core::renewal::{Continued, NewTask};
 use ekiden_core::settings::{
     AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
     Stage, Verification,
@@ -42,6 +43,8 @@ use ekiden_store::published::prepare_published;
 use ekiden_store::sim::SimDisk;
 use ekiden_store::state::{LockedStateDir, create_state_root};
 
+/// The task of a follow-up.
+const MORE: &str = "Make as many more.";
 pub(crate) const WORK_DIR: &str = "/p";
 pub(crate) const STATE_DIR: &str = "/p/.git/ekiden/root";
 
@@ -68,6 +71,8 @@ pub(crate) struct Scenario {
     pub(crate) git: bool,
     pub(crate) commits: bool,
     pub(crate) deeds: Vec<(u32, Deed)>,
+    /// When all is done, a person wants as many items more.
+    pub(crate) follow_up: bool,
     /// What a person asks for, by the number of the start in which they do.
     pub(crate) steering: Vec<(u32, Steering)>,
     /// What stands where `KNOWLEDGE.md` is published before the run begins.
@@ -77,7 +82,16 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn of_items(items: u32) -> Self {
         let (deeds, steering) = (Vec::new(), Vec::new());
-        Self { items, verified: false, git: false, commits: false, deeds, steering, found: None }
+        Self {
+            items,
+            verified: false,
+            git: false,
+            commits: false,
+            deeds,
+            steering,
+            found: None,
+            follow_up: false,
+        }
     }
 
     fn deed(&self, start: u32) -> Deed {
@@ -99,6 +113,8 @@ pub(crate) struct World {
     pub(crate) commits: Vec<String>,
     /// Every notification that was shown.
     pub(crate) notices: Vec<String>,
+    /// Items that the task of now wants.
+    pub(crate) goal: u32,
     pub(crate) now: u64,
     pub(crate) lives: u32,
 }
@@ -165,7 +181,7 @@ impl SimHands {
                 self.report(Report::Window { model_tokens: 1000, compaction_tokens: None, model: None });
                 let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
                 self.report(Report::Activity(tool));
-                let last = self.world.borrow().items_done >= self.scenario.items;
+                let last = self.world.borrow().items_done >= self.world.borrow().goal;
                 if last || deed == Deed::ClaimEarly {
                     self.queue.borrow_mut().push_back(Next::HandOver);
                 } else {
@@ -177,7 +193,8 @@ impl SimHands {
 
     fn hand_over(&mut self) {
         let Some(agent) = self.agent.clone() else { return };
-        let done = agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.scenario.items;
+        let done =
+            agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.world.borrow().goal;
         let dir = Path::new(WORK_DIR).join(".ekiden/handoff");
         let files = handoff_texts(agent.start, done);
         let whole = files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text));
@@ -276,7 +293,7 @@ impl Hands for SimHands {
     }
 
     fn verify(&mut self, stage: &StageId, effect: EffectId, _verification: &Verification) {
-        let passed = self.world.borrow().items_done >= self.scenario.items;
+        let passed = self.world.borrow().items_done >= self.world.borrow().goal;
         let outcome = if passed { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
         let check = Check { outcome, tree: None, duration: Millis(1), tail: "the tail".to_owned() };
         self.push(Input::Verified { stage: stage.clone(), effect, check, output: "the tail".to_owned() });
@@ -329,6 +346,7 @@ pub(crate) fn live(
     scenario: &Scenario,
 ) -> Result<Outcome, EngineError> {
     world.borrow_mut().lives += 1;
+    world.borrow_mut().goal = scenario.items;
     let state = open_state(disk)?;
     let queue = Rc::new(RefCell::new(VecDeque::new()));
     let hands = SimHands {
@@ -350,8 +368,16 @@ pub(crate) fn live(
             let journal = Journal::open(&state, run)?;
             assert_eq!(journal.differs(), None, "the same logic decides the same");
             let mut engine = engine(disk, journal, hands)?;
-            let resumed = RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default() };
-            engine.take_up(at, Event::RunResumed(resumed), &mut Blind)?;
+            let relay = engine.journal().run().relay(&StageId::only()).unwrap();
+            let complete = relay.outcome().is_some_and(Outcome::is_complete);
+            let continues = scenario.follow_up && complete && relay.stage().task != MORE;
+            if continues || relay.stage().task == MORE {
+                world.borrow_mut().goal = scenario.items * 2;
+            }
+            let resumed =
+                RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default(), task: None };
+            let event = if continues { Event::Continued(more()) } else { Event::RunResumed(resumed) };
+            engine.take_up(at, event, &mut Blind)?;
             engine
         }
     };
@@ -406,6 +432,12 @@ fn is_paused(engine: &Engine<SimHands>) -> bool {
     engine.journal().run().relays().any(|(_, relay)| held(relay))
 }
 
+/// The follow-up.
+fn more() -> Continued {
+    let task = NewTask { text: MORE.to_owned(), name: "more.md".to_owned() };
+    Continued { ekiden: "0.1.0".to_owned(), task, limits: LimitsChanged::default() }
+}
+
 /// Each life that finds no run begins one of its own: what a crash left of a beginning stays.
 fn header(scenario: &Scenario, life: u32) -> RunStarted {
     let verification = scenario
@@ -413,6 +445,7 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
         .then(|| Verification { command: "check".to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT });
     RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
+        from: None,
         ekiden: "0.1.0".to_owned(),
         place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git, branch: None },
         manifest: Manifest {

@@ -215,7 +215,9 @@ fn between(
 /// The handoff against the one before, as `diff -u` tells it.
 fn handoffs(before: Option<&Session>, session: &Session) -> String {
     let texts = |session: Option<&Session>| match session.and_then(|session| session.notes.as_ref()) {
-        Some(Notes::Handoff { progress, next_prompt }) => (progress.clone(), next_prompt.clone()),
+        Some(Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt }) => {
+            (progress.clone(), next_prompt.clone())
+        }
         Some(Notes::Rescue { text }) => (String::new(), text.clone()),
         None => (String::new(), String::new()),
     };

@@ -2,7 +2,9 @@
 
 pub mod completions;
 pub mod config;
+pub mod continue_run;
 pub mod diff;
+mod going_back;
 pub mod init;
 pub mod knowledge;
 pub mod log;

@@ -2,9 +2,13 @@
 
 use clap::Args;
 use ekiden_core::event::{LimitsChanged, RunResumed};
+use ekiden_core::ids::SessionNumber;
+use ekiden_core::renewal::NewTask;
+use ekiden_engine::runner::Unfinished;
 use ekiden_engine::{history, runner};
 
-use super::{Scene, run_ids};
+use super::task::Task;
+use super::{Scene, going_back, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -15,9 +19,11 @@ use crate::settings::table;
 
 const EXAMPLES: &str = "\
 Examples:
-  ekiden resume              the unfinished run here
-  ekiden resume -m 10        and let it take 10 more sessions
-  ekiden resume 7f3a         the run whose id begins so
+  ekiden resume                  the unfinished run here
+  ekiden resume -m 10            and let it take 10 more sessions
+  ekiden resume --task task.md   with an edited task
+  ekiden resume -r 3             from what session 3 left, as a new run
+  ekiden resume 7f3a             the run whose id begins so
 ";
 
 /// Carry an unfinished run on, after any end
@@ -25,12 +31,21 @@ Examples:
 /// Whatever ended it: a limit, ctrl-c, a crash, a reboot. Session numbers go on, and nothing that was
 /// done is repeated. The settings are those that the run was started with, but for what is typed
 /// here.
+///
+/// With `-r N` a new run begins where session N of this one handed over, with the number after it;
+/// what came later stays where it is. The work tree is left as it stands.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ResumeArgs {
     /// The beginning of the run's id [default: the unfinished run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
+    /// Take this task instead; the next session is told that it has changed
+    #[arg(long, value_name = "FILE")]
+    task: Option<String>,
+    /// Go on from what session N left, in a new run; the run may be finished
+    #[arg(short, long, value_name = "N")]
+    resume_from: Option<SessionNumber>,
     #[command(flatten)]
     typed: Typed<Resuming>,
 }
@@ -44,7 +59,16 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
     let prefix = args.run.as_deref();
-    let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits: limits(&scene.given)? };
+    let limits = limits(&scene.given)?;
+    let task = args.task.as_deref().map(|task| Task::read(task, output)).transpose()?;
+    if let Some(session) = args.resume_from {
+        let header = going_back::header(&workspace, prefix, session, task.as_ref(), limits)?;
+        let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+        let outcome = runner::start(&workspace, header, Unfinished::SetAside, &mut live)?;
+        return Ok(Exit::of(&outcome));
+    }
+    let task = task.map(|task| NewTask { text: task.text, name: task.name });
+    let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits, task };
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
     history::read(&workspace, &run, |record, _| live.catch_up(record))?;

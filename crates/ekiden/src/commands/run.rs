@@ -6,20 +6,23 @@ use std::path::Path;
 
 use clap::Args;
 use ekiden_agent::child::find_program;
-use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, repository, run_ids};
+use super::{Scene, going_back, repository, run_ids};
+use crate::client::permission::{self, Asker};
+use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{Failure, chain};
 use crate::output::live::Live;
+use crate::output::{Output, phrase};
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
+use crate::settings::remember::remember;
 use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
@@ -29,6 +32,7 @@ Examples:
   ekiden run task.md -g --branch migrate
   ekiden run 'Port the parser to Rust, with its tests' --model opus
   ekiden run task.md --agent rehearsal
+  ekiden run task.md -r 3          from what session 3 of the newest run left
   ekiden run - < task.md
 ";
 
@@ -49,6 +53,9 @@ pub struct RunArgs {
     /// Start anew though a run here is unfinished; that one is kept
     #[arg(long)]
     new: bool,
+    /// Go on from what session N of the newest run left; that run is kept as it is
+    #[arg(short, long, value_name = "N")]
+    resume_from: Option<SessionNumber>,
     #[command(flatten)]
     typed: Typed<Starting>,
 }
@@ -79,8 +86,13 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
     check_terminal(&header.settings.agent, json)?;
+    if let Some(session) = args.resume_from {
+        header.from = Some(Box::new(going_back::from(&workspace, session, &header.manifest)?));
+    }
+    settle_permissions(&scene, &workspace, &mut header.settings.agent, output)?;
     let notes = repository::fit(&mut header, &scene, &workspace)?;
-    let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
+    let unfinished =
+        if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
     let mut live = Live::new(output, json, run_ids(&workspace)?);
     notes.iter().for_each(|note| live.warn(note));
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
@@ -103,10 +115,49 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         place: workspace.place(),
         manifest: Manifest { stages: vec![stage] },
         settings,
+        from: None,
     })
 }
 
-fn new_id() -> RunId {
+/// Somebody has to have chosen what the agent may do: a person at a terminal is asked once.
+fn settle_permissions(
+    scene: &Scene,
+    workspace: &Workspace,
+    agent: &mut AgentSpec,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = ClientSettings::read(&scene.environment, &workspace.dir, agent.permissions.isolated);
+    let file = scene.environment.user_file();
+    let can_ask = !scene.json()? && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let mut person = Person { output };
+    let asker: Option<&mut dyn Asker> = if can_ask { Some(&mut person) } else { None };
+    let choice = permission::settle(agent, &client, file.as_deref(), asker)?;
+    let (Some(choice), Some(file)) = (choice, file) else { return Ok(()) };
+    let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
+    match remember(&file, choice.setting()) {
+        Ok(()) => output.talk(&format!("remembered: {what}\n")),
+        Err(error) => output.warn(&format!("not remembered: {what}: {}", chain(&error))),
+    }
+    Ok(())
+}
+
+/// Whoever sits at the terminal.
+struct Person<'a> {
+    output: &'a mut Output,
+}
+
+impl Asker for Person<'_> {
+    fn ask(&mut self, question: &str) -> Option<String> {
+        self.output.talk(question);
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line).ok()?;
+        (read > 0).then_some(line)
+    }
+}
+
+/// The id of a new run.
+#[must_use]
+pub fn new_id() -> RunId {
     let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
     RunId::from_bits(bits)
 }

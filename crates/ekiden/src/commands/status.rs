@@ -248,12 +248,11 @@ impl Row {
         let holder = holder.filter(|holder| holder.run.as_ref() == Some(summary.id()));
         let outcome = run.outcome().cloned();
         let relays = || run.relays().map(|(_, relay)| relay);
-        let task: Vec<&str> = run.header().manifest.stages.iter().map(|s| s.task_name.as_str()).collect();
         let until = run.wakes_at().filter(|_| relays().any(|relay| relay.waits_until().is_some()));
         Self {
             run: summary.id().clone(),
             state: state(outcome.as_ref(), holder, relays().any(is_held)),
-            task: one_line(&task.join(", ")),
+            task: one_line(&run.task_names()),
             session: relays().map(|relay| relay.session().get()).max().unwrap_or(0),
             session_max: relays().map(Relay::session_max).sum(),
             sessions_over: relays().map(|relay| relay.tally().sessions).sum(),

@@ -43,7 +43,8 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
         }
         Outcome::Blocked { .. } => (Tone::Attention, format!("blocked ({code}): a person is needed")),
         Outcome::SessionLimit => {
-            let used = format!("session limit reached after {} of {}", end.sessions, end.session_max);
+            let used =
+                format!("session limit reached after {} of {}", end.sessions, end.session_max - end.before);
             (Tone::Attention, format!("stopped ({code}): {used} sessions"))
         }
         Outcome::Stopped { request: StopRequest::Gently } => {

@@ -51,6 +51,14 @@ impl Telling {
                     Line::new(Tone::Plain, text).with(Tone::Quiet, format!(" · up to session {session_max}")),
                 ]
             }
+            News::RunContinued { task, session_max, .. } => {
+                let text = format!("run {} continues · {}", self.run, self.clock(at));
+                let what = format!(" · up to session {session_max} · {task}");
+                vec![Line::new(Tone::Plain, text).with(Tone::Quiet, what)]
+            }
+            News::TaskChanged { task } => {
+                vec![Line::new(Tone::Plain, format!("the task is changed: {task}"))]
+            }
             News::LogicChanged { seq } => {
                 vec![Line::attention(format!("another version of ekiden decides from record {seq} on"))]
             }
@@ -91,7 +99,10 @@ impl Telling {
     }
 
     fn run_started(&self, start: &RunStart) -> Line {
-        let sessions = phrase::count(u64::from(start.session_max), "session");
+        let before = start.from.as_ref().map_or(0, |from| from.session);
+        let sessions = phrase::count(u64::from(start.session_max.saturating_sub(before)), "session");
+        let from =
+            start.from.as_ref().map(|from| format!(" · from session {} of {}", from.session, from.run));
         let agent = match &start.model {
             Some(model) => format!("{} ({})", start.agent, one_line(model)),
             None => start.agent.clone(),
@@ -99,6 +110,7 @@ impl Telling {
         let hands_off = start.levels.map(|[_, at, _]| format!(", hands off at {at}%")).unwrap_or_default();
         Line::new(Tone::Plain, format!("run {}", self.run))
             .with(Tone::Quiet, format!(" · relay, at most {sessions} · {agent}{hands_off} · {}", start.task))
+            .with(Tone::Quiet, from.unwrap_or_default())
     }
 
     fn session_started(&self, at: Timestamp, session: u32, attempt: u32, conversation: StartMode) -> Line {

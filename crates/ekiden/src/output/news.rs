@@ -51,6 +51,20 @@ pub enum News {
         /// The last session that may begin.
         session_max: u32,
     },
+    /// The run was complete, and goes on with follow-up work.
+    RunContinued {
+        /// The version of the program that carries on.
+        ekiden: String,
+        /// What the new task is called.
+        task: String,
+        /// The last session that may begin.
+        session_max: u32,
+    },
+    /// The task is as the user has edited it.
+    TaskChanged {
+        /// What it is called.
+        task: String,
+    },
     /// The log was written by other logic.
     LogicChanged {
         /// The first record where it shows.
@@ -180,6 +194,8 @@ impl News {
             Self::Judged(warning) => judged::session(warning),
             Self::RunStarted(_)
             | Self::RunResumed { .. }
+            | Self::RunContinued { .. }
+            | Self::TaskChanged { .. }
             | Self::LogicChanged { .. }
             | Self::StopRequested { .. }
             | Self::PauseRequested { .. }
@@ -220,6 +236,18 @@ pub struct RunStart {
     /// If sessions are committed: how many files stay out, since they had changes at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<usize>,
+    /// The run and the session that it goes on from, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<FromNews>,
+}
+
+/// Where a run goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FromNews {
+    /// The other run.
+    pub run: RunId,
+    /// Its session.
+    pub session: u32,
 }
 
 /// A context window.
@@ -327,6 +355,9 @@ pub struct RunEnd {
     pub sessions: u32,
     /// The last session that may begin.
     pub session_max: u32,
+    /// The session of another run that it goes on from; 0 if there is none.
+    #[serde(skip)]
+    pub before: u32,
     /// How many sessions a run may take unless told otherwise.
     pub sessions_max: u32,
     /// Time in which ekiden worked on it, waits included.

@@ -23,7 +23,7 @@ use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 
 use super::line::one_line;
-use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunEnd, RunStart, WindowNews};
+use super::news::{AttemptNews, CheckNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, WindowNews};
 use crate::exit::Exit;
 
 /// Something told, and the stage that it is about.
@@ -60,11 +60,22 @@ impl Story {
                     ekiden: resumed.ekiden.clone(),
                     session_max: session_max(run),
                 });
+                if resumed.task.is_some() {
+                    told.extend(of_run(News::TaskChanged { task: one_line(&run.task_names()) }));
+                }
                 // The pause outlasted the engine.
                 for (stage, relay) in run.relays() {
                     told.extend(staged(stage, paused(relay).into_iter().collect()));
                 }
                 told
+            }
+            Event::Continued(continued) => {
+                self.windows.clear();
+                of_run(News::RunContinued {
+                    ekiden: continued.ekiden.clone(),
+                    task: one_line(&run.task_names()),
+                    session_max: session_max(run),
+                })
             }
             Event::LogicChanged { seq } => of_run(News::LogicChanged { seq: *seq }),
             Event::StopRequested(request) => {
@@ -92,7 +103,9 @@ impl Story {
     fn pass_time(&mut self, record: &Record) {
         let idle = matches!(
             record.event,
-            Event::RunResumed(_) | Event::Stage { event: RelayEvent::KnowledgeEdited { .. }, .. }
+            Event::RunResumed(_)
+                | Event::Continued(_)
+                | Event::Stage { event: RelayEvent::KnowledgeEdited { .. }, .. }
         );
         if let Some(last) = self.last.filter(|_| !idle) {
             self.worked.0 += record.time.since(last).0;
@@ -222,6 +235,7 @@ impl Story {
             exit_code: Exit::of(outcome).code(),
             sessions: relays().map(|relay| relay.tally().sessions).sum(),
             session_max: session_max(run),
+            before: run.header().from.as_ref().map_or(0, |from| from.last.session.get()),
             sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
             duration: self.worked,
             waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum::<u64>().min(self.worked.0)),
@@ -261,11 +275,10 @@ fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
 
 fn run_start(run: &Run) -> RunStart {
     let header = run.header();
-    let names: Vec<&str> = header.manifest.stages.iter().map(|stage| stage.task_name.as_str()).collect();
     let verification = header.manifest.stages.iter().find_map(|stage| stage.verification.as_ref());
     RunStart {
         ekiden: header.ekiden.clone(),
-        task: one_line(&names.join(", ")),
+        task: one_line(&run.task_names()),
         work_dir: header.place.work_dir.clone(),
         agent: header.settings.agent.name.clone(),
         model: header.settings.agent.model.clone(),
@@ -274,6 +287,10 @@ fn run_start(run: &Run) -> RunStart {
         verification: verification.map(|verification| verification.command.clone()),
         branch: header.place.branch.clone(),
         left_alone: header.settings.commit.as_ref().map(|commit| commit.dirty.len()),
+        from: header
+            .from
+            .as_ref()
+            .map(|from| FromNews { run: from.run.clone(), session: from.last.session.get() }),
     }
 }
 
@@ -379,7 +396,7 @@ fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
         duration: check.duration,
         last_line: check.tail.lines().rev().map(one_line).find(|line| !line.is_empty()),
     };
-    Some(match relay.last() {
+    Some(match relay.last().filter(|last| is_of_this_task(relay, last)) {
         Some(last) => News::Check {
             session: last.session.get(),
             check: news,
@@ -387,6 +404,11 @@ fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
         },
         None => News::FirstCheck(news),
     })
+}
+
+/// The session was over in this run, and worked on the task of now: else nothing was verified after it.
+fn is_of_this_task(relay: &Relay, last: &LastSession) -> bool {
+    relay.tally().sessions > 0 && !matches!(last.notes, Notes::Continuation { .. })
 }
 
 /// The session that is over had said that all is done.
@@ -403,6 +425,7 @@ fn waiting(relay: &Relay, event: &Event) -> Option<News> {
         Event::Stage { .. }
         | Event::RunStarted(_)
         | Event::RunResumed(_)
+        | Event::Continued(_)
         | Event::LogicChanged { .. }
         | Event::StopRequested(_)
         | Event::Steered(_) => None,

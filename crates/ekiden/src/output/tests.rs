@@ -164,6 +164,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
     };
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
+        from: None,
         ekiden: "0.1.0".to_owned(),
         place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git, branch: None },
         manifest: Manifest { stages: vec![stage] },
@@ -260,6 +261,7 @@ fn a_run_that_reaches_its_limit_says_how_to_go_on() {
     tale.event(Event::RunResumed(RunResumed {
         ekiden: "0.1.0".to_owned(),
         limits: LimitsChanged { sessions_max: Some(5), ..LimitsChanged::default() },
+        task: None,
     }));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
@@ -447,7 +449,11 @@ fn every_event_and_field_is_documented() {
     tale.check(CheckOutcome::TimedOut, "").event(Event::StopRequested(StopRequest::Gently));
     tale.ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED")).check(CheckOutcome::TimedOut, "");
     tale.event(Event::LogicChanged { seq: 1 });
-    tale.event(Event::RunResumed(RunResumed { ekiden: String::new(), limits: LimitsChanged::default() }));
+    tale.event(Event::RunResumed(RunResumed {
+        ekiden: String::new(),
+        limits: LimitsChanged::default(),
+        task: None,
+    }));
     let mut other = committing();
     other.survey(&[]).ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
     other.commit(Commit::Nothing { left_out: Vec::new() });

@@ -19,6 +19,7 @@ mod misbehave;
 mod normal;
 mod notices;
 mod processes;
+mod renewing;
 mod running;
 mod second;
 mod sessions;

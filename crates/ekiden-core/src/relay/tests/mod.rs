@@ -20,6 +20,7 @@ mod notices;
 mod outstanding;
 mod pauses;
 mod properties;
+mod renewals;
 mod resuming;
 mod reviews;
 mod stops;

@@ -91,6 +91,9 @@ const WORDS: &[&str] = &[
     "resume:3",
     "resume:wait=9000",
     "resume:pause=9",
+    "resume:task=docs",
+    "continue",
+    "continue:1",
     "stop",
     "stop!",
     "pause",
@@ -288,7 +291,7 @@ struct Promises {
 impl Promises {
     fn hold(&mut self, record: &Record) {
         match &record.event {
-            Event::RunResumed(_) => self.ended = false,
+            Event::RunResumed(_) | Event::Continued(_) => self.ended = false,
             Event::Stage { event: RelayEvent::MessageDelivered { attempt }, .. } => {
                 self.undelivered &= self.working != Some(*attempt);
             }

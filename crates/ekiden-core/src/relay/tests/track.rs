@@ -15,6 +15,7 @@ use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
+use crate::renewal::{Continued, NewTask, StartingPoint};
 use crate::run::Run;
 use crate::settings::{
     AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
@@ -46,7 +47,18 @@ pub(super) struct Track {
 
 impl Track {
     pub(super) fn begin(given: &str) -> Self {
-        let (now, header) = (Timestamp(1_795_291_440_000), header(given));
+        Self::started(header(given))
+    }
+
+    /// A run that goes on from where this one stands.
+    pub(super) fn branch(&self, overtaken: bool, task_changed: bool) -> Self {
+        let from = self.relay().starting_point().unwrap();
+        let from = Some(Box::new(StartingPoint { overtaken, task_changed, ..from }));
+        Self::started(RunStarted { run: RunId::from_bits(0x8000), from, ..self.run.header().clone() })
+    }
+
+    fn started(header: RunStarted) -> Self {
+        let now = Timestamp(1_795_291_440_000);
         let (run, effects) = Run::begin(now, &header);
         let first = AttemptId::first(SessionNumber::FIRST);
         let mut track = Self {
@@ -153,6 +165,7 @@ impl Track {
     /// | `stop` `stop!` `pause` `unpause` | the same by a message; `again:…` by the message before |
     /// | `late:…` | a message that no engine heard when it was sent |
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
+    /// | `resume:task=docs` `continue` | with an edited task; with follow-up work |
     /// | `published` `archived` `edited:FACT` `newer` | the rest |
     fn word(&mut self, word: &str) -> &mut Self {
         match word.split_once(':').unwrap_or((word, "")) {
@@ -181,6 +194,11 @@ impl Track {
             ("again", steering) => {
                 self.messages = self.messages.saturating_sub(1);
                 self.steered(word, steering, false);
+            }
+            ("continue", limit) => {
+                let (ekiden, task) = ("0.1.0".to_owned(), new_task("docs"));
+                let limits = LimitsChanged { sessions_max: limit.parse().ok(), ..LimitsChanged::default() };
+                self.step(word, Event::Continued(Continued { ekiden, task, limits }));
             }
             ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
             ("published", _) => {
@@ -461,6 +479,10 @@ pub(super) fn fold(records: &[Record]) -> (Run, Vec<Vec<Effect>>) {
     (run, effects)
 }
 
+fn new_task(word: &str) -> NewTask {
+    NewTask { text: format!("Convert the {word} too.\n"), name: format!("{word}.md") }
+}
+
 fn resumed(limit: &str) -> RunResumed {
     let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
     let pause = limit.strip_prefix("pause=").and_then(|secs| secs.parse().ok());
@@ -473,6 +495,7 @@ fn resumed(limit: &str) -> RunResumed {
             stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
             research: (limit == "research").then_some(true),
         },
+        task: limit.strip_prefix("task=").map(new_task),
     }
 }
 
@@ -532,6 +555,7 @@ fn header(given: &str) -> RunStarted {
             notify: has("notify"),
             subagents: has("subagents"),
         },
+        from: None,
     }
 }
 
