@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod config;
 pub mod diff;
+pub mod doctor;
 pub mod init;
 pub mod knowledge;
 pub mod log;
@@ -45,6 +46,8 @@ struct Scene {
     here: PathBuf,
     /// Every setting that somebody set.
     given: Given,
+    /// The variables.
+    environment: Environment,
 }
 
 impl Scene {
@@ -52,7 +55,8 @@ impl Scene {
         let here = std::env::current_dir().map_err(|error| {
             Failure::caused(Exit::MissingInput, "cannot tell the current directory", &error)
         })?;
-        Ok(Self { here, given: Given::gather(flags, &Environment::of_process())? })
+        let environment = Environment::of_process();
+        Ok(Self { here, given: Given::gather(flags, &environment)?, environment })
     }
 
     /// The work dir and its surroundings; nothing is created.

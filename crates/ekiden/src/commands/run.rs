@@ -14,12 +14,15 @@ use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
 use super::{Scene, repository, run_ids};
+use crate::client::permission::{self, Asker};
+use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{Failure, chain};
 use crate::output::live::Live;
+use crate::output::{Output, phrase};
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
+use crate::settings::remember::remember;
 use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
@@ -79,6 +82,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
     check_terminal(&header.settings.agent, json)?;
+    settle_permissions(&scene, &workspace, &mut header.settings.agent, output)?;
     let notes = repository::fit(&mut header, &scene, &workspace)?;
     let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
     let mut live = Live::new(output, json, run_ids(&workspace)?);
@@ -104,6 +108,42 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         manifest: Manifest { stages: vec![stage] },
         settings,
     })
+}
+
+/// Somebody has to have chosen what the agent may do: a person at a terminal is asked once.
+fn settle_permissions(
+    scene: &Scene,
+    workspace: &Workspace,
+    agent: &mut AgentSpec,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = ClientSettings::read(&scene.environment, &workspace.dir, agent.permissions.isolated);
+    let file = scene.environment.user_file();
+    let can_ask = !scene.json()? && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let mut person = Person { output };
+    let asker: Option<&mut dyn Asker> = if can_ask { Some(&mut person) } else { None };
+    let choice = permission::settle(agent, &client, file.as_deref(), asker)?;
+    let (Some(choice), Some(file)) = (choice, file) else { return Ok(()) };
+    let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
+    match remember(&file, choice.setting()) {
+        Ok(()) => output.talk(&format!("remembered: {what}\n")),
+        Err(error) => output.warn(&format!("not remembered: {what}: {}", chain(&error))),
+    }
+    Ok(())
+}
+
+/// Whoever sits at the terminal.
+struct Person<'a> {
+    output: &'a mut Output,
+}
+
+impl Asker for Person<'_> {
+    fn ask(&mut self, question: &str) -> Option<String> {
+        self.output.talk(question);
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line).ok()?;
+        (read > 0).then_some(line)
+    }
 }
 
 fn new_id() -> RunId {

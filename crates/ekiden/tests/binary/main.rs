@@ -5,6 +5,7 @@
 
 mod branches;
 mod commits;
+mod doctor;
 mod environment;
 mod examples;
 mod exec;
