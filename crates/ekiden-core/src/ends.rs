@@ -35,6 +35,8 @@ pub enum EndCause {
     AuthenticationFailed,
     /// The account cannot pay.
     BillingFailed,
+    /// The account is on hold or has to be verified first.
+    AccountOnHold,
     /// The model does not exist or is not open to this account.
     ModelNotFound,
     /// The service does not accept what the agent sent.
@@ -45,6 +47,8 @@ pub enum EndCause {
     OutputLimit,
     /// The model refused.
     Refused,
+    /// The model's calls could not be read, again and again.
+    UnreadableCalls,
     /// The context window is full: the handoff came too late.
     ContextFull,
     /// The agent's own limit of turns is reached.
@@ -134,22 +138,29 @@ impl EndCause {
         if let Self::RateLimited { resets_at, .. } = self { *resets_at } else { None }
     }
 
+    /// The conversation itself is what the service or the model does not take: the same again would
+    /// end in the same way, so the next attempt begins a fresh one.
+    #[must_use]
+    pub fn spoils_conversation(&self) -> bool {
+        matches!(self, Self::InvalidRequest | Self::Refused | Self::UnreadableCalls)
+    }
+
     /// What follows from this end.
     #[must_use]
     pub fn class(&self) -> EndClass {
         match self {
             Self::Completed | Self::HookStopped | Self::Interrupted | Self::Stopped => EndClass::Fine,
-            Self::RateLimited { .. } | Self::Overloaded => EndClass::Wait,
+            Self::RateLimited { .. } | Self::Overloaded | Self::ServerError => EndClass::Wait,
             Self::AuthenticationFailed => EndClass::Stop(Hint::LogIn),
-            Self::BillingFailed => EndClass::Stop(Hint::Pay),
+            Self::BillingFailed | Self::AccountOnHold => EndClass::Stop(Hint::Pay),
             Self::ModelNotFound => EndClass::Stop(Hint::ChooseModel),
             Self::AutoModeBlocked => EndClass::Stop(Hint::Permit),
             Self::PersonLeft => EndClass::Left,
             Self::ContextFull | Self::TurnLimit | Self::BudgetSpent => EndClass::TooLate,
             Self::InvalidRequest
-            | Self::ServerError
             | Self::OutputLimit
             | Self::Refused
+            | Self::UnreadableCalls
             | Self::Silent
             | Self::UnansweredCallback
             | Self::NeverStarted(_)
@@ -173,11 +184,13 @@ impl fmt::Display for EndCause {
             Self::Overloaded => f.write_str("the service is overloaded"),
             Self::AuthenticationFailed => f.write_str("the login is not accepted"),
             Self::BillingFailed => f.write_str("the account cannot pay"),
+            Self::AccountOnHold => f.write_str("the account is on hold, or has to be verified"),
             Self::ModelNotFound => f.write_str("the model is not available"),
             Self::InvalidRequest => f.write_str("the service does not accept the request"),
             Self::ServerError => f.write_str("the service failed"),
             Self::OutputLimit => f.write_str("the answer was cut off at its longest"),
             Self::Refused => f.write_str("the model refused"),
+            Self::UnreadableCalls => f.write_str("the model's calls could not be read"),
             Self::ContextFull => f.write_str("the context is full: the handoff came too late"),
             Self::TurnLimit => f.write_str("the limit of turns is reached"),
             Self::BudgetSpent => f.write_str("the budget is spent"),
@@ -232,6 +245,7 @@ mod tests {
     fn limits_and_full_windows_are_not_crashes() {
         assert_eq!(limited(None).class(), EndClass::Wait);
         assert_eq!(EndCause::Overloaded.class(), EndClass::Wait);
+        assert_eq!(EndCause::ServerError.class(), EndClass::Wait);
         assert_eq!(EndCause::ContextFull.class(), EndClass::TooLate);
         assert_eq!(EndCause::Stopped.class(), EndClass::Fine);
         assert_eq!(EndCause::Crashed { exit: 1 }.class(), EndClass::Retry);

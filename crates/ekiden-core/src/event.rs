@@ -259,6 +259,9 @@ pub struct Traces {
     pub succeeded: Vec<String>,
     /// The last commands that failed, with how it showed.
     pub failed: Vec<FailedCommand>,
+    /// Rules that would have let the calls run that the agent's own permissions refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
 }
 
 /// What is in the work tree.

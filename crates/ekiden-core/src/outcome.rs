@@ -49,6 +49,11 @@ pub enum Outcome {
         /// In so many sessions in a row.
         sessions: u32,
     },
+    /// A session was refused what it needed, and changed nothing.
+    Denied {
+        /// The rules that would have let it work, in the agent's own form.
+        rules: Vec<String>,
+    },
     /// Too many sessions in a row crashed.
     TooManyCrashes {
         /// The last cause.

@@ -172,6 +172,9 @@ pub struct Permissions {
     pub skip: bool,
     /// Rules for tools that may run, in the agent's own form.
     pub allowed_tools: Vec<String>,
+    /// The user's own settings, hooks and servers of the agent are left out.
+    #[serde(default)]
+    pub isolated: bool,
 }
 
 /// Which adapter drives an agent.

@@ -68,6 +68,7 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
             (StatusWord::Paused, "A usage limit resets later than --max-wait".to_owned())
         }
         Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
+        Outcome::Denied { rules } => (StatusWord::Error, format!("Not permitted: {}", rules.join(", "))),
         Outcome::TooManyCrashes { cause } => (StatusWord::Error, format!("Too many crashes: {cause}")),
     }
 }

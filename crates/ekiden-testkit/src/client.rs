@@ -104,6 +104,13 @@ impl CleanEnvironment {
         std::fs::write(self.home().join(".claude.json"), seed.to_string())
     }
 
+    /// The same environment without a variable.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self
+    }
+
     /// The empty home.
     #[must_use]
     pub fn home(&self) -> &Path {

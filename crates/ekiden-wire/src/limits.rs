@@ -22,6 +22,9 @@ pub const ERRORS_KEPT: usize = 8;
 /// Ids of refused calls that are kept from one result; all are counted.
 pub const DENIED_IDS_KEPT: usize = 100;
 
+/// Rules that are proposed for refused calls: more are not read.
+pub const RULES_KEPT: usize = 10;
+
 /// What the agent said: a little of the beginning, more of the end, where its plans are.
 pub(crate) const WORDS: Bounds = Bounds { head: 300, tail: 900 };
 /// What a tool answered: the exit code stands at the beginning, the failure at the end.

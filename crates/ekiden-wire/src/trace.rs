@@ -8,6 +8,7 @@ use std::io::{self, Read};
 
 use crate::limits;
 use crate::lines::LineSplitter;
+use crate::rules::rule_for;
 use crate::stream::{Assistant, Block, ClientEvent, ToolResult};
 use crate::tools::{Call, ToolKind};
 
@@ -24,6 +25,8 @@ pub struct Trace {
     pub succeeded: VecDeque<String>,
     /// The last commands that failed, oldest first.
     pub failed: VecDeque<FailedCommand>,
+    /// Rules that would have let the refused calls run, each once.
+    pub denied: Vec<String>,
     /// How much there was of what.
     pub counts: TraceCounts,
     open_calls: VecDeque<Call>,
@@ -93,6 +96,7 @@ impl Trace {
             ClientEvent::ToolResults(results) => results.results.iter().for_each(|one| self.result(one)),
             ClientEvent::Result(_) => self.counts.turns += 1,
             ClientEvent::TaskStarted { subagent, .. } => self.counts.subagents += u64::from(*subagent),
+            ClientEvent::PermissionDenied { tool_use_id, tool } => self.refused(tool_use_id, tool),
             ClientEvent::Malformed => self.counts.malformed += 1,
             ClientEvent::Oversized { .. } => self.counts.oversized += 1,
             ClientEvent::Assistant(_)
@@ -102,9 +106,8 @@ impl Trace {
             | ClientEvent::ApiRetry { .. }
             | ClientEvent::Compacting
             | ClientEvent::CompactBoundary { .. }
-            | ClientEvent::ModelFallback
+            | ClientEvent::ModelFallback { .. }
             | ClientEvent::ModelRefused
-            | ClientEvent::PermissionDenied { .. }
             | ClientEvent::TaskFinished { .. }
             | ClientEvent::HookFinished { .. }
             | ClientEvent::ConversationReset
@@ -134,11 +137,15 @@ impl Trace {
         if main_thread {
             self.last_call = Some(touch(call));
         }
-        match call.kind {
-            ToolKind::Edit | ToolKind::Shell => {
-                keep(&mut self.open_calls, call.clone(), limits::OPEN_CALLS_MAX);
-            }
-            ToolKind::Read | ToolKind::Subagent | ToolKind::Schedule | ToolKind::Other => {}
+        keep(&mut self.open_calls, call.clone(), limits::OPEN_CALLS_MAX);
+    }
+
+    /// The client's own rules refused a call. Our refusals give no such event.
+    fn refused(&mut self, tool_use_id: &str, tool: &str) {
+        let call = self.open_calls.iter().find(|call| call.id == tool_use_id);
+        let rule = call.map_or_else(|| tool.to_owned(), rule_for);
+        if self.denied.len() < limits::RULES_KEPT && !self.denied.contains(&rule) {
+            self.denied.push(rule);
         }
     }
 

@@ -77,8 +77,9 @@ impl ContextMeter {
     }
 }
 
-/// What an attempt cost. A result's total counts from the beginning of the *conversation*, so a
-/// resumed one starts where its predecessor ended.
+/// What an attempt cost. A result's total counts from the beginning of the *conversation*, so the
+/// first one after a resume holds what attempts before have cost already. What the client itself says
+/// was spent since the result before does not; where it says nothing, differences are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CostMeter {
     total_usd: f64,
@@ -96,6 +97,9 @@ impl CostMeter {
     pub fn settle(&mut self, result: &TurnResult) -> f64 {
         let before = self.total_usd;
         self.total_usd = result.total_cost_usd;
+        if let Some(spent) = result.spent_usd {
+            return spent;
+        }
         if result.total_cost_usd < before { result.total_cost_usd } else { result.total_cost_usd - before }
     }
 }
@@ -139,5 +143,14 @@ mod tests {
         assert_eq!(meter.settle(&result(1.5)), 0.5);
         assert_eq!(meter.settle(&result(1.5)), 0.0);
         assert_eq!(meter.settle(&result(0.25)), 0.25);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn the_first_result_after_a_resume_holds_only_its_own_cost() {
+        let line = br#"{"type":"result","is_error":false,"total_cost_usd":1.5,
+            "model_usage_since_last_result":{"a":{"costUSD":0.25},"b":{"costUSD":0.125}}}"#;
+        let ClientEvent::Result(result) = ClientEvent::parse(line) else { panic!() };
+        assert_eq!(CostMeter::default().settle(&result), 0.375);
     }
 }

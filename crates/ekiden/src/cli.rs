@@ -12,6 +12,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
 use crate::commands::log::LogArgs;
@@ -25,8 +26,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, continue_run, diff, init, knowledge, log, man, pause, resume, run, sessions, show,
-    status, stop, unpause,
+    completions, config, continue_run, diff, doctor, init, knowledge, log, man, pause, resume, run, sessions,
+    show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -75,6 +76,7 @@ enum Command {
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
     Config(ConfigArgs),
+    Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -135,6 +137,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
+        Some(Command::Doctor(args)) => doctor::doctor(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),
     }

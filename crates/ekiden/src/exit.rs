@@ -118,6 +118,7 @@ impl Exit {
             Outcome::Stopped { request: StopRequest::Gently } => Self::StoppedEarly,
             Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
             Outcome::TooManyCrashes { .. } => Self::Unfinished,
+            Outcome::Denied { .. } => Self::NotPermitted,
             Outcome::AgentFailed { cause } => match cause.class() {
                 EndClass::Stop(Hint::Permit) => Self::NotPermitted,
                 EndClass::Stop(Hint::LogIn | Hint::Pay | Hint::ChooseModel)
@@ -163,6 +164,7 @@ mod tests {
         assert_eq!(code(Outcome::Complete { verified: true }), 0);
         assert_eq!(code(Outcome::Complete { verified: false }), 0);
         assert_eq!(code(Outcome::TooManyCrashes { cause: EndCause::Silent }), 1);
+        assert_eq!(code(Outcome::Denied { rules: vec!["Edit".to_owned()] }), 77);
         assert_eq!(code(Outcome::SessionLimit), 3);
         assert_eq!(code(Outcome::LimitTooFar { until: Timestamp(0) }), 3);
         assert_eq!(code(Outcome::Stuck { repeats: 3, percent: 91 }), 3);

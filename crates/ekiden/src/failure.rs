@@ -167,6 +167,7 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
             | Outcome::Stuck { .. }
             | Outcome::Stalled { .. }
             | Outcome::AgentFailed { .. }
+            | Outcome::Denied { .. }
             | Outcome::TooManyCrashes { .. },
         ) => "it has stopped early",
     };

@@ -10,6 +10,7 @@
 #![expect(unreachable_pub, reason = "nobody uses a binary as a library; `pub` says what a module offers")]
 
 mod cli;
+mod client;
 mod commands;
 #[cfg(test)]
 mod docs;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::ids::{AttemptId, ConversationId};
+use ekiden_core::limits;
 use ekiden_core::prompt::{self, FailedCommand};
 use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Millis;
@@ -38,12 +39,24 @@ pub(super) struct Conversation {
     cost_usd: f64,
     trace: Trace,
     model: Option<String>,
+    window: ToldWindow,
     messages: u32,
     /// The message that no request holds yet.
     undelivered: Option<String>,
     interrupted: bool,
     lines: VecDeque<String>,
     reports: VecDeque<Report>,
+}
+
+/// What the client told of the window.
+#[derive(Debug, Default)]
+struct ToldWindow {
+    /// The window of its answer; zero before it.
+    told_tokens: u64,
+    /// The model that answers in place of the chosen one.
+    fallback: Option<String>,
+    /// The window that was reported last, and the compaction window.
+    reported: Option<(u64, Option<u64>)>,
 }
 
 impl Conversation {
@@ -59,6 +72,7 @@ impl Conversation {
             cost_usd: 0.0,
             trace: Trace::default(),
             model: None,
+            window: ToldWindow::default(),
             messages: 0,
             undelivered: None,
             interrupted: false,
@@ -160,6 +174,7 @@ impl Conversation {
             ClientEvent::ApiRetry { attempt, error, .. } => {
                 self.show(Activity::Retry { attempt: *attempt, error: error.to_string() });
             }
+            ClientEvent::ModelFallback { to } => self.fell_back(to),
             ClientEvent::CompactBoundary { .. } => {
                 self.show(Activity::Warning(
                     "the agent compacted its context: the handoff came too late".to_owned(),
@@ -170,7 +185,6 @@ impl Conversation {
             | ClientEvent::ToolResults(_)
             | ClientEvent::RateLimit(_)
             | ClientEvent::Compacting
-            | ClientEvent::ModelFallback
             | ClientEvent::ModelRefused
             | ClientEvent::PermissionDenied { .. }
             | ClientEvent::TaskStarted { .. }
@@ -229,22 +243,58 @@ impl Conversation {
     /// A model that differs from the one before may have another window, so it is asked for anew.
     fn model_of(&mut self, model: &str) {
         let known = self.model.replace(model.to_owned());
+        if self.window.fallback.as_deref() == Some(model) {
+            return;
+        }
+        self.window.fallback = None;
         if known.is_some_and(|known| known != model) {
             self.lines.push_back(control::get_context_usage(USAGE));
         }
     }
 
+    /// Another model answers for the rest of the turn. The client still tells the first one's window,
+    /// and the true one only with the turn's result; until then it is taken for a small one.
+    fn fell_back(&mut self, to: &str) {
+        self.show(Activity::Warning(format!("another model answers: {to}")));
+        self.window.fallback = Some(to.to_owned());
+        let model_tokens = self.window.told_tokens.min(limits::WINDOW_TOKENS_DEFAULT);
+        if self.window.told_tokens > 0 {
+            self.report_window(model_tokens, None, Some(to.to_owned()));
+        }
+    }
+
     fn window(&mut self, answer: &str) {
-        if let Ok(usage) = ContextUsage::parse(answer) {
-            self.reports.push_back(Report::Window {
-                model_tokens: usage.raw_max_tokens,
-                compaction_tokens: None,
-                model: usage.model.or_else(|| self.model.clone()),
-            });
+        let Ok(usage) = ContextUsage::parse(answer) else { return };
+        self.window.told_tokens = usage.raw_max_tokens;
+        if self.window.fallback.is_none() {
+            let model = usage.model.or_else(|| self.model.clone());
+            self.report_window(usage.raw_max_tokens, None, model);
+        }
+    }
+
+    /// A result has the true window of each model. What the client tells itself is its compaction
+    /// window, where one is set.
+    fn window_of_result(&mut self, result: &TurnResult) {
+        let Some(model) = self.model.clone() else { return };
+        let Some(usage) = result.model_usage.get(&model).filter(|usage| usage.context_window > 0) else {
+            return;
+        };
+        let told = self.window.told_tokens;
+        let lower =
+            (self.window.fallback.is_none() && 0 < told && told < usage.context_window).then_some(told);
+        self.report_window(usage.context_window, lower, Some(model));
+    }
+
+    /// The same window is not told twice.
+    fn report_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>, model: Option<String>) {
+        let reported = (model_tokens, compaction_tokens);
+        if self.window.reported.replace(reported) != Some(reported) {
+            self.reports.push_back(Report::Window { model_tokens, compaction_tokens, model });
         }
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
+        self.window_of_result(result);
         self.cost_usd += self.cost.settle(result);
         let interrupted = std::mem::take(&mut self.interrupted);
         self.reports.push_back(Report::TurnEnded { failed: result.is_error && !interrupted });
@@ -290,6 +340,7 @@ fn traces(trace: &Trace) -> Traces {
         last_words: Some(trace.last_words.clone()).filter(|words| !words.is_empty()),
         succeeded: trace.succeeded.iter().cloned().collect(),
         failed: trace.failed.iter().map(failed_command).collect(),
+        denied: trace.denied.clone(),
     }
 }
 

@@ -94,6 +94,9 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     if let Some(mode) = &permissions.mode {
         args.extend(["--permission-mode".to_owned(), mode.clone()]);
     }
+    if permissions.isolated {
+        args.extend(["--setting-sources".to_owned(), String::new(), "--strict-mcp-config".to_owned()]);
+    }
     if permissions.skip {
         args.push("--dangerously-skip-permissions".to_owned());
     }

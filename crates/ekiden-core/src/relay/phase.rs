@@ -142,6 +142,8 @@ pub struct SessionEnd {
     pub(super) facts_added: usize,
     /// What it did was committed since, as far as it could be.
     pub committed: bool,
+    /// The work tree is as it was before the session, as far as can be told.
+    pub unchanged: bool,
     /// The tree was looked at since, but the verification was cancelled. The next look adds to what
     /// that one found.
     pub surveyed: bool,

@@ -2,7 +2,7 @@
 
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
-use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, StopRequest, Survey};
+use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, StopRequest, Survey, Traces};
 use crate::handoff::{self, Handoff, Status};
 use crate::judge::Standstill;
 use crate::limits;
@@ -10,7 +10,8 @@ use crate::outcome::Outcome;
 use crate::prompt::{self, CheckFacts, Notes, RescueFacts, Slot};
 use crate::relay::judging::Crash;
 use crate::relay::{
-    Baseline, LastSession, Looking, Next, NextAttempt, Phase, Relay, Session, SessionEnd, WaitCause, backoff,
+    Baseline, HANDOFF_DIR, LastSession, Looking, Next, NextAttempt, Phase, Relay, Session, SessionEnd,
+    WaitCause, backoff,
 };
 use crate::time::{Millis, Timestamp};
 
@@ -57,6 +58,10 @@ impl Relay {
                 let pause = backoff(self.crashes_in_a_row + next.failures);
                 self.wait(at, pause, WaitCause::Failure, next)
             }
+            // Nothing was done that a rescue could tell of.
+            EndClass::Retry if matches!(ended.cause, EndCause::NeverStarted(_)) => {
+                self.agent_failed(ended, next)
+            }
             EndClass::Stop(_) => self.agent_failed(ended, next),
             EndClass::Left => self.stopped(StopRequest::Gently, Next::Attempt(next)),
             EndClass::Fine | EndClass::Retry | EndClass::TooLate => self.session_over(at, ended, None),
@@ -68,16 +73,26 @@ impl Relay {
     }
 
     /// A reset that is past by our clock is waited for as well: else a service whose clock is behind
-    /// would be asked again and again without a pause.
+    /// would be asked again and again without a pause. An outage is asked after sooner, and ever more
+    /// seldom.
     fn wait_for_limit(&mut self, at: Timestamp, cause: &EndCause, mut next: NextAttempt) -> Vec<RelayEffect> {
-        let until_reset = |reset: Timestamp| reset.since(at).0.saturating_add(limits::RESET_BUFFER.0);
-        let length = cause.resets_at().map_or(limits::RESET_UNKNOWN, |reset| Millis(until_reset(reset)));
+        let outage = *cause == EndCause::ServerError;
+        let length = match cause.resets_at() {
+            Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
+            None if outage => Millis(next.waited.0.clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0)),
+            None => limits::RESET_UNKNOWN,
+        };
         next.waited.0 = next.waited.0.saturating_add(length.0);
         if next.waited > self.settings.wait_max {
-            return self.end(Outcome::LimitTooFar { until: at + length }, Next::Attempt(next));
+            let outcome = if outage {
+                Outcome::AgentFailed { cause: cause.clone() }
+            } else {
+                Outcome::LimitTooFar { until: at + length }
+            };
+            return self.end(outcome, Next::Attempt(next));
         }
-        let why = if *cause == EndCause::Overloaded { WaitCause::Failure } else { WaitCause::UsageLimit };
-        self.wait(at, length, why, next)
+        let busy = outage || *cause == EndCause::Overloaded;
+        self.wait(at, length, if busy { WaitCause::Failure } else { WaitCause::UsageLimit }, next)
     }
 
     /// The session is over, with a handoff or without.
@@ -106,6 +121,7 @@ impl Relay {
             crash,
             facts_added: merged.map_or(0, |merged| merged.added),
             committed: false,
+            unchanged: edited_nothing(&ended.traces),
             surveyed: false,
         };
         match self.stop {
@@ -155,6 +171,7 @@ impl Relay {
     pub(super) fn surveyed(&mut self, at: Timestamp, survey: &Result<Survey, String>) -> Vec<RelayEffect> {
         let Some(looked) = self.looked(Looking::Survey) else { return Vec::new() };
         let cancelled = survey.is_err() && self.stop.is_some();
+        let tree = self.survey.as_ref().map(|survey| survey.tree.clone());
         if !cancelled {
             self.take_survey(survey.as_ref().ok(), &looked);
         }
@@ -166,9 +183,19 @@ impl Relay {
             }
             (Looked::After(end), Some(request)) if cancelled => self.stopped(request, Next::Review(end)),
             (Looked::After(mut end), Some(StopRequest::Gently) | None) => {
+                end.unchanged = self.unchanged(&end, tree);
                 end.surveyed = true;
                 self.review_check(at, end)
             }
+        }
+    }
+
+    /// Without two looks at the tree only the agent's own edits tell.
+    fn unchanged(&self, end: &SessionEnd, before: Option<String>) -> bool {
+        let after = self.survey.as_ref().map(|survey| &survey.tree);
+        match (before, after) {
+            (Some(before), Some(after)) if !end.surveyed => before == *after,
+            (_, _) => end.unchanged,
         }
     }
 
@@ -231,6 +258,13 @@ impl Relay {
         let next = end.attempt.session.next();
         let empty = self.count_crash(&mut end);
         let cause = end.cause.clone();
+        if let Some(rules) = denied_in_vain(&end, status.as_ref(), passed, self.stop) {
+            if end.handoff.is_some() {
+                self.remember(*end);
+            }
+            let next = self.fresh(next);
+            return self.end(Outcome::Denied { rules }, Next::Attempt(next));
+        }
         let judged = self.judge(&end);
         self.remember(*end);
         if status == Some(Status::Complete) && passed == Some(false) {
@@ -344,4 +378,22 @@ impl Relay {
         let nothing = ended.cause == EndCause::Completed && did_nothing && known;
         if nothing { EndClass::Retry } else { ended.cause.class() }
     }
+}
+
+/// The rules to add, if the agent's permissions left a session nothing to do. More sessions would be
+/// refused the same. What it claims or asks comes first, and a run that stops ends as asked.
+fn denied_in_vain(
+    end: &SessionEnd,
+    status: Option<&Status>,
+    passed: Option<bool>,
+    stop: Option<StopRequest>,
+) -> Option<Vec<String>> {
+    let rules = &end.traces.denied;
+    let goes_on = matches!(status, None | Some(Status::InProgress)) && passed != Some(true) && stop.is_none();
+    (goes_on && end.unchanged && !rules.is_empty()).then(|| rules.clone())
+}
+
+/// No edit but of the handoff succeeded.
+fn edited_nothing(traces: &Traces) -> bool {
+    traces.last_edit.as_ref().is_none_or(|edit| edit.contains(HANDOFF_DIR))
 }

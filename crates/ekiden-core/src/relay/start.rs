@@ -113,7 +113,8 @@ impl Relay {
         let before = &session.attempt;
         // A limit that cuts off a resumption leaves the conversation as it was.
         let kept = ended.resumable || (before.mode == StartMode::Resume && class == EndClass::Wait);
-        let mode = if kept && session.talk.level < Level::L2 { StartMode::Resume } else { StartMode::Fresh };
+        let room = session.talk.level < Level::L2 && !ended.cause.spoils_conversation();
+        let mode = if kept && room { StartMode::Resume } else { StartMode::Fresh };
         let id = before.id.again();
         let conversation = match mode {
             StartMode::Resume => before.conversation,

@@ -12,7 +12,7 @@ use axum::http::{Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::reply::{Message, Reply};
+use super::reply::{Ending, Message, Reply, Status};
 use super::request::{Request, Thread};
 use super::stream::{self, Envelope};
 
@@ -93,20 +93,35 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let request = Request { body };
     let number = shared.record(&request);
     match shared.decide(&request) {
-        Reply::Message(message) => say(message, &request, number),
+        Reply::Message(message) => say(message, &request, number).await,
         Reply::Status(status) => json_answer(status.code, &status.headers, &status.body),
         Reply::Stall => std::future::pending().await,
         Reply::Drop => Response::new(stream::broken()),
     }
 }
 
-fn say(message: Message, request: &Request, number: usize) -> Response<Body> {
+async fn say(message: Message, request: &Request, number: usize) -> Response<Body> {
     let envelope = Envelope { number, model: request.model().to_owned() };
     if request.wants_stream() {
         let headers = message.headers.clone();
         respond(200, "text/event-stream", &headers, stream::streamed(message, envelope))
     } else {
-        json_answer(200, &message.headers, &stream::whole(&message, &envelope))
+        say_at_once(&message, &envelope).await
+    }
+}
+
+/// The message as one body; one that a stream would not end is not answered either.
+async fn say_at_once(message: &Message, envelope: &Envelope) -> Response<Body> {
+    match message.ending {
+        Ending::Complete | Ending::Because(_) => {
+            json_answer(200, &message.headers, &stream::whole(message, envelope))
+        }
+        Ending::Stall => std::future::pending().await,
+        Ending::Drop => Response::new(stream::broken()),
+        Ending::Error(kind) => {
+            let Status { code, body, .. } = Status::error(500, kind, "said by the fake API");
+            json_answer(code, &[], &body)
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn streamed(message: Message, envelope: Envelope) -> Body {
     Body::from_stream(futures_util::stream::poll_fn(move |context| queue.poll_recv(context)))
 }
 
-/// The message as one body. A gate, a stall or a drop is for streams: see [`streamed`].
+/// The message as one body. A gate is for streams: see [`streamed`].
 pub(super) fn whole(message: &Message, envelope: &Envelope) -> Value {
     let content: Vec<_> =
         message.blocks.iter().enumerate().map(|(index, block)| full_block(block, index, envelope)).collect();

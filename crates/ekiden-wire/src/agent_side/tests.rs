@@ -126,6 +126,7 @@ fn a_result_arrives_as_it_was_written() {
         result_index: 1,
         num_turns: 4,
         total_cost_usd: 0.25,
+        spent_usd: None,
         model_usage: [("rehearsal".to_owned(), usage)].into(),
         denials: Denials { count: 1, ids: vec!["t1".to_owned()] },
         errors: vec!["an error".to_owned()],

@@ -1,7 +1,11 @@
 use serde_json::Value;
 
+use ekiden_core::ends::{EndCause, EndClass, LimitKind};
+
+use super::table::timestamp;
 use super::*;
 use crate::fixtures;
+use crate::stream::TerminalReason;
 
 fn result(reason: TerminalReason) -> TurnResult {
     TurnResult { is_error: true, num_turns: 1, terminal_reason: Some(reason), ..TurnResult::default() }
@@ -142,6 +146,10 @@ fn the_kind_of_an_api_error_decides_before_its_status() {
         ("server_error", 500, EndCause::ServerError),
         ("a_new_kind", 403, EndCause::AuthenticationFailed),
         ("a_new_kind", 418, EndCause::InvalidRequest),
+        ("oauth_org_not_allowed", 400, EndCause::AuthenticationFailed),
+        ("cloud_credential_error", 500, EndCause::AuthenticationFailed),
+        ("account_on_hold", 403, EndCause::AccountOnHold),
+        ("verification_required", 403, EndCause::AccountOnHold),
     ] {
         let failure = TurnResult { api_error_status: Some(status), ..result(TerminalReason::ApiError) };
         let seen = ended(&[api_error(kind), ClientEvent::Result(Box::new(failure))], None);
@@ -248,10 +256,50 @@ fn a_good_result_does_not_hide_a_bad_exit() {
 }
 
 #[test]
+fn reasons_beside_the_service_have_their_causes() {
+    for (reason, expected) in [
+        (TerminalReason::ImageError, EndCause::InvalidRequest),
+        (TerminalReason::ModelError, EndCause::ServerError),
+        (TerminalReason::MalformedToolUseExhausted, EndCause::UnreadableCalls),
+    ] {
+        assert_eq!(cause(&ended(&[ClientEvent::Result(Box::new(result(reason)))], None)), expected);
+    }
+}
+
+#[test]
 fn an_unknown_reason_is_named() {
     let odd = result(TerminalReason::Other("moon_phase".to_owned()));
     assert_eq!(
         cause(&ended(&[ClientEvent::Result(Box::new(odd))], None)),
         EndCause::Protocol("unknown reason `moon_phase`".to_owned())
     );
+}
+
+/// What follows from a cause, for the manual.
+fn consequence(cause: &EndCause) -> String {
+    let again = if cause.spoils_conversation() { ", in a fresh conversation" } else { "" };
+    match cause.class() {
+        EndClass::Fine => "the files decide".to_owned(),
+        EndClass::Left => "ends the run, resumably".to_owned(),
+        EndClass::Wait => "waits; then the same session again".to_owned(),
+        EndClass::Retry => format!("the same session again{again}; three attempts"),
+        EndClass::Stop(hint) => format!("ends the run: {hint}"),
+        EndClass::TooLate => "the session is over; a rescue handoff".to_owned(),
+    }
+}
+
+/// `UPDATE_EXPECT=1` writes it anew.
+// shows: AGT-08
+#[test]
+fn the_manual_shows_the_table() {
+    const BEGIN: &str = "| what is seen | cause | then |\n| --- | --- | --- |\n";
+    let manual = include_str!("../../../../docs/agents.md");
+    let (before, rest) = manual.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once("\n\n").unwrap();
+    let rows: Vec<String> = TABLE
+        .iter()
+        .map(|row| format!("| {} | {} | {} |", row.sign, row.example(), consequence(&row.example())))
+        .collect();
+    let expected = format!("{before}{BEGIN}{}\n\n{after}", rows.join("\n"));
+    expect_test::expect_file!["../../../../docs/agents.md"].assert_eq(&expected);
 }

@@ -54,11 +54,14 @@ pub struct ApiError {
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the client's own words")]
 pub enum ApiErrorKind {
+    #[serde(alias = "oauth_org_not_allowed", alias = "cloud_credential_error")]
     AuthenticationFailed,
     RateLimit,
     ServerError,
     Overloaded,
     BillingError,
+    #[serde(alias = "verification_required")]
+    AccountOnHold,
     ModelNotFound,
     InvalidRequest,
     MaxOutputTokens,
@@ -75,6 +78,7 @@ impl fmt::Display for ApiError {
             ApiErrorKind::ServerError => "the service failed",
             ApiErrorKind::Overloaded => "the service is overloaded",
             ApiErrorKind::BillingError => "the account cannot pay",
+            ApiErrorKind::AccountOnHold => "the account is on hold",
             ApiErrorKind::ModelNotFound => "the model is not available",
             ApiErrorKind::InvalidRequest => "the request is not accepted",
             ApiErrorKind::MaxOutputTokens => "the answer is too long",

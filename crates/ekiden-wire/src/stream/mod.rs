@@ -83,8 +83,11 @@ pub enum ClientEvent {
         /// The context before, in tokens.
         pre_tokens: u64,
     },
-    /// The client switched to another model; the next response names it.
-    ModelFallback,
+    /// The client switched to another model.
+    ModelFallback {
+        /// The one that answers from now on in this turn.
+        to: String,
+    },
     /// The model refused, and there is no other.
     ModelRefused,
     /// A call was refused by the client's own rules.
@@ -189,7 +192,7 @@ pub(crate) fn limit_kind(name: &str) -> LimitKind {
     match name {
         "five_hour" => LimitKind::FiveHour,
         "seven_day" => LimitKind::SevenDay,
-        "seven_day_opus" | "seven_day_sonnet" => LimitKind::SevenDayModel,
+        "seven_day_opus" | "seven_day_sonnet" | "seven_day_overage_included" => LimitKind::SevenDayModel,
         "overage" => LimitKind::Overage,
         _ => LimitKind::Unknown,
     }

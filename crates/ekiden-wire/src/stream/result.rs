@@ -32,6 +32,8 @@ pub struct TurnResult {
     pub num_turns: u32,
     /// What the conversation has cost since its beginning, in US dollars.
     pub total_cost_usd: f64,
+    /// What was spent since the result before, in US dollars; none if it is not told.
+    pub spent_usd: Option<f64>,
     /// Per model.
     pub model_usage: BTreeMap<String, ModelUsage>,
     /// The calls that the client refused.
@@ -58,6 +60,9 @@ pub enum TerminalReason {
     RapidRefillBreaker,
     AbortedStreaming,
     AbortedTools,
+    ImageError,
+    ModelError,
+    MalformedToolUseExhausted,
     /// A word that we do not know.
     #[serde(untagged)]
     Other(String),
@@ -114,6 +119,8 @@ struct ResultLine<'a> {
     #[serde(borrow, default, rename = "modelUsage")]
     model_usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    model_usage_since_last_result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     permission_denials: Option<&'a RawValue>,
     #[serde(borrow, default)]
     errors: Option<&'a RawValue>,
@@ -149,6 +156,8 @@ fn turn_result(line: &ResultLine<'_>) -> TurnResult {
         result_index: field(line.result_index),
         num_turns: field(line.num_turns),
         total_cost_usd: field(line.total_cost_usd),
+        spent_usd: field::<Option<BTreeMap<String, ModelUsage>>>(line.model_usage_since_last_result)
+            .map(|spent| spent.values().map(|usage| usage.cost_usd).sum()),
         model_usage: field(line.model_usage),
         denials: denials(field(line.permission_denials)),
         errors: errors(line.errors),

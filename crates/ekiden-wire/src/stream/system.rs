@@ -72,6 +72,8 @@ struct SystemLine<'a> {
     #[serde(default)]
     hook_event: Option<String>,
     #[serde(default)]
+    fallback_model: Option<String>,
+    #[serde(default)]
     outcome: Option<String>,
 }
 
@@ -111,7 +113,9 @@ pub(super) fn parse(subtype: Option<&[u8]>, line: &[u8]) -> Option<ClientEvent> 
         Some(b"task_started") => task_started,
         Some(b"task_notification") => task_finished,
         Some(b"hook_response") => hook_finished,
-        Some(b"model_fallback") => |_| ClientEvent::ModelFallback,
+        Some(b"model_fallback") => {
+            |line| ClientEvent::ModelFallback { to: line.fallback_model.clone().unwrap_or_default() }
+        }
         Some(b"model_refusal_no_fallback") => |_| ClientEvent::ModelRefused,
         Some(_) | None => return skipped(line),
     };

@@ -4,6 +4,7 @@ pub mod completions;
 pub mod config;
 pub mod continue_run;
 pub mod diff;
+pub mod doctor;
 mod going_back;
 pub mod init;
 pub mod knowledge;
@@ -47,6 +48,8 @@ struct Scene {
     here: PathBuf,
     /// Every setting that somebody set.
     given: Given,
+    /// The variables.
+    environment: Environment,
 }
 
 impl Scene {
@@ -54,7 +57,8 @@ impl Scene {
         let here = std::env::current_dir().map_err(|error| {
             Failure::caused(Exit::MissingInput, "cannot tell the current directory", &error)
         })?;
-        Ok(Self { here, given: Given::gather(flags, &Environment::of_process())? })
+        let environment = Environment::of_process();
+        Ok(Self { here, given: Given::gather(flags, &environment)?, environment })
     }
 
     /// The work dir and its surroundings; nothing is created.

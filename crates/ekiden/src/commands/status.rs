@@ -350,7 +350,10 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
                 | Outcome::Stalled { .. },
             ),
         ) => State::Stopped,
-        (None, Some(Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. })) => State::Failed,
+        (
+            None,
+            Some(Outcome::AgentFailed { .. } | Outcome::Denied { .. } | Outcome::TooManyCrashes { .. }),
+        ) => State::Failed,
     }
 }
 
@@ -384,6 +387,7 @@ fn ended(outcome: &Outcome) -> String {
         Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
         Outcome::Stuck { .. } => "stuck".to_owned(),
         Outcome::Stalled { .. } => "stalled".to_owned(),
+        Outcome::Denied { .. } => "not permitted".to_owned(),
         Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
     }
 }

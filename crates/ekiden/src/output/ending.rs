@@ -25,6 +25,14 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
         let text = "`ekiden log` tells where it hangs; add --research if files need not change";
         lines.push(Line::new(Tone::Plain, format!("what to do:  {text}")));
     }
+    if let Outcome::Denied { rules } = &end.outcome {
+        lines.push(Line::new(
+            Tone::Plain,
+            "what to do:  allow what the task needs, as permissions.allow of the agent's settings",
+        ));
+        lines.push(Line::new(Tone::Plain, "             (.claude/settings.local.json):"));
+        lines.extend(rules.iter().map(|rule| Line::new(Tone::Plain, format!("  {}", one_line(rule)))));
+    }
     if end.facts > 0 {
         let facts = phrase::count(end.facts as u64, "fact");
         lines.push(Line::new(Tone::Quiet, format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md")));
@@ -71,6 +79,10 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
                 format!("stalled: {} in a row changed nothing", phrase::count((*sessions).into(), "session"));
             (Tone::Attention, format!("stopped ({code}): {text}"))
         }
+        Outcome::Denied { .. } => {
+            let text = "the agent was refused what it needed, and nobody is there to be asked";
+            (Tone::Failed, format!("failed ({code}): {text}"))
+        }
         Outcome::TooManyCrashes { cause } => {
             let cause = one_line(&cause.to_string());
             (Tone::Failed, format!("failed ({code}): too many sessions in a row crashed; at last {cause}"))
@@ -112,6 +124,7 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
             let hours = until.since(at).as_secs().div_ceil(3600);
             ("to go on:", format!("ekiden resume --max-wait {hours}h"))
         }
+        Outcome::Denied { .. } => ("to go on, once that is done:", "ekiden resume".to_owned()),
         Outcome::Blocked { .. } => ("to go on, once that is settled:", "ekiden resume".to_owned()),
         Outcome::Stuck { .. } | Outcome::Stalled { .. } => {
             ("to go on, once you know why:", "ekiden resume".to_owned())

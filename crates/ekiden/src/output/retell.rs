@@ -57,7 +57,7 @@ fn lines_of(event: &ClientEvent) -> Vec<Line> {
         | ClientEvent::Lifecycle { .. }
         | ClientEvent::RateLimit(_)
         | ClientEvent::Compacting
-        | ClientEvent::ModelFallback
+        | ClientEvent::ModelFallback { .. }
         | ClientEvent::ModelRefused
         | ClientEvent::PermissionDenied { .. }
         | ClientEvent::TaskStarted { .. }

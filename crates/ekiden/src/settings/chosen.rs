@@ -12,6 +12,9 @@ use super::table;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+/// The client's name for the mode in which only its rules decide.
+const DEFAULT_MODE: &str = "default";
+
 /// The settings of a run that begins.
 ///
 /// # Errors
@@ -72,11 +75,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
         kind,
         command: from_here(command, here),
         model: given.get(&table::MODEL)?,
-        permissions: Permissions {
-            mode: permission_mode(given, kind)?,
-            skip: given.need(&table::SKIP_PERMISSIONS)?,
-            allowed_tools: given.get(&table::ALLOWED_TOOL)?.unwrap_or_default(),
-        },
+        permissions: permissions(given, kind)?,
         interface: interface(given, kind)?,
     })
 }
@@ -91,6 +90,16 @@ fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
             Err(Failure::new(Exit::Settings, text).hint("leave out `--tui`"))
         }
     }
+}
+
+fn permissions(given: &Given, kind: AgentKind) -> Result<Permissions, Failure> {
+    let (mode, skip) = if given.need(&table::SAFE_MODE)? {
+        (Some(DEFAULT_MODE.to_owned()), false)
+    } else {
+        (permission_mode(given, kind)?, given.need(&table::SKIP_PERMISSIONS)?)
+    };
+    let allowed_tools = given.get(&table::ALLOWED_TOOL)?.unwrap_or_default();
+    Ok(Permissions { mode, skip, allowed_tools, isolated: given.need(&table::ISOLATED)? })
 }
 
 /// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
@@ -176,6 +185,15 @@ mod tests {
         assert_eq!(chosen(&[("tui", "true")], &[]).unwrap().agent.interface, Interface::Terminal);
         let failure = chosen(&[("tui", "true"), ("agent", "rehearsal")], &[]).unwrap_err();
         assert_eq!(failure.exit(), Exit::Settings);
+    }
+
+    // shows: RUN-02
+    #[test]
+    fn safe_mode_goes_over_any_skipping() {
+        let env = [("EKIDEN_SKIP_PERMISSIONS", "true"), ("EKIDEN_PERMISSION_MODE", "bypassPermissions")];
+        let permissions = chosen(&[("safe_mode", "true")], &env).unwrap().agent.permissions;
+        assert_eq!((permissions.mode.as_deref(), permissions.skip), (Some("default"), false));
+        assert!(chosen(&[], &env).unwrap().agent.permissions.skip);
     }
 
     // shows: AGT-13

@@ -44,6 +44,12 @@ impl Environment {
         config.or_else(home).map(|config| config.join("ekiden").join(FILE_NAME))
     }
 
+    /// A variable that is no setting of ours. An empty one counts as not set.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.var(name)
+    }
+
     fn var(&self, name: &str) -> Option<&str> {
         self.vars.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }

@@ -16,4 +16,5 @@ pub mod file;
 pub mod flags;
 pub mod form;
 pub mod given;
+pub mod remember;
 pub mod table;

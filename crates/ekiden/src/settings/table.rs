@@ -130,6 +130,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &PERMISSION_MODE,
     &SKIP_PERMISSIONS,
     &ALLOWED_TOOL,
+    &SAFE_MODE,
+    &ISOLATED,
     &TUI,
     &SUBAGENTS,
     &LEVELS,
@@ -330,6 +332,30 @@ pub static SUBAGENTS: Setting<bool> = Setting {
         takes: Takes::Nothing { off: "no-subagents" },
         doc: "Ask each session to give bulky work to subagents",
         ..Row::flag("subagents", "subagents", "EKIDEN_SUBAGENTS")
+    },
+    read: form::switch,
+};
+
+/// The agent's own rules decide, whatever else is set.
+pub static SAFE_MODE: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-safe-mode" },
+        trust: Trust::User,
+        doc: "Let the agent do only what its own rules allow, over any other mode or skipping that is set",
+        ..Row::flag("safe_mode", "safe-mode", "EKIDEN_SAFE_MODE")
+    },
+    read: form::switch,
+};
+
+/// The user's own settings of the agent are left out.
+pub static ISOLATED: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-isolated" },
+        trust: Trust::User,
+        doc: "Leave out your own settings, hooks, plugins and MCP servers of the agent, and the project's",
+        ..Row::flag("isolated", "isolated", "EKIDEN_ISOLATED")
     },
     read: form::switch,
 };

@@ -6,6 +6,7 @@
 mod branches;
 mod commits;
 mod defects;
+mod doctor;
 mod environment;
 mod examples;
 mod exec;

@@ -28,6 +28,8 @@ fn every_setting_says_where_it_comes_from() {
     permission_mode     -             default
     skip_permissions    false         default
     allowed_tool        -             default
+    safe_mode           false         default
+    isolated            false         default
     tui                 false         default
     subagents           false         default
     levels              10,20,30      .ekiden/config.toml:2

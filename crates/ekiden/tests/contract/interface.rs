@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::project::{Project, course, session_dir, text_of};
 use crate::relay::{answer, with_client};
+use crate::stage::Turn;
 
 /// Long beside what anything here takes: the client alone needs seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -32,10 +33,12 @@ struct Scene {
     project: Project,
     api: MessagesApi,
     environment: CleanEnvironment,
+    _turn: Turn,
 }
 
 impl Scene {
     fn new(model: impl FnOnce(PathBuf) -> Box<dyn FnMut(&Request) -> Reply + Send>) -> Self {
+        let turn = Turn::wait();
         let project = Project::new();
         let mut model = model(project.path());
         let api = MessagesApi::start(move |request| model(request));
@@ -43,7 +46,7 @@ impl Scene {
             CleanEnvironment::new(&api).unwrap().with("TERM", "xterm-256color").with("NO_COLOR", "1");
         environment.seed_interface(&project.path()).unwrap();
         project.write("task.md", "Make three items.\n");
-        Self { project, api, environment }
+        Self { project, api, environment, _turn: turn }
     }
 
     fn start(&self, client: &Path, more: &[&str]) -> Pty {

@@ -4,7 +4,10 @@
 //! `cargo xtask real-client` installs the client; without it, its half says that it was left out.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
+mod ends;
 mod interface;
 mod project;
 mod relay;
+mod scenarios;
+mod stage;
 mod trouble;

@@ -8,6 +8,7 @@ use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Usage};
 use serde_json::json;
 
 use crate::project::{Project, course, ekiden, expect_exit, session_dir, text_of};
+use crate::stage::Turn;
 
 /// What the next session must never see: the content of a file that a handoff names.
 const SECRET: &str = "the key to everything";
@@ -62,6 +63,7 @@ fn rehearsal_relays_three_sessions() {
 #[test]
 fn the_real_client_relays_three_sessions() {
     let Some(client) = real_client_for("the relay of three sessions with the real client") else { return };
+    let _turn = Turn::wait();
     let project = Project::new();
     let api = MessagesApi::start(model(project.path()));
     let environment = CleanEnvironment::new(&api).unwrap();

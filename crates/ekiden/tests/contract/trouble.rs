@@ -3,37 +3,21 @@
 
 use std::time::Duration;
 
-use ekiden_testkit::client::{CleanEnvironment, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Status, Usage};
 use serde_json::json;
 
-use crate::project::{Project, course, expect_exit};
-use crate::relay::{handoff, with_client};
+use crate::project::{course, expect_exit};
+use crate::stage::{Stage, write_all};
 
 /// Runs one session of the real client against a model, and gives the words of its course.
 fn one_session(
     what: &str,
     code: i32,
-    model: impl Fn(&Request, &str) -> Reply + Send + 'static,
+    model: impl FnMut(&Request, &str) -> Reply + Send + 'static,
 ) -> Option<(Vec<String>, String, MessagesApi)> {
-    let client = real_client_for(what)?;
-    let project = Project::new();
-    let dir = project.path().join(".ekiden/handoff").to_str().unwrap().to_owned();
-    let api = MessagesApi::start(move |request| model(request, &dir));
-    let environment = CleanEnvironment::new(&api).unwrap().with("CLAUDE_CODE_MAX_RETRIES", "0");
-    let mut command = with_client(&project, &environment, &client);
-    command.args(["run", "Make one item.", "-m", "1"]);
-    let out = expect_exit(&mut command, code);
-    let course = course(&project.log(), 1);
-    Some((course, out, api))
-}
-
-fn write_all(dir: &str, session: u32) -> Message {
-    let [progress, next_prompt, knowledge] = handoff(session);
-    let file = |name: &str, text: &str| json!({"file_path": format!("{dir}/{name}"), "content": text});
-    Message::call("Write", file("PROGRESS.md", &progress))
-        .and_call("Write", file("NEXT_PROMPT.md", &next_prompt))
-        .and_call("Write", file("KNOWLEDGE.md", &knowledge))
+    let stage = Stage::set(what, model)?;
+    let out = expect_exit(stage.ekiden().args(["run", "Make one item.", "-m", "1"]), code);
+    Some((course(&stage.project.log(), 1), out, stage.api))
 }
 
 fn words(course: &[String], start: &str) -> usize {
@@ -135,30 +119,26 @@ fn a_refused_key_stops_the_run_with_a_hint() {
 // shows: RUN-10, RUN-11
 #[test]
 fn a_killed_ekiden_resumes_the_clients_conversation() {
-    let Some(client) = real_client_for("kill -9 of ekiden and resume") else { return };
-    let project = Project::new();
-    let dir = project.path().join(".ekiden/handoff").to_str().unwrap().to_owned();
-    let api = MessagesApi::start(move |request| {
+    let model = |request: &Request, dir: &str| -> Reply {
         let resumed = request.text().contains("has resumed this conversation");
         match (resumed, request.tool_results().len()) {
             (false, 0) => Message::call("Bash", json!({"command": "ls"})).into(),
             (false, _) => Reply::Stall,
-            (true, 0 | 1) => write_all(&dir, 3).into(),
+            (true, 0 | 1) => write_all(dir, 3).into(),
             (true, _) => Message::text("Done.").into(),
         }
-    });
-    let environment = CleanEnvironment::new(&api).unwrap();
-    let mut command = with_client(&project, &environment, &client);
-    let mut running = command.args(["run", "Make one item."]).spawn().unwrap();
-    let cut = api.wait_for(Duration::from_secs(60), |request| !request.tool_results().is_empty()).unwrap();
+    };
+    let Some(stage) = Stage::set("kill -9 of ekiden and resume", model) else { return };
+    let mut running = stage.ekiden().args(["run", "Make one item."]).spawn().unwrap();
+    let cut =
+        stage.api.wait_for(Duration::from_secs(60), |request| !request.tool_results().is_empty()).unwrap();
     running.kill().unwrap();
     running.wait().unwrap();
 
-    let mut command = with_client(&project, &environment, &client);
-    expect_exit(command.arg("resume"), 0);
-    let last = api.main_requests().pop().unwrap();
+    expect_exit(stage.ekiden().arg("resume"), 0);
+    let last = stage.api.main_requests().pop().unwrap();
     assert_eq!(last.conversation(), cut.conversation());
     let ends: Vec<String> =
-        course(&project.log(), 1).into_iter().filter(|word| word.starts_with("ended")).collect();
+        course(&stage.project.log(), 1).into_iter().filter(|word| word.starts_with("ended")).collect();
     assert_eq!(ends, ["ended \"engine_lost\"", "ended \"completed\""]);
 }

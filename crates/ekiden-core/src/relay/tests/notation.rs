@@ -127,6 +127,7 @@ pub(super) fn end(outcome: &Outcome) -> String {
         Outcome::AgentFailed { .. } => "agent failed".to_owned(),
         Outcome::Stuck { .. } => "stuck".to_owned(),
         Outcome::Stalled { .. } => "stalled".to_owned(),
+        Outcome::Denied { rules } => format!("denied {}", rules.join(", ")),
         Outcome::TooManyCrashes { .. } => "too many crashes".to_owned(),
     }
 }

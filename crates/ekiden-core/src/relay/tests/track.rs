@@ -266,12 +266,15 @@ impl Track {
     /// | `silent` | the same, after a while, without a word or figures |
     /// | `killed` `crash` `lost` | by us, by itself, with the engine |
     /// | `limit` `limit=90` | a usage limit, reset in this many seconds |
-    /// | `overload` `full` `login` | the service, the window, the account |
+    /// | `overload` `outage` `refusal` `full` `login` | the service, the model, the window, the account |
+    /// | `denied` | its permissions refused it something |
     /// | `…+` | and the conversation can be resumed |
     fn ended(&self, attempt: AttemptId, word: &str) -> AttemptEnded {
         let name = word.trim_end_matches('+');
         let cause = match name.split_once('=').unwrap_or((name, "")) {
-            ("done" | "empty" | "silent" | "spoke" | "huge", _) => EndCause::Completed,
+            ("done" | "empty" | "silent" | "spoke" | "huge" | "denied", _) => EndCause::Completed,
+            ("outage", _) => EndCause::ServerError,
+            ("refusal", _) => EndCause::Refused,
             ("killed", _) => EndCause::Stopped,
             ("crash", _) => EndCause::Crashed { exit: 1 },
             ("lost", _) => EndCause::EngineLost,
@@ -286,8 +289,9 @@ impl Track {
             ("login", _) => EndCause::AuthenticationFailed,
             (word, _) => panic!("no such end: {word}"),
         };
+        let denied = if name == "denied" { vec!["Bash(make:*)".to_owned()] } else { Vec::new() };
         let last_words = (!matches!(name, "empty" | "silent")).then(|| format!("last words of {attempt}"));
-        let traces = Traces { last_words, ..Traces::default() };
+        let traces = Traces { last_words, denied, ..Traces::default() };
         AttemptEnded {
             attempt,
             cause,

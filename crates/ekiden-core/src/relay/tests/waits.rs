@@ -317,3 +317,164 @@ fn an_agent_that_never_got_a_process_is_not_waited_for() {
     "#]],
     );
 }
+
+/// An outage is no crash of the session's: it is asked after at once, then ever more seldom.
+// shows: REL-10, REL-15
+#[test]
+fn an_outage_is_waited_out_in_the_same_session() {
+    check(
+        "",
+        "up works ends:outage+ wake up ends:outage wake up ends:outage wake well",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:outage+: publish durably, archive 1.1
+            waiting 2s (failure) for 1.2 in the same conversation
+        wake: publish, start 1.2 in the same conversation
+            at work: 1.2
+        up: -
+        ends:outage: publish durably, archive 1.2
+            waiting 2s (failure) for 1.3 in the same conversation
+        wake: publish, start 1.3 in the same conversation
+            at work: 1.3
+        up: -
+        ends:outage: publish durably, archive 1.3
+            waiting 4s (failure) for 1.4 in the same conversation
+        wake: publish, start 1.4 in the same conversation
+            at work: 1.4
+        up: -
+        turn: close
+        ends:done: publish, start 2.1, archive 1.4
+            at work: 2.1
+    "#]],
+    );
+}
+
+#[test]
+fn an_outage_that_does_not_end_ends_the_run() {
+    check(
+        "wait=3",
+        "up ends:outage wake up ends:outage",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:outage: publish durably, archive 1.1
+            waiting 2s (failure) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+        up: -
+        ends:outage: publish durably, archive 1.2, end
+            ended: agent failed; next: 1.3
+    "#]],
+    );
+}
+
+/// What the model refuses it refuses again in the same conversation.
+// shows: REL-10
+#[test]
+fn a_refusal_is_asked_anew_in_a_fresh_conversation() {
+    check(
+        "",
+        "up works ends:refusal+ wake",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:refusal+: publish durably, archive 1.1
+            waiting 2s (failure) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+    "#]],
+    );
+}
+
+/// A client that does not even start has nothing that a rescue could tell of.
+#[test]
+fn an_agent_that_never_starts_ends_the_run_after_three_attempts() {
+    check(
+        "",
+        "up ends:never wake up ends:never wake up ends:never",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:never: publish durably, archive 1.1
+            waiting 2s (failure) for 1.2
+        wake: publish, start 1.2
+            at work: 1.2
+        up: -
+        ends:never: publish durably, archive 1.2
+            waiting 4s (failure) for 1.3
+        wake: publish, start 1.3
+            at work: 1.3
+        up: -
+        ends:never: publish durably, archive 1.3, end
+            ended: agent failed; next: 1.4
+    "#]],
+    );
+}
+
+// shows: AGT-13
+#[test]
+fn a_session_that_was_refused_and_changed_nothing_ends_the_run_without_a_rescue() {
+    check(
+        "",
+        "up works ends:denied",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:denied: publish durably, archive 1.1, end
+            ended: denied Bash(make:*); next: 2.1
+    "#]],
+    );
+    check(
+        "git",
+        "survey up works ends:denied survey resume",
+        expect![[r#"
+        publish, survey
+        survey: publish, start 1.1
+            at work: 1.1
+        up: -
+        ends:denied: publish, survey, archive 1.1
+            after 1.1: survey
+        survey: publish durably, end
+            ended: denied Bash(make:*); next: 2.1
+        resume: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
+}
+
+/// What it left or claims counts before what it was refused.
+// shows: AGT-13
+#[test]
+fn a_claim_or_a_question_comes_before_refusals() {
+    check(
+        "",
+        "up works writes:claim ends:denied",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:denied: publish durably, archive 1.1, end
+            ended: complete; next: 2.1
+    "#]],
+    );
+    check(
+        "",
+        "up works writes:blocked ends:denied",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:denied: publish durably, archive 1.1, end
+            ended: blocked; next: 2.1
+    "#]],
+    );
+    check(
+        "",
+        "up works writes ends:denied",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        ends:denied: publish durably, archive 1.1, end
+            ended: denied Bash(make:*); next: 2.1
+    "#]],
+    );
+}

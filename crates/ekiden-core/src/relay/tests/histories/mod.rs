@@ -363,6 +363,7 @@ impl Player {
             | Outcome::SessionLimit
             | Outcome::Stopped { .. }
             | Outcome::LimitTooFar { .. }
+            | Outcome::Denied { .. }
             | Outcome::AgentFailed { .. }) => panic!("{other:?}"),
         };
         Some(format!("{word} after {after}"))

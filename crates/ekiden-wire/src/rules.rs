@@ -1,0 +1,76 @@
+//! The rule that would have let a refused call run, in the client's own form.
+//!
+//! A rule is a proposal to a person: it names the command without its arguments, never more than was
+//! asked for, and no rule is made for programs that run whatever they are given.
+
+use crate::tools::{Call, ToolKind};
+
+/// Programs whose second word says what they do.
+const WITH_SUBCOMMANDS: [&str; 16] = [
+    "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "uv", "pip", "poetry", "bundle", "dotnet", "docker",
+    "kubectl", "gh", "make",
+];
+/// Programs that run what their arguments say: a rule for all their calls would be one for everything.
+const RUN_ANYTHING: [&str; 10] =
+    ["sh", "bash", "zsh", "fish", "env", "sudo", "xargs", "eval", "exec", "nohup"];
+
+/// The rule for this call.
+#[must_use]
+pub fn rule_for(call: &Call) -> String {
+    match call.kind {
+        ToolKind::Shell => shell_rule(&call.target).unwrap_or_else(|| call.name.clone()),
+        // By each tool's own name: a rule for `Edit` lets `Write` run no more than before.
+        ToolKind::Edit | ToolKind::Read | ToolKind::Subagent | ToolKind::Schedule | ToolKind::Other => {
+            fetch_rule(call).unwrap_or_else(|| call.name.clone())
+        }
+    }
+}
+
+fn shell_rule(command: &str) -> Option<String> {
+    let mut words = command.split_whitespace();
+    let program = words.next().filter(|word| is_plain(word) && !RUN_ANYTHING.contains(word))?;
+    let second = words.next().filter(|word| is_plain(word) && !word.starts_with('-'));
+    match second.filter(|_| WITH_SUBCOMMANDS.contains(&program)) {
+        Some(second) => Some(format!("Bash({program} {second}:*)")),
+        None => Some(format!("Bash({program}:*)")),
+    }
+}
+
+/// Of the address only the host.
+fn fetch_rule(call: &Call) -> Option<String> {
+    let host = call.target.split_once("://")?.1.split(['/', ':', '?', '#']).next()?;
+    (call.name == "WebFetch" && is_plain(host)).then(|| format!("WebFetch(domain:{host})"))
+}
+
+fn is_plain(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/+-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_no_wider_than_what_was_asked() {
+        for (tool, target, rule) in [
+            ("Bash", "cargo test --workspace", "Bash(cargo test:*)"),
+            ("Bash", "git -C x push", "Bash(git:*)"),
+            ("Bash", "./run.sh now", "Bash(./run.sh:*)"),
+            ("Bash", "sh -c 'rm -rf /'", "Bash"),
+            ("Bash", "A=1 make", "Bash"),
+            ("Bash", "", "Bash"),
+            ("Write", "/w/a.rs", "Write"),
+            ("WebFetch", "https://docs.rs/serde?x#y", "WebFetch(domain:docs.rs)"),
+            ("WebFetch", "https://a)b/", "WebFetch"),
+            ("mcp__x__y", "https://docs.rs/", "mcp__x__y"),
+        ] {
+            let call = Call {
+                id: "t".to_owned(),
+                kind: ToolKind::of(tool),
+                name: tool.to_owned(),
+                target: target.to_owned(),
+            };
+            assert_eq!(rule_for(&call), rule, "{tool} {target}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the agent may do without asking: somebody has to have chosen it, since in a relay nobody is
+//! there to answer.
+//!
+//! A choice is a setting of ekiden, a flag in the agent's own command, or the client's own mode and
+//! rules. Where there is none, a person at a terminal is asked once, and the answer is kept in the
+//! user's settings file; without a terminal the run does not begin.
+
+use std::path::Path;
+
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Permissions};
+
+use super::settings::ClientSettings;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Flags of the client by which a user's own command chooses.
+const CHOOSING_FLAGS: [&str; 5] = [
+    "--permission-mode",
+    "--dangerously-skip-permissions",
+    "--allowedTools",
+    "--allowed-tools",
+    "--permission-prompt-tool",
+];
+
+/// What a person can choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Files may be edited; commands follow the client's own rules.
+    Edits,
+    /// The client's own safety check decides.
+    Auto,
+    /// Everything.
+    Everything,
+    /// Only what the client's own rules allow.
+    OwnRules,
+}
+
+/// Asks a person.
+pub trait Asker {
+    /// Shows a question and reads a line; nothing if there is no line.
+    fn ask(&mut self, question: &str) -> Option<String>;
+}
+
+/// Makes sure that somebody chose. Returns the answer of a person, which is to be remembered.
+///
+/// # Errors
+///
+/// If nobody chose and nobody can be asked, or nobody answers.
+pub fn settle(
+    agent: &mut AgentSpec,
+    client: &ClientSettings,
+    settings_file: Option<&Path>,
+    asker: Option<&mut dyn Asker>,
+) -> Result<Option<Choice>, Failure> {
+    // In the client's own interface a person is there to answer.
+    let unattended = agent.kind == AgentKind::Claude && agent.interface == Interface::Headless;
+    if !unattended || is_chosen(agent) || client.choose_permissions() {
+        return Ok(None);
+    }
+    let choice = asker.and_then(ask).ok_or_else(|| nobody_chose(settings_file))?;
+    choice.apply(&mut agent.permissions);
+    Ok(Some(choice))
+}
+
+/// ekiden's own settings or the agent's command say what it may do.
+#[must_use]
+pub fn is_chosen(agent: &AgentSpec) -> bool {
+    let Permissions { mode, skip, allowed_tools, isolated: _ } = &agent.permissions;
+    let by_flag = |word: &String| CHOOSING_FLAGS.iter().any(|flag| word.starts_with(flag));
+    *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)
+}
+
+impl Choice {
+    const ALL: [Self; 4] = [Self::Edits, Self::Auto, Self::Everything, Self::OwnRules];
+
+    /// The line of a settings file that says the same.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Edits => "permission_mode = \"acceptEdits\"",
+            Self::Auto => "permission_mode = \"auto\"",
+            Self::Everything => "skip_permissions = true",
+            Self::OwnRules => "permission_mode = \"default\"",
+        }
+    }
+
+    fn apply(self, permissions: &mut Permissions) {
+        let mode = match self {
+            Self::Edits => "acceptEdits",
+            Self::Auto => "auto",
+            Self::OwnRules => "default",
+            Self::Everything => {
+                permissions.skip = true;
+                return;
+            }
+        };
+        permissions.mode = Some(mode.to_owned());
+    }
+
+    fn of_answer(answer: &str) -> Option<Self> {
+        let number: usize = answer.trim().parse().ok()?;
+        Self::ALL.get(number.checked_sub(1)?).copied()
+    }
+
+    fn explanation(self) -> &'static str {
+        match self {
+            Self::Edits => "edit files here; commands only as its own rules allow",
+            Self::Auto => "what its own safety check lets through",
+            Self::Everything => "everything: only where nothing can be lost, such as a container",
+            Self::OwnRules => "only what its own rules allow",
+        }
+    }
+}
+
+/// Asks until the answer is one of the choices. An empty line declines.
+fn ask(asker: &mut dyn Asker) -> Option<Choice> {
+    let mut question = "Nobody will be there to answer when the agent asks for permission. What may it do without asking?\n\n".to_owned();
+    for (number, choice) in (1..).zip(Choice::ALL) {
+        question.push_str(&format!("  {number}  {}\n", choice.explanation()));
+    }
+    question.push_str("\n1 to 4, or enter to start nothing: ");
+    loop {
+        let answer = asker.ask(&question)?;
+        if answer.trim().is_empty() {
+            return None;
+        }
+        if let Some(choice) = Choice::of_answer(&answer) {
+            return Some(choice);
+        }
+        "1 to 4, or enter to start nothing: ".clone_into(&mut question);
+    }
+}
+
+fn nobody_chose(settings_file: Option<&Path>) -> Failure {
+    let file =
+        settings_file.map_or_else(|| "your settings file".to_owned(), |path| path.display().to_string());
+    let text = "cannot start a session: nobody has chosen what the agent may do without asking";
+    Failure::new(Exit::Settings, text)
+        .hint("`--permission-mode acceptEdits` lets it edit files, and `--allowed-tool 'Bash(make:*)'` run a command")
+        .hint("`--skip-permissions` lets it do everything; `--safe-mode` only what its own rules allow")
+        .hint(format!("`{}` in {file} is such a choice for good", Choice::Edits.setting()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Answers(Vec<&'static str>, String);
+
+    impl Asker for Answers {
+        fn ask(&mut self, question: &str) -> Option<String> {
+            self.1.push_str(question);
+            (!self.0.is_empty()).then(|| self.0.remove(0).to_owned())
+        }
+    }
+
+    fn claude(permissions: Permissions, command: &[&str]) -> AgentSpec {
+        AgentSpec {
+            name: "claude".to_owned(),
+            kind: AgentKind::Claude,
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            model: None,
+            permissions,
+            interface: Interface::Headless,
+        }
+    }
+
+    fn answered(answers: &[&'static str]) -> (Result<Option<Choice>, Failure>, AgentSpec, String) {
+        let mut agent = claude(Permissions::default(), &["claude"]);
+        let mut asker = Answers(answers.to_vec(), String::new());
+        let settled = settle(&mut agent, &ClientSettings::default(), None, Some(&mut asker));
+        (settled, agent, asker.1)
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_person_is_asked_until_the_answer_is_a_choice() {
+        let (settled, agent, asked) = answered(&["yes", "9", "1"]);
+        assert_eq!(settled.unwrap(), Some(Choice::Edits));
+        assert_eq!(agent.permissions.mode.as_deref(), Some("acceptEdits"));
+        expect_test::expect![[r"
+            Nobody will be there to answer when the agent asks for permission. What may it do without asking?
+
+              1  edit files here; commands only as its own rules allow
+              2  what its own safety check lets through
+              3  everything: only where nothing can be lost, such as a container
+              4  only what its own rules allow
+
+            1 to 4, or enter to start nothing: 1 to 4, or enter to start nothing: 1 to 4, or enter to start nothing: "]]
+        .assert_eq(&asked);
+        let (settled, agent, _) = answered(&["3"]);
+        assert!(settled.unwrap() == Some(Choice::Everything) && agent.permissions.skip);
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn without_an_answer_nothing_starts() {
+        for answers in [&[][..], &[""], &["x", ""]] {
+            assert_eq!(answered(answers).0.unwrap_err().exit(), Exit::Settings);
+        }
+        let mut agent = claude(Permissions::default(), &["claude"]);
+        let failure = settle(&mut agent, &ClientSettings::default(), None, None).unwrap_err();
+        assert_eq!(failure.hints().len(), 3);
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_choice_that_is_in_force_is_not_asked_about() {
+        let mode = Permissions { mode: Some("default".to_owned()), ..Permissions::default() };
+        let tool = Permissions { allowed_tools: vec!["Edit".to_owned()], ..Permissions::default() };
+        let skip = Permissions { skip: true, ..Permissions::default() };
+        let none = Permissions::default;
+        for mut agent in [
+            claude(mode, &["claude"]),
+            claude(tool, &["claude"]),
+            claude(skip, &["claude"]),
+            claude(none(), &["claude", "--permission-mode=auto"]),
+            AgentSpec { kind: AgentKind::Exec, ..claude(none(), &["mine"]) },
+        ] {
+            assert_eq!(settle(&mut agent, &ClientSettings::default(), None, None).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_a_setting() {
+        for choice in Choice::ALL {
+            let file = crate::settings::file::SettingsFile::parse(Path::new("x"), choice.setting()).unwrap();
+            assert_eq!(file.values.len(), 1);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `ekiden doctor`: whether a run could work here, and what to do where it could not.
+//!
+//! It changes nothing and asks the service nothing: the client itself tells its version and whether
+//! it is logged in.
+
+mod agent;
+mod machine;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Scene;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::line::{Line, Tone};
+use crate::settings::chosen;
+use crate::settings::flags::{Starting, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden doctor
+  ekiden doctor --agent rehearsal
+  ekiden doctor --json
+";
+
+/// The version of the JSON form.
+const JSON_VERSION: u32 = 1;
+
+/// Check whether a run could work here, and say what to do
+///
+/// Looks at the agent's program, its version and login, permissions and hooks, at git, the disk, the
+/// terminal and the limits of the system. Nothing is changed, and no request is made that costs
+/// anything.
+///
+/// Exits with 0 if nothing has failed; warnings do not count. Else with the code that a run would
+/// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if
+/// a setting is wrong or nobody chose what the agent may do.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    /// What.
+    name: &'static str,
+    /// How it is.
+    state: State,
+    /// What was found.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+    /// How a run would fail because of it.
+    #[serde(skip)]
+    exit: Exit,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// As it should be.
+    Ok,
+    /// A run can work, but something will be missing.
+    Warning,
+    /// A run cannot work.
+    Failure,
+}
+
+/// The answer for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    v: u32,
+    ok: bool,
+    checks: &'a [Check],
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, found: found.into(), remedy: None, exit: Exit::Done }
+    }
+
+    fn warning(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Warning, remedy: Some(remedy.into()), ..Self::ok(name, found) }
+    }
+
+    fn failure(name: &'static str, exit: Exit, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Failure, exit, ..Self::warning(name, found, remedy) }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If a setting is wrong or the work dir is not there: then nothing can be looked at.
+pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.typed.flags())?;
+    let workspace = scene.workspace()?;
+    let spec = chosen::settings(&scene.given, &scene.here)?.agent;
+    let mut checks = agent::checks(&spec, &scene.environment, &workspace.dir);
+    checks.extend(machine::checks(&workspace, &scene.environment));
+    if scene.json()? {
+        let ok = checks.iter().all(|check| check.state != State::Failure);
+        output.json(&Answer { v: JSON_VERSION, ok, checks: &checks });
+    } else {
+        tell(&checks, output);
+    }
+    Ok(exit_of(&checks))
+}
+
+/// As the first failure would end a run.
+fn exit_of(checks: &[Check]) -> Exit {
+    let failed = checks.iter().find(|check| check.state == State::Failure);
+    failed.map_or(Exit::Done, |check| check.exit)
+}
+
+fn tell(checks: &[Check], output: &mut Output) {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    for check in checks {
+        let (tone, word) = match check.state {
+            State::Ok => (Tone::Done, "ok"),
+            State::Warning => (Tone::Attention, "warning"),
+            State::Failure => (Tone::Failed, "failure"),
+        };
+        let line = Line::new(tone, format!("{word:<7}"));
+        output.line(&line.with(Tone::Plain, format!("  {:<width$}  {}", check.name, check.found)));
+        if let Some(remedy) = &check.remedy {
+            output.line(&Line::new(Tone::Quiet, format!("{:9}{:<width$}  {remedy}", "", "")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: AGT-10
+    #[test]
+    fn the_first_failure_is_the_exit() {
+        let fine = Check::ok("a", "x");
+        let warned = Check::warning("b", "x", "y");
+        let failed = |exit| Check::failure("c", exit, "x", "y");
+        assert_eq!(exit_of(&[fine.clone(), warned.clone()]), Exit::Done);
+        let checks = [fine, failed(Exit::Unreachable), warned, failed(Exit::State)];
+        assert_eq!(exit_of(&checks), Exit::Unreachable);
+    }
+}
