@@ -22,6 +22,7 @@ pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
         Outcome::SessionLimit => format!("stopped: all sessions are used, {sessions} in all"),
         Outcome::LimitTooFar { .. } => "stopped: the usage limit resets too late to wait for it".to_owned(),
         Outcome::AgentFailed { .. } => "failed: the agent cannot work".to_owned(),
+        Outcome::Denied { .. } => "failed: the agent may not do what it needs".to_owned(),
         Outcome::Stuck { .. } => "stopped: the handoffs repeat and nothing changes".to_owned(),
         Outcome::Stalled { .. } => "stopped: no progress".to_owned(),
         Outcome::TooManyCrashes { .. } => "failed: too many sessions in a row crashed".to_owned(),
