@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ekiden_core::budget::Prices;
 use ekiden_core::event::Event;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::RunId;
@@ -112,6 +113,14 @@ pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError>
     let path = StateLayout::new(&workspace.state_dir).run(run).log();
     let stat = RealDisk::fenced(&workspace.dir).stat(&path)?;
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
+}
+
+/// What models cost, as the newest run here has learned it. Nothing if there is none that can be read: a
+/// price is only a better guess.
+#[must_use]
+pub fn prices(workspace: &Workspace) -> Prices {
+    let newest = find(workspace, None).and_then(|(newest, _)| read(workspace, &newest, |_, _| {}));
+    newest.map(|newest| newest.run.prices()).unwrap_or_default()
 }
 
 /// Who works here now.

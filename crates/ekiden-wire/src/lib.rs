@@ -23,6 +23,7 @@ pub mod hook_output;
 pub mod hooks;
 pub mod limits;
 pub mod lines;
+pub mod spending;
 pub mod status_line;
 pub mod stream;
 pub mod tools;

@@ -21,7 +21,8 @@
 //!   failed; no other text makes it run anything.
 //!
 //! `EKIDEN_REHEARSAL_WINDOW` sets the size of its window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how
-//! long it pauses before each response.
+//! long it pauses before each response, `EKIDEN_REHEARSAL_PRICE` what it says that a million fresh tokens
+//! cost, in whole US dollars; it is free otherwise.
 
 mod checklist;
 mod command;
@@ -39,6 +40,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ekiden_core::budget::Price;
 use ekiden_wire::agent_side::AgentWriter;
 use ekiden_wire::stream::TurnResult;
 
@@ -56,6 +58,9 @@ pub const MODEL: &str = "rehearsal";
 pub const WINDOW_VAR: &str = "EKIDEN_REHEARSAL_WINDOW";
 /// The environment variable for the pause before each response, in milliseconds.
 pub const STEP_VAR: &str = "EKIDEN_REHEARSAL_STEP_MS";
+
+/// The environment variable for its price.
+pub const PRICE_VAR: &str = "EKIDEN_REHEARSAL_PRICE";
 
 /// The pause unless it is set otherwise: a person can follow, and nobody waits long.
 const STEP_DEFAULT: Duration = Duration::from_millis(100);
@@ -115,6 +120,7 @@ struct Setup {
     protocol: String,
     window_tokens: u64,
     step: Duration,
+    price: Price,
 }
 
 impl Setup {
@@ -138,6 +144,7 @@ impl Setup {
             dir,
             protocol: std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?,
             window_tokens: number(WINDOW_VAR).unwrap_or(window::WINDOW_TOKENS_DEFAULT),
+            price: Price::usual(number(PRICE_VAR).unwrap_or(0).saturating_mul(1_000)),
             step: number(STEP_VAR).map_or(STEP_DEFAULT, Duration::from_millis),
         })
     }
@@ -161,7 +168,7 @@ fn run(setup: Setup, input: impl Read + Send + 'static, mut output: impl Write) 
     window.add_text(&setup.protocol);
     let work = Work::new(Protocol::parse(&setup.protocol)?, setup.dir);
     let talk = Talk::new(input, output, writer, window);
-    Ok(Agent::new(talk, work, setup.step).run()?)
+    Ok(Agent::new(talk, work, setup.step, setup.price).run()?)
 }
 
 /// No conversation outlives its process here, so none can be resumed.

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use ekiden_core::budget::Prices;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::ids::{AttemptId, ConversationId};
@@ -13,9 +14,10 @@ use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::control::{self, Registration, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
+use ekiden_wire::spending::SpendMeter;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
 use ekiden_wire::trace::Trace;
-use ekiden_wire::usage::{ContextMeter, CostMeter};
+use ekiden_wire::usage::ContextMeter;
 
 use crate::attempt::{Activity, Ended, FirstMessage, HookAnswer, Report};
 
@@ -34,8 +36,7 @@ pub(super) struct Conversation {
     attempt: AttemptId,
     seen: Observed,
     context: ContextMeter,
-    cost: CostMeter,
-    cost_usd: f64,
+    spending: SpendMeter,
     trace: Trace,
     model: Option<String>,
     messages: u32,
@@ -48,15 +49,14 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// A conversation that has not begun.
-    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId) -> Self {
+    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId, prices: Prices) -> Self {
         Self {
             kind,
             id,
             attempt,
             seen: Observed::default(),
             context: ContextMeter::default(),
-            cost: CostMeter::default(),
-            cost_usd: 0.0,
+            spending: SpendMeter::new(prices, kind.price_unknown()),
             trace: Trace::default(),
             model: None,
             messages: 0,
@@ -138,6 +138,10 @@ impl Conversation {
         if let Some(context_tokens) = self.context.observe(event) {
             self.reports.push_back(Report::Usage { context_tokens });
         }
+        if self.spending.observe(event) {
+            let (spend, turns) = (self.spending.spend(), self.spending.turns());
+            self.reports.push_back(Report::Spend { spend, turns });
+        }
         match event {
             ClientEvent::Assistant(response) => self.response(response),
             ClientEvent::Result(result) => self.turn_ended(result),
@@ -194,6 +198,7 @@ impl Conversation {
     pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> Report {
         self.seen.exited(exit, stderr);
         let cause = ends::cause(&self.seen);
+        self.spending.end();
         let counters = self.counters(duration);
         let resumable = self.kind == AgentKind::Claude && self.context.responses() > 0;
         Report::Ended(Box::new(Ended { cause, counters, traces: traces(&self.trace), resumable }))
@@ -240,12 +245,12 @@ impl Conversation {
                 model_tokens: usage.raw_max_tokens,
                 compaction_tokens: None,
                 model: usage.model.or_else(|| self.model.clone()),
+                filled_by: usage.categories,
             });
         }
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
-        self.cost_usd += self.cost.settle(result);
         let interrupted = std::mem::take(&mut self.interrupted);
         self.reports.push_back(Report::TurnEnded { failed: result.is_error && !interrupted });
     }
@@ -255,29 +260,32 @@ impl Conversation {
     }
 
     fn counters(&self, duration: Millis) -> Counters {
-        Counters {
-            duration,
-            tool_calls: u32::try_from(self.trace.counts.calls).unwrap_or(u32::MAX),
-            usage_tokens: self.context.context_tokens(),
-            cost_micro_usd: micro_usd(self.cost_usd),
-            malformed_lines: u32::try_from(self.trace.counts.malformed).unwrap_or(u32::MAX),
-        }
+        let usage_tokens = self.context.context_tokens();
+        Counters { duration, usage_tokens, ..counters(&self.trace, &self.spending) }
     }
 }
 
-/// What a saved event stream tells of an attempt whose engine died. Its cost is that of the results
-/// in the stream; of a turn that was cut off nothing is known.
+/// What a saved event stream tells of the last attempt in it, whose engine died. The turn that was cut
+/// off is estimated at `prices`.
 ///
 /// # Errors
 ///
 /// If the stream cannot be read.
-pub fn from_saved_stream(stream: impl std::io::Read, kind: AgentKind) -> std::io::Result<Ended> {
-    let trace = Trace::from_stream(stream)?;
-    let counters = Counters {
-        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
-        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
-        ..Counters::default()
-    };
+pub fn from_saved_stream(
+    stream: impl std::io::Read,
+    kind: AgentKind,
+    prices: Prices,
+) -> std::io::Result<Ended> {
+    let mut spending = SpendMeter::new(prices, kind.price_unknown());
+    let trace = Trace::from_stream_with(stream, |event| {
+        // Attempts at one session share its stream.
+        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE) {
+            spending.begin_anew();
+        }
+        spending.observe(event);
+    })?;
+    spending.end();
+    let counters = counters(&trace, &spending);
     let resumable = kind == AgentKind::Claude && trace.counts.calls + trace.counts.turns > 0;
     Ok(Ended { cause: EndCause::EngineLost, counters, traces: traces(&trace), resumable })
 }
@@ -297,6 +305,21 @@ fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
     FailedCommand { command: failed.command.clone(), code: failed.exit, last_line: failed.last_line.clone() }
 }
 
+fn counters(trace: &Trace, spending: &SpendMeter) -> Counters {
+    let spend = spending.spend();
+    Counters {
+        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
+        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
+        cost_micro_usd: spend.micro_usd,
+        tokens: spend.tokens,
+        turns: spending.turns(),
+        estimated: spend.estimated,
+        subscription: spending.subscription(),
+        prices: spending.prices().clone(),
+        ..Counters::default()
+    }
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -304,4 +327,34 @@ fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
 )]
 pub(crate) fn micro_usd(usd: f64) -> u64 {
     (usd * 1e6).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_wire::agent_side::{self, AgentWriter, Saying};
+    use ekiden_wire::usage::Usage;
+    use serde_json::json;
+
+    use super::*;
+
+    fn attempt(message: &str, input: u64) -> String {
+        let writer = AgentWriter { session_id: "s".into(), model: "opus".into(), cwd: "/p".into() };
+        let usage = Usage { input, ..Usage::default() };
+        let begun = agent_side::response(INITIALIZE, &json!({}));
+        begun + &writer.assistant(message, &usage, Saying::Text("."))
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_saved_stream_is_charged_for_its_last_attempt_and_what_may_have_been_on_its_way() {
+        let cost = |stream: String| {
+            let ended = from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap();
+            assert!(ended.counters.estimated);
+            (ended.counters.tokens, ended.counters.turns)
+        };
+        let (tokens, turns) = cost(attempt("a", 1_000));
+        assert_eq!(turns, 1);
+        assert!((2_000..2_100).contains(&tokens), "{tokens}");
+        assert_eq!(cost(attempt("b", 9_000) + &attempt("a", 1_000)), (tokens, turns));
+    }
 }

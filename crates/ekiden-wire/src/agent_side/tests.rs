@@ -127,6 +127,7 @@ fn a_result_arrives_as_it_was_written() {
         num_turns: 4,
         total_cost_usd: 0.25,
         model_usage: [("rehearsal".to_owned(), usage)].into(),
+        usage_since_last: None,
         denials: Denials { count: 1, ids: vec!["t1".to_owned()] },
         errors: vec!["an error".to_owned()],
         structured: Some(r#"{"a":1}"#.to_owned()),

@@ -34,6 +34,8 @@ pub struct TurnResult {
     pub total_cost_usd: f64,
     /// Per model.
     pub model_usage: BTreeMap<String, ModelUsage>,
+    /// Per model since the result before in this process, if the client tells it.
+    pub usage_since_last: Option<BTreeMap<String, ModelUsage>>,
     /// The calls that the client refused.
     pub denials: Denials,
     /// Messages for people, cut if long.
@@ -114,6 +116,8 @@ struct ResultLine<'a> {
     #[serde(borrow, default, rename = "modelUsage")]
     model_usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    model_usage_since_last_result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     permission_denials: Option<&'a RawValue>,
     #[serde(borrow, default)]
     errors: Option<&'a RawValue>,
@@ -150,6 +154,7 @@ fn turn_result(line: &ResultLine<'_>) -> TurnResult {
         num_turns: field(line.num_turns),
         total_cost_usd: field(line.total_cost_usd),
         model_usage: field(line.model_usage),
+        usage_since_last: field(line.model_usage_since_last_result),
         denials: denials(field(line.permission_denials)),
         errors: errors(line.errors),
         structured: line.structured_output.map(|raw| raw.get().to_owned()),

@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 use crate::settings::given::Given;
-use crate::settings::table;
+use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,5 +64,6 @@ pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
         pause: given.typed(&table::PAUSE)?,
         stall_sessions: given.typed(&table::STALL_SESSIONS)?,
         research: given.typed(&table::RESEARCH)?,
+        bounds: chosen::bounds_typed(given)?,
     })
 }

@@ -363,6 +363,9 @@ impl Player {
             | Outcome::SessionLimit
             | Outcome::Stopped { .. }
             | Outcome::LimitTooFar { .. }
+            | Outcome::RateLimited { .. }
+            | Outcome::BudgetSpent { .. }
+            | Outcome::WindowTooFull { .. }
             | Outcome::AgentFailed { .. }) => panic!("{other:?}"),
         };
         Some(format!("{word} after {after}"))
