@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
+use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
@@ -46,6 +47,8 @@ pub struct AttemptSpec {
     pub message: FirstMessage,
     /// The same message in the session's archive, for an agent that is told where to read it.
     pub prompt_file: PathBuf,
+    /// What models cost, as far as it is known.
+    pub prices: Prices,
     /// What the child finds in its environment (RUN-05).
     pub env: Vec<(String, String)>,
     /// The attempt's lock, already taken: the keeper holds it while anything lives.
@@ -79,11 +82,20 @@ pub enum Report {
         compaction_tokens: Option<u64>,
         /// The model.
         model: Option<String>,
+        /// What fills the window at that time, in tokens, largest first.
+        filled_by: Vec<(String, u64)>,
     },
     /// The context use of the newest response on the main thread, in tokens.
     Usage {
         /// How much of the window is used.
         context_tokens: u64,
+    },
+    /// What the attempt has spent by now.
+    Spend {
+        /// The sum.
+        spend: Spend,
+        /// Responses of the model on the main thread.
+        turns: u32,
     },
     /// Something to show while it happens; decides nothing.
     Activity(Activity),

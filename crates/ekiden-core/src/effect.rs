@@ -170,6 +170,8 @@ impl Effect {
             RelayEvent::AttemptStarted { .. }
             | RelayEvent::WindowChanged { .. }
             | RelayEvent::LevelCrossed { .. }
+            | RelayEvent::BaselineMeasured { .. }
+            | RelayEvent::SpendCrossed { .. }
             | RelayEvent::MessageDelivered { .. }
             | RelayEvent::StopAsked { .. }
             | RelayEvent::TurnEnded { .. }

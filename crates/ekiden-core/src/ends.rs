@@ -53,8 +53,10 @@ pub enum EndCause {
     ContextFull,
     /// The agent's own limit of turns is reached.
     TurnLimit,
-    /// The agent's own budget is spent.
+    /// The session's budget, or the agent's own, is spent.
     BudgetSpent,
+    /// The session's time is up.
+    TimeUp,
     /// The agent's safety check cannot judge actions here, so it gave up.
     AutoModeBlocked,
     /// Nothing came from the agent for too long, so we ended it.
@@ -113,7 +115,7 @@ pub enum EndClass {
     Stop(Hint),
     /// A person ended the session. Without a handoff the run stops, to be carried on.
     Left,
-    /// The session used up what it had (window, turns, budget). It cannot be asked for a handoff
+    /// The session used up what it had (window, turns, budget, time). It cannot be asked for a handoff
     /// any more; a crash it was not.
     TooLate,
 }
@@ -156,7 +158,7 @@ impl EndCause {
             Self::ModelNotFound => EndClass::Stop(Hint::ChooseModel),
             Self::AutoModeBlocked => EndClass::Stop(Hint::Permit),
             Self::PersonLeft => EndClass::Left,
-            Self::ContextFull | Self::TurnLimit | Self::BudgetSpent => EndClass::TooLate,
+            Self::ContextFull | Self::TurnLimit | Self::BudgetSpent | Self::TimeUp => EndClass::TooLate,
             Self::InvalidRequest
             | Self::OutputLimit
             | Self::Refused
@@ -194,6 +196,7 @@ impl fmt::Display for EndCause {
             Self::ContextFull => f.write_str("the context is full: the handoff came too late"),
             Self::TurnLimit => f.write_str("the limit of turns is reached"),
             Self::BudgetSpent => f.write_str("the budget is spent"),
+            Self::TimeUp => f.write_str("the session's time is up"),
             Self::AutoModeBlocked => f.write_str("the agent cannot check its actions here"),
             Self::Silent => f.write_str("the agent fell silent"),
             Self::UnansweredCallback => f.write_str("a callback was not answered in time"),

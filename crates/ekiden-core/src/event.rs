@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::BoundsChange;
+use crate::budget::{Crossing, Prices, Spend};
 use crate::ends::EndCause;
 use crate::guard::{Level, Window};
 use crate::handoff::{HandoffFiles, Inspection};
@@ -33,6 +35,11 @@ pub enum Event {
     LogicChanged {
         /// The first record where this program would have decided otherwise.
         seq: u64,
+    },
+    /// Local time has another offset from UTC than was known. Recorded only where hours of the day matter.
+    UtcOffsetChanged {
+        /// The offset, in seconds.
+        utc_offset_secs: i32,
     },
     /// Somebody wants the run to stop: by a signal.
     StopRequested(StopRequest),
@@ -62,7 +69,7 @@ pub struct RunResumed {
 
 /// Limits that change while a run is under way, by whoever carries it on; nothing where one stays.
 /// Each is counted from the event that holds it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsChanged {
     /// A new limit of sessions.
@@ -77,6 +84,8 @@ pub struct LimitsChanged {
     /// Whether the task is research after all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub research: Option<bool>,
+    /// Other bounds of money, tokens, time and turns.
+    pub bounds: BoundsChange,
 }
 
 /// How to stop.
@@ -164,6 +173,24 @@ pub enum RelayEvent {
         /// The use, in tokens.
         usage_tokens: u64,
     },
+    /// A session's first response reached L1 already.
+    BaselineMeasured {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The level.
+        level: Level,
+        /// The context of that response, in tokens.
+        usage_tokens: u64,
+        /// What fills it, in tokens, largest first.
+        filled_by: Vec<(String, u64)>,
+    },
+    /// An attempt's spend reached a mark for the first time.
+    SpendCrossed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The mark, and what was spent.
+        crossing: Crossing,
+    },
     /// The message that was sent into the running turn is part of a request now.
     MessageDelivered {
         /// Which attempt.
@@ -244,6 +271,36 @@ pub struct Counters {
     pub cost_micro_usd: u64,
     /// Lines of the event stream that could not be read.
     pub malformed_lines: u32,
+    /// What it used of a budget of tokens.
+    #[serde(default)]
+    pub tokens: u64,
+    /// Responses of the model on the main thread.
+    #[serde(default)]
+    pub turns: u32,
+    /// Part of the cost is estimated: the agent did not live to tell it.
+    #[serde(default)]
+    pub estimated: bool,
+    /// The account pays by subscription, so that its cost is what others would pay.
+    #[serde(default)]
+    pub subscription: bool,
+    /// What models cost, by the agent's own figures.
+    #[serde(default)]
+    pub prices: Prices,
+}
+
+impl Counters {
+    /// What the attempt spent.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend { micro_usd: self.cost_micro_usd, tokens: self.tokens, estimated: self.estimated }
+    }
+
+    /// The same with what the attempt has spent at least.
+    #[must_use]
+    pub fn at_least(self, spend: Spend) -> Self {
+        let spend = self.spend().at_least(spend);
+        Self { cost_micro_usd: spend.micro_usd, tokens: spend.tokens, estimated: spend.estimated, ..self }
+    }
 }
 
 /// The last things seen of an attempt. Bounded where they are gathered.

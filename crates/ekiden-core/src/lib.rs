@@ -13,6 +13,8 @@
 //!
 //! What must not be known here: files, processes, time, async, any agent's format.
 
+pub mod bounds;
+pub mod budget;
 pub mod effect;
 pub mod ends;
 pub mod event;
@@ -28,6 +30,7 @@ mod notice;
 pub mod outcome;
 pub mod plan;
 pub mod prompt;
+pub mod quiet;
 pub mod record;
 pub mod relay;
 pub mod renewal;

@@ -81,6 +81,35 @@ pub const COMMIT_TAIL_CHARS: usize = 1_000;
 /// The limit of showing one notification.
 pub const NOTIFY_TIMEOUT: Millis = Millis::from_secs(10);
 
+// ── Money, tokens, time, turns ───────────────────────────────────────────────────────────────
+
+/// The share of a budget at which the handoff is ordered, so that a budget ends in one.
+pub const SPEND_ORDER_PERCENT: u64 = 90;
+/// A session that could spend less than this part of what sessions cost would hardly begin: it is
+/// not started.
+pub const SHARE_MIN_PART: u64 = 4;
+/// Responses that a session has for its handoff once its turns are used up: three files, a check, and
+/// the mending of faults.
+pub const TURNS_TO_HAND_OFF: u32 = 12;
+/// More turns than this in a session is a typing error.
+pub const TURNS_MAX_MAX: u32 = 100_000;
+/// The price of a fresh token, in billionths of a US dollar, of a model that never told its cost. Above
+/// what models cost, so that a budget holds in the first session too.
+pub const PRICE_UNKNOWN_NANO_USD: u64 = 15_000;
+/// A price that tells a cost to within this part is kept.
+pub const PRICE_TELLS_PART: u64 = 50;
+/// Two observations tell two prices only if their mixes differ by more than this part.
+pub const PRICE_MIX_PART: u128 = 5;
+/// How long a session works before it is told to hand off, unless the user says otherwise.
+pub const SESSION_TIMEOUT_DEFAULT: Millis = Millis::from_secs(30 * 60);
+/// How long a session may take to hand off once its time is up. A command may be running when the
+/// order comes.
+pub const TIMEOUT_GRACE: Millis = Millis::from_secs(300);
+/// How long a turn may take to end once the budget is spent.
+pub const SPENT_GRACE: Millis = Millis::from_secs(10);
+/// Kinds of content told when a window is full at the first response.
+pub const FILLED_BY_MAX: usize = 8;
+
 // ── Context ──────────────────────────────────────────────────────────────────────────────────
 
 /// The window assumed where the agent tells none.

@@ -21,6 +21,9 @@ pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
         Outcome::Blocked { .. } => "blocked: a person is needed".to_owned(),
         Outcome::SessionLimit => format!("stopped: all sessions are used, {sessions} in all"),
         Outcome::LimitTooFar { .. } => "stopped: the usage limit resets too late to wait for it".to_owned(),
+        Outcome::RateLimited { .. } => "stopped: a usage limit is reached".to_owned(),
+        Outcome::BudgetSpent { .. } => "stopped: the budget is spent".to_owned(),
+        Outcome::WindowTooFull { .. } => "failed: the context is full before the work begins".to_owned(),
         Outcome::AgentFailed { .. } => "failed: the agent cannot work".to_owned(),
         Outcome::Denied { .. } => "failed: the agent may not do what it needs".to_owned(),
         Outcome::Stuck { .. } => "stopped: the handoffs repeat and nothing changes".to_owned(),
@@ -35,6 +38,6 @@ pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
 pub(crate) fn of_wait(cause: WaitCause, length: Millis, session: SessionNumber) -> Option<String> {
     match cause {
         WaitCause::UsageLimit => Some(format!("usage limit reached: session {session} goes on in {length}")),
-        WaitCause::Failure | WaitCause::Pause => None,
+        WaitCause::Failure | WaitCause::Pause | WaitCause::QuietHours => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, Spend};
 use crate::ends::EndCause;
 use crate::event::StopRequest;
 use crate::time::Timestamp;
@@ -31,6 +32,26 @@ pub enum Outcome {
     LimitTooFar {
         /// When it resets.
         until: Timestamp,
+    },
+    /// A usage limit is reached, and the user does not want to wait for any.
+    RateLimited {
+        /// When it resets, with a buffer.
+        until: Timestamp,
+    },
+    /// The run's budget is spent, or too little of it is left for a session.
+    BudgetSpent {
+        /// What was spent.
+        spent: Spend,
+        /// What may be spent.
+        budget: Budget,
+    },
+    /// The first response of a session already filled its window beyond L2: sessions would hand off
+    /// for ever without doing anything.
+    WindowTooFull {
+        /// The context of that response, in tokens.
+        usage_tokens: u64,
+        /// What filled it, in tokens, largest first.
+        filled_by: Vec<(String, u64)>,
     },
     /// The agent cannot work, and trying again would not help.
     AgentFailed {

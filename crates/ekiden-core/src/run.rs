@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::budget::Prices;
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Event, RelayEvent, RunResumed, StopRequest};
 use crate::ids::{MessageId, StageId};
@@ -47,6 +48,9 @@ impl Run {
             Event::RunStarted(_) | Event::LogicChanged { .. } => Vec::new(),
             Event::RunResumed(resumed) => self.resume(at, resumed),
             Event::Continued(continued) => self.go_on(at, continued),
+            Event::UtcOffsetChanged { utc_offset_secs } => {
+                self.each_relay(|relay| relay.utc_offset_changed(at, *utc_offset_secs))
+            }
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
             Event::Stage { stage, event } => self.stage_event(at, stage, event),
@@ -109,6 +113,15 @@ impl Run {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.relays.values().any(Relay::is_stopping)
+    }
+
+    /// What models cost, as far as it is known.
+    #[must_use]
+    pub fn prices(&self) -> Prices {
+        self.relays.values().fold(Prices::default(), |mut prices, relay| {
+            prices.merge(relay.prices());
+            prices
+        })
     }
 
     /// One stage's relay.

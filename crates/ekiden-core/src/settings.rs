@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::Bounds;
+use crate::budget::{Price, Prices};
 use crate::guard::Levels;
 use crate::handoff::Marker;
 use crate::ids::{RunId, StageId};
@@ -26,6 +28,9 @@ pub struct RunStarted {
     /// Where it begins, if that is another run's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Box<StartingPoint>>,
+    /// What models cost, as far as earlier runs here have learned it.
+    #[serde(default)]
+    pub prices: Prices,
 }
 
 /// Where a run works, and where it keeps what the agent sees.
@@ -93,6 +98,9 @@ pub struct Settings {
     pub wait_max: Millis,
     /// The agent that works.
     pub agent: AgentSpec,
+    /// What it may use of money, tokens, time and turns.
+    #[serde(default)]
+    pub bounds: Bounds,
     /// By which rules sessions are judged; none in logs from before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judging: Option<Judging>,
@@ -196,6 +204,15 @@ impl AgentKind {
         match self {
             Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
             Self::Rehearsal | Self::Exec => 0,
+        }
+    }
+
+    /// What a model costs that never told it.
+    #[must_use]
+    pub fn price_unknown(self) -> Price {
+        match self {
+            Self::Claude => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
+            Self::Rehearsal | Self::Exec => Price::usual(0),
         }
     }
 

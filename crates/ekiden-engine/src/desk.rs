@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_agent::attempt::FirstMessage;
+use ekiden_core::budget::Prices;
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, ToolUse};
@@ -286,6 +287,7 @@ impl Desk {
             agent: run.header().settings.agent.clone(),
             conversation: start.conversation,
             mode: start.mode,
+            prices: run.prices(),
             protocol: self.protocol.clone(),
             message: match prompt {
                 Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks.clone()),
@@ -333,7 +335,7 @@ impl Desk {
     pub fn traces_of(&self, run: &Run, attempt: AttemptId) -> (Traces, Counters, bool) {
         let kind = run.header().settings.agent.kind;
         let events = self.layout.session(attempt.session).events();
-        let saved = self.disk.reader(&events, 0).ok().and_then(|stream| saved(stream, kind));
+        let saved = self.disk.reader(&events, 0).ok().and_then(|stream| saved(stream, kind, run.prices()));
         saved.unwrap_or_default()
     }
 
@@ -424,10 +426,10 @@ fn ended_by_newline(mut text: String) -> String {
     text
 }
 
-fn saved(stream: impl std::io::Read, kind: AgentKind) -> Option<(Traces, Counters, bool)> {
+fn saved(stream: impl std::io::Read, kind: AgentKind, prices: Prices) -> Option<(Traces, Counters, bool)> {
     let ended = match kind {
         AgentKind::Claude | AgentKind::Rehearsal => {
-            ekiden_agent::stream::from_saved_stream(stream, kind).ok()?
+            ekiden_agent::stream::from_saved_stream(stream, kind, prices).ok()?
         }
         AgentKind::Exec => return None,
     };

@@ -26,6 +26,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::Relay;
 use ekiden_core::time::Timestamp;
 
+use crate::clock;
 use crate::desk::Desk;
 use crate::error::{EngineError, in_full};
 use crate::hands::{Hands, Input};
@@ -47,6 +48,8 @@ pub struct Engine<H> {
     warned: bool,
     /// A notification could not be shown, and that was told.
     unnotified: bool,
+    /// Local time's offset from UTC, in seconds.
+    utc_offset_secs: fn(Timestamp) -> i32,
 }
 
 /// What is known of an attempt at work beside the log.
@@ -63,7 +66,24 @@ impl<H: Hands> Engine<H> {
     pub fn new(journal: Journal, desk: Desk, hands: H) -> Self {
         let over = journal.run().outcome().cloned();
         let (working, later, late) = (BTreeMap::new(), VecDeque::new(), Late::default());
-        Self { journal, desk, hands, working, later, late, over, warned: false, unnotified: false }
+        Self {
+            journal,
+            desk,
+            hands,
+            working,
+            later,
+            late,
+            over,
+            warned: false,
+            unnotified: false,
+            utc_offset_secs: clock::utc_offset_secs,
+        }
+    }
+
+    /// The same engine in another zone.
+    #[must_use]
+    pub fn with_zone(self, utc_offset_secs: fn(Timestamp) -> i32) -> Self {
+        Self { utc_offset_secs, ..self }
     }
 
     /// Performs the effects of a run's first record.
@@ -189,6 +209,9 @@ impl<H: Hands> Engine<H> {
     }
 
     fn tick(&mut self, at: Timestamp, observer: &mut dyn Observer) -> Result<(), EngineError> {
+        if let Some(utc_offset_secs) = self.new_offset(at) {
+            self.record_one(at, Event::UtcOffsetChanged { utc_offset_secs }, observer)?;
+        }
         let due = self.journal.run().due(at);
         if !due.is_empty() {
             self.take_edits(at, observer)?;
@@ -209,7 +232,28 @@ impl<H: Hands> Engine<H> {
         self.record(at, Event::Stage { stage: stage.clone(), event }, observer)
     }
 
+    /// Records an event, after the hour of the day if that is another than was thought and matters.
     fn record(
+        &mut self,
+        at: Timestamp,
+        event: Event,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        if let Some(utc_offset_secs) = self.new_offset(at) {
+            self.record_one(at, Event::UtcOffsetChanged { utc_offset_secs }, observer)?;
+        }
+        self.record_one(at, event, observer)
+    }
+
+    fn new_offset(&self, at: Timestamp) -> Option<i32> {
+        let mut known =
+            self.journal.run().relays().filter_map(|(_, relay)| relay.utc_offset_secs()).peekable();
+        known.peek()?;
+        let offset = (self.utc_offset_secs)(at);
+        known.any(|known| known != offset).then_some(offset)
+    }
+
+    fn record_one(
         &mut self,
         at: Timestamp,
         event: Event,

@@ -4,6 +4,7 @@
 //! [`Input`]s. The real hands are tasks of the runtime; simulated ones are scripts.
 
 use ekiden_agent::attempt::{FirstMessage, Order, Report};
+use ekiden_core::budget::Prices;
 use ekiden_core::effect::StartMode;
 use ekiden_core::event::{Check, Commit, StopRequest, Survey};
 use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
@@ -98,6 +99,8 @@ pub struct Launch {
     pub conversation: ConversationId,
     /// Whether it is new.
     pub mode: StartMode,
+    /// What models cost, as far as it is known.
+    pub prices: Prices,
     /// The standing text.
     pub protocol: String,
     /// The first message.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ekiden_core::budget::Prices;
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
 use ekiden_core::hash::sha256_hex;
@@ -150,6 +151,14 @@ fn starts_after(record: &Record, session: SessionNumber) -> bool {
         Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } => start.attempt.session > session,
         Effect::Stage { .. } | Effect::EndRun { .. } => false,
     })
+}
+
+/// What models cost, as the newest run here has learned it. Nothing if there is none that can be read: a
+/// price is only a better guess.
+#[must_use]
+pub fn prices(workspace: &Workspace) -> Prices {
+    let newest = find(workspace, None).and_then(|(newest, _)| read(workspace, &newest, |_, _| {}));
+    newest.map(|newest| newest.run.prices()).unwrap_or_default()
 }
 
 /// Who works here now.

@@ -4,6 +4,7 @@
 //! goes on.
 
 use ekiden_agent::attempt::Activity;
+use ekiden_core::budget::Spend;
 use ekiden_core::guard::Window;
 use ekiden_core::ids::StageId;
 use ekiden_core::record::Record;
@@ -21,6 +22,9 @@ pub trait Observer {
     /// A session's context use, in tokens.
     fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window);
 
+    /// What a session's attempt has spent by now.
+    fn spend(&mut self, stage: &StageId, spend: Spend);
+
     /// Something is wrong that does not stop the run.
     fn warn(&mut self, text: &str);
 
@@ -36,6 +40,7 @@ impl Observer for Blind {
     fn recorded(&mut self, _record: &Record, _run: &Run) {}
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
     fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
+    fn spend(&mut self, _stage: &StageId, _spend: Spend) {}
     fn warn(&mut self, _text: &str) {}
     fn tick(&mut self, _now: Timestamp) {}
 }

@@ -89,6 +89,7 @@ impl ProcessHands {
             conversation: launch.conversation,
             mode: launch.mode,
             dir: self.workspace.dir.clone(),
+            prices: launch.prices,
             protocol: launch.protocol,
             protocol_file: self.files.protocol(),
             message: launch.message,

@@ -45,6 +45,7 @@ fn waiting(cause: WaitCause) -> &'static str {
     match cause {
         WaitCause::UsageLimit => "Waiting for a usage limit",
         WaitCause::Failure => "Waiting after a failure",
+        WaitCause::QuietHours => "Quiet hours",
         WaitCause::Pause => "Between sessions",
     }
 }
@@ -66,6 +67,11 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
         Outcome::Stopped { .. } => (StatusWord::Paused, "Stopped; `ekiden resume` goes on".to_owned()),
         Outcome::LimitTooFar { .. } => {
             (StatusWord::Paused, "A usage limit resets later than --max-wait".to_owned())
+        }
+        Outcome::RateLimited { .. } => (StatusWord::Paused, "A usage limit is reached".to_owned()),
+        Outcome::BudgetSpent { .. } => (StatusWord::Paused, "The budget is spent".to_owned()),
+        Outcome::WindowTooFull { .. } => {
+            (StatusWord::Error, "The window is full before the work begins".to_owned())
         }
         Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
         Outcome::Denied { rules } => (StatusWord::Error, format!("Not permitted: {}", rules.join(", "))),

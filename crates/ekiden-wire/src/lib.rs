@@ -24,6 +24,7 @@ pub mod hooks;
 pub mod limits;
 pub mod lines;
 pub mod rules;
+pub mod spending;
 pub mod status_line;
 pub mod stream;
 pub mod tools;

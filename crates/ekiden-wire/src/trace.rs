@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use crate::limits;
-use crate::lines::LineSplitter;
+use crate::lines::{Line, LineSplitter};
 use crate::rules::rule_for;
 use crate::stream::{Assistant, Block, ClientEvent, ToolResult};
 use crate::tools::{Call, ToolKind};
@@ -73,19 +73,33 @@ impl Trace {
     /// # Errors
     ///
     /// If reading fails. Lines that cannot be understood are counted, as a cut last line is.
-    pub fn from_stream(mut stream: impl Read) -> io::Result<Self> {
+    pub fn from_stream(stream: impl Read) -> io::Result<Self> {
+        Self::from_stream_with(stream, |_| {})
+    }
+
+    /// The same, with a look at each event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::from_stream`].
+    pub fn from_stream_with(mut stream: impl Read, mut look: impl FnMut(&ClientEvent)) -> io::Result<Self> {
         let mut trace = Self::default();
+        let mut hear = |line: Line<'_>| {
+            let event = ClientEvent::of(line);
+            look(&event);
+            trace.observe(&event);
+        };
         let mut splitter = LineSplitter::new();
         let mut chunk = vec![0; limits::LINE_BUFFER_KEPT];
         loop {
             match stream.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(read) => splitter.push(&chunk[..read], |line| trace.observe(&ClientEvent::of(line))),
+                Ok(read) => splitter.push(&chunk[..read], &mut hear),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        splitter.finish(|line| trace.observe(&ClientEvent::of(line)));
+        splitter.finish(&mut hear);
         Ok(trace)
     }
 

@@ -1,4 +1,4 @@
-//! How full the context is, and what it cost.
+//! How full the context is.
 //!
 //! The context is the input side of the *last* response of the main thread. A result's own usage is
 //! the sum over a turn's requests and says nothing about it; subagents have contexts of their own;
@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stream::{ClientEvent, TurnResult};
+use crate::stream::ClientEvent;
 
 /// The tokens of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -77,33 +77,6 @@ impl ContextMeter {
     }
 }
 
-/// What an attempt cost. A result's total counts from the beginning of the *conversation*, so the
-/// first one after a resume holds what attempts before have cost already. What the client itself says
-/// was spent since the result before does not; where it says nothing, differences are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct CostMeter {
-    total_usd: f64,
-}
-
-impl CostMeter {
-    /// A meter for a conversation that has already cost this much, in US dollars.
-    #[must_use]
-    pub fn from_total(total_usd: f64) -> Self {
-        Self { total_usd }
-    }
-
-    /// What was spent since the result before, in US dollars. Never negative: a total that falls
-    /// belongs to a conversation that began afresh, and counts whole.
-    pub fn settle(&mut self, result: &TurnResult) -> f64 {
-        let before = self.total_usd;
-        self.total_usd = result.total_cost_usd;
-        if let Some(spent) = result.spent_usd {
-            return spent;
-        }
-        if result.total_cost_usd < before { result.total_cost_usd } else { result.total_cost_usd - before }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,23 +107,5 @@ mod tests {
     #[test]
     fn synthetic_messages_change_nothing() {
         assert_eq!(meter("api-errors.jsonl"), ContextMeter::default());
-    }
-
-    #[test]
-    fn costs_are_differences() {
-        let result = |total_cost_usd| TurnResult { total_cost_usd, ..TurnResult::default() };
-        let mut meter = CostMeter::from_total(1.0);
-        assert_eq!(meter.settle(&result(1.5)), 0.5);
-        assert_eq!(meter.settle(&result(1.5)), 0.0);
-        assert_eq!(meter.settle(&result(0.25)), 0.25);
-    }
-
-    // shows: REL-22
-    #[test]
-    fn the_first_result_after_a_resume_holds_only_its_own_cost() {
-        let line = br#"{"type":"result","is_error":false,"total_cost_usd":1.5,
-            "model_usage_since_last_result":{"a":{"costUSD":0.25},"b":{"costUSD":0.125}}}"#;
-        let ClientEvent::Result(result) = ClientEvent::parse(line) else { panic!() };
-        assert_eq!(CostMeter::default().settle(&result), 0.375);
     }
 }

@@ -100,7 +100,7 @@ impl Exit {
             Self::State => "state or output cannot be read or written",
             Self::Held => "another run works in this directory",
             Self::NotPermitted => "the agent may not do what it needs",
-            Self::Settings => "a setting is wrong",
+            Self::Settings => "a setting is wrong, or the context window is full before the work begins",
             Self::Signal(_) => "ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM",
         }
     }
@@ -114,7 +114,10 @@ impl Exit {
             Outcome::SessionLimit
             | Outcome::LimitTooFar { .. }
             | Outcome::Stuck { .. }
-            | Outcome::Stalled { .. } => Self::StoppedEarly,
+            | Outcome::Stalled { .. }
+            | Outcome::RateLimited { .. }
+            | Outcome::BudgetSpent { .. } => Self::StoppedEarly,
+            Outcome::WindowTooFull { .. } => Self::Settings,
             Outcome::Stopped { request: StopRequest::Gently } => Self::StoppedEarly,
             Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
             Outcome::TooManyCrashes { .. } => Self::Unfinished,
@@ -150,6 +153,7 @@ pub fn help_table() -> String {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::budget::{Budget, Spend};
     use ekiden_core::ends::EndCause;
     use ekiden_core::time::Timestamp;
 
@@ -169,6 +173,10 @@ mod tests {
         assert_eq!(code(Outcome::LimitTooFar { until: Timestamp(0) }), 3);
         assert_eq!(code(Outcome::Stuck { repeats: 3, percent: 91 }), 3);
         assert_eq!(code(Outcome::Stalled { sessions: 3 }), 3);
+        assert_eq!(code(Outcome::RateLimited { until: Timestamp(0) }), 3);
+        let (spent, budget) = (Spend::default(), Budget::default());
+        assert_eq!(code(Outcome::BudgetSpent { spent, budget }), 3);
+        assert_eq!(code(Outcome::WindowTooFull { usage_tokens: 9, filled_by: Vec::new() }), 78);
         assert_eq!(stopped(StopRequest::Gently), 3);
         assert_eq!(stopped(StopRequest::Now { signal: 2 }), 130);
         assert_eq!(stopped(StopRequest::Now { signal: 15 }), 143);

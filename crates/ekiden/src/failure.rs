@@ -166,6 +166,9 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
             | Outcome::LimitTooFar { .. }
             | Outcome::Stuck { .. }
             | Outcome::Stalled { .. }
+            | Outcome::RateLimited { .. }
+            | Outcome::BudgetSpent { .. }
+            | Outcome::WindowTooFull { .. }
             | Outcome::AgentFailed { .. }
             | Outcome::Denied { .. }
             | Outcome::TooManyCrashes { .. },

@@ -23,8 +23,10 @@
 //! What it does wrong stands in a scenario ([`scenario`], [`misdeed`]), if there is one: its mind is
 //! told nothing of it.
 //!
-//! `EKIDEN_REHEARSAL_SCENARIO` names the file of a scenario, `EKIDEN_REHEARSAL_WINDOW` sets the size of its window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how
-//! long it pauses before each response.
+//! `EKIDEN_REHEARSAL_SCENARIO` names the file of a scenario, `EKIDEN_REHEARSAL_WINDOW` sets the size of its
+//! window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how long it pauses before each response,
+//! `EKIDEN_REHEARSAL_PRICE` what it says that a million fresh tokens cost, in whole US dollars; it is free
+//! otherwise.
 
 mod checklist;
 mod command;
@@ -44,6 +46,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ekiden_core::budget::Price;
 use ekiden_wire::agent_side::AgentWriter;
 use ekiden_wire::stream::TurnResult;
 
@@ -67,6 +70,8 @@ pub const STEP_VAR: &str = "EKIDEN_REHEARSAL_STEP_MS";
 pub const SCENARIO_VAR: &str = "EKIDEN_REHEARSAL_SCENARIO";
 /// The argument that tells which attempt this is, such as `2.1`: scenarios are told apart by it.
 pub(crate) const ATTEMPT_ARG: &str = "--attempt";
+/// The environment variable for its price.
+pub const PRICE_VAR: &str = "EKIDEN_REHEARSAL_PRICE";
 
 /// The pause unless it is set otherwise: a person can follow, and nobody waits long.
 const STEP_DEFAULT: Duration = Duration::from_millis(100);
@@ -136,6 +141,7 @@ struct Setup {
     window_tokens: u64,
     step: Duration,
     acts: Acts,
+    price: Price,
 }
 
 impl Setup {
@@ -160,6 +166,7 @@ impl Setup {
             dir,
             protocol: std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?,
             window_tokens: number(WINDOW_VAR).unwrap_or(window::WINDOW_TOKENS_DEFAULT),
+            price: Price::usual(number(PRICE_VAR).unwrap_or(0).saturating_mul(1_000)),
             step: number(STEP_VAR).map_or(STEP_DEFAULT, Duration::from_millis),
             acts: acts(attempt.as_deref().unwrap_or_default())?,
         })
@@ -193,7 +200,7 @@ fn run(setup: Setup, input: impl Read + Send + 'static, mut output: impl Write) 
     window.add_text(&setup.protocol);
     let work = Work::new(Protocol::parse(&setup.protocol)?, setup.dir);
     let talk = Talk::new(input, output, writer, window);
-    Ok(Agent::new(talk, work, setup.step, setup.acts).run()?)
+    Ok(Agent::new(talk, work, setup.step, setup.acts, setup.price).run()?)
 }
 
 /// No conversation outlives its process here, so none can be resumed.

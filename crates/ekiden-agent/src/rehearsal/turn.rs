@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use ekiden_core::budget::{Price, TokenCounts};
 use ekiden_wire::agent_side::{HookAnswer, Saying};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::stream::{Denials, Lifecycle, ModelUsage, TerminalReason, TurnResult};
@@ -50,6 +51,7 @@ pub(super) struct Agent<W> {
     calls: u32,
     results: u32,
     total: ModelUsage,
+    price: Price,
 }
 
 /// What is known of the turn that runs.
@@ -65,12 +67,13 @@ pub(super) struct Turn {
 }
 
 impl<W: Write> Agent<W> {
-    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration, acts: Acts) -> Self {
+    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration, acts: Acts, price: Price) -> Self {
         Self {
             talk,
             work,
             step,
             acts,
+            price,
             deaf: false,
             prompted: false,
             responses: 0,
@@ -286,6 +289,7 @@ impl<W: Write> Agent<W> {
     ) -> Result<(), Halt> {
         let completed = reason == TerminalReason::Completed;
         let denied = u32::try_from(turn.denied.len()).unwrap_or(u32::MAX);
+        self.total.cost_usd = self.cost_usd();
         let result = TurnResult {
             subtype: if completed { "success" } else { "error_during_execution" }.to_owned(),
             is_error: !completed,
@@ -294,6 +298,7 @@ impl<W: Write> Agent<W> {
             stop_reason: Some(if turn.open_call.is_some() { "tool_use" } else { "end_turn" }.to_owned()),
             result_index: self.results,
             num_turns: turn.requests,
+            total_cost_usd: self.total.cost_usd,
             model_usage: [(self.talk.writer.model.clone(), self.total)].into(),
             denials: Denials { count: denied, ids: turn.denied.clone() },
             ..TurnResult::default()
@@ -301,6 +306,17 @@ impl<W: Write> Agent<W> {
         self.results += 1;
         let line = self.talk.writer.result(&result);
         self.talk.send(&line)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a cost is small")]
+    fn cost_usd(&self) -> f64 {
+        let tokens = TokenCounts {
+            input: self.total.input_tokens,
+            cache_write: self.total.cache_creation_input_tokens,
+            cache_read: self.total.cache_read_input_tokens,
+            output: self.total.output_tokens,
+        };
+        self.price.nano_usd(tokens) as f64 / 1e9
     }
 
     pub(super) fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Halt> {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use ekiden_core::budget::Prices;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::ids::{AttemptId, ConversationId};
@@ -14,9 +15,10 @@ use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::control::{self, Registration, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
+use ekiden_wire::spending::SpendMeter;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
 use ekiden_wire::trace::Trace;
-use ekiden_wire::usage::{ContextMeter, CostMeter};
+use ekiden_wire::usage::ContextMeter;
 
 use crate::attempt::{Activity, Ended, FirstMessage, HookAnswer, Report};
 
@@ -35,8 +37,7 @@ pub(super) struct Conversation {
     attempt: AttemptId,
     seen: Observed,
     context: ContextMeter,
-    cost: CostMeter,
-    cost_usd: f64,
+    spending: SpendMeter,
     trace: Trace,
     model: Option<String>,
     window: ToldWindow,
@@ -61,15 +62,14 @@ struct ToldWindow {
 
 impl Conversation {
     /// A conversation that has not begun.
-    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId) -> Self {
+    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId, prices: Prices) -> Self {
         Self {
             kind,
             id,
             attempt,
             seen: Observed::default(),
             context: ContextMeter::default(),
-            cost: CostMeter::default(),
-            cost_usd: 0.0,
+            spending: SpendMeter::new(prices, kind.price_unknown()),
             trace: Trace::default(),
             model: None,
             window: ToldWindow::default(),
@@ -152,6 +152,10 @@ impl Conversation {
         if let Some(context_tokens) = self.context.observe(event) {
             self.reports.push_back(Report::Usage { context_tokens });
         }
+        if self.spending.observe(event) {
+            let (spend, turns) = (self.spending.spend(), self.spending.turns());
+            self.reports.push_back(Report::Spend { spend, turns });
+        }
         match event {
             ClientEvent::Assistant(response) => self.response(response),
             ClientEvent::Result(result) => self.turn_ended(result),
@@ -208,6 +212,7 @@ impl Conversation {
     pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> Report {
         self.seen.exited(exit, stderr);
         let cause = ends::cause(&self.seen);
+        self.spending.end();
         let counters = self.counters(duration);
         let resumable = self.kind == AgentKind::Claude && self.context.responses() > 0;
         Report::Ended(Box::new(Ended { cause, counters, traces: traces(&self.trace), resumable }))
@@ -259,7 +264,7 @@ impl Conversation {
         self.window.fallback = Some(to.to_owned());
         let model_tokens = self.window.told_tokens.min(limits::WINDOW_TOKENS_DEFAULT);
         if self.window.told_tokens > 0 {
-            self.report_window(model_tokens, None, Some(to.to_owned()));
+            self.report_window(model_tokens, None, Some(to.to_owned()), Vec::new());
         }
     }
 
@@ -268,7 +273,7 @@ impl Conversation {
         self.window.told_tokens = usage.raw_max_tokens;
         if self.window.fallback.is_none() {
             let model = usage.model.or_else(|| self.model.clone());
-            self.report_window(usage.raw_max_tokens, None, model);
+            self.report_window(usage.raw_max_tokens, None, model, usage.categories);
         }
     }
 
@@ -282,20 +287,25 @@ impl Conversation {
         let told = self.window.told_tokens;
         let lower =
             (self.window.fallback.is_none() && 0 < told && told < usage.context_window).then_some(told);
-        self.report_window(usage.context_window, lower, Some(model));
+        self.report_window(usage.context_window, lower, Some(model), Vec::new());
     }
 
     /// The same window is not told twice.
-    fn report_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>, model: Option<String>) {
+    fn report_window(
+        &mut self,
+        model_tokens: u64,
+        compaction_tokens: Option<u64>,
+        model: Option<String>,
+        filled_by: Vec<(String, u64)>,
+    ) {
         let reported = (model_tokens, compaction_tokens);
         if self.window.reported.replace(reported) != Some(reported) {
-            self.reports.push_back(Report::Window { model_tokens, compaction_tokens, model });
+            self.reports.push_back(Report::Window { model_tokens, compaction_tokens, model, filled_by });
         }
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.window_of_result(result);
-        self.cost_usd += self.cost.settle(result);
         let interrupted = std::mem::take(&mut self.interrupted);
         self.reports.push_back(Report::TurnEnded { failed: result.is_error && !interrupted });
     }
@@ -305,29 +315,32 @@ impl Conversation {
     }
 
     fn counters(&self, duration: Millis) -> Counters {
-        Counters {
-            duration,
-            tool_calls: u32::try_from(self.trace.counts.calls).unwrap_or(u32::MAX),
-            usage_tokens: self.context.context_tokens(),
-            cost_micro_usd: micro_usd(self.cost_usd),
-            malformed_lines: u32::try_from(self.trace.counts.malformed).unwrap_or(u32::MAX),
-        }
+        let usage_tokens = self.context.context_tokens();
+        Counters { duration, usage_tokens, ..counters(&self.trace, &self.spending) }
     }
 }
 
-/// What a saved event stream tells of an attempt whose engine died. Its cost is that of the results
-/// in the stream; of a turn that was cut off nothing is known.
+/// What a saved event stream tells of the last attempt in it, whose engine died. The turn that was cut
+/// off is estimated at `prices`.
 ///
 /// # Errors
 ///
 /// If the stream cannot be read.
-pub fn from_saved_stream(stream: impl std::io::Read, kind: AgentKind) -> std::io::Result<Ended> {
-    let trace = Trace::from_stream(stream)?;
-    let counters = Counters {
-        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
-        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
-        ..Counters::default()
-    };
+pub fn from_saved_stream(
+    stream: impl std::io::Read,
+    kind: AgentKind,
+    prices: Prices,
+) -> std::io::Result<Ended> {
+    let mut spending = SpendMeter::new(prices, kind.price_unknown());
+    let trace = Trace::from_stream_with(stream, |event| {
+        // Attempts at one session share its stream.
+        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE) {
+            spending.begin_anew();
+        }
+        spending.observe(event);
+    })?;
+    spending.end();
+    let counters = counters(&trace, &spending);
     let resumable = kind == AgentKind::Claude && trace.counts.calls + trace.counts.turns > 0;
     Ok(Ended { cause: EndCause::EngineLost, counters, traces: traces(&trace), resumable })
 }
@@ -348,6 +361,21 @@ fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
     FailedCommand { command: failed.command.clone(), code: failed.exit, last_line: failed.last_line.clone() }
 }
 
+fn counters(trace: &Trace, spending: &SpendMeter) -> Counters {
+    let spend = spending.spend();
+    Counters {
+        tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
+        malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
+        cost_micro_usd: spend.micro_usd,
+        tokens: spend.tokens,
+        turns: spending.turns(),
+        estimated: spend.estimated,
+        subscription: spending.subscription(),
+        prices: spending.prices().clone(),
+        ..Counters::default()
+    }
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -355,4 +383,34 @@ fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
 )]
 pub(crate) fn micro_usd(usd: f64) -> u64 {
     (usd * 1e6).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_wire::agent_side::{self, AgentWriter, Saying};
+    use ekiden_wire::usage::Usage;
+    use serde_json::json;
+
+    use super::*;
+
+    fn attempt(message: &str, input: u64) -> String {
+        let writer = AgentWriter { session_id: "s".into(), model: "opus".into(), cwd: "/p".into() };
+        let usage = Usage { input, ..Usage::default() };
+        let begun = agent_side::response(INITIALIZE, &json!({}));
+        begun + &writer.assistant(message, &usage, Saying::Text("."))
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_saved_stream_is_charged_for_its_last_attempt_and_what_may_have_been_on_its_way() {
+        let cost = |stream: String| {
+            let ended = from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap();
+            assert!(ended.counters.estimated);
+            (ended.counters.tokens, ended.counters.turns)
+        };
+        let (tokens, turns) = cost(attempt("a", 1_000));
+        assert_eq!(turns, 1);
+        assert!((2_000..2_100).contains(&tokens), "{tokens}");
+        assert_eq!(cost(attempt("b", 9_000) + &attempt("a", 1_000)), (tokens, turns));
+    }
 }

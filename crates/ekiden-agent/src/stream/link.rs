@@ -72,7 +72,7 @@ impl Link {
         orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt);
+        let talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt, spec.prices.clone());
         let now = Instant::now();
         Self {
             stdout: child.stdout.take(),

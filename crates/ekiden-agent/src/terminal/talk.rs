@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{HookInput, ToolUse};
@@ -126,7 +127,12 @@ impl Talk {
         if status.session_id == self.conversation {
             let total = status.cost.total_cost_usd;
             let before = *self.cost_before.get_or_insert(total);
-            self.cost_usd = (total - before).max(0.0);
+            let cost_usd = (total - before).max(0.0);
+            if cost_usd > self.cost_usd {
+                self.cost_usd = cost_usd;
+                let spend = Spend { micro_usd: micro_usd(cost_usd), ..Spend::default() };
+                self.reports.push_back(Report::Spend { spend, turns: 0 });
+            }
             self.window(status.context_window.context_window_size, &status.model.id);
         }
         let tokens = match self.last.context_tokens {
@@ -140,7 +146,12 @@ impl Talk {
         let Some(tokens) = model_tokens.filter(|tokens| self.model_tokens != Some(*tokens)) else { return };
         self.model_tokens = Some(tokens);
         let model = Some(model.to_owned()).filter(|model| !model.is_empty());
-        self.reports.push_back(Report::Window { model_tokens: tokens, compaction_tokens: None, model });
+        self.reports.push_back(Report::Window {
+            model_tokens: tokens,
+            compaction_tokens: None,
+            model,
+            filled_by: Vec::new(),
+        });
     }
 
     fn hook(&mut self, question: Question, last: impl FnOnce(&Path) -> Option<LastResponse>) {
@@ -307,7 +318,7 @@ impl Talk {
             tool_calls: self.tool_calls,
             usage_tokens: self.last.context_tokens,
             cost_micro_usd: micro_usd(self.cost_usd),
-            malformed_lines: 0,
+            ..Counters::default()
         };
         let resumable = self.last.context_tokens > 0;
         Report::Ended(Box::new(Ended { cause, counters, traces: self.traces, resumable }))
@@ -448,7 +459,10 @@ mod tests {
         assert_eq!(talk.cost_usd, 0.5);
         assert_eq!(
             reports(&mut talk),
-            [r#"Window { model_tokens: 1000000, compaction_tokens: None, model: Some("m") }"#]
+            [
+                r#"Window { model_tokens: 1000000, compaction_tokens: None, model: Some("m"), filled_by: [] }"#,
+                "Spend { spend: Spend { micro_usd: 500000, tokens: 0, estimated: false }, turns: 0 }",
+            ]
         );
     }
 }

@@ -85,7 +85,7 @@ impl Bench {
     }
 
     /// Takes the rules of a resume. After an end, what was counted is forgiven.
-    pub(super) fn resume(&mut self, limits: LimitsChanged, ended: bool) {
+    pub(super) fn resume(&mut self, limits: &LimitsChanged, ended: bool) {
         let rules = self.judge.rules();
         self.judge.set_rules(Judging {
             stall_sessions: limits.stall_sessions.unwrap_or(rules.stall_sessions),

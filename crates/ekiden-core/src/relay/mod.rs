@@ -25,17 +25,20 @@
 //! - at most one message to the agent is undelivered;
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
+mod admission;
 mod judging;
 mod pausing;
 mod phase;
 mod renewing;
 mod review;
+mod spending;
 mod start;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use crate::budget::{Prices, Spend};
 use crate::effect::RelayEffect;
 use crate::event::{
     Check, CheckOutcome, Counters, LimitsChanged, RelayEvent, RunResumed, StopRequest, Survey,
@@ -53,7 +56,8 @@ use serde::{Deserialize, Serialize};
 
 use judging::Bench;
 
-pub use phase::{Looking, Next, NextAttempt, Phase, Session, SessionEnd, WaitCause};
+pub use phase::{Looking, Next, NextAttempt, Phase, Session, SessionEnd, Used, WaitCause};
+pub use spending::Share;
 pub use start::{HANDOFF_DIR, Prompt};
 pub use talk::Talk;
 
@@ -85,6 +89,9 @@ pub struct Relay {
     /// The user has edited the task, and no session has begun since.
     task_edited: bool,
     tally: Tally,
+    prices: Prices,
+    /// Local time's offset from UTC, as last recorded.
+    utc_offset_secs: i32,
 }
 
 /// What the next session goes on from.
@@ -136,6 +143,12 @@ pub struct Tally {
     pub waiting: Millis,
     /// Calls of tools.
     pub tool_calls: u64,
+    /// What the sessions used of a budget of tokens.
+    pub tokens: u64,
+    /// Part of the cost is estimated.
+    pub estimated: bool,
+    /// Part of the cost is what others would pay: the account has a subscription.
+    pub subscription: bool,
 }
 
 impl Relay {
@@ -164,6 +177,8 @@ impl Relay {
             paused: false,
             task_edited: false,
             tally: Tally::default(),
+            prices: header.prices.clone(),
+            utc_offset_secs: header.settings.bounds.utc_offset_secs,
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);
@@ -205,7 +220,7 @@ impl Relay {
             | Phase::Ended { .. } => {}
         }
         let ended = matches!(self.phase, Phase::Ended { .. });
-        self.change_limits(resumed.limits, ended);
+        self.change_limits(&resumed.limits, ended);
         if let Some(task) = &resumed.task {
             self.edit_task(task);
         }
@@ -214,8 +229,10 @@ impl Relay {
     }
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
-    fn change_limits(&mut self, limits: LimitsChanged, anew: bool) {
-        let LimitsChanged { sessions_max, wait_max, pause, stall_sessions: _, research: _ } = limits;
+    fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
+        let LimitsChanged { sessions_max, wait_max, pause, bounds, stall_sessions: _, research: _ } =
+            limits.clone();
+        self.settings.bounds.change(&bounds);
         self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);
         self.settings.pause = pause.unwrap_or(self.settings.pause);
         if let Some(bench) = &mut self.bench {
@@ -265,10 +282,12 @@ impl Relay {
             RelayEvent::AttemptStarted { attempt, .. }
             | RelayEvent::WindowChanged { attempt, .. }
             | RelayEvent::LevelCrossed { attempt, .. }
+            | RelayEvent::BaselineMeasured { attempt, .. }
+            | RelayEvent::SpendCrossed { attempt, .. }
             | RelayEvent::MessageDelivered { attempt }
             | RelayEvent::StopAsked { attempt, .. }
             | RelayEvent::TurnEnded { attempt, .. }
-            | RelayEvent::RefusalsSpent { attempt } => self.talked(*attempt, event),
+            | RelayEvent::RefusalsSpent { attempt } => self.talked(at, *attempt, event),
         }
     }
 
@@ -278,7 +297,7 @@ impl Relay {
     pub fn wakes_at(&self) -> Option<Timestamp> {
         match &self.phase {
             Phase::Waiting { until, .. } => Some(*until),
-            Phase::Running(session) => session.stop_by,
+            Phase::Running(session) => session.wakes_at(),
             Phase::Planned
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
@@ -291,11 +310,10 @@ impl Relay {
         match &mut self.phase {
             Phase::Waiting { until, next, .. } if *until <= at => {
                 let next = next.clone();
-                self.start(at, next)
+                self.admit(at, next)
             }
-            Phase::Running(session) if session.stop_by.is_some_and(|by| by <= at) => session.terminate(),
+            Phase::Running(_) => self.session_due(at),
             Phase::Waiting { .. }
-            | Phase::Running(_)
             | Phase::Planned
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
@@ -308,7 +326,10 @@ impl Relay {
         match next {
             Next::Prepare => self.prepare(at),
             Next::Review(end) => self.review(at, end),
-            Next::Attempt(attempt) => self.start(at, NextAttempt { waited: Millis(0), ..attempt }),
+            Next::Attempt(attempt) => {
+                let used = Used::default();
+                self.admit(at, NextAttempt { waited: Millis(0), used, ..attempt })
+            }
         }
     }
 
@@ -354,8 +375,18 @@ impl Relay {
 }
 
 impl Tally {
+    /// What was spent, for a comparison with a budget.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        Spend { micro_usd: self.cost_micro_usd, tokens: self.tokens, estimated: self.estimated }
+    }
+
     fn add(&mut self, counters: &Counters) {
-        self.cost_micro_usd = self.cost_micro_usd.saturating_add(counters.cost_micro_usd);
+        let spend = self.spend().plus(counters.spend());
+        self.cost_micro_usd = spend.micro_usd;
+        self.tokens = spend.tokens;
+        self.estimated = spend.estimated;
+        self.subscription |= counters.subscription;
         self.running.0 = self.running.0.saturating_add(counters.duration.0);
         self.tool_calls = self.tool_calls.saturating_add(counters.tool_calls.into());
     }

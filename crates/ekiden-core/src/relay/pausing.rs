@@ -25,7 +25,7 @@ impl Relay {
             Phase::Paused { next, .. } => {
                 let next = next.clone();
                 self.leave_pause(at);
-                self.start(at, next)
+                self.admit(at, next)
             }
             Phase::Planned
             | Phase::Preparing(_)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Spend;
 use crate::effect::StartMode;
 use crate::ends::EndCause;
 use crate::event::Traces;
@@ -74,6 +75,8 @@ pub enum WaitCause {
     Failure,
     /// The pause between sessions that the user wants.
     Pause,
+    /// Hours in which no session starts.
+    QuietHours,
 }
 
 /// Where a resume goes on.
@@ -101,6 +104,19 @@ pub struct NextAttempt {
     /// Waits for a limit since the agent last did something, in one sum: a limit that is never lifted
     /// ends the run as a late one does.
     pub waited: Millis,
+    /// What earlier attempts at this session used.
+    pub used: Used,
+}
+
+/// What attempts at one session used of its bounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Money and tokens.
+    pub spend: Spend,
+    /// Time at work in this conversation.
+    pub time: Millis,
+    /// Responses of the model in this conversation.
+    pub turns: u32,
 }
 
 /// A session at work.
@@ -114,8 +130,13 @@ pub struct Session {
     pub pid: Option<u32>,
     /// The conversation with it.
     pub talk: Talk,
-    /// The process is told to end at this time: the grace after a gentle stop.
+    /// The process is told to end at this time: the grace after a gentle stop, or when its time or its
+    /// budget is up.
     pub stop_by: Option<Timestamp>,
+    /// The session is told to hand off at this time.
+    pub order_by: Option<Timestamp>,
+    /// Since when its process runs, and when it was last heard of.
+    pub heard: Option<(Timestamp, Timestamp)>,
 }
 
 impl Session {

@@ -36,7 +36,7 @@ impl Relay {
         self.check = None;
         self.slots = vec![Slot::NewTask];
         self.set_task(&continued.task);
-        self.change_limits(continued.limits, true);
+        self.change_limits(&continued.limits, true);
         self.prepare(at)
     }
 

@@ -1,5 +1,6 @@
 //! After an attempt: take what it left, look at the tree, verify, decide what is next.
 
+use crate::bounds::OnRateLimit;
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, StopRequest, Survey, Traces};
@@ -31,6 +32,7 @@ impl Relay {
         }
         let session = Session::clone(session);
         self.tally.add(&ended.counters);
+        self.prices.merge(&ended.counters.prices);
         let inspection = self.inspect(&ended.files);
         let archive = RelayEffect::Archive { attempt: ended.attempt };
         let mut effects = match handoff::accept(&ended.files, &inspection) {
@@ -49,9 +51,15 @@ impl Relay {
         if let Some(request) = self.stop.filter(|_| !given_up) {
             return self.stopped(request, Next::Attempt(next));
         }
+        if let Some(outcome) = session.talk.window_too_full() {
+            return self.end(outcome, Next::Attempt(next));
+        }
         match class {
+            EndClass::Wait | EndClass::Retry if self.is_out_of_budget(&next) => {
+                self.session_over(at, ended, None)
+            }
             EndClass::Wait => self.wait_for_limit(at, &ended.cause, next),
-            EndClass::Retry if ended.cause == EndCause::EngineLost => self.start(at, next),
+            EndClass::Retry if ended.cause == EndCause::EngineLost => self.admit(at, next),
             // No process at all: the program or the disk is not as it should be, and waiting helps neither.
             EndClass::Retry if session.never_ran(&ended.cause) => self.agent_failed(ended, next),
             EndClass::Retry if !given_up => {
@@ -76,12 +84,16 @@ impl Relay {
     /// would be asked again and again without a pause. An outage is asked after sooner, and ever more
     /// seldom.
     fn wait_for_limit(&mut self, at: Timestamp, cause: &EndCause, mut next: NextAttempt) -> Vec<RelayEffect> {
+        let limited = matches!(cause, EndCause::RateLimited { .. });
         let outage = *cause == EndCause::ServerError;
         let length = match cause.resets_at() {
             Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
             None if outage => Millis(next.waited.0.clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0)),
             None => limits::RESET_UNKNOWN,
         };
+        if limited && self.settings.bounds.on_rate_limit == OnRateLimit::Stop {
+            return self.end(Outcome::RateLimited { until: at + length }, Next::Attempt(next));
+        }
         next.waited.0 = next.waited.0.saturating_add(length.0);
         if next.waited > self.settings.wait_max {
             let outcome = if outage {

@@ -10,7 +10,7 @@ use crate::ids::{AttemptId, AttemptNumber, SessionNumber};
 use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::{self, Measured, SessionInput, Slot};
-use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, WaitCause, backoff};
+use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, Used, WaitCause, backoff};
 use crate::time::{Millis, Timestamp};
 
 /// Where the agent writes its handoff, from the work dir.
@@ -57,7 +57,7 @@ impl Relay {
     }
 
     pub(super) fn start_first(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        self.start(at, self.fresh(self.unused()))
+        self.admit(at, self.fresh(self.unused()))
     }
 
     /// The session after one that is over, now or after the pause. After one that did nothing at all
@@ -79,14 +79,11 @@ impl Relay {
         if self.settings.pause > Millis(0) {
             return self.wait(at, self.settings.pause, WaitCause::Pause, next);
         }
-        self.start(at, next)
+        self.admit(at, next)
     }
 
-    /// Starts an attempt, or holds it back while a person wants a pause. Every start goes through here.
-    pub(super) fn start(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
-        if self.paused {
-            return self.hold_back(at, next);
-        }
+    /// Starts an attempt that was admitted.
+    pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let next = self.renewed(next);
         let prompt = self.prompt_of(&next);
         let start = StartAttempt {
@@ -96,7 +93,8 @@ impl Relay {
             prompt: hash::sha256_hex(prompt.to_archive().as_bytes()),
         };
         let talk = Talk::new(self.settings.agent.kind.takes_messages());
-        let session = Session { attempt: next, prompt, pid: None, talk, stop_by: None };
+        let session =
+            Session { attempt: next, prompt, pid: None, talk, stop_by: None, order_by: None, heard: None };
         self.phase = Phase::Running(Box::new(session));
         vec![RelayEffect::Publish, RelayEffect::StartAttempt(start)]
     }
@@ -104,7 +102,14 @@ impl Relay {
     pub(super) fn fresh(&self, session: SessionNumber) -> NextAttempt {
         let id = AttemptId::first(session);
         let conversation = id.conversation(&self.run);
-        NextAttempt { id, conversation, mode: StartMode::Fresh, failures: 0, waited: Millis(0) }
+        NextAttempt {
+            id,
+            conversation,
+            mode: StartMode::Fresh,
+            failures: 0,
+            waited: Millis(0),
+            used: Used::default(),
+        }
     }
 
     /// The attempt after one that did not finish its session. The conversation goes on if the agent
@@ -122,7 +127,8 @@ impl Relay {
         };
         let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
         let waited = if ended.counters.tool_calls == 0 { before.waited } else { Millis(0) };
-        NextAttempt { id, conversation, mode, failures: before.failures + u32::from(failed), waited }
+        let used = session.used(mode, &ended.counters);
+        NextAttempt { id, conversation, mode, failures: before.failures + u32::from(failed), waited, used }
     }
 
     /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the

@@ -5,6 +5,7 @@
 //! the agent has one, and by messages after the turn is over. Each way has its own limit, so every
 //! conversation ends.
 
+use crate::budget::Spend;
 use crate::effect::RelayEffect;
 use crate::event::{RelayEvent, StopRequest};
 use crate::guard::{Level, Window};
@@ -12,6 +13,7 @@ use crate::handoff::{Fault, Inspection, Marker};
 use crate::ids::AttemptId;
 use crate::limits;
 use crate::prompt::{self, OrderReason};
+use crate::relay::spending::Bound;
 use crate::relay::start::HANDOFF_DIR;
 use crate::relay::{Phase, Relay, Session};
 use crate::time::Timestamp;
@@ -23,6 +25,12 @@ pub struct Talk {
     pub level: Level,
     /// The context use when it was reached, in tokens.
     pub usage_tokens: u64,
+    /// What the attempt has spent at the last mark.
+    pub spend: Spend,
+    /// Its first response filled the window beyond L2: how much, and by what.
+    pub(super) overfull: Option<(u64, Vec<(String, u64)>)>,
+    /// Why it is being ended, where that is a bound.
+    pub(super) bound: Option<Bound>,
     /// The window, once the agent told it.
     pub window: Option<Window>,
     /// The model, once the agent told it.
@@ -38,7 +46,7 @@ pub struct Talk {
     /// Faults that are asked about once were asked about.
     asked: bool,
     /// The agent was told to go, or is being ended: nothing more is said.
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 /// The order to hand over.
@@ -69,6 +77,9 @@ impl Talk {
         Self {
             level: Level::L0,
             usage_tokens: 0,
+            spend: Spend::default(),
+            overfull: None,
+            bound: None,
             window: None,
             model: None,
             takes_messages,
@@ -107,11 +118,17 @@ impl Talk {
 
 impl Relay {
     /// Something was said or measured in the attempt at work. Late news of another attempt is void.
-    pub(super) fn talked(&mut self, attempt: AttemptId, event: &RelayEvent) -> Vec<RelayEffect> {
+    pub(super) fn talked(
+        &mut self,
+        at: Timestamp,
+        attempt: AttemptId,
+        event: &RelayEvent,
+    ) -> Vec<RelayEffect> {
         let Phase::Running(session) = &mut self.phase else { return Vec::new() };
         if session.attempt.id != attempt {
             return Vec::new();
         }
+        session.hear(at, self.settings.bounds.session_timeout);
         match event {
             RelayEvent::AttemptStarted { pid, .. } => {
                 session.pid = Some(*pid);
@@ -126,6 +143,10 @@ impl Relay {
                 session.talk.reach(*level, *usage_tokens);
                 if *level >= Level::L2 { self.give_order(attempt, OrderReason::Context) } else { Vec::new() }
             }
+            RelayEvent::BaselineMeasured { level, usage_tokens, filled_by, .. } => {
+                session.baseline(*level, *usage_tokens, filled_by)
+            }
+            RelayEvent::SpendCrossed { crossing, .. } => self.spend_crossed(at, attempt, *crossing),
             RelayEvent::MessageDelivered { .. } => {
                 session.talk.undelivered = false;
                 self.orders_due(attempt)
@@ -174,7 +195,7 @@ impl Relay {
         }
     }
 
-    fn give_order(&mut self, attempt: AttemptId, reason: OrderReason) -> Vec<RelayEffect> {
+    pub(super) fn give_order(&mut self, attempt: AttemptId, reason: OrderReason) -> Vec<RelayEffect> {
         let Some(talk) = self.talk() else { return Vec::new() };
         if talk.order == Order::No {
             talk.order = Order::Due(reason);
@@ -200,7 +221,7 @@ impl Relay {
     /// The reason to hold a turn that wants to end, if there is one.
     fn hold(&mut self, handoff: &Inspection, tool_calls: u32) -> Option<String> {
         let marker = self.settings.marker.clone();
-        let talk = self.talk().filter(|talk| !talk.closed)?;
+        let talk = self.talk().filter(|talk| !talk.closed && !talk.is_used_up())?;
         if talk.undelivered {
             // The message becomes a turn of its own, but for an order that is still waiting.
             let Order::Due(reason) = talk.order else { return None };
@@ -228,7 +249,7 @@ impl Relay {
     ) -> Vec<RelayEffect> {
         let marker = self.settings.marker.clone();
         let Some(talk) = self.talk().filter(|talk| !talk.closed) else { return Vec::new() };
-        let hears = talk.takes_messages && !failed;
+        let hears = talk.takes_messages && !failed && !talk.is_used_up();
         if talk.undelivered && hears {
             // It becomes a turn of its own.
             return Vec::new();

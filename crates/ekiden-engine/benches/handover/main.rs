@@ -25,6 +25,8 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
+use ekiden_core::bounds::Bounds;
+use ekiden_core::budget::Prices;
 use ekiden_core::guard::Levels;
 use ekiden_core::handoff::Marker;
 use ekiden_core::ids::{RunId, StageId};
@@ -91,7 +93,9 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             commit: None,
             notify: false,
             subagents: false,
+            bounds: Bounds::default(),
         },
+        prices: Prices::default(),
     })
 }
 

@@ -129,6 +129,7 @@ impl Observer for Watch {
 
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
     fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
+    fn spend(&mut self, _stage: &StageId, _spend: ekiden_core::budget::Spend) {}
     fn warn(&mut self, _text: &str) {}
 }
 

@@ -1,6 +1,7 @@
 //! Hearing agents: a report becomes an answer, an event, or something to show.
 
 use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
+use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, RelayEvent};
 use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Verdict};
@@ -15,6 +16,7 @@ use ekiden_core::time::Timestamp;
 use super::Engine;
 use crate::error::{EngineError, in_full};
 use crate::hands::Hands;
+use crate::meter::Filled;
 use crate::observer::Observer;
 
 impl<H: Hands> Engine<H> {
@@ -33,10 +35,14 @@ impl<H: Hands> Engine<H> {
                 self.archive_late();
                 Ok(())
             }
-            Report::Window { model_tokens, compaction_tokens, model } => {
+            Report::Window { model_tokens, compaction_tokens, model, filled_by } => {
+                if let Some(working) = self.working.get_mut(stage) {
+                    working.meter.set_filled(filled_by);
+                }
                 self.window(at, stage, attempt, (model_tokens, compaction_tokens, model), observer)
             }
             Report::Usage { context_tokens } => self.usage(at, stage, attempt, context_tokens, observer),
+            Report::Spend { spend, turns } => self.spend(at, stage, attempt, (spend, turns), observer),
             Report::Activity(activity) => {
                 self.activity(stage, &activity, observer);
                 Ok(())
@@ -81,7 +87,29 @@ impl<H: Hands> Engine<H> {
         let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
         working.meter.note(tokens);
         observer.usage(stage, tokens, working.meter.window());
+        if let Some(Filled { level, by }) = working.meter.filled() {
+            let event = RelayEvent::BaselineMeasured { attempt, level, usage_tokens: tokens, filled_by: by };
+            self.record_of(at, stage, event, observer)?;
+        }
         self.crossing(at, stage, attempt, observer)
+    }
+
+    fn spend(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: AttemptId,
+        (spend, turns): (Spend, u32),
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        observer.spend(stage, spend);
+        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
+        match working.meter.spend(spend, turns) {
+            Some(crossing) => {
+                self.record_of(at, stage, RelayEvent::SpendCrossed { attempt, crossing }, observer)
+            }
+            None => Ok(()),
+        }
     }
 
     fn crossing(
@@ -168,14 +196,19 @@ impl<H: Hands> Engine<H> {
             self.archive_late();
         }
         let Found { files, touched, misplaced } = self.found_after(stage, attempt, &ended.cause, observer);
+        let (mut cause, mut counters) = (ended.cause, ended.counters);
+        if let Some(relay) = self.relay(stage) {
+            cause = relay.cause_of(attempt, cause);
+            counters = relay.charge(attempt, counters);
+        }
         let event = AttemptEnded {
             attempt,
-            cause: ended.cause,
+            cause,
             files,
             touched,
             misplaced,
             resumable: ended.resumable,
-            counters: ended.counters,
+            counters,
             traces: ended.traces,
         };
         self.record_of(at, stage, RelayEvent::AttemptEnded(Box::new(event)), observer)

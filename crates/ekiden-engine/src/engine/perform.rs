@@ -118,7 +118,8 @@ impl<H: Hands> Engine<H> {
     fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
         let attempt = start.attempt;
         let launch = self.desk.prepare(&self.journal, stage, start)?;
-        let meter = Meter::new(&self.journal.run().header().settings);
+        let share = self.relay(stage).and_then(Relay::share).unwrap_or_default();
+        let meter = Meter::new(&self.journal.run().header().settings, share, start.mode);
         self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
         self.hands.start(launch)
     }

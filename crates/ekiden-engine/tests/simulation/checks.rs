@@ -57,6 +57,8 @@ pub(crate) fn hold(
     no_notice_twice(&records, world);
     no_handoff_twice(&records);
     every_message_acts_once(&records, world);
+    no_spend_forgotten(&records, folded.run());
+    no_start_in_quiet_hours(&records, folded.run());
     if kill_only {
         no_handoff_lost(&records, world);
     }
@@ -174,6 +176,40 @@ fn every_message_acts_once(records: &[Record], world: &World) {
     }
     for message in &world.sent {
         assert!(heard.contains(message), "message {message} is lost");
+    }
+}
+
+/// What was known to be spent while an attempt ran is charged, whatever became of it.
+fn no_spend_forgotten(records: &[Record], run: &Run) {
+    let mut charged = 0;
+    for ended in ends(records) {
+        charged += ended.counters.cost_micro_usd;
+        let known = records.iter().filter_map(|record| match &record.event {
+            Event::Stage { event: RelayEvent::SpendCrossed { attempt, crossing }, .. } => {
+                (*attempt == ended.attempt).then_some(crossing.spend.micro_usd)
+            }
+            _ => None,
+        });
+        let most = known.max().unwrap_or(0);
+        assert!(ended.counters.cost_micro_usd >= most, "attempt {} is charged too little", ended.attempt);
+    }
+    let tally = run.relay(&StageId::only()).map_or(0, |relay| relay.tally().cost_micro_usd);
+    assert_eq!(tally, charged, "the sum is that of all attempts");
+}
+
+/// No attempt is ordered while it is quiet by the local time that the log knows.
+fn no_start_in_quiet_hours(records: &[Record], run: &Run) {
+    let bounds = &run.header().settings.bounds;
+    let mut offset = bounds.utc_offset_secs;
+    for record in records {
+        if let Event::UtcOffsetChanged { utc_offset_secs } = &record.event {
+            offset = *utc_offset_secs;
+        }
+        let start =
+            |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. });
+        if record.effects.iter().any(start) {
+            assert_eq!(bounds.quiet_hours.until(record.time, offset), None, "record {}", record.seq);
+        }
     }
 }
 

@@ -18,8 +18,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ekiden_core::bounds::Bounds;
+use ekiden_core::budget::Budget;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::Steering;
+use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_store::sim::{AtCrash, SimDisk, Survivor};
 
@@ -191,6 +194,20 @@ fn what_a_person_left_where_we_publish() {
 #[test]
 fn follow_up_work() {
     crash_everywhere(&Scenario { follow_up: true, verified: true, ..Scenario::of_items(1) });
+}
+
+/// Each session is asked to hand off by its budget, and every other minute is quiet.
+// shows: DUR-02, REL-12, REL-22
+#[test]
+fn budgets_and_quiet_hours() {
+    let bounds = Bounds {
+        session: Budget { micro_usd: Some(1_000_000), tokens: None },
+        session_timeout: Some(Millis::from_secs(20)),
+        quiet_hours: "01:00-01:30".parse().unwrap(),
+        ..Bounds::default()
+    };
+    let deeds = vec![(1, Deed::Crash)];
+    crash_everywhere(&Scenario { bounds, deeds, ..Scenario::of_items(2) });
 }
 
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.

@@ -10,6 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
+use ekiden_core::bounds::Bounds;
+use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
     Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RunResumed, Survey, Traces,
@@ -77,6 +79,7 @@ pub(crate) struct Scenario {
     pub(crate) steering: Vec<(u32, Steering)>,
     /// What stands where `KNOWLEDGE.md` is published before the run begins.
     pub(crate) found: Option<&'static str>,
+    pub(crate) bounds: Bounds,
 }
 
 impl Scenario {
@@ -91,6 +94,7 @@ impl Scenario {
             steering,
             found: None,
             follow_up: false,
+            bounds: Bounds::default(),
         }
     }
 
@@ -167,6 +171,9 @@ impl SimHands {
     /// The first message has come: what the agent does with it.
     fn work(&mut self) {
         let Some(deed) = self.agent.as_ref().map(|agent| agent.deed) else { return };
+        // Nine tenths of a dollar, whatever comes of it.
+        let spend = Spend { micro_usd: 900_000, tokens: 9, estimated: true };
+        self.report(Report::Spend { spend, turns: 1 });
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
             Deed::Nothing => self.ended(EndCause::Completed),
@@ -178,7 +185,13 @@ impl SimHands {
                 if deed == Deed::Work {
                     self.world.borrow_mut().items_done += 1;
                 }
-                self.report(Report::Window { model_tokens: 1000, compaction_tokens: None, model: None });
+                self.report(Report::Window {
+                    model_tokens: 1000,
+                    compaction_tokens: None,
+                    model: None,
+                    filled_by: Vec::new(),
+                });
+                self.report(Report::Usage { context_tokens: 100 });
                 let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
                 self.report(Report::Activity(tool));
                 let last = self.world.borrow().items_done >= self.world.borrow().goal;
@@ -388,7 +401,12 @@ fn engine(disk: &Arc<SimDisk>, journal: Journal, hands: SimHands) -> Result<Engi
     let shared: Arc<dyn Disk> = disk.clone();
     let run = layout().run(&journal.run().header().run);
     let desk = Desk::new(shared, published(), run, PathBuf::from(STATE_DIR))?;
-    Ok(Engine::new(journal, desk, hands))
+    Ok(Engine::new(journal, desk, hands).with_zone(zone))
+}
+
+/// Local time whose offset changes every other minute: an hour to the east, and back.
+fn zone(at: Timestamp) -> i32 {
+    if (at.0 / 60_000).is_multiple_of(2) { 0 } else { 3600 }
 }
 
 fn run_to_end(
@@ -477,6 +495,8 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
             commit: scenario.commits.then(CommitPlan::default),
             notify: true,
             subagents: false,
+            bounds: scenario.bounds.clone(),
         },
+        prices: Prices::default(),
     }
 }

@@ -29,6 +29,8 @@ pub struct Assistant {
     pub blocks: Vec<Block>,
     /// The service failed.
     pub error: Option<ApiError>,
+    /// The size of what was said and called in this line, in bytes.
+    pub content_bytes: u64,
 }
 
 /// One piece of a response.
@@ -113,7 +115,7 @@ struct Message<'a> {
     #[serde(default)]
     model: String,
     #[serde(borrow, default)]
-    content: Vec<Content<'a>>,
+    content: Option<&'a RawValue>,
     #[serde(default)]
     usage: Option<Usage>,
 }
@@ -143,13 +145,16 @@ impl Content<'_> {
 pub(super) fn parse(line: &[u8]) -> Option<ClientEvent> {
     let line: AssistantLine<'_> = serde_json::from_slice(line).ok()?;
     let message = line.message;
+    let content = message.content.map_or("[]", RawValue::get);
+    let blocks: Vec<Content<'_>> = serde_json::from_str(content).ok()?;
     Some(ClientEvent::Assistant(Box::new(Assistant {
         synthetic: message.model == SYNTHETIC,
         message_id: message.id,
         model: message.model,
         usage: message.usage.unwrap_or_default(),
         main_thread: line.parent_tool_use_id.is_none(),
-        blocks: message.content.into_iter().filter_map(Content::block).collect(),
+        content_bytes: content.len() as u64,
+        blocks: blocks.into_iter().filter_map(Content::block).collect(),
         error: line.error.map(|kind| api_error(Some(kind), line.api_error_status)),
     })))
 }

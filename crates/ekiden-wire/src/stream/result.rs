@@ -32,10 +32,10 @@ pub struct TurnResult {
     pub num_turns: u32,
     /// What the conversation has cost since its beginning, in US dollars.
     pub total_cost_usd: f64,
-    /// What was spent since the result before, in US dollars; none if it is not told.
-    pub spent_usd: Option<f64>,
     /// Per model.
     pub model_usage: BTreeMap<String, ModelUsage>,
+    /// Per model since the result before in this process, if the client tells it.
+    pub usage_since_last: Option<BTreeMap<String, ModelUsage>>,
     /// The calls that the client refused.
     pub denials: Denials,
     /// Messages for people, cut if long.
@@ -156,9 +156,8 @@ fn turn_result(line: &ResultLine<'_>) -> TurnResult {
         result_index: field(line.result_index),
         num_turns: field(line.num_turns),
         total_cost_usd: field(line.total_cost_usd),
-        spent_usd: field::<Option<BTreeMap<String, ModelUsage>>>(line.model_usage_since_last_result)
-            .map(|spent| spent.values().map(|usage| usage.cost_usd).sum()),
         model_usage: field(line.model_usage),
+        usage_since_last: field(line.model_usage_since_last_result),
         denials: denials(field(line.permission_denials)),
         errors: errors(line.errors),
         structured: line.structured_output.map(|raw| raw.get().to_owned()),

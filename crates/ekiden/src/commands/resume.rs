@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 use crate::settings::given::Given;
-use crate::settings::table;
+use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,5 +88,6 @@ pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
         pause: given.typed(&table::PAUSE)?,
         stall_sessions: given.typed(&table::STALL_SESSIONS)?,
         research: given.typed(&table::RESEARCH)?,
+        bounds: chosen::bounds_typed(given)?,
     })
 }

@@ -8,6 +8,8 @@ use clap::Args;
 use ekiden_agent::child::find_program;
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
+use ekiden_engine::clock::{self, Clock, SystemClock};
+use ekiden_engine::history;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
@@ -100,7 +102,8 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted, Failure> {
-    let settings = chosen::settings(&scene.given, &scene.here)?;
+    let mut settings = chosen::settings(&scene.given, &scene.here)?;
+    settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     let stage = Stage {
         id: StageId::only(),
         task: task.text,
@@ -116,6 +119,7 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         manifest: Manifest { stages: vec![stage] },
         settings,
         from: None,
+        prices: history::prices(workspace),
     })
 }
 

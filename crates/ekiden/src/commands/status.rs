@@ -1,6 +1,7 @@
 //! `ekiden status`: what runs here, and how far it is.
 
 use clap::Args;
+use ekiden_core::budget::Budget;
 use ekiden_core::event::StopRequest;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
@@ -16,7 +17,7 @@ use super::{Scene, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::{self, Failure};
 use crate::output::line::{Line, Tone, one_line};
-use crate::output::{Output, phrase};
+use crate::output::{Output, bounds, phrase};
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -198,6 +199,10 @@ pub(super) struct Row {
     #[serde(rename = "waiting_ms")]
     waiting: Millis,
     tool_calls: u64,
+    cost_estimated: bool,
+    subscription: bool,
+    tokens: u64,
+    run_budget: Budget,
     started: String,
     updated: String,
     waits_until: Option<String>,
@@ -256,10 +261,14 @@ impl Row {
             session: relays().map(|relay| relay.session().get()).max().unwrap_or(0),
             session_max: relays().map(Relay::session_max).sum(),
             sessions_over: relays().map(|relay| relay.tally().sessions).sum(),
-            cost_micro_usd: relays().map(|relay| relay.tally().cost_micro_usd).sum(),
             running: Millis(relays().map(|relay| relay.tally().running.0).sum()),
             waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum()),
             tool_calls: relays().map(|relay| relay.tally().tool_calls).sum(),
+            cost_micro_usd: relays().map(|relay| relay.spend().micro_usd).sum(),
+            cost_estimated: relays().any(|relay| relay.spend().estimated),
+            subscription: relays().any(|relay| relay.tally().subscription),
+            tokens: relays().map(|relay| relay.spend().tokens).sum(),
+            run_budget: relays().map(Relay::run_budget).next().unwrap_or_default(),
             started: phrase::utc(run.started_at()),
             updated: phrase::utc(summary.last),
             waits_until: until.map(phrase::utc),
@@ -291,7 +300,10 @@ impl Row {
             rest.push_str(", then paused");
         }
         if self.cost_micro_usd > 0 {
-            rest.push_str(&format!("   {}", phrase::money(self.cost_micro_usd)));
+            rest.push_str(&format!(
+                "   {}",
+                phrase::cost(self.cost_micro_usd, self.cost_estimated, self.subscription)
+            ));
         }
         let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(tone, state);
         let mut lines = vec![head.with(Tone::Plain, rest).with(Tone::Plain, format!("   {}", self.task))];
@@ -301,6 +313,9 @@ impl Row {
     }
 
     fn next(&self, id: &str) -> Option<String> {
+        if let (State::Stopped, Some(Outcome::BudgetSpent { spent, budget })) = (self.state, &self.outcome) {
+            return Some(bounds::next_budget(*spent, *budget));
+        }
         match self.state {
             State::Running => None,
             State::Paused => Some("ekiden unpause".to_owned()),
@@ -347,12 +362,19 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
                 | Outcome::Stopped { .. }
                 | Outcome::LimitTooFar { .. }
                 | Outcome::Stuck { .. }
-                | Outcome::Stalled { .. },
+                | Outcome::Stalled { .. }
+                | Outcome::RateLimited { .. }
+                | Outcome::BudgetSpent { .. },
             ),
         ) => State::Stopped,
         (
             None,
-            Some(Outcome::AgentFailed { .. } | Outcome::Denied { .. } | Outcome::TooManyCrashes { .. }),
+            Some(
+                Outcome::AgentFailed { .. }
+                | Outcome::Denied { .. }
+                | Outcome::TooManyCrashes { .. }
+                | Outcome::WindowTooFull { .. },
+            ),
         ) => State::Failed,
     }
 }
@@ -369,6 +391,7 @@ fn doing(relay: &Relay) -> String {
         Phase::Running(_) => "working".to_owned(),
         Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
         Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
+        Phase::Waiting { cause: WaitCause::QuietHours, .. } => "waiting (quiet hours)".to_owned(),
         Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
         Phase::Paused { .. } => "nothing begins".to_owned(),
         Phase::Ended { outcome, .. } => ended(outcome),
@@ -384,7 +407,9 @@ fn ended(outcome: &Outcome) -> String {
         Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
         Outcome::Stopped { request: StopRequest::AS_BY_CTRL_C_TWICE } => "at once, as you asked".to_owned(),
         Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
-        Outcome::LimitTooFar { .. } => "usage limit".to_owned(),
+        Outcome::LimitTooFar { .. } | Outcome::RateLimited { .. } => "usage limit".to_owned(),
+        Outcome::BudgetSpent { .. } => "budget spent".to_owned(),
+        Outcome::WindowTooFull { .. } => "window full from the start".to_owned(),
         Outcome::Stuck { .. } => "stuck".to_owned(),
         Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::Denied { .. } => "not permitted".to_owned(),

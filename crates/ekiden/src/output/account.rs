@@ -191,6 +191,12 @@ impl Session {
         self.ends().map(|end| end.cost_micro_usd).sum()
     }
 
+    /// Part of that cost is an estimate.
+    #[must_use]
+    pub fn is_cost_estimated(&self) -> bool {
+        self.ends().any(|end| end.estimated)
+    }
+
     /// The calls of its attempts, if the agent tells of them.
     #[must_use]
     pub fn tool_calls(&self) -> Option<u32> {

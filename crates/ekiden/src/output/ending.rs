@@ -5,6 +5,7 @@ use ekiden_core::event::StopRequest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::time::Timestamp;
 
+use super::bounds;
 use super::line::{Line, Tone, one_line};
 use super::lines::Telling;
 use super::news::RunEnd;
@@ -17,6 +18,9 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
     let mut lines = vec![Line::default(), Line::new(tone, what).with(Tone::Plain, sums(end))];
     if let Outcome::Blocked { question } = &end.outcome {
         lines.extend(question.lines().map(|line| Line::new(Tone::Plain, format!("  {}", one_line(line)))));
+    }
+    if let Outcome::WindowTooFull { filled_by, .. } = &end.outcome {
+        lines.extend(bounds::window_remedy(filled_by));
     }
     if let Outcome::AgentFailed { cause } = &end.outcome {
         lines.extend(remedy(cause).map(|text| Line::new(Tone::Plain, format!("what to do:  {text}"))));
@@ -66,6 +70,18 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
             let text = format!("the usage limit resets at {until}, later than --max-wait allows");
             (Tone::Attention, format!("stopped ({code}): {text}"))
         }
+        Outcome::RateLimited { until } => {
+            let until = phrase::future(*until, at, &telling.zone);
+            (Tone::Attention, format!("stopped ({code}): a usage limit is reached, until {until}"))
+        }
+        Outcome::BudgetSpent { spent, budget } => {
+            (Tone::Attention, format!("stopped ({code}): {}", bounds::budget_spent(*spent, *budget)))
+        }
+        Outcome::WindowTooFull { usage_tokens, .. } => {
+            let tokens = phrase::tokens(*usage_tokens);
+            let text = format!("the first response already took {tokens} tokens: there is no room to work");
+            (Tone::Failed, format!("failed ({code}): {text}"))
+        }
         Outcome::AgentFailed { cause } => {
             (Tone::Failed, format!("failed ({code}): {}", one_line(&cause.to_string())))
         }
@@ -102,7 +118,7 @@ fn sums(end: &RunEnd) -> String {
     };
     parts.push(format!("{}{waited}", phrase::duration(end.duration)));
     if end.cost_micro_usd > 0 {
-        parts.push(phrase::money(end.cost_micro_usd));
+        parts.push(phrase::cost(end.cost_micro_usd, end.estimated, end.subscription));
     }
     if let (Some(done), Some(open @ 1..)) = (end.items_done, end.items_open) {
         parts.push(format!("{done} of {} items done", done + open));
@@ -125,6 +141,9 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
             ("to go on:", format!("ekiden resume --max-wait {hours}h"))
         }
         Outcome::Denied { .. } => ("to go on, once that is done:", "ekiden resume".to_owned()),
+        Outcome::BudgetSpent { spent, budget } => ("to go on:", bounds::next_budget(*spent, *budget)),
+        Outcome::RateLimited { .. } => ("to go on then:", "ekiden resume".to_owned()),
+        Outcome::WindowTooFull { .. } => ("to go on after that:", "ekiden resume".to_owned()),
         Outcome::Blocked { .. } => ("to go on, once that is settled:", "ekiden resume".to_owned()),
         Outcome::Stuck { .. } | Outcome::Stalled { .. } => {
             ("to go on, once you know why:", "ekiden resume".to_owned())

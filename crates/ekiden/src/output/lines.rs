@@ -13,6 +13,7 @@ use ekiden_core::relay::{HANDOFF_DIR, WaitCause};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::bounds;
 use super::ending;
 use super::judged;
 use super::line::{Line, Tone, one_line};
@@ -77,6 +78,8 @@ impl Telling {
             News::Level { level, usage_tokens, percent, .. } => {
                 level_line(*level, *usage_tokens, *percent).into_iter().collect()
             }
+            News::WindowFull(filled) => vec![bounds::window_full(filled)],
+            News::Spend(spend) => vec![bounds::spend(spend)],
             News::AttemptEnded(attempt) => attempt_ended(attempt),
             News::Handoff(handoff) => handoff_lines(handoff),
             News::Rescue { session, cause } => vec![rescue(*session, cause)],
@@ -107,9 +110,14 @@ impl Telling {
             Some(model) => format!("{} ({})", start.agent, one_line(model)),
             None => start.agent.clone(),
         };
+        let budget =
+            bounds::budget(start.run_budget).map(|budget| format!(", at most {budget}")).unwrap_or_default();
         let hands_off = start.levels.map(|[_, at, _]| format!(", hands off at {at}%")).unwrap_or_default();
         Line::new(Tone::Plain, format!("run {}", self.run))
-            .with(Tone::Quiet, format!(" · relay, at most {sessions} · {agent}{hands_off} · {}", start.task))
+            .with(
+                Tone::Quiet,
+                format!(" · relay, at most {sessions}{budget} · {agent}{hands_off} · {}", start.task),
+            )
             .with(Tone::Quiet, from.unwrap_or_default())
     }
 
@@ -144,6 +152,10 @@ impl Telling {
             }
             WaitCause::Failure => {
                 vec![Line::attention(format!("{cause}; attempt {attempt} begins in {length}"))]
+            }
+            WaitCause::QuietHours => {
+                let until = phrase::future(until, at, &self.zone);
+                vec![Line::labelled("quiet", Tone::Quiet, format!("session {session} begins at {until}"))]
             }
             WaitCause::Pause => {
                 vec![Line::labelled("pause", Tone::Quiet, format!("session {session} begins in {length}"))]
@@ -282,7 +294,7 @@ fn attempt_ended(attempt: &AttemptNews) -> Vec<Line> {
         attempt.tool_calls.map(|calls| format!(" · {}", phrase::count(u64::from(calls), "tool call")));
     let cost = match attempt.cost_micro_usd {
         0 => String::new(),
-        cost => format!(" · {}", phrase::money(cost)),
+        cost => format!(" · {}", phrase::cost(cost, attempt.estimated, attempt.subscription)),
     };
     let label = usage(attempt.usage_tokens, attempt.percent);
     let figures = format!(" after {took}{}{cost}", calls.unwrap_or_default());

@@ -1,6 +1,7 @@
 //! A run while it happens: the story as it is recorded, and the line that moves.
 
 use ekiden_agent::attempt::Activity;
+use ekiden_core::budget::Spend;
 use ekiden_core::guard::{Levels, Profile, Window};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::record::Record;
@@ -168,6 +169,13 @@ impl Observer for Live<'_> {
     fn usage(&mut self, _stage: &StageId, usage_tokens: u64, window: Window) {
         if let Doing::Working(work) = &mut self.doing {
             work.usage = Some((usage_tokens, window));
+            self.draw();
+        }
+    }
+
+    fn spend(&mut self, _stage: &StageId, spend: Spend) {
+        if let Doing::Working(work) = &mut self.doing {
+            work.spend = spend;
             self.draw();
         }
     }

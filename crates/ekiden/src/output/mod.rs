@@ -8,6 +8,7 @@
 //! Any other failure to print is told once, at the end, by [`Output::finish`].
 
 pub mod account;
+pub mod bounds;
 pub mod ending;
 pub mod judged;
 pub mod line;

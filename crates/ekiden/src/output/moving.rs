@@ -2,6 +2,7 @@
 //!
 //! It says nothing that must be kept: everything in it is told again, for good, when the session ends.
 
+use ekiden_core::budget::Spend;
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::relay::{Looking, Phase, Relay};
 use ekiden_core::time::{Millis, Timestamp};
@@ -50,6 +51,8 @@ pub struct Work {
     pub since: Timestamp,
     /// Its context use in tokens and its window, once known.
     pub usage: Option<(u64, Window)>,
+    /// What its attempt has spent.
+    pub spend: Spend,
     /// What it does.
     pub activity: Option<String>,
 }
@@ -79,6 +82,7 @@ impl Doing {
                             session_max: relay.session_max(),
                             since: at,
                             usage: None,
+                            spend: Spend::default(),
                             activity: None,
                         })
                     }
@@ -124,6 +128,10 @@ impl Work {
                 Line::new(Tone::Quiet, place).with(tone, bar).with(Tone::Plain, figures)
             }
             None => Line::new(Tone::Quiet, place).with(Tone::Plain, format!(" starting  {took}")),
+        };
+        let line = match self.spend.micro_usd {
+            0 => line,
+            cost => line.with(Tone::Plain, format!("  {}", phrase::cost(cost, self.spend.estimated, false))),
         };
         match &self.activity {
             Some(activity) => line.with(Tone::Quiet, format!("  {}", one_line(activity))),
@@ -183,14 +191,15 @@ mod tests {
             session_max: 10,
             since: Timestamp(0),
             usage: Some((68_000, window)),
+            spend: Spend { micro_usd: 610_000, tokens: 9, estimated: true },
             activity: Some("Bash pytest tests/test_billing -q\n".to_owned()),
         };
         let text = |doing: &Doing, now| {
             doing.line(Timestamp(now), Profile::Relay.levels(), &TimeZone::UTC).unwrap().plain()
         };
         let line = text(&Doing::Working(work.clone()), 180_000);
-        assert_eq!(line, "  2 of 10 ▕███▍ ┊┊┊  ▏ 34% 68k  3m  Bash pytest tests/test_billing -q");
-        let starting = Doing::Working(Work { usage: None, activity: None, ..work });
+        assert_eq!(line, "  2 of 10 ▕███▍ ┊┊┊  ▏ 34% 68k  3m  ≈$0.61  Bash pytest tests/test_billing -q");
+        let starting = Doing::Working(Work { usage: None, spend: Spend::default(), activity: None, ..work });
         assert_eq!(text(&starting, 2_000), "  2 of 10  starting  2s");
         let waiting = Doing::Waiting { until: Timestamp(3_600_000) };
         assert_eq!(text(&waiting, 60_000), "  waiting  59m, until 01:00");

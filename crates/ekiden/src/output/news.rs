@@ -4,6 +4,7 @@
 //! serialised form is the published schema (`docs/json.md`): names are added to it under the same
 //! version, never changed. Quantities carry their unit in the name; times are RFC 3339 in UTC.
 
+use ekiden_core::budget::{Budget, Mark, Measure};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{CheckOutcome, Commit, StopRequest};
@@ -115,6 +116,10 @@ pub enum News {
         /// The use as a share of the usable window.
         percent: Option<u64>,
     },
+    /// A session's first response reached a level already.
+    WindowFull(FilledNews),
+    /// A session's spend reached a mark.
+    Spend(SpendNews),
     /// An attempt is over.
     AttemptEnded(AttemptNews),
     /// The session left a handoff.
@@ -189,6 +194,8 @@ impl News {
             | Self::Commit { session, .. }
             | Self::Check { session, .. } => Some(*session),
             Self::Window(window) => Some(window.session),
+            Self::WindowFull(filled) => Some(filled.session),
+            Self::Spend(spend) => Some(spend.session),
             Self::AttemptEnded(attempt) => Some(attempt.session),
             Self::Handoff(handoff) => Some(handoff.session),
             Self::Judged(warning) => judged::session(warning),
@@ -236,6 +243,8 @@ pub struct RunStart {
     /// If sessions are committed: how many files stay out, since they had changes at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<usize>,
+    /// What all sessions together may spend.
+    pub run_budget: Budget,
     /// The run and the session that it goes on from, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<FromNews>,
@@ -265,6 +274,40 @@ pub struct WindowNews {
     pub handoff_tokens: u64,
 }
 
+/// A window that is full before the work begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilledNews {
+    /// The session.
+    pub session: u32,
+    /// The level that its first response reached.
+    pub level: Level,
+    /// The context of that response.
+    pub usage_tokens: u64,
+    /// The same as a share of the usable window.
+    pub percent: Option<u64>,
+    /// What fills it, in tokens, largest first.
+    pub filled_by: Vec<(String, u64)>,
+}
+
+/// A mark of spend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SpendNews {
+    /// The session.
+    pub session: u32,
+    /// How far its share is spent.
+    pub mark: Mark,
+    /// In what.
+    pub measure: Measure,
+    /// What the attempt cost by now, in millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// The cost is an estimate.
+    pub estimated: bool,
+    /// What it used of a budget of tokens.
+    pub tokens: u64,
+    /// Responses of the model.
+    pub turns: u32,
+}
+
 /// An attempt that is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttemptNews {
@@ -287,6 +330,14 @@ pub struct AttemptNews {
     pub tool_calls: Option<u32>,
     /// What it cost, in millionths of a US dollar.
     pub cost_micro_usd: u64,
+    /// Part of the cost is an estimate.
+    pub estimated: bool,
+    /// The account has a subscription: the cost is what others would pay.
+    pub subscription: bool,
+    /// What it used of a budget of tokens.
+    pub tokens: u64,
+    /// Responses of the model, where the agent tells them.
+    pub turns: Option<u32>,
     /// Published files that the agent changed; not taken over.
     pub touched: Vec<String>,
     /// Files of the handoff that it wrote among the published ones; taken over.
@@ -368,6 +419,12 @@ pub struct RunEnd {
     pub waiting: Millis,
     /// What it cost so far, in millionths of a US dollar.
     pub cost_micro_usd: u64,
+    /// Part of the cost is an estimate.
+    pub estimated: bool,
+    /// The account has a subscription: the cost is what others would pay.
+    pub subscription: bool,
+    /// What it used so far of a budget of tokens.
+    pub tokens: u64,
     /// Open items, if the last handoff has a list.
     pub items_open: Option<usize>,
     /// Ticked items, if the last handoff has a list.

@@ -61,6 +61,14 @@ pub fn money(micro_usd: u64) -> String {
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
+/// What something cost: `≈$1.84` while it is an estimate, and with whose price on a subscription.
+#[must_use]
+pub fn cost(micro_usd: u64, estimated: bool, subscription: bool) -> String {
+    let about = if estimated { "≈" } else { "" };
+    let whose = if subscription { " API price" } else { "" };
+    format!("{about}{}{whose}", money(micro_usd))
+}
+
 /// `1 session`, `2 sessions`.
 #[must_use]
 pub fn count(number: u64, one: &str) -> String {
@@ -199,6 +207,14 @@ mod tests {
     #[test]
     fn money_has_two_digits() {
         assert_eq!([0, 1_840_000, 13_204_999, 995_001].map(money), ["$0.00", "$1.84", "$13.20", "$1.00"]);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_cost_says_whether_it_is_known() {
+        assert_eq!(cost(1_840_000, false, false), "$1.84");
+        assert_eq!(cost(1_840_000, true, false), "≈$1.84");
+        assert_eq!(cost(1_840_000, true, true), "≈$1.84 API price");
     }
 
     #[test]

@@ -23,7 +23,10 @@ use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 
 use super::line::one_line;
-use super::news::{AttemptNews, CheckNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, WindowNews};
+use super::news::{
+    AttemptNews, CheckNews, FilledNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, SpendNews,
+    WindowNews,
+};
 use crate::exit::Exit;
 
 /// Something told, and the stage that it is about.
@@ -77,6 +80,7 @@ impl Story {
                     session_max: session_max(run),
                 })
             }
+            Event::UtcOffsetChanged { .. } => Vec::new(),
             Event::LogicChanged { seq } => of_run(News::LogicChanged { seq: *seq }),
             Event::StopRequested(request) => {
                 of_run(News::StopRequested { request: *request, session: working_session(run) })
@@ -136,6 +140,24 @@ impl Story {
                 usage_tokens: *usage_tokens,
                 percent: self.percent(stage, *usage_tokens),
             }],
+            RelayEvent::BaselineMeasured { attempt, level, usage_tokens, filled_by } => {
+                vec![News::WindowFull(FilledNews {
+                    session: attempt.session.get(),
+                    level: *level,
+                    usage_tokens: *usage_tokens,
+                    percent: self.percent(stage, *usage_tokens),
+                    filled_by: filled_by.iter().map(|(name, tokens)| (one_line(name), *tokens)).collect(),
+                })]
+            }
+            RelayEvent::SpendCrossed { attempt, crossing } => vec![News::Spend(SpendNews {
+                session: attempt.session.get(),
+                mark: crossing.mark,
+                measure: crossing.measure,
+                cost_micro_usd: crossing.spend.micro_usd,
+                estimated: crossing.spend.estimated,
+                tokens: crossing.spend.tokens,
+                turns: crossing.turns,
+            })],
             RelayEvent::AttemptEnded(ended) => self.attempt_ended(stage, run, relay, ended),
             RelayEvent::KnowledgeEdited { .. } => {
                 vec![News::KnowledgeEdited { facts: relay.knowledge().core.len() }]
@@ -213,6 +235,10 @@ impl Story {
             percent: self.percent(stage, counters.usage_tokens),
             tool_calls: is_heard(run).then_some(counters.tool_calls),
             cost_micro_usd: counters.cost_micro_usd,
+            estimated: counters.estimated,
+            subscription: counters.subscription,
+            tokens: counters.tokens,
+            turns: is_heard(run).then_some(counters.turns),
             touched: ended.touched.clone(),
             misplaced: ended.misplaced.clone(),
             cautions: cautions(&ended.files),
@@ -240,6 +266,9 @@ impl Story {
             duration: self.worked,
             waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum::<u64>().min(self.worked.0)),
             cost_micro_usd: relays().map(|relay| relay.tally().cost_micro_usd).sum(),
+            estimated: relays().any(|relay| relay.tally().estimated),
+            subscription: relays().any(|relay| relay.tally().subscription),
+            tokens: relays().map(|relay| relay.tally().tokens).sum(),
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
             facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
@@ -291,6 +320,7 @@ fn run_start(run: &Run) -> RunStart {
             .from
             .as_ref()
             .map(|from| FromNews { run: from.run.clone(), session: from.last.session.get() }),
+        run_budget: header.settings.bounds.run,
     }
 }
 
@@ -424,6 +454,7 @@ fn waiting(relay: &Relay, event: &Event) -> Option<News> {
         Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(ended.cause.clone()),
         Event::Stage { .. }
         | Event::RunStarted(_)
+        | Event::UtcOffsetChanged { .. }
         | Event::RunResumed(_)
         | Event::Continued(_)
         | Event::LogicChanged { .. }

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use ekiden_core::bounds::Bounds;
+use ekiden_core::budget::{Budget, Crossing, Mark, Measure, Prices, Spend};
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
     AttemptEnded, Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RelayEvent, RunResumed,
@@ -46,6 +48,13 @@ struct Tale {
 impl Tale {
     fn begin(verification: Option<&str>, git: bool) -> Self {
         Self::begun(header(verification, git))
+    }
+
+    /// Without verification or git, but with other settings.
+    fn of(change: impl FnOnce(&mut RunStarted)) -> Self {
+        let mut header = header(None, false);
+        change(&mut header);
+        Self::begun(header)
     }
 
     fn begun(header: RunStarted) -> Self {
@@ -131,7 +140,7 @@ impl Tale {
             tool_calls: 38,
             usage_tokens: 122_300,
             cost_micro_usd: 1_840_000,
-            malformed_lines: 0,
+            ..Counters::default()
         };
         let ended = AttemptEnded {
             attempt: at,
@@ -186,7 +195,9 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             commit: None,
             notify: true,
             subagents: false,
+            bounds: Bounds::default(),
         },
+        prices: Prices::default(),
     }
 }
 
@@ -423,14 +434,14 @@ fn programs_are_told_everything() {
     tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
     tale.check(CheckOutcome::Passed, "");
     expect_test::expect![[r#"
-        {"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","event":"run_started","ekiden":"0.1.0","task":"migrate.md","work_dir":"/home/me/project","agent":"claude","model":"opus","session_max":3,"levels":[50,60,70],"verification":"pytest -q"}
+        {"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","event":"run_started","ekiden":"0.1.0","task":"migrate.md","work_dir":"/home/me/project","agent":"claude","model":"opus","session_max":3,"levels":[50,60,70],"verification":"pytest -q","run_budget":{"micro_usd":null,"tokens":null}}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"first_check","command":"pytest -q","result":{"kind":"failed","code":1},"duration_ms":41000,"last_line":"x"}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"session_started","session":1,"attempt":1,"conversation":"fresh"}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"window","session":1,"model":"opus","window_tokens":1000000,"usable_tokens":200000,"handoff_tokens":120000}
-        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"touched":[],"misplaced":[],"cautions":[],"malformed_lines":0,"goes_on":false}
+        {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"turns":0,"touched":[],"misplaced":[],"cautions":[],"malformed_lines":0,"goes_on":false}
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
-        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));
+        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));
 }
 
 // shows: UIX-02
@@ -568,4 +579,104 @@ fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
     };
     assert_eq!(exit(io::ErrorKind::BrokenPipe), 0);
     assert_eq!(exit(io::ErrorKind::StorageFull), 74);
+}
+
+// shows: REL-22
+#[test]
+fn a_budget_is_told_where_it_begins_to_bind_and_how_to_go_on() {
+    let mut tale = Tale::of(|header| {
+        header.settings.bounds.run = Budget { micro_usd: Some(2_000_000), tokens: None };
+    });
+    let spend = Spend { micro_usd: 1_810_000, tokens: 90_000, estimated: true };
+    let crossing = Crossing { mark: Mark::Nearly, measure: Measure::Money, spend, turns: 40 };
+    tale.relay(RelayEvent::SpendCrossed { attempt: attempt(1, 1), crossing });
+    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions, at most $2.00 · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          budget    ≈$1.81 used; session 1 is asked to hand off
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+
+        stopped (3): the budget has no room for another session: $1.84 of $2.00 is spent · 1 session · 14m · $1.84 · 1 of 2 items done
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        to go on:  ekiden resume --run-budget 4"#]].assert_eq(&tale.text());
+    expect_test::expect![[r#"{"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","stage":"main","event":"spend","session":1,"mark":"nearly","measure":"money","cost_micro_usd":1810000,"estimated":true,"tokens":90000,"turns":40}"#]].assert_eq(tale.json.iter().find(|line| line.contains("spend")).unwrap());
+}
+
+// shows: REL-22
+#[test]
+fn a_session_that_has_used_all_is_told_with_a_cost_that_is_a_guess() {
+    let mut tale = Tale::of(|header| {
+        header.settings.bounds.session = Budget { micro_usd: Some(2_000_000), tokens: None };
+    });
+    let spend = Spend { micro_usd: 2_100_000, tokens: 90_000, estimated: true };
+    for mark in [Mark::Spent, Mark::Beyond] {
+        let crossing = Crossing { mark, measure: Measure::Money, spend, turns: 40 };
+        tale.relay(RelayEvent::SpendCrossed { attempt: attempt(1, 1), crossing });
+    }
+    tale.ends(attempt(1, 1), EndCause::BudgetSpent, HandoffFiles::default());
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          ! session 1 has used all it may (≈$2.10); its turn is ended
+          ! session 1 went on after that (≈$2.10); it is ended
+          122k      ended without a handoff after 14m · 38 tool calls · $1.84
+          ! no handoff that can be used (the budget is spent); rescue handoff written from what ekiden saw (session 1)
+        session 2 · 22:18"#]].assert_eq(&tale.text());
+}
+
+// shows: REL-31
+#[test]
+fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
+    let mut tale = Tale::of(|_| {});
+    let filled_by = vec![("MCP tools".to_owned(), 81_000), ("Memory files".to_owned(), 30_400)];
+    let event = |level| RelayEvent::BaselineMeasured {
+        attempt: attempt(1, 1),
+        level,
+        usage_tokens: 122_300,
+        filled_by: filled_by.clone(),
+    };
+    tale.relay(event(Level::L1));
+    tale.relay(event(Level::L2));
+    tale.ends(attempt(1, 1), EndCause::Stopped, HandoffFiles::default());
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          ! the first response already takes 122k tokens: MCP tools 81k, Memory files 30k
+          ! the first response already takes 122k tokens: MCP tools 81k, Memory files 30k
+          122k      stopped after 14m · 38 tool calls · $1.84
+
+        failed (78): the first response already took 122k tokens: there is no room to work · 0 sessions · 14m · $1.84
+        what fills it: MCP tools 81k, Memory files 30k
+        what to do:  give the agent fewer tools, servers and standing files, a shorter task, or a larger window (--model, --context-cap-tokens)
+        to go on after that:  ekiden resume"#]].assert_eq(&tale.text());
+}
+
+// shows: REL-12
+#[test]
+fn quiet_hours_and_a_limit_that_is_not_waited_for_name_their_time() {
+    let mut tale = Tale::of(|header| {
+        header.settings.bounds.quiet_hours = "22:18-07:00".parse().unwrap();
+        header.settings.bounds.utc_offset_secs = 7200;
+        header.settings.bounds.on_rate_limit = ekiden_core::bounds::OnRateLimit::Stop;
+    });
+    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS")).wake();
+    let resets_at = Some(tale.now + Millis::from_secs(3600));
+    let kind = ekiden_core::ends::LimitKind::FiveHour;
+    tale.ends(attempt(2, 1), EndCause::RateLimited { resets_at, kind }, HandoffFiles::default());
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          122k      handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+          quiet     session 2 begins at Sun 22 Nov 07:00 EET
+        session 2 · Sun 22 Nov 07:00
+          122k      interrupted after 14m · 38 tool calls · $1.84
+
+        stopped (3): a usage limit is reached, until 08:00 EET · 1 session · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
+        knowledge  1 fact in .ekiden/KNOWLEDGE.md
+        to go on then:  ekiden resume"#]].assert_eq(&tale.text());
 }

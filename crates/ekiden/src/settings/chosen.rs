@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_core::bounds::{Bounds, BoundsChange};
+use ekiden_core::budget::Budget;
 use ekiden_core::settings::{
     AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, Settings, Verification,
 };
@@ -37,6 +39,43 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
         notify: given.need(&table::NOTIFY)?,
         subagents: given.need(&table::SUBAGENTS)?,
+        bounds: bounds(given)?,
+    })
+}
+
+/// What a run may use. The hour of the day is the caller's to tell.
+fn bounds(given: &Given) -> Result<Bounds, Failure> {
+    let mut bounds = Bounds::default();
+    bounds.change(&BoundsChange {
+        run: Budget { micro_usd: given.get(&table::RUN_BUDGET)?, tokens: given.get(&table::RUN_TOKENS)? },
+        session: Budget {
+            micro_usd: given.get(&table::SESSION_BUDGET)?,
+            tokens: given.get(&table::SESSION_TOKENS)?,
+        },
+        session_timeout: given.get(&table::SESSION_TIMEOUT)?,
+        turns_max: given.get(&table::MAX_TURNS)?,
+        quiet_hours: given.get(&table::QUIET_HOURS)?,
+        on_rate_limit: given.get(&table::ON_RATE_LIMIT)?,
+    });
+    Ok(bounds)
+}
+
+/// The bounds that were typed for a resumption.
+///
+/// # Errors
+///
+/// As [`Given::get`].
+pub fn bounds_typed(given: &Given) -> Result<BoundsChange, Failure> {
+    Ok(BoundsChange {
+        run: Budget { micro_usd: given.typed(&table::RUN_BUDGET)?, tokens: given.typed(&table::RUN_TOKENS)? },
+        session: Budget {
+            micro_usd: given.typed(&table::SESSION_BUDGET)?,
+            tokens: given.typed(&table::SESSION_TOKENS)?,
+        },
+        session_timeout: given.typed(&table::SESSION_TIMEOUT)?,
+        turns_max: given.typed(&table::MAX_TURNS)?,
+        quiet_hours: given.typed(&table::QUIET_HOURS)?,
+        on_rate_limit: given.typed(&table::ON_RATE_LIMIT)?,
     })
 }
 

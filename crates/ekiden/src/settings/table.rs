@@ -3,9 +3,11 @@
 //! The command line, the environment, the settings files, `ekiden config show` and
 //! `docs/settings.md` are all made from [`TABLE`]; nothing about a setting is said anywhere else.
 
+use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::guard::Levels;
 use ekiden_core::handoff::Marker;
 use ekiden_core::limits;
+use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
 
 use super::form::{self, Read};
@@ -136,7 +138,15 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &SUBAGENTS,
     &LEVELS,
     &CAP_TOKENS,
+    &SESSION_TIMEOUT,
+    &MAX_TURNS,
+    &SESSION_BUDGET,
+    &RUN_BUDGET,
+    &SESSION_TOKENS,
+    &RUN_TOKENS,
     &MAX_WAIT,
+    &ON_RATE_LIMIT,
+    &QUIET_HOURS,
     &STALL_SESSIONS,
     &RESEARCH,
     &NOTIFY,
@@ -383,6 +393,100 @@ pub static CAP_TOKENS: Setting<u64> = Setting {
     read: |text| form::number(text, 0..=100_000_000),
 };
 
+/// How long a session works.
+pub static SESSION_TIMEOUT: Setting<Millis> = Setting {
+    row: Row {
+        default: Some("30m"),
+        takes: Takes::One("DURATION"),
+        used_by: UsedBy::RunAndResume,
+        doc: "How long a session works before it is told to hand off, such as 45m, 2h; 0 for no limit",
+        ..Row::flag("session_timeout", "session-timeout", "EKIDEN_SESSION_TIMEOUT")
+    },
+    read: form::duration_or_none,
+};
+
+/// Responses of the model in a session.
+pub static MAX_TURNS: Setting<u32> = Setting {
+    row: Row {
+        takes: Takes::One("N"),
+        used_by: UsedBy::RunAndResume,
+        doc: "Responses of the model before a session is told to hand off; 0 for no limit",
+        ..Row::flag("max_turns", "max-turns", "EKIDEN_MAX_TURNS")
+    },
+    read: |text| {
+        let number = form::number(text, 0..=u64::from(limits::TURNS_MAX_MAX))?;
+        u32::try_from(number).map_err(|error| error.to_string())
+    },
+};
+
+/// What a session may cost.
+pub static SESSION_BUDGET: Setting<u64> = Setting {
+    row: Row {
+        takes: Takes::One("USD"),
+        used_by: UsedBy::RunAndResume,
+        doc: "What one session may cost, in US dollars; it is told to hand off at 90 %",
+        ..Row::flag("session_budget", "session-budget", "EKIDEN_SESSION_BUDGET")
+    },
+    read: form::dollars,
+};
+
+/// What a run may cost.
+pub static RUN_BUDGET: Setting<u64> = Setting {
+    row: Row {
+        takes: Takes::One("USD"),
+        used_by: UsedBy::RunAndResume,
+        doc: "What all sessions of a run may cost, in US dollars, those before a resume included",
+        ..Row::flag("run_budget", "run-budget", "EKIDEN_RUN_BUDGET")
+    },
+    read: form::dollars,
+};
+
+/// Tokens of a session.
+pub static SESSION_TOKENS: Setting<u64> = Setting {
+    row: Row {
+        takes: Takes::One("TOKENS"),
+        used_by: UsedBy::RunAndResume,
+        doc: "Tokens that one session may use, cache reads not counted, such as 400k, 2M; for subscriptions",
+        ..Row::flag("session_tokens", "session-tokens", "EKIDEN_SESSION_TOKENS")
+    },
+    read: form::tokens,
+};
+
+/// Tokens of a run.
+pub static RUN_TOKENS: Setting<u64> = Setting {
+    row: Row {
+        takes: Takes::One("TOKENS"),
+        used_by: UsedBy::RunAndResume,
+        doc: "Tokens that all sessions of a run may use, cache reads not counted",
+        ..Row::flag("run_tokens", "run-tokens", "EKIDEN_RUN_TOKENS")
+    },
+    read: form::tokens,
+};
+
+/// What a usage limit leads to.
+pub static ON_RATE_LIMIT: Setting<OnRateLimit> = Setting {
+    row: Row {
+        default: Some("wait"),
+        takes: Takes::One("WHAT"),
+        used_by: UsedBy::RunAndResume,
+        doc: "What a usage limit leads to: wait until it resets, or stop the run",
+        ..Row::flag("on_rate_limit", "on-rate-limit", "EKIDEN_ON_RATE_LIMIT")
+    },
+    read: form::on_rate_limit,
+};
+
+/// When no session starts.
+pub static QUIET_HOURS: Setting<QuietHours> = Setting {
+    row: Row {
+        takes: Takes::One("HOURS"),
+        joins: Joins::Commas,
+        used_by: UsedBy::RunAndResume,
+        doc: "Local times in which no session starts, such as 22:00-07:00; none for no such times",
+        ..Row::flag("quiet_hours", "quiet-hours", "EKIDEN_QUIET_HOURS")
+    },
+    read: form::quiet_hours,
+};
+
 /// The longest wait for a usage limit.
 pub static MAX_WAIT: Setting<Millis> = Setting {
     row: Row {
@@ -521,6 +625,8 @@ mod tests {
         assert_eq!(default(&VERIFY_TIMEOUT), limits::VERIFY_TIMEOUT_DEFAULT);
         assert_eq!(default(&MAX_WAIT), limits::WAIT_MAX_DEFAULT);
         assert_eq!(default(&STALL_SESSIONS), limits::STALL_SESSIONS_DEFAULT);
+        assert_eq!(default(&SESSION_TIMEOUT), limits::SESSION_TIMEOUT_DEFAULT);
+        assert_eq!(default(&ON_RATE_LIMIT), OnRateLimit::default());
         assert_eq!(default(&CAP_TOKENS), limits::RELAY_CAP_TOKENS);
         assert_eq!(default(&LEVELS), ekiden_core::guard::Profile::Relay.levels());
         assert_eq!(default(&COMPLETION_MARKER), Marker::default());

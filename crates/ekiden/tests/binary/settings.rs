@@ -34,7 +34,15 @@ fn every_setting_says_where_it_comes_from() {
     subagents           false         default
     levels              10,20,30      .ekiden/config.toml:2
     context.cap_tokens  200000        default
+    session_timeout     30m           default
+    max_turns           -             default
+    session_budget      -             default
+    run_budget          -             default
+    session_tokens      -             default
+    run_tokens          -             default
     max_wait            6h            default
+    on_rate_limit       wait          default
+    quiet_hours         -             default
     stall_sessions      3             default
     research            false         default
     notify              true          default

@@ -191,8 +191,8 @@ fn levels_say_where_a_session_hands_off() {
         let window = said.stdout.lines().find(|line| line.contains("window")).unwrap().trim().to_owned();
         (window, said.stdout.matches("\nsession ").count())
     };
-    let (early, late) = (sessions("20,30,95"), sessions("80,90,95"));
-    assert_eq!(early.0, "window    40k tokens (rehearsal), hands off at 12k");
+    let (early, late) = (sessions("20,45,95"), sessions("80,90,95"));
+    assert_eq!(early.0, "window    40k tokens (rehearsal), hands off at 18k");
     assert_eq!(late.0, "window    40k tokens (rehearsal), hands off at 36k");
     assert!(early.1 > late.1, "{early:?} {late:?}");
     let refused = Environment::new().told(&["run", "a task", "--levels", "60,50,70"]);

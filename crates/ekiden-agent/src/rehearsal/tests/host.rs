@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use ekiden_core::budget::Price;
 use ekiden_core::guard::{HookInput, ToolUse};
 use ekiden_wire::control::{self, Registration};
 use ekiden_wire::hooks::HookEvent;
@@ -57,6 +58,7 @@ pub(super) struct Answers {
 /// What an agent is started with in these conversations.
 pub(super) fn setup(dir: &Path) -> Setup {
     Setup {
+        price: Price::usual(0),
         session_id: "s1".to_owned(),
         resume: false,
         dir: dir.to_owned(),

@@ -45,6 +45,9 @@ fn a_log_of_version_1_still_folds_to_its_end() {
                 652000,
             ),
             tool_calls: 8,
+            tokens: 0,
+            estimated: false,
+            subscription: false,
         }
         [
             "mine",

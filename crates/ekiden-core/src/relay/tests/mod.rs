@@ -10,6 +10,8 @@
 //! records are also written as JSON, read again and folded, and must give the same state.
 
 mod attempts;
+mod bounds;
+mod budgets;
 mod commits;
 mod histories;
 mod judging;

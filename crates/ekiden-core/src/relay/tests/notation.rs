@@ -64,7 +64,7 @@ pub(super) fn warning(warning: &Warning) -> String {
 
 fn message(text: &str) -> String {
     let marker = Marker::default();
-    let reasons = [OrderReason::Context, OrderReason::Operator];
+    let reasons = [OrderReason::Context, OrderReason::Operator, OrderReason::Budget, OrderReason::Time];
     let ordered = reasons.into_iter().find(|reason| text == prompt::order(*reason, HANDOFF_DIR, &marker));
     match ordered {
         Some(reason) => format!("hand over ({reason:?})").to_lowercase(),
@@ -124,6 +124,9 @@ pub(super) fn end(outcome: &Outcome) -> String {
         Outcome::SessionLimit => "session limit".to_owned(),
         Outcome::Stopped { request } => format!("stopped {request:?}").to_lowercase(),
         Outcome::LimitTooFar { .. } => "limit too far".to_owned(),
+        Outcome::RateLimited { .. } => "rate limited".to_owned(),
+        Outcome::BudgetSpent { .. } => "budget spent".to_owned(),
+        Outcome::WindowTooFull { .. } => "window too full".to_owned(),
         Outcome::AgentFailed { .. } => "agent failed".to_owned(),
         Outcome::Stuck { .. } => "stuck".to_owned(),
         Outcome::Stalled { .. } => "stalled".to_owned(),

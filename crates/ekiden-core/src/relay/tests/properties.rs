@@ -24,6 +24,8 @@ const GIVEN: &[&str] = &[
     "judged git check",
     "judged exec stall=1",
     "judged research stall=0",
+    "budget=9 each=4 turns=6",
+    "timeout=600 quiet=20:30-23:00 no-waiting",
 ];
 
 /// Everything that can happen, also when it cannot.
@@ -52,6 +54,10 @@ const WORDS: &[&str] = &[
     "L1",
     "L2",
     "L3",
+    "spends:1",
+    "spends:4",
+    "full:L1",
+    "full:L2",
     "heard",
     "asks",
     "asks:busy",
@@ -107,6 +113,9 @@ const WORDS: &[&str] = &[
     "tree:b",
     "weakens:tests/a.py",
     "writes:same",
+    "resume:budget=30",
+    "offset:3",
+    "offset:-3",
     "published",
     "archived",
     "edited:fact",
@@ -127,6 +136,9 @@ const TALK: &[&str] = &[
     "turn",
     "turn:failed",
     "refused",
+    "spends:1",
+    "+300s",
+    "tick",
     "writes",
     "writes:half",
     "writes:thin",
@@ -307,6 +319,7 @@ impl Promises {
             | Event::LogicChanged { .. }
             | Event::StopRequested(_)
             | Event::Steered(_)
+            | Event::UtcOffsetChanged { .. }
             | Event::Stage { .. } => {}
         }
         for effect in &record.effects {

@@ -1,6 +1,8 @@
 //! A run to which things happen, word by word.
 
 use super::notation;
+use crate::bounds::{Bounds, BoundsChange, OnRateLimit};
+use crate::budget::{Budget, Gauge, Prices, Spend};
 use crate::effect::{Effect, RelayEffect, StartMode};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
@@ -42,6 +44,10 @@ pub(super) struct Track {
     /// The same without what only tells the time, if that differs.
     substance: Option<String>,
     weakened: Vec<WeakenedTest>,
+    /// What the attempt at work has spent, and whose gauge tells it.
+    spend: Spend,
+    turns: u32,
+    gauge: Gauge,
     told: String,
 }
 
@@ -74,6 +80,9 @@ impl Track {
             tree: "tree".to_owned(),
             substance: None,
             weakened: Vec::new(),
+            spend: Spend::default(),
+            turns: 0,
+            gauge: Gauge::default(),
             told: String::new(),
         };
         track.note("", Event::RunStarted(Box::new(header)), effects);
@@ -153,6 +162,8 @@ impl Track {
     /// | `works` | the agent calls a tool; nothing is told |
     /// | `tree:ID` `substance:ID` | the work tree is another; nothing is told |
     /// | `weakens:FILE` | a test is skipped; nothing is told |
+    /// | `spends:7` `spends:7,9` | a response came: it cost 7 dollars (and 9 tokens); a mark is told |
+    /// | `offset:2` | local time is UTC and 2 hours now |
     /// | `writes:WHAT` | the agent writes its handoff; nothing is told |
     /// | `survey:…` `verify:…` | a look at the tree, a run of the verification ended |
     /// | `commit` `commit:…` | a commit was made, or was not |
@@ -175,6 +186,11 @@ impl Track {
             ("weakens", file) => {
                 let how = Weakening::Skipped { marks: 1 };
                 self.weakened.push(WeakenedTest { path: file.to_owned(), how });
+            }
+            ("spends", cost) => self.spend(word, cost),
+            ("offset", hours) => {
+                let utc_offset_secs = hours.parse::<i32>().unwrap() * 3600;
+                self.step(word, Event::UtcOffsetChanged { utc_offset_secs });
             }
             ("writes", what) => self.files = self.handoff(what),
             ("old", of) => self.talk(word, of, self.before),
@@ -223,6 +239,18 @@ impl Track {
         self
     }
 
+    /// A response of the model came. What it cost is known outside the log; a mark is an event.
+    fn spend(&mut self, word: &str, cost: &str) {
+        let (dollars, tokens) = cost.split_once(',').unwrap_or((cost, "0"));
+        let micro_usd = dollars.parse::<u64>().unwrap() * 1_000_000;
+        self.turns += 1;
+        self.spend = self.spend.plus(Spend { micro_usd, tokens: tokens.parse().unwrap(), estimated: false });
+        if let Some(crossing) = self.gauge.take(self.spend, self.turns) {
+            let attempt = self.attempt;
+            self.relay_event(word, RelayEvent::SpendCrossed { attempt, crossing });
+        }
+    }
+
     /// Something is heard of an attempt.
     ///
     /// | word | what |
@@ -230,6 +258,7 @@ impl Track {
     /// | `up` | its process runs |
     /// | `window` | it told the size of its window |
     /// | `L1` to `L3` | its context use crossed a level |
+    /// | `full:L1` `full:L2` | its first response reached a level already |
     /// | `heard` | a request holds our message |
     /// | `asks` `asks:busy` | it wants to end its turn (background work still runs) |
     /// | `turn` `turn:failed` | its turn is over |
@@ -246,6 +275,12 @@ impl Track {
             ("L1", _) => RelayEvent::LevelCrossed { attempt, level: Level::L1, usage_tokens: 85_000 },
             ("L2", _) => RelayEvent::LevelCrossed { attempt, level: Level::L2, usage_tokens: 101_000 },
             ("L3", _) => RelayEvent::LevelCrossed { attempt, level: Level::L3, usage_tokens: 118_000 },
+            ("full", percent) => RelayEvent::BaselineMeasured {
+                attempt,
+                level: if percent == "L1" { Level::L1 } else { Level::L2 },
+                usage_tokens: 101_000,
+                filled_by: vec![("MCP tools".to_owned(), 90_000)],
+            },
             ("heard", _) => RelayEvent::MessageDelivered { attempt },
             ("asks", how) => {
                 let (callback, background) = ("cb".to_owned(), how == "busy");
@@ -294,12 +329,12 @@ impl Track {
         let traces = Traces { last_words, denied, ..Traces::default() };
         AttemptEnded {
             attempt,
-            cause,
+            cause: self.relay().cause_of(attempt, cause),
             files: self.files.clone(),
             touched: Vec::new(),
             misplaced: Vec::new(),
             resumable: word.ends_with('+'),
-            counters: self.counters(name),
+            counters: self.relay().charge(attempt, self.counters(name)),
             traces,
         }
     }
@@ -314,13 +349,19 @@ impl Track {
                 usage_tokens: u64::MAX,
                 cost_micro_usd: u64::MAX,
                 malformed_lines: u32::MAX,
+                tokens: u64::MAX,
+                turns: u32::MAX,
+                ..Counters::default()
             },
             _ => Counters {
                 duration: Millis::from_secs(60),
                 tool_calls: self.calls,
                 usage_tokens: 90_000,
-                cost_micro_usd: 500_000,
-                malformed_lines: 0,
+                // Whose spending is told is charged for that alone.
+                cost_micro_usd: if self.turns > 0 { self.spend.micro_usd } else { 500_000 },
+                tokens: self.spend.tokens,
+                turns: self.turns,
+                ..Counters::default()
             },
         }
     }
@@ -457,6 +498,9 @@ impl Track {
         self.before = self.attempt;
         self.attempt = start.attempt;
         self.calls = 0;
+        (self.spend, self.turns) = (Spend::default(), 0);
+        let share = self.relay().share();
+        self.gauge = share.map_or_else(Gauge::default, |share| Gauge::new(share.budget, share.turns));
         if start.mode == StartMode::Fresh {
             self.files = HandoffFiles::default();
         }
@@ -488,6 +532,8 @@ fn new_task(word: &str) -> NewTask {
 }
 
 fn resumed(limit: &str) -> RunResumed {
+    let dollars = |name: &str| limit.strip_prefix(name).and_then(|dollars| dollars.parse::<u64>().ok());
+    let run = Budget { micro_usd: dollars("budget=").map(|dollars| dollars * 1_000_000), tokens: None };
     let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
     let pause = limit.strip_prefix("pause=").and_then(|secs| secs.parse().ok());
     RunResumed {
@@ -498,6 +544,7 @@ fn resumed(limit: &str) -> RunResumed {
             pause: pause.map(Millis::from_secs),
             stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
             research: (limit == "research").then_some(true),
+            bounds: BoundsChange { run, ..BoundsChange::default() },
         },
         task: limit.strip_prefix("task=").map(new_task),
     }
@@ -514,7 +561,9 @@ fn window() -> Window {
 
 /// Settings by words: `git`, `commits`, `notify`, `subagents`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
 /// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
-/// judged) with `stall=2` sessions and `research`.
+/// judged) with `stall=2` sessions and `research`,
+/// `budget=9` and `each=3` dollars, `tokens=9` and `each-tokens=3`, `timeout=60` seconds and `turns=5` of a
+/// session, `quiet=22:00-07:00`, `no-waiting` for limits.
 fn header(given: &str) -> RunStarted {
     let has = |word: &str| given.split_whitespace().any(|given| given == word);
     let number = |name: &str| {
@@ -554,12 +603,30 @@ fn header(given: &str) -> RunStarted {
                     .map_or(limits::STALL_SESSIONS_DEFAULT, |max| u32::try_from(max).unwrap()),
                 research: has("research"),
             }),
+            bounds: bounds(given),
             agent: agent(if has("exec") { AgentKind::Exec } else { AgentKind::Claude }),
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
             subagents: has("subagents"),
         },
         from: None,
+        prices: Prices::default(),
+    }
+}
+
+fn bounds(given: &str) -> Bounds {
+    let text =
+        |name: &str| given.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let number = |name: &str| text(name).map(|number| number.parse::<u64>().unwrap());
+    let micro = |dollars: u64| dollars * 1_000_000;
+    Bounds {
+        run: Budget { micro_usd: number("budget").map(micro), tokens: number("tokens") },
+        session: Budget { micro_usd: number("each").map(micro), tokens: number("each-tokens") },
+        session_timeout: number("timeout").map(Millis::from_secs),
+        turns_max: number("turns").map(|turns| u32::try_from(turns).unwrap()),
+        quiet_hours: text("quiet").map(|quiet| quiet.parse().unwrap()).unwrap_or_default(),
+        utc_offset_secs: 0,
+        on_rate_limit: if given.contains("no-waiting") { OnRateLimit::Stop } else { OnRateLimit::Wait },
     }
 }
 

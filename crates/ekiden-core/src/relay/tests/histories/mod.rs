@@ -364,6 +364,9 @@ impl Player {
             | Outcome::Stopped { .. }
             | Outcome::LimitTooFar { .. }
             | Outcome::Denied { .. }
+            | Outcome::RateLimited { .. }
+            | Outcome::BudgetSpent { .. }
+            | Outcome::WindowTooFull { .. }
             | Outcome::AgentFailed { .. }) => panic!("{other:?}"),
         };
         Some(format!("{word} after {after}"))

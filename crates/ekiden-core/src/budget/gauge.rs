@@ -1,0 +1,159 @@
+//! The gauge of one attempt: how much of its share is spent.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Budget, Spend};
+use crate::limits;
+
+/// How far a share is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// [`limits::SPEND_ORDER_PERCENT`] of it, or all turns: the session is told to hand off.
+    Nearly,
+    /// All of it: the running turn is ended.
+    Spent,
+    /// Another response came, though the turn was to end: the process is ended.
+    Beyond,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Dollars.
+    Money,
+    /// Tokens.
+    Tokens,
+    /// Responses of the model.
+    Turns,
+}
+
+/// A mark that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crossing {
+    /// How far.
+    pub mark: Mark,
+    /// In what.
+    pub measure: Measure,
+    /// What the attempt has spent by now.
+    pub spend: Spend,
+    /// Responses of the model in this attempt.
+    pub turns: u32,
+}
+
+/// Tells each mark once, as samples come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gauge {
+    share: Budget,
+    turns_max: Option<u32>,
+    reached: Option<Mark>,
+    /// Responses when all was spent.
+    spent_at: Option<u32>,
+}
+
+impl Gauge {
+    /// A gauge for an attempt that may spend `share` and is told to hand off after `turns_max` responses.
+    #[must_use]
+    pub fn new(share: Budget, turns_max: Option<u32>) -> Self {
+        Self { share, turns_max, reached: None, spent_at: None }
+    }
+
+    /// Takes a sample, and tells the highest mark if it is reached for the first time.
+    pub fn take(&mut self, spend: Spend, turns: u32) -> Option<Crossing> {
+        let (mark, measure) = self.highest(spend, turns)?;
+        // A response goes on to cost while it is told; only the next one is beyond the end.
+        let again = self.spent_at.is_some_and(|at| turns > at);
+        let mark = if again && mark >= Mark::Spent { Mark::Beyond } else { mark };
+        if self.reached >= Some(mark) {
+            return None;
+        }
+        self.reached = Some(mark);
+        self.spent_at = self.spent_at.or((mark == Mark::Spent).then_some(turns));
+        Some(Crossing { mark, measure, spend, turns })
+    }
+
+    fn highest(&self, spend: Spend, turns: u32) -> Option<(Mark, Measure)> {
+        let money = self.share.micro_usd.and_then(|limit| mark_of(spend.micro_usd, limit));
+        let tokens = self.share.tokens.and_then(|limit| mark_of(spend.tokens, limit));
+        let turns = self.turns_max.and_then(|limit| mark_of_turns(turns, limit));
+        let all = [(turns, Measure::Turns), (tokens, Measure::Tokens), (money, Measure::Money)];
+        all.into_iter().filter_map(|(mark, measure)| Some((mark?, measure))).max_by_key(|(mark, _)| *mark)
+    }
+}
+
+fn mark_of(spent: u64, limit: u64) -> Option<Mark> {
+    let nearly = u128::from(limit) * u128::from(limits::SPEND_ORDER_PERCENT);
+    match u128::from(spent) * 100 {
+        _ if spent >= limit => Some(Mark::Spent),
+        percent if percent >= nearly => Some(Mark::Nearly),
+        _ => None,
+    }
+}
+
+fn mark_of_turns(turns: u32, limit: u32) -> Option<Mark> {
+    match turns {
+        _ if turns >= limit.saturating_add(limits::TURNS_TO_HAND_OFF) => Some(Mark::Spent),
+        _ if turns >= limit => Some(Mark::Nearly),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(gauge: &mut Gauge, samples: &[(u64, u64, u32)]) -> Vec<Option<(Mark, Measure)>> {
+        let mut take = |(micro_usd, tokens, turns): (u64, u64, u32)| {
+            let spend = Spend { micro_usd, tokens, estimated: true };
+            gauge.take(spend, turns).map(|crossing| (crossing.mark, crossing.measure))
+        };
+        samples.iter().map(|sample| take(*sample)).collect()
+    }
+
+    // shows: REL-22
+    #[test]
+    fn at_90_percent_the_handoff_is_due_and_at_100_the_end() {
+        let mut gauge = Gauge::new(Budget { micro_usd: Some(1000), tokens: None }, None);
+        let samples =
+            [(899, 9, 1), (900, 9, 2), (950, 9, 3), (1000, 9, 4), (1100, 9, 4), (1101, 9, 5), (2000, 9, 6)];
+        let (nearly, spent) = ((Mark::Nearly, Measure::Money), (Mark::Spent, Measure::Money));
+        let beyond = (Mark::Beyond, Measure::Money);
+        assert_eq!(
+            marks(&mut gauge, &samples),
+            [None, Some(nearly), None, Some(spent), None, Some(beyond), None]
+        );
+    }
+
+    // shows: REL-22
+    #[test]
+    fn tokens_are_a_measure_of_their_own() {
+        let mut gauge = Gauge::new(Budget { micro_usd: Some(1000), tokens: Some(100) }, None);
+        assert_eq!(
+            marks(&mut gauge, &[(1, 89, 1), (1, 120, 2)]),
+            [None, Some((Mark::Spent, Measure::Tokens))]
+        );
+    }
+
+    // shows: REL-02
+    #[test]
+    fn turns_order_the_handoff_and_leave_some_for_it() {
+        let mut gauge = Gauge::new(Budget::default(), Some(20));
+        let end = 20 + limits::TURNS_TO_HAND_OFF;
+        assert_eq!(
+            marks(&mut gauge, &[(0, 0, 19), (0, 0, 20), (0, 0, end - 1), (0, 0, end)]),
+            [None, Some((Mark::Nearly, Measure::Turns)), None, Some((Mark::Spent, Measure::Turns))]
+        );
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_told() {
+        assert_eq!(Gauge::default().take(Spend { micro_usd: u64::MAX, ..Spend::default() }, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_spent_at_once() {
+        let mut gauge = Gauge::new(Budget { micro_usd: Some(0), tokens: None }, None);
+        assert_eq!(marks(&mut gauge, &[(0, 0, 1)]), [Some((Mark::Spent, Measure::Money))]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Quiet hours: local times in which no session starts.
+//!
+//! Local time reaches the model as the offset from UTC, which is recorded whenever it changes: a rule of
+//! time zones belongs to the machine and not to the log.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Millis, Timestamp};
+
+const DAY_MINUTES: u32 = 24 * 60;
+const MINUTE: u64 = 60_000;
+
+/// Spans of local time, such as `22:00-07:00`. A span may go over midnight.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct QuietHours {
+    spans: Vec<Span>,
+}
+
+/// From a minute of the day until another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    from: u32,
+    until: u32,
+}
+
+/// A text is no quiet hours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("quiet hours must be local times such as 22:00-07:00, and leave some of the day")]
+pub struct QuietHoursError;
+
+impl QuietHours {
+    /// There are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// When the quiet that a time lies in is over; nothing outside of quiet hours.
+    #[must_use]
+    pub fn until(&self, at: Timestamp, utc_offset_secs: i32) -> Option<Timestamp> {
+        let mut minute = minute_of_day(at, utc_offset_secs);
+        let mut minutes = 0;
+        // Each span is left once at most: together they leave some of the day.
+        while let Some(span) = self.spans.iter().find(|span| span.holds(minute)) {
+            let length = (span.until + DAY_MINUTES - minute) % DAY_MINUTES;
+            minutes += u64::from(length);
+            minute = span.until;
+        }
+        let passed = local_millis(at, utc_offset_secs) % MINUTE;
+        (minutes > 0).then(|| at + Millis((minutes * MINUTE).saturating_sub(passed)))
+    }
+}
+
+impl Span {
+    fn holds(self, minute: u32) -> bool {
+        if self.from <= self.until {
+            (self.from..self.until).contains(&minute)
+        } else {
+            minute >= self.from || minute < self.until
+        }
+    }
+}
+
+impl FromStr for QuietHours {
+    type Err = QuietHoursError;
+
+    fn from_str(text: &str) -> Result<Self, QuietHoursError> {
+        let spans = text.split(',').map(|span| span.trim().parse()).collect::<Result<Vec<Span>, _>>()?;
+        let open = (0..DAY_MINUTES).any(|minute| !spans.iter().any(|span| span.holds(minute)));
+        if open { Ok(Self { spans }) } else { Err(QuietHoursError) }
+    }
+}
+
+impl FromStr for Span {
+    type Err = QuietHoursError;
+
+    fn from_str(text: &str) -> Result<Self, QuietHoursError> {
+        let (from, until) = text.split_once('-').ok_or(QuietHoursError)?;
+        let (from, until) = (minute(from)?, minute(until)?);
+        if from == until { Err(QuietHoursError) } else { Ok(Self { from, until }) }
+    }
+}
+
+fn minute(text: &str) -> Result<u32, QuietHoursError> {
+    let (hours, minutes) = text.trim().split_once(':').ok_or(QuietHoursError)?;
+    let digits = |text: &str| text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| digits(text)).ok_or(QuietHoursError);
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let all = hours * 60 + minutes;
+    if minutes < 60 && all <= DAY_MINUTES { Ok(all % DAY_MINUTES) } else { Err(QuietHoursError) }
+}
+
+fn local_millis(at: Timestamp, utc_offset_secs: i32) -> u64 {
+    let day = u64::from(DAY_MINUTES) * MINUTE;
+    let offset = u64::from(utc_offset_secs.unsigned_abs()) * 1000 % day;
+    let at = at.0 % day;
+    if utc_offset_secs < 0 { (at + day - offset) % day } else { (at + offset) % day }
+}
+
+fn minute_of_day(at: Timestamp, utc_offset_secs: i32) -> u32 {
+    u32::try_from(local_millis(at, utc_offset_secs) / MINUTE).unwrap_or(0)
+}
+
+impl fmt::Display for QuietHours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clock = |minute: u32| format!("{:02}:{:02}", minute / 60, minute % 60);
+        let spans = self.spans.iter().map(|span| format!("{}-{}", clock(span.from), clock(span.until)));
+        f.write_str(&spans.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl TryFrom<String> for QuietHours {
+    type Error = QuietHoursError;
+
+    fn try_from(text: String) -> Result<Self, QuietHoursError> {
+        if text.is_empty() { Ok(Self::default()) } else { text.parse() }
+    }
+}
+
+impl From<QuietHours> for String {
+    fn from(quiet: QuietHours) -> Self {
+        quiet.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21T20:04:00Z.
+    const EVENING: Timestamp = Timestamp(1_795_291_440_000);
+
+    fn wait(quiet: &str, at: Timestamp, offset_hours: i32) -> Option<Millis> {
+        let quiet: QuietHours = quiet.parse().unwrap();
+        quiet.until(at, offset_hours * 3600).map(|until| until.since(at))
+    }
+
+    fn minutes(minutes: u64) -> Option<Millis> {
+        Some(Millis(minutes * MINUTE))
+    }
+
+    // shows: REL-12
+    #[test]
+    fn hours_are_local_and_may_go_over_midnight() {
+        assert_eq!(wait("22:00-07:00", EVENING, 0), None);
+        assert_eq!(wait("22:00-07:00", EVENING, 2), minutes(8 * 60 + 56));
+        assert_eq!(wait("20:00-21:00", EVENING, 0), minutes(56));
+        assert_eq!(wait("08:00-18:00", EVENING, -6), minutes(3 * 60 + 56));
+        assert_eq!(wait("20:00-20:04", EVENING, 0), None, "the end is outside");
+        assert_eq!(wait("20:04-20:05", EVENING + Millis(30_500), 0), Some(Millis(29_500)));
+    }
+
+    // shows: REL-12
+    #[test]
+    fn spans_that_touch_are_one_quiet() {
+        assert_eq!(wait("20:00-21:00, 21:00-23:30", EVENING, 0), minutes(3 * 60 + 26));
+        assert_eq!(wait("23:00-01:00,20:00-23:00", EVENING, 0), minutes(4 * 60 + 56));
+    }
+
+    // shows: REL-12
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for bad in [
+            "",
+            "22",
+            "22:00",
+            "22:00-",
+            "25:00-07:00",
+            "22:60-07:00",
+            "7-9",
+            "00:00-12:00,12:00-24:00",
+            "10:00-10:00",
+            "022:00-07:00",
+            "+2:00-07:00",
+        ] {
+            assert_eq!(bad.parse::<QuietHours>(), Err(QuietHoursError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn quiet_hours_survive_the_log() {
+        let quiet: QuietHours = " 22:00-7:00,12:30-13:00".parse().unwrap();
+        let text = serde_json::to_string(&quiet).unwrap();
+        assert_eq!(text, r#""22:00-07:00,12:30-13:00""#);
+        assert_eq!(serde_json::from_str::<QuietHours>(&text).unwrap(), quiet);
+        assert_eq!(serde_json::from_str::<QuietHours>(r#""""#).unwrap(), QuietHours::default());
+    }
+}

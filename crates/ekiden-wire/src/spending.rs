@@ -1,0 +1,407 @@
+//! What an attempt spends, folded over its stream: exact when a turn ends, an estimate in between.
+//!
+//! A result tells what each model cost. Until then each response counts with its usage, subagents' too, at
+//! the price that the last results gave. The stream tells the input side of a response when it begins; what
+//! it writes is estimated from the size of what it wrote, since the figure in the stream is not final.
+//!
+//! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was
+//! charged before. The client tells beside it what was used since the result before; where an agent does not,
+//! differences are taken.
+//!
+//! An attempt that was cut off is charged one more response like its last: a request may have been on its way
+//! whose figures nobody has seen.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::budget::{Price, Prices, Spend, TokenCounts};
+use ekiden_core::limits::BYTES_PER_TOKEN;
+
+use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
+
+/// Spend and learned prices of one attempt.
+#[derive(Debug, Clone)]
+pub struct SpendMeter {
+    prices: Prices,
+    unknown: Price,
+    /// What results have told, in billionths of a US dollar and tokens.
+    settled_nano_usd: u64,
+    settled_tokens: u64,
+    /// What the conversation's last result told by model, to take differences.
+    totals: BTreeMap<String, ModelUsage>,
+    total_usd: f64,
+    /// Responses since the last result.
+    open: BTreeMap<String, Open>,
+    /// Some of what was spent will never be told.
+    guessed: bool,
+    turns: u32,
+    last: Option<Open>,
+    subscription: bool,
+}
+
+/// A response that no result covers yet.
+#[derive(Debug, Clone, PartialEq)]
+struct Open {
+    model: String,
+    main_thread: bool,
+    tokens: TokenCounts,
+    /// Bytes of what was written so far.
+    written: u64,
+}
+
+impl SpendMeter {
+    /// A meter for an attempt that begins.
+    #[must_use]
+    pub fn new(prices: Prices, unknown: Price) -> Self {
+        Self {
+            prices,
+            unknown,
+            settled_nano_usd: 0,
+            settled_tokens: 0,
+            totals: BTreeMap::new(),
+            total_usd: 0.0,
+            open: BTreeMap::new(),
+            guessed: false,
+            turns: 0,
+            last: None,
+            subscription: false,
+        }
+    }
+
+    /// Takes the next event. True if there is more to tell than before.
+    pub fn observe(&mut self, event: &ClientEvent) -> bool {
+        if let ClientEvent::Assistant(response) = event
+            && !response.synthetic
+        {
+            self.respond(response);
+            return true;
+        }
+        if let ClientEvent::Result(result) = event {
+            self.settle(result);
+            return true;
+        }
+        // Only accounts with a subscription are told of their limits.
+        self.subscription |= matches!(event, ClientEvent::RateLimit(_));
+        false
+    }
+
+    /// What the attempt has spent by now.
+    #[must_use]
+    pub fn spend(&self) -> Spend {
+        let open = self.open.values().map(|open| (self.nano_usd(open), open.counts().counted()));
+        let (nano, tokens) = open.fold((self.settled_nano_usd, self.settled_tokens), |sum, one| {
+            (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+        });
+        let estimated = self.guessed || !self.open.is_empty();
+        Spend { micro_usd: nano.div_ceil(1000), tokens, estimated }
+    }
+
+    /// Responses of the main thread.
+    #[must_use]
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// What models cost, by what was known before and told since.
+    #[must_use]
+    pub fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
+    /// The account pays by subscription.
+    #[must_use]
+    pub fn subscription(&self) -> bool {
+        self.subscription
+    }
+
+    /// The process is gone. If a turn was running, its last request may never have been told.
+    pub fn end(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        if let Some(last) = self.last.take() {
+            let (nano, tokens) = (self.nano_usd(&last), last.counts().counted());
+            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
+            self.settled_tokens = self.settled_tokens.saturating_add(tokens);
+        }
+        self.guessed = true;
+    }
+
+    /// Another process goes on in the same saved stream; what came before was charged with its own.
+    pub fn begin_anew(&mut self) {
+        *self = Self { prices: self.prices.clone(), ..Self::new(Prices::default(), self.unknown) };
+    }
+
+    fn respond(&mut self, response: &Assistant) {
+        let fresh = !self.open.contains_key(&response.message_id);
+        if fresh && response.main_thread {
+            self.turns = self.turns.saturating_add(1);
+        }
+        let open = self.open.entry(response.message_id.clone()).or_insert_with(|| Open {
+            model: response.model.clone(),
+            main_thread: response.main_thread,
+            tokens: TokenCounts::default(),
+            written: 0,
+        });
+        let usage = response.usage;
+        open.tokens = TokenCounts {
+            input: usage.input,
+            cache_write: usage.cache_creation,
+            cache_read: usage.cache_read,
+            output: usage.output,
+        };
+        open.written = open.written.saturating_add(response.content_bytes);
+        if open.main_thread {
+            self.last = Some(open.clone());
+        }
+    }
+
+    fn settle(&mut self, result: &TurnResult) {
+        let used = self.used_since(result);
+        for (model, usage) in &used {
+            let nano = nano_usd(usage.cost_usd);
+            self.prices.learn(model, counts(usage), nano);
+            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
+            self.settled_tokens = self.settled_tokens.saturating_add(counts(usage).counted());
+        }
+        // An agent that tells no models may tell a sum.
+        if result.model_usage.is_empty() && result.total_cost_usd > 0.0 {
+            let before = self.total_usd;
+            let fell = result.total_cost_usd < before;
+            let usd = if fell { result.total_cost_usd } else { result.total_cost_usd - before };
+            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano_usd(usd));
+            self.settle_tokens();
+        }
+        // A result without figures settles nothing: what was estimated stays, and stays an estimate.
+        if used.is_empty() && !self.open.is_empty() {
+            for open in std::mem::take(&mut self.open).into_values() {
+                let nano = self.nano_usd(&open);
+                self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
+                self.settled_tokens = self.settled_tokens.saturating_add(open.counts().counted());
+                self.guessed = true;
+            }
+        }
+        self.open.clear();
+        self.last = None;
+        self.totals.clone_from(&result.model_usage);
+        self.total_usd = result.total_cost_usd;
+    }
+
+    /// The money of these responses is known, their tokens are as they were told.
+    fn settle_tokens(&mut self) {
+        for open in std::mem::take(&mut self.open).into_values() {
+            self.settled_tokens = self.settled_tokens.saturating_add(open.counts().counted());
+        }
+    }
+
+    fn used_since(&self, result: &TurnResult) -> BTreeMap<String, ModelUsage> {
+        if let Some(since) = &result.usage_since_last {
+            return since.clone();
+        }
+        let difference = |(model, total): (&String, &ModelUsage)| {
+            let before = self.totals.get(model).copied().unwrap_or_default();
+            (model.clone(), since(total, &before))
+        };
+        let used = result.model_usage.iter().map(difference);
+        used.filter(|(_, usage)| counts(usage) != TokenCounts::default()).collect()
+    }
+
+    fn nano_usd(&self, open: &Open) -> u64 {
+        self.prices.of(&open.model, self.unknown).nano_usd(open.counts())
+    }
+}
+
+impl Open {
+    /// Its tokens, as far as they can be known.
+    fn counts(&self) -> TokenCounts {
+        let written = self.written / BYTES_PER_TOKEN as u64;
+        TokenCounts { output: self.tokens.output.max(written), ..self.tokens }
+    }
+}
+
+/// A sum that falls belongs to a conversation that began afresh, and counts whole.
+fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
+    let fell = total.input_tokens < before.input_tokens
+        || total.output_tokens < before.output_tokens
+        || total.cache_read_input_tokens < before.cache_read_input_tokens
+        || total.cache_creation_input_tokens < before.cache_creation_input_tokens
+        || total.cost_usd < before.cost_usd;
+    if fell {
+        return *total;
+    }
+    ModelUsage {
+        input_tokens: total.input_tokens - before.input_tokens,
+        output_tokens: total.output_tokens - before.output_tokens,
+        cache_read_input_tokens: total.cache_read_input_tokens - before.cache_read_input_tokens,
+        cache_creation_input_tokens: total.cache_creation_input_tokens - before.cache_creation_input_tokens,
+        cost_usd: total.cost_usd - before.cost_usd,
+        context_window: total.context_window,
+    }
+}
+
+fn counts(usage: &ModelUsage) -> TokenCounts {
+    TokenCounts {
+        input: usage.input_tokens,
+        cache_write: usage.cache_creation_input_tokens,
+        cache_read: usage.cache_read_input_tokens,
+        output: usage.output_tokens,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cost is small; a float that is not is taken to the nearest whole number that there is"
+)]
+fn nano_usd(usd: f64) -> u64 {
+    (usd * 1e9).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    const UNKNOWN: Price = Price::usual(15_000);
+
+    fn meter() -> SpendMeter {
+        SpendMeter::new(Prices::default(), UNKNOWN)
+    }
+
+    fn response(id: &str, input: u64, cache_read: u64, content_bytes: u64) -> ClientEvent {
+        ClientEvent::Assistant(Box::new(Assistant {
+            message_id: id.to_owned(),
+            model: "opus".to_owned(),
+            usage: crate::usage::Usage { input, cache_read, cache_creation: 0, output: 1 },
+            main_thread: true,
+            synthetic: false,
+            blocks: Vec::new(),
+            error: None,
+            content_bytes,
+        }))
+    }
+
+    fn usage(input_tokens: u64, cost_usd: f64) -> BTreeMap<String, ModelUsage> {
+        let usage = ModelUsage { input_tokens, cost_usd, ..ModelUsage::default() };
+        [("opus".to_owned(), usage)].into()
+    }
+
+    fn result(total: BTreeMap<String, ModelUsage>) -> ClientEvent {
+        ClientEvent::Result(Box::new(TurnResult { model_usage: total, ..TurnResult::default() }))
+    }
+
+    // shows: REL-22
+    #[test]
+    fn recorded_turns_settle_at_what_the_client_told() {
+        let mut meter = meter();
+        for event in fixtures::events("two-results.jsonl") {
+            meter.observe(&event);
+        }
+        let spend = meter.spend();
+        assert_eq!((spend.micro_usd, spend.estimated), (41_290, false), "told once, though in two results");
+        assert!(!meter.prices().is_empty());
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_running_turn_is_estimated_and_lines_of_one_response_count_once() {
+        let mut meter = meter();
+        assert!(meter.observe(&response("a", 1_000, 0, 0)));
+        assert!(meter.observe(&response("a", 1_000, 0, 300)));
+        // 1,000 tokens read and 100 written at five times the price.
+        assert_eq!(meter.spend(), Spend { micro_usd: 22_500, tokens: 1_100, estimated: true });
+        meter.observe(&response("b", 0, 1_000, 0));
+        assert_eq!(meter.turns(), 2);
+        assert_eq!(meter.spend().micro_usd, 22_500 + 1_575);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_price_is_learned_and_the_next_turn_estimated_with_it() {
+        let mut meter = meter();
+        meter.observe(&response("a", 1_000_000, 0, 0));
+        meter.observe(&result(usage(1_000_000, 4.0)));
+        assert_eq!(meter.spend(), Spend { micro_usd: 4_000_000, tokens: 1_000_000, estimated: false });
+        meter.observe(&response("b", 1_000_000, 0, 0));
+        let spend = meter.spend();
+        assert_eq!((spend.micro_usd, spend.estimated), (8_000_020, true));
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_resumed_conversations_sum_is_charged_once() {
+        let told = |total, since| {
+            ClientEvent::Result(Box::new(TurnResult {
+                model_usage: total,
+                usage_since_last: Some(since),
+                ..TurnResult::default()
+            }))
+        };
+        let mut first = meter();
+        first.observe(&told(usage(500_000, 2.0), usage(500_000, 2.0)));
+        let mut resumed = meter();
+        resumed.observe(&told(usage(600_000, 2.4), usage(100_000, 0.4)));
+        assert_eq!(first.spend().micro_usd + resumed.spend().micro_usd, 2_400_000);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn without_that_differences_are_taken_and_a_sum_that_falls_counts_whole() {
+        let mut meter = meter();
+        meter.observe(&result(usage(100, 1.0)));
+        meter.observe(&result(usage(150, 1.5)));
+        assert_eq!(meter.spend().micro_usd, 1_500_000);
+        meter.observe(&result(usage(25, 0.25)));
+        assert_eq!(meter.spend().micro_usd, 1_750_000);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn who_was_cut_off_is_charged_what_may_have_been_on_its_way() {
+        let mut meter = meter();
+        meter.observe(&response("a", 1_000, 0, 0));
+        let before = meter.spend();
+        meter.end();
+        let spend = meter.spend();
+        assert_eq!(spend.micro_usd, 2 * before.micro_usd);
+        assert!(spend.estimated);
+        let mut meter = self::meter();
+        meter.observe(&result(usage(100, 1.0)));
+        meter.end();
+        assert_eq!(meter.spend(), Spend { micro_usd: 1_000_000, tokens: 100, estimated: false });
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_result_without_figures_settles_nothing() {
+        let mut meter = meter();
+        meter.observe(&response("a", 1_000, 0, 0));
+        let before = meter.spend();
+        meter.observe(&result(BTreeMap::new()));
+        assert_eq!(meter.spend(), before);
+        meter.observe(&response("b", 1_000, 0, 0));
+        assert_eq!(meter.spend().micro_usd, 2 * before.micro_usd);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_sum_without_models_counts_as_it_is() {
+        let told = |total_cost_usd| {
+            ClientEvent::Result(Box::new(TurnResult { total_cost_usd, ..TurnResult::default() }))
+        };
+        let mut meter = meter();
+        meter.observe(&response("a", 1_000, 0, 0));
+        meter.observe(&told(1.0));
+        meter.observe(&told(1.25));
+        assert_eq!(meter.spend(), Spend { micro_usd: 1_250_000, tokens: 1_001, estimated: false });
+    }
+
+    // shows: REL-22
+    #[test]
+    fn limits_are_told_to_subscriptions_alone() {
+        let mut meter = meter();
+        for event in fixtures::events("rate-limits.jsonl") {
+            meter.observe(&event);
+        }
+        assert!(meter.subscription());
+    }
+}
