@@ -3,6 +3,7 @@
 //!
 //! Such an agent has no hooks, tells no usage and takes no message once it runs, so the protocol
 //! tells it after how many items to hand over. Its exit code is its end: 0 is a turn that ended.
+//! The prompt comes when what is published belongs to it, so a script reads that first.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -96,6 +96,12 @@ impl Iterator for Factored {
 
 impl ExactSizeIterator for Factored {}
 
+impl Part {
+    fn of(ops: Vec<usize>, files: Vec<Ino>) -> Self {
+        Self { ops, files, derived: false, outcomes: Vec::new() }
+    }
+}
+
 fn parts(tree: &Tree, derived: &impl Fn(&Path) -> bool) -> Vec<Part> {
     let paths = tree.paths();
     let path = |dir: Ino, name: &OsStr| paths.get(&dir).map(|dir| dir.join(name)).unwrap_or_default();
@@ -106,15 +112,13 @@ fn parts(tree: &Tree, derived: &impl Fn(&Path) -> bool) -> Vec<Part> {
             parts.extract_if(.., |part| needs(part)).flat_map(|part| part.ops).collect();
         ops.sort_unstable();
         ops.push(at);
-        parts.push(Part { ops, files: Vec::new(), derived: false, outcomes: Vec::new() });
+        parts.push(Part::of(ops, Vec::new()));
     }
     for (ino, _) in tree.files().filter(|(_, file)| !file.losses().is_empty()) {
         let named = |part: &&mut Part| part.ops.iter().any(|op| tree.pending()[*op].leads_to(ino));
         match parts.iter_mut().find(named) {
             Some(part) => part.files.push(ino),
-            None => {
-                parts.push(Part { ops: Vec::new(), files: vec![ino], derived: false, outcomes: Vec::new() });
-            }
+            None => parts.push(Part::of(Vec::new(), vec![ino])),
         }
     }
     for part in &mut parts {

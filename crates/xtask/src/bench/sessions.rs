@@ -28,7 +28,7 @@ const STOPPED_EARLY: i32 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const TASK: &str = "# Nothing\n\n- [ ] Hand over for ever\n";
-/// Each handoff differs, and each fiftieth brings a fact.
+/// Each handoff differs and brings a fact.
 const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
 n=$((n + 1))
@@ -57,7 +57,7 @@ nothing so far
 ## How to verify
 Run true and see that it exits with 0.
 END
-test $((n % 50)) -ne 0 || cat > KNOWLEDGE.md << END
+cat > KNOWLEDGE.md << END
 ## Core Knowledge
 - Item $n was done as every item before it, by doing nothing at all.
 ## Session Log
