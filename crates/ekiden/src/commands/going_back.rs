@@ -37,7 +37,7 @@ pub fn header(
     run: Option<&str>,
     session: SessionNumber,
     task: Option<&Task>,
-    limits: LimitsChanged,
+    limits: &LimitsChanged,
 ) -> Result<RunStarted, Failure> {
     let (point, summary) = history::starting_point(workspace, run, session)?;
     let mut header = summary.run.header().clone();
@@ -53,6 +53,7 @@ pub fn header(
     }
     header.settings.wait_max = limits.wait_max.unwrap_or(header.settings.wait_max);
     header.settings.pause = limits.pause.unwrap_or(header.settings.pause);
+    header.settings.bounds.change(&limits.bounds);
     if let Some(judging) = &mut header.settings.judging {
         judging.stall_sessions = limits.stall_sessions.unwrap_or(judging.stall_sessions);
         judging.research = limits.research.unwrap_or(judging.research);

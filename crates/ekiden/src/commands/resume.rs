@@ -62,7 +62,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let limits = limits(&scene.given)?;
     let task = args.task.as_deref().map(|task| Task::read(task, output)).transpose()?;
     if let Some(session) = args.resume_from {
-        let header = going_back::header(&workspace, prefix, session, task.as_ref(), limits)?;
+        let header = going_back::header(&workspace, prefix, session, task.as_ref(), &limits)?;
         let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
         let outcome = runner::start(&workspace, header, Unfinished::SetAside, &mut live)?;
         return Ok(Exit::of(&outcome));

@@ -40,7 +40,7 @@ pub struct Live<'a> {
 
 /// Something to be told later.
 enum Held {
-    Line(Timestamp, Told),
+    Line(Timestamp, Box<Told>),
     Warning(String),
 }
 
@@ -91,7 +91,7 @@ impl<'a> Live<'a> {
     /// While the agent's own interface has the terminal, nothing is printed on it.
     fn hold_or_print(&mut self, time: Timestamp, told: Told) {
         match &mut self.held {
-            Some(held) => held.push(Held::Line(time, told)),
+            Some(held) => held.push(Held::Line(time, Box::new(told))),
             None => self.print(time, &told),
         }
     }
