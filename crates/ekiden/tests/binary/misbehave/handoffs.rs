@@ -59,6 +59,36 @@ do = "ignore_messages"
     "#);
 }
 
+/// So much is in the window already that session 1 is told to hand over at its first response.
+// shows: REL-02
+#[test]
+fn a_window_that_is_full_before_the_first_item() {
+    let scenario = r#"
+[[act]]
+session = 1
+at = "prompt"
+do = { fill = 12000 }
+"#;
+    insta::assert_snapshot!(course(4, scenario, &[]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    level level="L3" session=1
+    attempt_ended attempt=1 cause="completed" left="handoff" session=1
+    handoff items_open=4 next="The item \"Item 1\", with `echo made > item-1.txt`." session=1
+    session_started attempt=1 conversation="fresh" session=2
+    level level="L1" session=2
+    level level="L2" session=2
+    attempt_ended attempt=1 cause="completed" left="handoff" session=2
+    handoff facts=1 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
+    session_started attempt=1 conversation="fresh" session=3
+    attempt_ended attempt=1 cause="completed" left="completion" session=3
+    handoff facts=2 items_done=4 session=3
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3
+    --- exit code 0
+    "#);
+}
+
 // shows: REL-04, REL-05
 #[test]
 fn a_handoff_that_is_mended_when_asked() {
