@@ -259,6 +259,7 @@ mod tests {
                         last_line: "Exit code 3",
                     },
                 ],
+                denied: [],
                 counts: TraceCounts {
                     calls: 5,
                     turns: 0,
@@ -266,7 +267,14 @@ mod tests {
                     malformed: 0,
                     oversized: 0,
                 },
-                open_calls: [],
+                open_calls: [
+                    Call {
+                        id: "toolu_fakee528f196cfd24f73",
+                        name: "Agent",
+                        kind: Subagent,
+                        target: "sub",
+                    },
+                ],
             }
         "#]]
         .assert_debug_eq(&trace);

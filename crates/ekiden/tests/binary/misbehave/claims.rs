@@ -64,6 +64,7 @@ fn a_claim_that_is_none_is_asked_about() {
         "status: all_complete",
         "STATUS: ALL_COMPLETE\n\nSTATUS: IN_PROGRESS",
         "STATUS: ALL_COMPLETE, nearly",
+        "STATUS: ALL_COMPLETE `not yet`",
         "Nothing.",
     ];
     let asked = |words: &&str| after(words, Items::Ticked, &[]);
@@ -74,6 +75,7 @@ fn a_claim_that_is_none_is_asked_about() {
     status: all_complete                     nothing, rescue, handoff, completion; exit code 0
     STATUS: ALL_COMPLETE\n\nSTATUS: IN_PROGRESS nothing, rescue, handoff, completion; exit code 0
     STATUS: ALL_COMPLETE, nearly             nothing, rescue, handoff, completion; exit code 0
+    STATUS: ALL_COMPLETE `not yet`           nothing, rescue, handoff, completion; exit code 0
     Nothing.                                 nothing, rescue, handoff, completion; exit code 0
     STATUS: ALL_COMPLETE                     nothing, rescue, handoff, completion; exit code 0
     ");

@@ -9,7 +9,7 @@ use crate::processes::expect_nothing_alive;
 use crate::running::Said;
 
 /// What differs from run to run, or is the same in all of them.
-const LEFT_OUT: [&str; 14] = [
+const LEFT_OUT: [&str; 17] = [
     "v",
     "event",
     "time",
@@ -20,6 +20,9 @@ const LEFT_OUT: [&str; 14] = [
     "usage_tokens",
     "percent",
     "tool_calls",
+    "tokens",
+    "turns",
+    "filled_by",
     "until",
     "cost_micro_usd",
     "session_max",
@@ -97,19 +100,21 @@ fn short(line: &Map<String, Value>) -> String {
     }
     let told = line.iter().filter(|(name, value)| !LEFT_OUT.contains(&name.as_str()) && says(value));
     for (name, value) in told {
-        let _ = write!(short, " {name}={}", without_times(value));
+        let _ = write!(short, " {name}={}", steady(value));
     }
     short
 }
 
-/// The value without times.
-fn without_times(value: &Value) -> Value {
+/// The value without what differs from run to run.
+fn steady(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let timed = |name: &str| ["resets_at", "until"].contains(&name);
             let field = |(name, value): (&String, &Value)| {
-                let value =
-                    if timed(name) && value.is_number() { "TIME".into() } else { without_times(value) };
+                let value = match name.as_str() {
+                    "resets_at" | "until" if value.is_number() => "TIME".into(),
+                    "filled_by" | "usage_tokens" => "TOKENS".into(),
+                    _ => steady(value),
+                };
                 (name.clone(), value)
             };
             Value::Object(fields.iter().map(field).collect())

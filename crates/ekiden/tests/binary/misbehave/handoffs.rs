@@ -59,6 +59,28 @@ do = "ignore_messages"
     "#);
 }
 
+/// A relay would hand over for ever, so it ends at once.
+// shows: REL-02
+#[test]
+fn a_window_that_is_full_before_the_first_item() {
+    let scenario = r#"
+[[act]]
+session = 1
+at = "prompt"
+do = { fill = 12000 }
+"#;
+    insta::assert_snapshot!(course(4, scenario, &[]), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    window
+    window_full level="L3" session=1
+    level level="L3" session=1
+    attempt_ended attempt=1 cause="stopped" estimated=true goes_on=true left="nothing" session=1
+    run_ended estimated=true exit_code=78 outcome={"filled_by":"TOKENS","kind":"window_too_full","usage_tokens":"TOKENS"}
+    --- exit code 78
+    "#);
+}
+
 // shows: REL-04, REL-05
 #[test]
 fn a_handoff_that_is_mended_when_asked() {
@@ -378,7 +400,7 @@ do = { die = 9 }
     attempt_ended attempt=1 cause="completed" left="handoff" session=1
     handoff facts=1 items_done=3 items_open=4 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
     session_started attempt=1 conversation="fresh" session=2
-    attempt_ended attempt=1 cause={"killed":{"signal":9}} goes_on=true left="nothing" session=2 touched=["PROGRESS.md","NEXT_PROMPT.md","KNOWLEDGE.md"]
+    attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true goes_on=true left="nothing" session=2 touched=["PROGRESS.md","NEXT_PROMPT.md","KNOWLEDGE.md"]
     waiting attempt=2 cause={"killed":{"signal":9}} session=2 why="failure"
     session_started attempt=2 conversation="fresh" session=2
     level level="L1" session=2
@@ -389,7 +411,7 @@ do = { die = 9 }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=3 items_done=7 session=3
-    run_ended facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended estimated=true facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} sessions=3
     --- exit code 0
     "#);
     assert!(stage.read(".ekiden/TASK.md").contains("Item 7"));

@@ -50,17 +50,17 @@ fn a_crash_at_any_point() {
     call 1    { exit = 1 }    nothing, handoff, handoff, completion; exit code 0
               {"crashed":{"exit":1}}
     call 2    { die = 9 }     nothing, handoff, handoff, completion; exit code 0
-              {"killed":{"signal":9}}
+              {"killed":{"signal":9}} estimated=true
     message 1 { exit = 77 }   nothing, handoff, handoff, completion; exit code 0
-              {"crashed":{"exit":77}}
+              {"crashed":{"exit":77}} estimated=true
     file 1    { die = 6 }     nothing, handoff, handoff, completion; exit code 0
-              {"killed":{"signal":6}}
+              {"killed":{"signal":6}} estimated=true
     file 2    { exit = 255 }  nothing, handoff, handoff, completion; exit code 0
-              {"crashed":{"exit":255}}
+              {"crashed":{"exit":255}} estimated=true
     file 3    { exit = 143 }  handoff, handoff, completion; exit code 0
-              {"killed":{"signal":15}}
+              {"killed":{"signal":15}} estimated=true
     stop      { die = 15 }    handoff, handoff, completion; exit code 0
-              {"killed":{"signal":15}}
+              {"killed":{"signal":15}} estimated=true
     end       { exit = 2 }    handoff, handoff, completion; exit code 0
               {"crashed":{"exit":2}}
     "#);
@@ -88,8 +88,8 @@ do = "hang"
     session_started attempt=1 conversation="fresh" session=1
     window
     stop_requested request={"how":"now","signal":15} session=1
-    attempt_ended attempt=1 cause="stopped" goes_on=true left="nothing" session=1
-    run_ended exit_code=143 outcome={"kind":"stopped","request":{"how":"now","signal":15}}
+    attempt_ended attempt=1 cause="stopped" estimated=true goes_on=true left="nothing" session=1
+    run_ended estimated=true exit_code=143 outcome={"kind":"stopped","request":{"how":"now","signal":15}}
     --- exit code 143
     "#);
 }

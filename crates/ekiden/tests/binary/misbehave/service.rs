@@ -19,8 +19,8 @@ fn a_limit_that_resets_too_late() {
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
-    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
-    run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"}
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
+    run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"} subscription=true
     --- exit code 3
     "#);
     insta::assert_snapshot!(told(&stage, &stage.run(&["resume", "--json"])), @r#"
@@ -34,7 +34,7 @@ fn a_limit_that_resets_too_late() {
     session_started attempt=1 conversation="fresh" session=2
     attempt_ended attempt=1 cause="completed" left="completion" session=2
     handoff facts=2 items_done=4 session=2
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=2
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=2 subscription=true
     --- exit code 0
     "#);
 }
@@ -64,30 +64,30 @@ fn a_limit_that_is_waited_for() {
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
-    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true
     --- exit code 3
     --- exit code 0
     status = 429, resets_in_s = -3600
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
-    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true
     --- exit code 3
     --- exit code 0
     status = 429
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
-    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} goes_on=true left="nothing" session=1
+    attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true
     --- exit code 3
     --- exit code 0
     "#);
