@@ -61,7 +61,10 @@ impl Relay {
         self.knowledge = Knowledge::parse(&from.knowledge);
         self.last = Some(from.last.clone());
         self.next_prompt.clone_from(&from.next_prompt);
-        self.slots.extend(from.task_changed.then_some(Slot::TaskChanged));
+        if from.task_changed {
+            self.slots.push(Slot::TaskChanged);
+            self.forget_items();
+        }
         self.slots.extend(from.overtaken.then_some(Slot::GoneBack));
     }
 
@@ -70,6 +73,7 @@ impl Relay {
         if self.stage.task != task.text {
             self.set_task(task);
             self.task_edited = true;
+            self.forget_items();
         }
     }
 
@@ -100,6 +104,14 @@ impl Relay {
         match self.quota.over {
             0 => SessionNumber::FIRST,
             _ => self.newest().next(),
+        }
+    }
+
+    /// Open items of another task may go without a tick: the user has taken them away.
+    fn forget_items(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.open_items = None;
+            last.vanished.clear();
         }
     }
 

@@ -4,7 +4,7 @@ use ekiden_core::event::LimitsChanged;
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::renewal::StartingPoint;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{Manifest, RunStarted};
+use ekiden_core::settings::{Manifest, Place, RunStarted};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
@@ -62,7 +62,7 @@ pub fn header(
     Ok(RunStarted {
         run: new_id(),
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        place: workspace.place(),
+        place: Place { branch: header.place.branch.clone(), ..workspace.place() },
         from: Some(Box::new(StartingPoint { task_changed, ..point })),
         ..header
     })

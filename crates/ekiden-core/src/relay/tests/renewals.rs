@@ -416,6 +416,15 @@ fn what_was_claimed_of_the_old_task_does_not_end_the_run() {
 
 // shows: RUN-16
 #[test]
+fn items_of_the_old_task_are_not_missed() {
+    let mut track = after("", "well ctrl-c ends:killed+ resume:task=docs");
+    assert!(track.prompt().contains("Open items of the last handoff:\n¦ no list\n"), "{}", track.prompt());
+    track.words("well");
+    assert_eq!(track.relay().last().unwrap().vanished, Vec::<String>::new());
+}
+
+// shows: RUN-16
+#[test]
 fn the_same_task_again_is_no_change() {
     let mut track = after("", "well ctrl-c ends:killed resume:task=docs well ctrl-c ends:killed");
     track.words("resume:task=docs");
