@@ -17,4 +17,5 @@ pub mod flags;
 pub mod form;
 pub mod given;
 pub mod remember;
+mod setting;
 pub mod table;
