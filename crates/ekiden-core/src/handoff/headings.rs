@@ -234,24 +234,36 @@ pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
     Reading::Other
 }
 
+/// More than the letters of any word that stands for "nothing".
+const NOTHING_CHARS_MAX: usize = 20;
+
 /// Whether a text is the template's explanation and nothing else.
 pub(crate) fn is_explanation(heading: Heading, text: &str) -> bool {
-    letters(text) == letters(heading.explanation())
+    letters(text).eq(letters(heading.explanation()))
 }
 
-/// The letters and digits of a text, so that Markdown and quotation marks make no difference.
-fn letters(text: &str) -> String {
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+/// The letters and digits of a text, so that Markdown and quotation marks make no difference. One by
+/// one, since most comparisons end with the first.
+fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
+}
+
+/// Enough of a text's letters to tell whether it is one short word.
+fn beginning(text: &str) -> String {
+    letters(text).take(NOTHING_CHARS_MAX).collect()
 }
 
 /// Whether a text says nothing: empty, or a word that stands for "nothing" where that is no answer.
 pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
-    matches!(letters(text).as_str(), "" | "tbd" | "todo") || (is_none(text) && !heading.none_counts())
+    matches!(beginning(text).as_str(), "" | "tbd" | "todo") || (is_none(text) && !heading.none_counts())
 }
 
 /// Whether a text says that there is nothing to say.
 pub(super) fn is_none(text: &str) -> bool {
-    matches!(letters(text).as_str(), "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar")
+    matches!(
+        beginning(text).as_str(),
+        "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar"
+    )
 }
 
 #[cfg(test)]

@@ -81,7 +81,8 @@ impl Likeness {
 fn is_ours(line: &str) -> bool {
     let text = normal(line.trim_start().trim_start_matches('#'));
     let text = text.trim_end_matches(':');
-    Heading::ALL.iter().any(|heading| text == heading.name().to_lowercase() || is_explanation(*heading, text))
+    let names = |heading: &Heading| text.eq_ignore_ascii_case(heading.name());
+    Heading::ALL.iter().any(|heading| names(heading) || is_explanation(*heading, text))
 }
 
 /// A line without numbers and ids.

@@ -12,7 +12,7 @@ mod long;
 mod world;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_store::sim::{AtCrash, SimDisk, Survivor};
 
-use world::{Deed, Scenario, World, live, machine, published};
+use world::{Deed, Scenario, World, live_unless, machine, published};
 
 /// Files that are written again from the log, each by itself, and decide nothing: what people and
 /// other programs read. That they decide nothing is checked.
@@ -51,9 +51,12 @@ struct Tried {
     losses: usize,
     /// Those of them that differed from every other, with the world around them.
     worlds: HashSet<(u64, u64)>,
-    /// What runs came to in the end; each end is checked once.
-    ends: HashSet<(u64, u64)>,
+    futures: Futures,
 }
+
+/// How runs go on, by all that decides it, and the log in which it ends: that was checked when it was
+/// first seen.
+type Futures = HashMap<u64, Rc<str>>;
 
 /// Runs a scenario with a crash of the machine at every operation of the disk; then takes the run up
 /// again, once where only the process died and once for each legal loss of a power cut, as far as
@@ -70,13 +73,13 @@ fn crash_everywhere(scenario: &Scenario) {
             let world = Rc::new(RefCell::new(World::default()));
             let _ = live_on(&disk, &world, scenario);
             tried.crashes += 1;
-            go_on(disk.after_kill(), &world.borrow(), scenario, true, &mut HashSet::new());
+            go_on(disk.after_kill(), &world.borrow(), scenario, true, &mut Futures::new());
             lose_everything_possible(&disk, &world.borrow(), scenario, &mut tried);
         }
     }
-    let Tried { crashes, legal, losses, worlds, ends } = &tried;
-    let (worlds, ends) = (worlds.len(), ends.len());
-    println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {ends} ends");
+    let Tried { crashes, legal, losses, worlds, futures } = &tried;
+    let (worlds, futures) = (worlds.len(), futures.len());
+    println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {futures} futures");
     assert!(worlds > 500, "only {worlds} worlds");
 }
 
@@ -86,13 +89,13 @@ fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, 
     assert!(factored.is_complete, "too many losses");
     tried.legal += factored.legal;
     let about = hash(&format!("{world:?}"));
-    let mut logs: BTreeMap<usize, String> = BTreeMap::new();
+    let mut logs: BTreeMap<usize, Rc<str>> = BTreeMap::new();
     let step = losses_max().map_or(1, |max| factored.len().div_ceil(max).max(1));
     for Survivor { group, disk: found } in factored.step_by(step) {
         tried.losses += 1;
         if tried.worlds.insert((found.fingerprint(), about)) {
-            let log = go_on(found, world, scenario, false, &mut tried.ends);
-            let before = logs.entry(group).or_insert_with(|| log.clone());
+            let log = go_on(found, world, scenario, false, &mut tried.futures);
+            let before = logs.entry(group).or_insert_with(|| Rc::clone(&log));
             let differs = before.lines().zip(log.lines()).find(|(before, now)| before != now);
             assert_eq!(differs, None, "a derived file has decided something");
         }
@@ -105,23 +108,32 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Takes a run up again, carries it to its end, checks everything unless the same end was checked
-/// before, and gives its log.
+/// Takes a run up again, carries it to its end, checks everything, and gives its log. Goes on only as
+/// long as it is not known how.
 fn go_on(
     found: SimDisk,
     world: &World,
     scenario: &Scenario,
     kill_only: bool,
-    ends: &mut HashSet<(u64, u64)>,
-) -> String {
+    futures: &mut Futures,
+) -> Rc<str> {
     let disk = Arc::new(found);
     let world = Rc::new(RefCell::new(world.clone()));
-    let outcome = live_on(&disk, &world, scenario).unwrap_or_else(|error| panic!("{error}: {error:?}"));
-    let world = world.borrow();
-    if ends.insert((disk.fingerprint(), hash(&format!("{world:?} {outcome:?}")))) {
-        checks::hold(&disk, &world, scenario, &outcome, kill_only);
-    }
-    checks::log_of(&disk)
+    let mut passed = Vec::new();
+    let known = &mut |future| {
+        passed.push(future);
+        futures.contains_key(&future)
+    };
+    let lived = live_on_unless(&disk, &world, scenario, known);
+    let log = match lived.unwrap_or_else(|error| panic!("{error}: {error:?}")) {
+        Some(outcome) => {
+            checks::hold(&disk, &world.borrow(), scenario, &outcome, kill_only);
+            Rc::from(checks::log_of(&disk))
+        }
+        None => Rc::clone(&futures[passed.last().expect("the one that is known")]),
+    };
+    futures.extend(passed.into_iter().map(|future| (future, Rc::clone(&log))));
+    log
 }
 
 /// Lives on until the run is complete: a person may have stopped it meanwhile, or want more of it.
@@ -130,11 +142,21 @@ fn live_on(
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,
 ) -> Result<Outcome, EngineError> {
+    Ok(live_on_unless(disk, world, scenario, &mut |_| false)?.expect("an end that nobody knew before"))
+}
+
+/// The same, but nothing once it is known how it goes on.
+fn live_on_unless(
+    disk: &Arc<SimDisk>,
+    world: &Rc<RefCell<World>>,
+    scenario: &Scenario,
+    known: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Outcome>, EngineError> {
     loop {
-        let outcome = live(disk, world, scenario)?;
+        let Some(outcome) = live_unless(disk, world, scenario, known)? else { return Ok(None) };
         let goal = if scenario.follow_up { scenario.items * 2 } else { scenario.items };
         if !matches!(outcome, Outcome::Stopped { .. }) && world.borrow().goal == goal {
-            return Ok(outcome);
+            return Ok(Some(outcome));
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -358,6 +359,17 @@ pub(crate) fn live(
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,
 ) -> Result<Outcome, EngineError> {
+    Ok(live_unless(disk, world, scenario, &mut |_| false)?.expect("an end that nobody knew before"))
+}
+
+/// The same, but nothing if `known` knows how it goes on: it is asked once, when the first agent of this
+/// life begins, with a number for all that decides from there on.
+pub(crate) fn live_unless(
+    disk: &Arc<SimDisk>,
+    world: &Rc<RefCell<World>>,
+    scenario: &Scenario,
+    known: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Outcome>, EngineError> {
     world.borrow_mut().lives += 1;
     world.borrow_mut().goal = scenario.items;
     let state = open_state(disk)?;
@@ -394,7 +406,16 @@ pub(crate) fn live(
             engine
         }
     };
-    run_to_end(&mut engine, world, &queue)
+    run_to_end(&mut engine, world, &queue, known)
+}
+
+/// A number for all that decides what follows. What an engine holds in memory follows from the log, and
+/// what is published was written a moment ago, so it is all on the disk or in the world.
+fn from_here(engine: &Engine<SimHands>, world: &World, queue: &VecDeque<Next>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    engine.hands.disk.fingerprint().hash(&mut hasher);
+    format!("{world:?} {queue:?} {:?} {:?}", engine.hands.agent, engine.wakes_at()).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn engine(disk: &Arc<SimDisk>, journal: Journal, hands: SimHands) -> Result<Engine<SimHands>, EngineError> {
@@ -413,8 +434,17 @@ fn run_to_end(
     engine: &mut Engine<SimHands>,
     world: &Rc<RefCell<World>>,
     queue: &Rc<RefCell<VecDeque<Next>>>,
-) -> Result<Outcome, EngineError> {
+    known: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Outcome>, EngineError> {
+    let mut asked = false;
     for _ in 0..10_000 {
+        let begun = engine.journal().run().relays().any(|(_, relay)| relay.has_started());
+        if begun && !asked {
+            asked = true;
+            if known(from_here(engine, &world.borrow(), &queue.borrow())) {
+                return Ok(None);
+            }
+        }
         world.borrow_mut().now += 1000;
         let next = queue.borrow_mut().pop_front();
         let now = Timestamp(world.borrow().now);
@@ -433,7 +463,7 @@ fn run_to_end(
                 queue.borrow_mut().push_back(Next::Send(unpause));
             }
             None => match (engine.outcome().cloned(), engine.wakes_at()) {
-                (Some(outcome), _) => return Ok(outcome),
+                (Some(outcome), _) => return Ok(Some(outcome)),
                 (None, Some(wakes)) => {
                     world.borrow_mut().now = wakes.0.max(now.0);
                     engine.take(wakes.max(now), Input::Tick, &mut Blind)?;
