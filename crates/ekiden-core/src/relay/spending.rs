@@ -151,6 +151,20 @@ impl Relay {
         }
     }
 
+    /// The turn of a session that has used all it may is over, so it goes. A message that waits in the agent
+    /// would open another turn: then the process is ended.
+    pub(super) fn leave_used_up(&mut self) -> Option<Vec<RelayEffect>> {
+        let Phase::Running(session) = &mut self.phase else { return None };
+        if session.talk.closed || !session.talk.is_used_up() {
+            return None;
+        }
+        if session.talk.undelivered {
+            return Some(session.terminate());
+        }
+        session.talk.closed = true;
+        Some(vec![RelayEffect::Close { attempt: session.attempt.id }])
+    }
+
     /// A time has come for the session at work.
     pub(super) fn session_due(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         let Phase::Running(session) = &mut self.phase else { return Vec::new() };

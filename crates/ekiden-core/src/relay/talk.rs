@@ -37,7 +37,7 @@ pub struct Talk {
     pub model: Option<String>,
     takes_messages: bool,
     /// A message was sent that no request holds yet.
-    undelivered: bool,
+    pub(super) undelivered: bool,
     order: Order,
     go_ons: u32,
     calls_at_go_on: Option<u32>,
@@ -247,9 +247,12 @@ impl Relay {
         tool_calls: u32,
         failed: bool,
     ) -> Vec<RelayEffect> {
+        if let Some(effects) = self.leave_used_up() {
+            return effects;
+        }
         let marker = self.settings.marker.clone();
         let Some(talk) = self.talk().filter(|talk| !talk.closed) else { return Vec::new() };
-        let hears = talk.takes_messages && !failed && !talk.is_used_up();
+        let hears = talk.takes_messages && !failed;
         if talk.undelivered && hears {
             // It becomes a turn of its own.
             return Vec::new();

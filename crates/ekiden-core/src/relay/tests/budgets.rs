@@ -6,7 +6,8 @@ use proptest::sample::select;
 
 use super::track::Track;
 use super::{after, check};
-use crate::effect::Effect;
+use crate::effect::{Effect, RelayEffect};
+use crate::event::{Event, RelayEvent};
 use crate::outcome::Outcome;
 use crate::relay::Phase;
 
@@ -41,6 +42,24 @@ fn when_all_is_spent_the_turn_ends_and_nothing_is_asked_any_more() {
             heard: -
             spends:2: interrupt
             turn: close
+            ends:killed: publish durably, archive 1.1, end
+                ended: budget spent; next: 2.1
+        "#]],
+    );
+}
+
+// shows: REL-22
+#[test]
+fn an_order_that_nobody_has_read_opens_no_turn_after_the_end() {
+    check(
+        "budget=10",
+        "up works L2 spends:10 turn ends:killed",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            L2: say hand over (context)
+            spends:10: interrupt
+            turn: terminate
             ends:killed: publish durably, archive 1.1, end
                 ended: budget spent; next: 2.1
         "#]],
@@ -226,14 +245,15 @@ fn a_budget_can_be_of_tokens() {
 // shows: REL-02
 #[test]
 fn turns_order_the_handoff_and_then_end_the_session() {
-    let spends = "spends:0 ".repeat(14);
+    let spends = "spends:0 ".repeat(12);
     check(
         "turns=2",
-        &format!("up works {spends} turn ends:killed"),
+        &format!("up works spends:0 spends:0 heard {spends} turn ends:killed"),
         expect![[r#"
             publish, start 1.1
             up: -
             spends:0: say hand over (time)
+            heard: -
             spends:0: interrupt
             turn: close
             ends:killed: publish, start 2.1, archive 1.1
@@ -282,7 +302,14 @@ proptest! {
                     match (begun, ended) {
                         (false, _) => track.words("up"),
                         // The world does what it is told: who is ended makes no other turn.
-                        (true, true) => track.words("turn ends:killed"),
+                        (true, true) => {
+                            track.words("turn");
+                            // A message that waits opens a turn, unless the process is ended first.
+                            if track.effects().iter().any(is_close) && has_message(&track) {
+                                track.words(&format!("spends:{cost}"));
+                            }
+                            track.words("ends:killed")
+                        }
                         (true, false) => track.words(&format!("spends:{cost}")),
                     };
                     if begun && !ended && !told_to_end(&track) {
@@ -308,6 +335,22 @@ proptest! {
         }
         track.assert_folds();
     }
+}
+
+fn is_close(effect: &Effect) -> bool {
+    matches!(effect, Effect::Stage { effect: RelayEffect::Close { .. }, .. })
+}
+
+/// The attempt at work was told something that it has not read.
+fn has_message(track: &Track) -> bool {
+    track.records.iter().fold(false, |waits, record| {
+        let heard = matches!(record.event, Event::Stage { event: RelayEvent::MessageDelivered { .. }, .. });
+        let says = |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::Say { .. }, .. });
+        let starts =
+            |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. });
+        let any = |kind: fn(&Effect) -> bool| record.effects.iter().any(kind);
+        (waits && !heard && !any(starts)) || any(says)
+    })
 }
 
 /// Since its start the attempt at work was told to end its turn or its process.
