@@ -20,7 +20,7 @@
 //! - Commands come from the user's task alone. From notes it takes ticks and the names of items that
 //!   failed; no other text makes it run anything.
 //!
-//! What it does wrong stands in a scenario ([`scenario`], [`misdeed`]), if there is one: its mind is
+//! What it does wrong stands in a scenario (`scenario`, `misdeed`), if there is one: its mind is
 //! told nothing of it.
 //!
 //! `EKIDEN_REHEARSAL_SCENARIO` names the file of a scenario, `EKIDEN_REHEARSAL_WINDOW` sets the size of its
