@@ -167,3 +167,26 @@ pub const VERIFY_LOG_BYTES: usize = 256 * 1024;
 pub const VERIFY_TAIL_LINES: usize = 40;
 /// Bytes kept of a verification's output.
 pub const VERIFY_TAIL_BYTES: usize = 4_000;
+
+// ── Watched sessions ─────────────────────────────────────────────────────────────────────────
+
+/// A longer gap between two responses is a person's pause and no work.
+pub const IDLE_GAP: Millis = Millis::from_secs(300);
+/// A due checkpoint waits no longer than this for a natural boundary.
+pub const BOUNDARY_WAIT: Millis = Millis::from_secs(60);
+/// A due checkpoint waits for no more tool batches than this.
+pub const BOUNDARY_BATCHES: u32 = 3;
+/// The use in percent at which a checkpoint waits for nothing any more.
+pub const CHECKPOINT_LATEST_PERCENT: u8 = 90;
+/// Where more lies ahead than remains, the handoff is decided from this use in percent on ...
+pub const TRAJECTORY_FROM_PERCENT: u8 = 60;
+/// ... and begins at this one, instead of at L2.
+pub const TRAJECTORY_EARLY_PERCENT: u8 = 70;
+/// From this use in percent on a small remainder is finished first.
+pub const TRAJECTORY_LATE_PERCENT: u8 = 80;
+/// A checkpoint that is written for longer has died with its process.
+pub const CHECKPOINT_PATIENCE: Millis = Millis::from_secs(120);
+/// A session that stops with more than this use in percent, without a handoff, is asked for one.
+pub const STOP_REMINDER_PERCENT: u64 = 50;
+/// Usage that fell to less than this share in percent of what was told about has been summarised.
+pub const REARM_PERCENT: u64 = 80;

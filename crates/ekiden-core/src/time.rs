@@ -66,6 +66,16 @@ impl Timestamp {
             .strftime("%Y-%m-%d")
             .to_string()
     }
+
+    /// Date and time in UTC to the second, such as `2026-11-21T14:05:00Z`.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(millis)
+            .unwrap_or(jiff::Timestamp::MAX)
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string()
+    }
 }
 
 impl Add<Millis> for Timestamp {

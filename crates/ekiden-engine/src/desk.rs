@@ -10,7 +10,7 @@ use ekiden_agent::attempt::FirstMessage;
 use ekiden_core::budget::Prices;
 use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::event::{Counters, Traces};
-use ekiden_core::guard::{GuardView, HookInput, Level, ToolUse};
+use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, MessageId, SessionNumber, StageId};
 use ekiden_core::prompt::Notes;
@@ -343,6 +343,7 @@ impl Desk {
     #[must_use]
     pub fn guard_view(&self) -> GuardView {
         GuardView {
+            profile: Profile::Relay,
             level: Level::L0,
             handoff_dir: self.published.handoff(),
             engine_dirs: vec![self.published.dir(), self.state_dir.clone()],
@@ -357,7 +358,7 @@ impl Desk {
         let tool = match tool {
             ToolUse::Read(path) => ToolUse::Read(self.resolve(path)),
             ToolUse::Write(path) => ToolUse::Write(self.resolve(path)),
-            ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Other => tool.clone(),
+            ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => tool.clone(),
         };
         HookInput::PreTool { tool, subagent: *subagent }
     }

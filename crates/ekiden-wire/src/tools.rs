@@ -101,8 +101,15 @@ impl ToolInput<'_> {
             ToolKind::Edit => file().map_or(guard::ToolUse::Other, guard::ToolUse::Write),
             ToolKind::Shell => command().map_or(guard::ToolUse::Other, guard::ToolUse::Shell),
             ToolKind::Schedule => guard::ToolUse::Schedule,
+            ToolKind::Other if self.writes_handoff(name) => guard::ToolUse::Handoff,
             ToolKind::Subagent | ToolKind::Other => guard::ToolUse::Other,
         }
+    }
+
+    /// The skill that writes a handoff, by the names under which it is installed.
+    fn writes_handoff(&self, tool: &str) -> bool {
+        let skill = self.skill.and_then(excerpt::whole).unwrap_or_default();
+        tool == "Skill" && matches!(skill.as_str(), "handoff" | "ekiden-handoff" | "ekiden:handoff")
     }
 }
 
@@ -145,6 +152,8 @@ mod tests {
         assert_eq!(guarded("Read", r#"{"file_path":"/etc/x"}"#), guard::ToolUse::Read("/etc/x".into()));
         assert_eq!(guarded("Bash", r#"{"command":"ls"}"#), guard::ToolUse::Shell("ls".into()));
         assert_eq!(guarded("CronCreate", "{}"), guard::ToolUse::Schedule);
+        assert_eq!(guarded("Skill", r#"{"skill":"ekiden:handoff"}"#), guard::ToolUse::Handoff);
+        assert_eq!(guarded("Skill", r#"{"skill":"orient"}"#), guard::ToolUse::Other);
         assert_eq!(guarded("Write", r#"{"content":"x"}"#), guard::ToolUse::Other);
         assert_eq!(guarded("mcp__x__Write", r#"{"file_path":"/a"}"#), guard::ToolUse::Other);
     }

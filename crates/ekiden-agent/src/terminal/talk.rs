@@ -213,7 +213,7 @@ impl Talk {
                 path.display().to_string()
             }
             HookInput::PreTool { tool: ToolUse::Shell(command), .. } => command.clone(),
-            HookInput::PreTool { tool: ToolUse::Schedule | ToolUse::Other, .. }
+            HookInput::PreTool { tool: ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other, .. }
             | HookInput::Stop { .. }
             | HookInput::PreCompact
             | HookInput::Other => String::new(),

@@ -57,6 +57,19 @@ impl TryFrom<[u8; 3]> for Levels {
     }
 }
 
+impl Levels {
+    /// Where a level begins, in percent of the usable window.
+    #[must_use]
+    pub const fn percent(self, level: Level) -> u8 {
+        match level {
+            Level::L0 => 0,
+            Level::L1 => self.percent[0],
+            Level::L2 => self.percent[1],
+            Level::L3 => self.percent[2],
+        }
+    }
+}
+
 impl From<Levels> for [u8; 3] {
     fn from(levels: Levels) -> Self {
         levels.percent
@@ -156,7 +169,13 @@ impl Window {
     /// The use at which a session is told to hand off, in tokens.
     #[must_use]
     pub fn handoff_tokens(&self, levels: Levels) -> u64 {
-        self.tokens_at(levels.percent[1])
+        self.tokens_of(levels, Level::L2)
+    }
+
+    /// The use at which a level begins, in tokens.
+    #[must_use]
+    pub fn tokens_of(&self, levels: Levels, level: Level) -> u64 {
+        self.tokens_at(levels.percent(level))
     }
 
     fn tokens_at(&self, percent: u8) -> u64 {

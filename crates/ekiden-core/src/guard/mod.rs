@@ -1,9 +1,24 @@
 //! The watch over a session's context: levels of use, and the verdict at each hook.
 //!
-//! Both are pure. An engine and a hook process ask the same functions.
+//! All of it is pure. An engine and a hook process ask the same functions.
+//!
+//! - [`Levels`], [`Window`], [`Reading`]: how full the context is, and how fast that grows.
+//! - [`verdict`]: the answer to a call that is about to run.
+//! - [`watch`]: what becomes of a session that a person started.
+//! - [`alert`], [`StatusLine`], [`CheckpointState`]: what is said of it, to people, agents and programs.
 
+pub mod alert;
+mod checkpoint_state;
 mod levels;
+mod reading;
+mod reason;
+mod status_line;
 mod verdict;
+pub mod watch;
 
+pub use checkpoint_state::{CheckpointState, StateOf};
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
+pub use reading::{Direction, Reading, Sample, Trend};
+pub use reason::CheckpointReason;
+pub use status_line::StatusLine;
 pub use verdict::{Denial, GuardView, HookInput, ToolUse, Verdict, verdict};

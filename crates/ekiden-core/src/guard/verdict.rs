@@ -10,7 +10,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::guard::Level;
+use crate::guard::{Level, Profile};
 
 /// What an agent asks at a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub enum ToolUse {
     Shell(String),
     /// Schedule work for later, which nobody would see in an unattended session.
     Schedule,
+    /// Write a handoff by a skill or tool made for it.
+    Handoff,
     /// Anything else.
     Other,
 }
@@ -51,6 +53,8 @@ pub enum ToolUse {
 /// What the guard knows of the session when a hook asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardView {
+    /// Who is watched: a person's session may schedule work and summarise itself.
+    pub profile: Profile,
     /// How full the context is.
     pub level: Level,
     /// Where the agent writes its handoff; absolute, links resolved.
@@ -95,7 +99,10 @@ pub enum Denial {
 pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
     match input {
         HookInput::PreTool { tool, subagent } => tool_verdict(view, tool, *subagent),
-        HookInput::PreCompact => Verdict::Block,
+        HookInput::PreCompact => match view.profile {
+            Profile::Relay => Verdict::Block,
+            Profile::Watch => Verdict::Pass,
+        },
         HookInput::Stop { .. } | HookInput::Other => Verdict::Pass,
     }
 }
@@ -114,8 +121,14 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
             Verdict::Deny(Denial::EngineOwned)
         }
         ToolUse::Shell(command) if names_engine_state(view, command) => Verdict::Deny(Denial::EngineOwned),
-        ToolUse::Schedule => Verdict::Deny(Denial::Unattended),
-        ToolUse::Read(_) | ToolUse::Write(_) | ToolUse::Shell(_) | ToolUse::Other => {
+        ToolUse::Schedule if view.profile == Profile::Relay => Verdict::Deny(Denial::Unattended),
+        ToolUse::Handoff if view.profile == Profile::Watch => Verdict::Pass,
+        ToolUse::Read(_)
+        | ToolUse::Write(_)
+        | ToolUse::Shell(_)
+        | ToolUse::Schedule
+        | ToolUse::Handoff
+        | ToolUse::Other => {
             if view.level == Level::L3 && !subagent {
                 Verdict::Deny(Denial::HandingOver { missing: view.missing.clone() })
             } else {
@@ -155,6 +168,7 @@ mod tests {
 
     fn view(level: Level) -> GuardView {
         GuardView {
+            profile: Profile::Relay,
             level,
             handoff_dir: "/w/.ekiden/handoff".into(),
             engine_dirs: vec!["/w/.ekiden".into(), "/w/.git/ekiden/root".into()],
@@ -208,6 +222,18 @@ mod tests {
             ask(Level::L3, ToolUse::Read("/w/.ekiden/handoff/PROGRESS.md".into()), false),
             Verdict::Allow
         );
+    }
+
+    // shows: CHK-005, CHK-10
+    #[test]
+    fn a_persons_session_may_schedule_summarise_and_always_hand_off() {
+        let watched = GuardView { profile: Profile::Watch, ..view(Level::L3) };
+        let ask = |view: &GuardView, tool| verdict(view, &HookInput::PreTool { tool, subagent: false });
+        assert_eq!(verdict(&watched, &HookInput::PreCompact), Verdict::Pass);
+        assert_eq!(ask(&watched, ToolUse::Handoff), Verdict::Pass);
+        assert!(matches!(ask(&watched, ToolUse::Schedule), Verdict::Deny(Denial::HandingOver { .. })));
+        let calm = GuardView { level: Level::L2, ..watched };
+        assert_eq!(ask(&calm, ToolUse::Schedule), Verdict::Pass);
     }
 
     #[test]

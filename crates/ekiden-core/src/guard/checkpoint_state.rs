@@ -1,0 +1,163 @@
+//! `checkpoint-state.json`: a watched session for other programs.
+//!
+//! The field names are those of the Context Checkpoint System's document; what it lacks stands beside
+//! them. Percentages are of the usable window.
+
+use serde::Serialize;
+
+use super::watch::Watch;
+use super::{CheckpointReason, Direction, Level, Levels, Reading};
+use crate::time::Timestamp;
+
+/// The version of the file's fields.
+const VERSION: &str = "1.0.0";
+
+/// What other programs are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointState {
+    version: &'static str,
+    session_id: String,
+    started_at: Option<String>,
+    current_level: Level,
+    context_percent: u64,
+    context_tokens: u64,
+    window_tokens: u64,
+    usable_tokens: u64,
+    context_trend: Direction,
+    tokens_per_minute: Option<i64>,
+    estimated_time_to_l1: Option<String>,
+    estimated_time_to_l2: Option<String>,
+    estimated_time_to_l3: Option<String>,
+    checkpoint: &'static str,
+    linear_issue: Option<String>,
+    last_checkpoint: Option<LastCheckpointState>,
+    uncommitted_changes: Option<bool>,
+    modified_files: Vec<String>,
+    updated_at: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LastCheckpointState {
+    timestamp: String,
+    handoff_file: String,
+    reason: CheckpointReason,
+}
+
+/// What the state is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct StateOf<'a> {
+    /// The client's id of the session.
+    pub session_id: &'a str,
+    /// What its log tells.
+    pub watch: &'a Watch,
+    /// Its context now.
+    pub reading: &'a Reading,
+    /// Where the levels begin.
+    pub levels: Levels,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl CheckpointState {
+    /// The state of a session.
+    #[must_use]
+    pub fn new(of: &StateOf<'_>) -> Self {
+        let StateOf { session_id, watch, reading, levels, now } = *of;
+        let trend = reading.trend();
+        let time_to = |level| reading.time_to(levels, level).map(|time| time.to_string());
+        Self {
+            version: VERSION,
+            session_id: session_id.to_owned(),
+            started_at: watch.since.map(Timestamp::rfc3339),
+            current_level: reading.level(levels),
+            context_percent: reading.percent(),
+            context_tokens: reading.used_tokens,
+            window_tokens: reading.window.model_tokens,
+            usable_tokens: reading.window.usable_tokens(),
+            context_trend: trend.direction,
+            tokens_per_minute: trend.tokens_per_minute,
+            estimated_time_to_l1: time_to(Level::L1),
+            estimated_time_to_l2: time_to(Level::L2),
+            estimated_time_to_l3: time_to(Level::L3),
+            checkpoint: watch.word(),
+            linear_issue: watch.issue.clone(),
+            last_checkpoint: watch.last.as_ref().map(|last| LastCheckpointState {
+                timestamp: last.at.rfc3339(),
+                handoff_file: last.document.clone(),
+                reason: last.reason,
+            }),
+            uncommitted_changes: watch.last.as_ref().map(|_| !watch.modified_files.is_empty()),
+            modified_files: watch.modified_files.clone(),
+            updated_at: now.rfc3339(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::watch::{Taken, WatchEvent, WatchRecord};
+    use crate::guard::{Profile, Sample, Window};
+
+    // shows: CHK-13, MON-003
+    #[test]
+    fn every_field_of_the_spec_is_there() {
+        let at = |secs: u64| Timestamp(1_780_000_000_000 + secs * 1000);
+        let taken = Taken {
+            reason: CheckpointReason::Manual,
+            document: ".ekiden/handoffs/2026-11-21-1045.md".to_owned(),
+            commit: None,
+            modified_files: vec!["src/api.rs".to_owned()],
+            issue: Some("ANV-123".to_owned()),
+        };
+        let records = [WatchEvent::Begun { source: "startup".to_owned() }, WatchEvent::Taken(taken)]
+            .map(|event| WatchRecord { time: at(0), event });
+        let sample = |secs, used_tokens| Sample { at: at(secs), used_tokens };
+        let window = Window {
+            model_tokens: 200_000,
+            compaction_tokens: None,
+            reserve_tokens: 33_000,
+            cap_tokens: None,
+        };
+        let reading =
+            Reading { used_tokens: 121_000, window, samples: vec![sample(0, 120_150), sample(60, 121_000)] };
+        let state = CheckpointState::new(&StateOf {
+            session_id: "abc123",
+            watch: &Watch::fold(&records),
+            reading: &reading,
+            levels: Profile::Watch.levels(),
+            now: at(60),
+        });
+        expect_test::expect![[r#"
+            {
+              "version": "1.0.0",
+              "sessionId": "abc123",
+              "startedAt": "2026-05-28T20:26:40Z",
+              "currentLevel": "L1",
+              "contextPercent": 72,
+              "contextTokens": 121000,
+              "windowTokens": 200000,
+              "usableTokens": 167000,
+              "contextTrend": "stable",
+              "tokensPerMinute": 850,
+              "estimatedTimeToL1": null,
+              "estimatedTimeToL2": "25m",
+              "estimatedTimeToL3": "44m",
+              "checkpoint": "Done",
+              "linearIssue": "ANV-123",
+              "lastCheckpoint": {
+                "timestamp": "2026-05-28T20:26:40Z",
+                "handoffFile": ".ekiden/handoffs/2026-11-21-1045.md",
+                "reason": "manual"
+              },
+              "uncommittedChanges": true,
+              "modifiedFiles": [
+                "src/api.rs"
+              ],
+              "updatedAt": "2026-05-28T20:27:40Z"
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&state).expect("it serialises"));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a batch of tools amounted to, told from its calls.
+//!
+//! It is told from the words of the commands, so it can be wrong: a boundary that is missed costs a
+//! minute, and one that is seen where there is none takes the checkpoint a minute early.
+
+use super::moment::Batch;
+
+/// A call of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchCall<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The command, if it was a shell's.
+    pub command: &'a str,
+    /// The file, if one was written.
+    pub written: &'a str,
+    /// The tool says that it failed.
+    pub failed: bool,
+    /// An item of the session's list was closed by it.
+    pub closed_item: bool,
+}
+
+/// Words at the beginning of a command that runs tests.
+const TEST_COMMANDS: [&str; 26] = [
+    "cargo test",
+    "cargo nextest",
+    "cargo t",
+    "npm test",
+    "npm t",
+    "npm run test",
+    "pnpm test",
+    "yarn test",
+    "bun test",
+    "deno test",
+    "npx jest",
+    "npx vitest",
+    "jest",
+    "vitest",
+    "pytest",
+    "python -m pytest",
+    "python3 -m pytest",
+    "python -m unittest",
+    "tox",
+    "go test",
+    "make test",
+    "make check",
+    "ctest",
+    "mvn test",
+    "gradle test",
+    "rspec",
+];
+
+/// Words at the beginning of a command that finishes a piece of work.
+const FINISHING_COMMANDS: [&str; 5] =
+    ["git commit", "git merge", "git push", "gh pr create", "glab mr create"];
+
+/// Judges a batch. `document` is the last checkpoint's, as a path that a tool would name.
+#[must_use]
+pub fn judge_batch(calls: &[BatchCall<'_>], document: Option<&str>) -> Batch {
+    let mut batch = Batch::default();
+    for call in calls {
+        if runs(call.command, &TEST_COMMANDS) {
+            batch.tests = Some(!call.failed && batch.tests != Some(false));
+        }
+        batch.finished |= !call.failed && (call.closed_item || runs(call.command, &FINISHING_COMMANDS));
+        batch.filled |= !call.failed && document.is_some_and(|document| call.written.ends_with(document));
+    }
+    batch
+}
+
+/// One of the commands in a line is one of these.
+fn runs(line: &str, commands: &[&str]) -> bool {
+    line.split(['\n', ';', '|', '&', '(']).any(|part| {
+        let part = behind_variables(part);
+        commands.iter().any(|command| {
+            part.strip_prefix(command)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':', ')']))
+        })
+    })
+}
+
+/// A command without what is set for it: `RUST_LOG=debug cargo test`.
+fn behind_variables(command: &str) -> &str {
+    let mut rest = command.trim();
+    while let Some((word, behind)) = rest.split_once(' ')
+        && word.contains('=')
+        && !word.starts_with('-')
+    {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(command: &str, failed: bool) -> Batch {
+        let call = BatchCall { tool: "Bash", command, written: "", failed, closed_item: false };
+        judge_batch(&[call], None)
+    }
+
+    // shows: CHK-08
+    #[test]
+    fn a_test_run_is_known_by_its_command() {
+        for command in [
+            "cargo test",
+            "cd app && RUST_LOG=debug cargo test -p core 2>&1 | tail -20",
+            "npm run test:unit",
+            "python3 -m pytest -x tests/",
+            "(go test ./...)",
+        ] {
+            assert_eq!(shell(command, false).tests, Some(true), "{command}");
+            assert_eq!(shell(command, true).tests, Some(false), "{command}");
+        }
+        for command in ["cat tests.md", "cargo tree", "echo pytest", "git log --grep 'cargo test'"] {
+            assert_eq!(shell(command, false).tests, None, "{command}");
+        }
+    }
+
+    // shows: CHK-08
+    #[test]
+    fn a_commit_a_pull_request_and_a_closed_item_finish_something() {
+        assert!(shell("git add -A && git commit -m done", false).is_boundary());
+        assert!(shell("gh pr create --fill", false).is_boundary());
+        assert!(!shell("git commit -m done", true).is_boundary(), "it failed");
+        assert!(!shell("git status", false).is_boundary());
+        let item =
+            BatchCall { tool: "TodoWrite", command: "", written: "", failed: false, closed_item: true };
+        assert!(judge_batch(&[item], None).is_boundary());
+    }
+
+    #[test]
+    fn one_failing_test_run_of_several_is_a_failure() {
+        let run = |failed| BatchCall {
+            tool: "Bash",
+            command: "cargo test",
+            written: "",
+            failed,
+            closed_item: false,
+        };
+        assert_eq!(judge_batch(&[run(true), run(false)], None).tests, Some(false));
+    }
+
+    #[test]
+    fn the_document_is_known_by_the_end_of_its_path() {
+        let call = BatchCall {
+            tool: "Edit",
+            command: "",
+            written: "/home/dev/project/.ekiden/handoffs/2026-11-21-1400.md",
+            failed: false,
+            closed_item: false,
+        };
+        assert!(judge_batch(&[call], Some(".ekiden/handoffs/2026-11-21-1400.md")).filled);
+        assert!(!judge_batch(&[call], Some(".ekiden/handoffs/2026-11-21-1401.md")).filled);
+    }
+}

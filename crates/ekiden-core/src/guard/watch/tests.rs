@@ -1,0 +1,349 @@
+//! Sessions as lines: what happens at which use, and what the guard does.
+//!
+//! `check(given, moments)` plays moments of a session and writes one line for each: the use in percent,
+//! the moment, what was recorded and what was told.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::guard::{CheckpointReason, Profile, Reading, Window};
+use crate::time::{Millis, Timestamp};
+
+struct Session {
+    watch: Watch,
+    now: Timestamp,
+    percent: u64,
+    settings: WatchSettings,
+    seen: String,
+}
+
+impl Session {
+    fn new() -> Self {
+        let settings = WatchSettings { levels: Profile::Watch.levels(), reminder: true };
+        Self { watch: Watch::default(), now: Timestamp(0), percent: 0, settings, seen: String::new() }
+    }
+
+    fn reading(&self) -> Reading {
+        let window = Window {
+            model_tokens: 133_000,
+            compaction_tokens: None,
+            reserve_tokens: 33_000,
+            cap_tokens: None,
+        };
+        Reading { used_tokens: self.percent * 1000, window, samples: Vec::new() }
+    }
+
+    fn at(&mut self, percent: u64, moment: &Moment) -> &mut Self {
+        self.percent = percent;
+        self.now = self.now + Millis::from_secs(10);
+        let decision = decide(&self.watch, self.settings, moment, Some(&self.reading()), self.now);
+        let _ = writeln!(self.seen, "{percent}% {}: {}", name(moment), line(&decision));
+        for event in decision.events {
+            self.is(event);
+        }
+        self
+    }
+
+    /// Something that a process recorded.
+    fn is(&mut self, event: WatchEvent) -> &mut Self {
+        self.watch.apply(&WatchRecord { time: self.now, event });
+        self
+    }
+
+    fn written(&mut self, reason: CheckpointReason) -> &mut Self {
+        self.is(WatchEvent::Taken(Taken {
+            reason,
+            document: "h.md".to_owned(),
+            commit: None,
+            modified_files: Vec::new(),
+            issue: None,
+        }))
+    }
+
+    fn shows(&self, expected: &Expect) {
+        expected.assert_eq(&self.seen);
+    }
+}
+
+fn name(moment: &Moment) -> String {
+    match moment {
+        Moment::AfterBatch(Batch { tests: Some(passed), .. }) => format!("batch, tests {passed}"),
+        Moment::AfterBatch(Batch { finished: true, .. }) => "batch, finished".to_owned(),
+        Moment::AfterBatch(Batch { filled: true, .. }) => "batch, filled".to_owned(),
+        Moment::AfterBatch(_) => "batch".to_owned(),
+        Moment::Begins(source) => format!("begins {source:?}"),
+        Moment::Stops { background } => format!("stops, background {background}"),
+        Moment::Prompt | Moment::Refuses | Moment::Compacts | Moment::Ends => format!("{moment:?}"),
+    }
+}
+
+fn line(decision: &Decision) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for event in &decision.events {
+        let json = serde_json::to_value(event).expect("it serialises");
+        parts.push(json["event"].as_str().expect("a name").to_owned());
+    }
+    parts.extend(decision.alerts.iter().map(|alert| format!("{alert:?}")));
+    parts.extend(decision.refuse.map(|refusal| format!("refuse {refusal:?}")));
+    parts.extend(decision.begin.map(|reason| format!("begin {reason}")));
+    parts.extend(decision.load.then(|| "load".to_owned()));
+    parts.join(", ")
+}
+
+fn batch() -> Moment {
+    Moment::AfterBatch(Batch::default())
+}
+
+fn tests(passed: bool) -> Moment {
+    Moment::AfterBatch(Batch { tests: Some(passed), ..Batch::default() })
+}
+
+fn finished() -> Moment {
+    Moment::AfterBatch(Batch { finished: true, ..Batch::default() })
+}
+
+// shows: MON-004, CHK-002
+#[test]
+fn a_level_is_told_once_and_l1_does_nothing_else() {
+    Session::new().at(68, &batch()).at(71, &batch()).at(72, &batch()).at(73, &Moment::Prompt).shows(
+        &expect![[r"
+        68% batch: 
+        71% batch: crossed, Level { percent: 71, handoff: Later }
+        72% batch: 
+        73% Prompt: 
+    "]],
+    );
+}
+
+// shows: MON-004
+#[test]
+fn of_several_levels_at_once_the_highest_is_told() {
+    Session::new().at(30, &batch()).at(96, &batch()).shows(&expect![[r"
+        30% batch: 
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+    "]]);
+}
+
+// shows: CHK-003, CHK-08
+#[test]
+fn a_due_checkpoint_waits_three_batches_for_a_boundary() {
+    let mut session = Session::new();
+    session.at(86, &batch()).at(86, &batch()).at(87, &batch()).at(87, &batch());
+    session.written(CheckpointReason::L2).at(88, &batch()).at(88, &batch());
+    session.shows(&expect![[r#"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% batch: waited
+        87% batch: waited
+        87% batch: waited, writing, begin L2
+        88% batch: told, Written("h.md")
+        88% batch: 
+    "#]]);
+}
+
+// shows: CHK-08
+#[test]
+fn a_boundary_takes_it_at_once() {
+    Session::new().at(86, &finished()).shows(&expect![[r"
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+    "]]);
+    Session::new().at(86, &batch()).at(86, &tests(true)).shows(&expect![[r"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% batch, tests true: waited, writing, begin L2
+    "]]);
+    Session::new().at(86, &batch()).at(86, &Moment::Stops { background: true }).shows(&expect![[r"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% stops, background true: writing, begin L2
+    "]]);
+}
+
+// shows: CHK-08
+#[test]
+fn it_does_not_come_while_tests_fail_but_for_90_percent() {
+    let mut session = Session::new();
+    session.at(86, &tests(false));
+    for _ in 0..8 {
+        session.at(87, &batch());
+    }
+    session.at(90, &batch());
+    session.shows(&expect![[r"
+        86% batch, tests false: tested, crossed, due, Level { percent: 86, handoff: Soon }
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        87% batch: waited
+        90% batch: waited, writing, begin L2
+    "]]);
+}
+
+// shows: CHK-07
+#[test]
+fn a_person_may_put_it_off_up_to_90_percent_but_not_l3() {
+    let until_90 = || WatchEvent::Deferred { until_percent: 99 };
+    let mut session = Session::new();
+    session.at(86, &batch()).is(until_90());
+    assert_eq!(session.watch.word(), "Deferred");
+    session.at(88, &batch()).at(90, &batch()).shows(&expect![[r"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        88% batch: 
+        90% batch: due, writing, Level { percent: 90, handoff: Soon }, begin L2
+    "]]);
+    Session::new().is(until_90()).at(86, &batch()).at(96, &batch()).shows(&expect![[r"
+        86% batch: crossed, Level { percent: 86, handoff: Waits(90) }
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+    "]]);
+}
+
+// shows: CHK-09
+#[test]
+fn what_lies_ahead_moves_the_handoff() {
+    let expected = |ahead: u64, used: u64| WatchEvent::Expected { ahead_tokens: ahead, used_tokens: used };
+    Session::new().is(expected(60_000, 50_000)).at(60, &batch()).at(70, &batch()).shows(&expect![[r"
+            60% batch: 
+            70% batch: crossed, due, Level { percent: 70, handoff: Soon }
+        "]]);
+    Session::new().is(expected(20_000, 70_000)).at(80, &batch()).at(86, &batch()).at(90, &batch()).shows(
+        &expect![[r"
+            80% batch: crossed, Level { percent: 80, handoff: Later }
+            86% batch: crossed, Level { percent: 86, handoff: Waits(90) }
+            90% batch: due, writing, Level { percent: 90, handoff: Soon }, begin L2
+        "]],
+    );
+}
+
+// shows: CHK-005
+#[test]
+fn at_l3_calls_are_refused_until_the_turn_is_ended_and_the_person_goes_on() {
+    let mut session = Session::new();
+    session.at(96, &batch()).written(CheckpointReason::L3);
+    session.at(96, &Moment::Refuses).at(96, &Moment::Refuses).at(96, &Moment::Refuses);
+    assert_eq!(session.watch.refusing_level(), crate::guard::Level::L3);
+    session.at(96, &Moment::Prompt);
+    assert_eq!(session.watch.refusing_level(), crate::guard::Level::L2);
+    session.shows(&expect![[r#"
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+        96% Refuses: refused, refuse Call
+        96% Refuses: refused, refuse Call
+        96% Refuses: refused, refuse Turn
+        96% Prompt: released, told, Written("h.md")
+    "#]]);
+}
+
+// shows: CHK-005
+#[test]
+fn a_prompt_before_the_handoff_is_written_lifts_nothing() {
+    let mut session = Session::new();
+    session.at(96, &batch()).written(CheckpointReason::L3).at(96, &Moment::Prompt);
+    session.at(96, &Moment::AfterBatch(Batch { filled: true, ..Batch::default() })).at(96, &Moment::Prompt);
+    session.shows(&expect![[r#"
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+        96% Prompt: told, Written("h.md")
+        96% batch, filled: filled
+        96% Prompt: released
+    "#]]);
+}
+
+// shows: CHK-10
+#[test]
+fn a_compaction_is_preceded_by_one_checkpoint() {
+    let mut session = Session::new();
+    session.at(60, &Moment::Compacts).at(60, &Moment::Compacts);
+    session.written(CheckpointReason::Compaction).at(60, &Moment::Compacts).at(61, &Moment::Compacts);
+    session.shows(&expect![[r"
+        60% Compacts: writing, begin compaction
+        60% Compacts: 
+        60% Compacts: 
+        61% Compacts: writing, begin compaction
+    "]]);
+}
+
+// shows: MON-004
+#[test]
+fn after_a_compaction_the_levels_are_told_again() {
+    let mut session = Session::new();
+    session.at(86, &finished()).written(CheckpointReason::L2);
+    session.at(20, &Moment::Begins(Source::Compact)).at(20, &batch()).at(71, &batch()).at(86, &finished());
+    session.shows(&expect![[r#"
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+        20% begins Compact: rearmed, load
+        20% batch: told, Written("h.md")
+        71% batch: crossed, Level { percent: 71, handoff: Later }
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+    "#]]);
+    let mut unseen = Session::new();
+    unseen.at(86, &finished()).written(CheckpointReason::L2).at(30, &Moment::Prompt).at(72, &batch());
+    unseen.shows(&expect![[r#"
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+        30% Prompt: rearmed, told, Written("h.md")
+        72% batch: crossed, Level { percent: 72, handoff: Later }
+    "#]]);
+}
+
+// shows: CHK-11
+#[test]
+fn a_turn_that_ends_without_a_handoff_is_remarked_upon_once() {
+    let stop = |background| Moment::Stops { background };
+    Session::new().at(50, &stop(false)).at(51, &stop(true)).at(51, &stop(false)).at(60, &stop(false)).shows(
+        &expect![[r"
+            50% stops, background false: 
+            51% stops, background true: 
+            51% stops, background false: reminded, NoHandoff { percent: 51 }
+            60% stops, background false: 
+        "]],
+    );
+    let mut off = Session::new();
+    off.settings.reminder = false;
+    off.at(60, &stop(false)).shows(&expect![[r"
+        60% stops, background false: 
+    "]]);
+}
+
+// shows: HND-07
+#[test]
+fn a_fresh_conversation_is_given_the_handoff_and_a_resumed_one_is_not() {
+    let begins = |source| Moment::Begins(source);
+    Session::new()
+        .at(0, &begins(Source::Startup))
+        .at(0, &begins(Source::Clear))
+        .at(0, &begins(Source::Resume))
+        .shows(&expect![[r"
+            0% begins Startup: load
+            0% begins Clear: load
+            0% begins Resume: 
+        "]]);
+}
+
+#[test]
+fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
+    let mut session = Session::new();
+    session.at(86, &finished());
+    session.now = session.now + Millis::from_secs(121);
+    session.at(86, &batch()).at(86, &batch()).at(86, &Moment::Compacts);
+    session.shows(&expect![[r"
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+        86% batch: failed, told, Failed
+        86% batch: 
+        86% Compacts: writing, begin compaction
+    "]]);
+}
+
+#[test]
+fn a_session_that_is_left_with_a_checkpoint_due_takes_it() {
+    Session::new().at(86, &batch()).at(86, &Moment::Ends).shows(&expect![[r"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% Ends: writing, ended, begin session_end
+    "]]);
+}
+
+#[test]
+fn events_of_a_newer_version_are_passed_over() {
+    let record: WatchRecord =
+        serde_json::from_str(r#"{"time":5,"event":"dreamt","of":"sheep"}"#).expect("read");
+    assert_eq!(record.event, WatchEvent::Unknown);
+    assert_eq!(Watch::fold([&record]).phase, Phase::Ready);
+}
