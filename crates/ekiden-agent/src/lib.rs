@@ -16,6 +16,7 @@
 
 pub mod attempt;
 pub mod child;
+pub mod detached;
 pub mod exec;
 pub mod foreground;
 pub mod keeper;

@@ -186,6 +186,10 @@ pub const TRAJECTORY_EARLY_PERCENT: u8 = 70;
 pub const TRAJECTORY_LATE_PERCENT: u8 = 80;
 /// A checkpoint that is written for longer has died with its process.
 pub const CHECKPOINT_PATIENCE: Millis = Millis::from_secs(120);
+/// How long a checkpoint is waited for before the client summarises: well below the hook's own limit.
+pub const CHECKPOINT_WAIT: Millis = Millis::from_secs(20);
+/// Files that a session's state for other programs names.
+pub const STATE_FILES_MAX: usize = 100;
 /// A session that stops with more than this use in percent, without a handoff, is asked for one.
 pub const STOP_REMINDER_PERCENT: u64 = 50;
 /// Usage that fell to less than this share in percent of what was told about has been summarised.

@@ -67,6 +67,13 @@ impl Timestamp {
             .to_string()
     }
 
+    /// Reads a date and time such as `2026-11-21T14:05:00.250Z`; none if it is something else.
+    #[must_use]
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        u64::try_from(at.as_millisecond()).ok().map(Self)
+    }
+
     /// Date and time in UTC to the second, such as `2026-11-21T14:05:00Z`.
     #[must_use]
     pub fn rfc3339(self) -> String {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use ekiden_agent::child::SpawnError;
 use ekiden_agent::task::QuickError;
-use ekiden_core::hash::sha256_hex;
 use ekiden_core::settings::Place;
+use ekiden_store::place::project_name;
 
 use crate::git::{self, GitError};
 
@@ -137,27 +137,9 @@ impl GitPlace {
     }
 }
 
-/// A directory name for a path: readable, and never the same for two paths.
-fn project_name(path: &str) -> String {
-    if path.is_empty() {
-        return "root".to_owned();
-    }
-    let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let tail: String =
-        path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(readable).collect();
-    format!("{}-{}", tail.trim_matches('-'), &sha256_hex(path.as_bytes())[..8])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn project_names_are_readable_and_differ() {
-        assert_eq!(project_name(""), "root");
-        assert!(project_name("apps/web").starts_with("apps-web-"));
-        assert_ne!(project_name("apps/web"), project_name("apps-web"));
-    }
 
     // shows: RUN-07
     #[test]

@@ -9,6 +9,8 @@
 //!  status, log ──► StateDir ──► LogReader         reads only, also while a run goes on
 //!                     │
 //!                     ▼
+//!  hooks ──► GuardFiles                           watched sessions: many writers, nothing synced
+//!
 //!        Disk ── RealDisk                         the operating system
 //!            └── SimDisk                          a machine to crash at every operation
 //! ```
@@ -27,12 +29,14 @@
 pub mod archive;
 pub mod disk;
 pub mod format;
+pub mod guard;
 pub mod handoff;
 pub mod inbox;
 pub mod layout;
 pub mod limits;
 pub mod lock;
 pub mod log;
+pub mod place;
 pub mod published;
 pub mod replace;
 pub mod sim;

@@ -14,6 +14,8 @@ pub const EXCLUDE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The most that is kept of a session's event stream: far above a full window's, and a flood does not
 /// fill the disk.
 pub const STREAM_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most that is read of a watched session's log: some thousand times what one writes.
+pub const GUARD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// What a stream gathers before it writes.
 pub const STREAM_BUFFER_BYTES: usize = 64 * 1024;
 /// The first pause between two looks at a lock that is still held.

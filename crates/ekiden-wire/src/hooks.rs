@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::done::{self, DoneCall};
 use crate::excerpt;
 use crate::limits;
 use crate::stream::ApiErrorKind;
@@ -88,6 +89,12 @@ pub struct HookCall {
     pub transcript: PathBuf,
     /// At a failure: what kind.
     pub failure: ApiErrorKind,
+    /// Where the client works.
+    pub cwd: PathBuf,
+    /// At a beginning: how the client says that it begins.
+    pub source: String,
+    /// After a batch of tools: its calls.
+    pub calls: Vec<DoneCall>,
 }
 
 #[derive(Deserialize, Default)]
@@ -116,6 +123,10 @@ struct RawHook<'a> {
     transcript_path: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
 }
 
 impl Default for HookCall {
@@ -148,6 +159,9 @@ impl RawHook<'_> {
             prompt: cut(self.prompt),
             transcript: text(self.transcript_path).unwrap_or_default().into(),
             failure: self.failure(),
+            cwd: text(self.cwd).unwrap_or_default().into(),
+            source: text(self.source).unwrap_or_default(),
+            calls: self.tool_calls.map(done::calls).unwrap_or_default(),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod agent_side;
 pub mod bench;
 pub mod context_usage;
 pub mod control;
+pub mod done;
 pub mod ends;
 mod excerpt;
 pub mod hook_output;

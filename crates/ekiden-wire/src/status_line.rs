@@ -1,6 +1,8 @@
 //! What the client tells its status line: the only place where a client in its own interface names its
 //! window and its cost.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 /// The figures that are used here.
@@ -15,6 +17,20 @@ pub struct StatusInput {
     pub context_window: StatusWindow,
     /// What the process cost so far.
     pub cost: StatusCost,
+    /// Where the client keeps the conversation.
+    pub transcript_path: PathBuf,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// The directories that it knows.
+    pub workspace: StatusWorkspace,
+}
+
+/// The directories.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusWorkspace {
+    /// Where the client was started.
+    pub project_dir: PathBuf,
 }
 
 /// The model.
@@ -31,6 +47,8 @@ pub struct StatusModel {
 pub struct StatusWindow {
     /// The model's whole window, in tokens.
     pub context_window_size: Option<u64>,
+    /// The context in use, in tokens; none before the first response.
+    pub total_input_tokens: Option<u64>,
 }
 
 /// The cost.

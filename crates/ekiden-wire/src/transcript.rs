@@ -7,6 +7,8 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use ekiden_core::guard::Sample;
+use ekiden_core::time::Timestamp;
 use serde::Deserialize;
 
 use crate::stream::SYNTHETIC;
@@ -26,10 +28,17 @@ pub struct LastResponse {
     pub context_tokens: u64,
     /// It ended the turn: no call of a tool follows.
     pub ends_turn: bool,
+    /// When it was written, if the line says so.
+    pub at: Option<Timestamp>,
 }
+
+/// How many responses show where the use is heading.
+const RECENT_MAX: usize = 8;
 
 #[derive(Deserialize)]
 struct TranscriptLine {
+    #[serde(default)]
+    timestamp: Option<String>,
     #[serde(rename = "type")]
     kind: String,
     #[serde(default, rename = "isSidechain")]
@@ -56,6 +65,20 @@ impl LastResponse {
     ///
     /// If the file cannot be read.
     pub fn find(transcript: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
+        Ok(Self::find_recent(transcript, 1)?.pop())
+    }
+
+    /// Finds it and those shortly before it, oldest first, of which the last counts. Only what is read
+    /// for the last one anyway is looked through.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn recent(transcript: &mut (impl Read + Seek)) -> io::Result<Vec<Self>> {
+        Self::find_recent(transcript, RECENT_MAX)
+    }
+
+    fn find_recent(transcript: &mut (impl Read + Seek), most: usize) -> io::Result<Vec<Self>> {
         let length = transcript.seek(SeekFrom::End(0))?;
         let mut window = WINDOW_BYTES;
         loop {
@@ -63,17 +86,34 @@ impl LastResponse {
             transcript.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
             transcript.by_ref().take(length - from).read_to_end(&mut bytes)?;
-            let found = Self::last_in(&bytes);
-            if found.is_some() || from == 0 {
+            let found = Self::last_in(&bytes, most);
+            if !found.is_empty() || from == 0 {
                 return Ok(found);
             }
             window = window.saturating_mul(2);
         }
     }
 
-    /// The last one in these lines, of which the first and the last may be pieces.
-    fn last_in(bytes: &[u8]) -> Option<Self> {
-        bytes.rsplit(|byte| *byte == b'\n').find_map(Self::of_line)
+    /// The use at that moment, if the line has a time.
+    #[must_use]
+    pub fn sample(&self) -> Option<Sample> {
+        Some(Sample { at: self.at?, used_tokens: self.context_tokens })
+    }
+
+    /// The last ones in these lines, of which the first and the last may be pieces. A response has a line
+    /// for each of its blocks.
+    fn last_in(bytes: &[u8], most: usize) -> Vec<Self> {
+        let mut found: Vec<Self> = Vec::new();
+        for response in bytes.rsplit(|byte| *byte == b'\n').filter_map(Self::of_line) {
+            if found.last().is_none_or(|later| later.message_id != response.message_id) {
+                found.push(response);
+            }
+            if found.len() == most {
+                break;
+            }
+        }
+        found.reverse();
+        found
     }
 
     fn of_line(line: &[u8]) -> Option<Self> {
@@ -86,6 +126,7 @@ impl LastResponse {
             model: line.message.model,
             context_tokens: line.message.usage.context_tokens(),
             ends_turn: line.message.stop_reason.as_deref() == Some("end_turn"),
+            at: line.timestamp.and_then(|at| Timestamp::parse_rfc3339(&at)),
         })
     }
 }
@@ -116,6 +157,19 @@ mod tests {
         assert_eq!(last(&[main, side, synthetic]), Some(("m1".to_owned(), 50)));
         assert_eq!(last(&[]), None);
         assert_eq!(last(&[r#"{"type":"user","message":{"content":"\"assistant\""}}"#.to_owned()]), None);
+    }
+
+    // shows: MON-002
+    #[test]
+    fn the_last_responses_have_their_times() {
+        let at = |id: &str, tokens, second: u32| {
+            response(id, tokens, &format!(r#","timestamp":"2026-11-21T14:00:{second:02}.500Z""#))
+        };
+        let lines = [at("m1", 40, 1), at("m1", 40, 2), at("m2", 90, 30)].join("\n");
+        let recent = LastResponse::recent(&mut Cursor::new(lines)).expect("a cursor reads");
+        let samples: Vec<Sample> = recent.iter().filter_map(LastResponse::sample).collect();
+        assert_eq!(samples.iter().map(|sample| sample.used_tokens).collect::<Vec<_>>(), [50, 100]);
+        assert_eq!(samples[1].at.since(samples[0].at).as_secs(), 28);
     }
 
     #[test]

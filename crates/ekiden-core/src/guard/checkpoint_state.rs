@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::watch::Watch;
-use super::{CheckpointReason, Direction, Level, Levels, Reading};
+use super::{Direction, Level, Levels, Reading};
 use crate::time::Timestamp;
 
 /// The version of the file's fields.
@@ -42,11 +42,11 @@ pub struct CheckpointState {
 struct LastCheckpointState {
     timestamp: String,
     handoff_file: String,
-    reason: CheckpointReason,
+    reason: &'static str,
 }
 
 /// What the state is made of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct StateOf<'a> {
     /// The client's id of the session.
     pub session_id: &'a str,
@@ -56,6 +56,8 @@ pub struct StateOf<'a> {
     pub reading: &'a Reading,
     /// Where the levels begin.
     pub levels: Levels,
+    /// The issue that the work belongs to.
+    pub issue: Option<String>,
     /// Now.
     pub now: Timestamp,
 }
@@ -64,7 +66,7 @@ impl CheckpointState {
     /// The state of a session.
     #[must_use]
     pub fn new(of: &StateOf<'_>) -> Self {
-        let StateOf { session_id, watch, reading, levels, now } = *of;
+        let &StateOf { session_id, watch, reading, levels, ref issue, now } = of;
         let trend = reading.trend();
         let time_to = |level| reading.time_to(levels, level).map(|time| time.to_string());
         Self {
@@ -82,11 +84,11 @@ impl CheckpointState {
             estimated_time_to_l2: time_to(Level::L2),
             estimated_time_to_l3: time_to(Level::L3),
             checkpoint: watch.word(),
-            linear_issue: watch.issue.clone(),
+            linear_issue: issue.clone().or_else(|| watch.issue.clone()),
             last_checkpoint: watch.last.as_ref().map(|last| LastCheckpointState {
                 timestamp: last.at.rfc3339(),
                 handoff_file: last.document.clone(),
-                reason: last.reason,
+                reason: last.reason.name(),
             }),
             uncommitted_changes: watch.last.as_ref().map(|_| !watch.modified_files.is_empty()),
             modified_files: watch.modified_files.clone(),
@@ -98,6 +100,7 @@ impl CheckpointState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::checkpoint::CheckpointReason;
     use crate::guard::watch::{Taken, WatchEvent, WatchRecord};
     use crate::guard::{Profile, Sample, Window};
 
@@ -128,6 +131,7 @@ mod tests {
             watch: &Watch::fold(&records),
             reading: &reading,
             levels: Profile::Watch.levels(),
+            issue: None,
             now: at(60),
         });
         expect_test::expect![[r#"

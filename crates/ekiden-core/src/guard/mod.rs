@@ -8,10 +8,10 @@
 //! - [`alert`], [`StatusLine`], [`CheckpointState`]: what is said of it, to people, agents and programs.
 
 pub mod alert;
+pub mod checkpoint;
 mod checkpoint_state;
 mod levels;
 mod reading;
-mod reason;
 mod status_line;
 mod verdict;
 pub mod watch;
@@ -19,6 +19,5 @@ pub mod watch;
 pub use checkpoint_state::{CheckpointState, StateOf};
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
 pub use reading::{Direction, Reading, Sample, Trend};
-pub use reason::CheckpointReason;
 pub use status_line::StatusLine;
 pub use verdict::{Denial, GuardView, HookInput, ToolUse, Verdict, verdict};

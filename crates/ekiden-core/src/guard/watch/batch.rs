@@ -8,8 +8,6 @@ use super::moment::Batch;
 /// A call of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchCall<'a> {
-    /// The tool.
-    pub tool: &'a str,
     /// The command, if it was a shell's.
     pub command: &'a str,
     /// The file, if one was written.
@@ -96,7 +94,7 @@ mod tests {
     use super::*;
 
     fn shell(command: &str, failed: bool) -> Batch {
-        let call = BatchCall { tool: "Bash", command, written: "", failed, closed_item: false };
+        let call = BatchCall { command, written: "", failed, closed_item: false };
         judge_batch(&[call], None)
     }
 
@@ -125,27 +123,19 @@ mod tests {
         assert!(shell("gh pr create --fill", false).is_boundary());
         assert!(!shell("git commit -m done", true).is_boundary(), "it failed");
         assert!(!shell("git status", false).is_boundary());
-        let item =
-            BatchCall { tool: "TodoWrite", command: "", written: "", failed: false, closed_item: true };
+        let item = BatchCall { command: "", written: "", failed: false, closed_item: true };
         assert!(judge_batch(&[item], None).is_boundary());
     }
 
     #[test]
     fn one_failing_test_run_of_several_is_a_failure() {
-        let run = |failed| BatchCall {
-            tool: "Bash",
-            command: "cargo test",
-            written: "",
-            failed,
-            closed_item: false,
-        };
+        let run = |failed| BatchCall { command: "cargo test", written: "", failed, closed_item: false };
         assert_eq!(judge_batch(&[run(true), run(false)], None).tests, Some(false));
     }
 
     #[test]
     fn the_document_is_known_by_the_end_of_its_path() {
         let call = BatchCall {
-            tool: "Edit",
             command: "",
             written: "/home/dev/project/.ekiden/handoffs/2026-11-21-1400.md",
             failed: false,

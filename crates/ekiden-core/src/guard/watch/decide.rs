@@ -20,7 +20,8 @@
 
 use super::moment::{Batch, Moment, Source};
 use super::state::{Phase, Watch, WatchEvent, WatchRecord};
-use crate::guard::{CheckpointReason, Level, Levels, Reading};
+use crate::guard::checkpoint::CheckpointReason;
+use crate::guard::{Level, Levels, Reading};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -192,8 +193,8 @@ impl Judge<'_> {
     }
 
     fn ends(&mut self) {
-        if let Phase::Due { .. } = self.watch.phase {
-            self.begin(CheckpointReason::SessionEnd);
+        if let Phase::Due { reason, .. } = self.watch.phase {
+            self.begin(reason);
         }
         self.record(WatchEvent::Ended);
     }
@@ -221,7 +222,7 @@ impl Judge<'_> {
     fn become_due(&mut self, reading: &Reading, forced: bool) -> HandoffTime {
         if forced {
             if !self.is_fresh() {
-                self.begin(CheckpointReason::L3);
+                self.begin(CheckpointReason::Level3);
             }
             return HandoffTime::Now;
         }
@@ -255,19 +256,19 @@ impl Judge<'_> {
         let levels = self.settings.levels;
         let (two, latest) = (levels.percent(Level::L2), self.latest_percent());
         if let Some(until) = self.watch.deferred {
-            return (until.clamp(two, latest), CheckpointReason::L2);
+            return (until.clamp(two, latest), CheckpointReason::Level2);
         }
         let Some(ahead) = self.watch.ahead_tokens(reading.used_tokens) else {
-            return (two, CheckpointReason::L2);
+            return (two, CheckpointReason::Level2);
         };
         let (percent, left) = (reading.percent(), reading.remaining_tokens());
         let early = limits::TRAJECTORY_EARLY_PERCENT.min(two);
         if ahead > left && percent >= u64::from(limits::TRAJECTORY_FROM_PERCENT) {
             (early, CheckpointReason::Trajectory)
         } else if ahead <= left && percent >= u64::from(limits::TRAJECTORY_LATE_PERCENT) {
-            (latest, CheckpointReason::L2)
+            (latest, CheckpointReason::Level2)
         } else {
-            (two, CheckpointReason::L2)
+            (two, CheckpointReason::Level2)
         }
     }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::{CheckpointReason, Level};
+use crate::guard::Level;
+use crate::guard::checkpoint::CheckpointReason;
 use crate::time::Timestamp;
 
 /// One line of a watched session's log.
@@ -13,6 +14,18 @@ pub struct WatchRecord {
     /// What happened.
     #[serde(flatten)]
     pub event: WatchEvent,
+}
+
+impl WatchRecord {
+    /// The record as a line, without its end.
+    ///
+    /// # Panics
+    ///
+    /// Never: a record has nothing that JSON cannot say.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("a record is plain data")
+    }
 }
 
 /// What happened to a watched session. Each is told once; none is taken back.

@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::guard::{CheckpointReason, Profile, Reading, Window};
+use crate::guard::checkpoint::CheckpointReason;
+use crate::guard::{Profile, Reading, Window};
 use crate::time::{Millis, Timestamp};
 
 struct Session {
@@ -131,7 +132,7 @@ fn of_several_levels_at_once_the_highest_is_told() {
 fn a_due_checkpoint_waits_three_batches_for_a_boundary() {
     let mut session = Session::new();
     session.at(86, &batch()).at(86, &batch()).at(87, &batch()).at(87, &batch());
-    session.written(CheckpointReason::L2).at(88, &batch()).at(88, &batch());
+    session.written(CheckpointReason::Level2).at(88, &batch()).at(88, &batch());
     session.shows(&expect![[r#"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% batch: waited
@@ -220,7 +221,7 @@ fn what_lies_ahead_moves_the_handoff() {
 #[test]
 fn at_l3_calls_are_refused_until_the_turn_is_ended_and_the_person_goes_on() {
     let mut session = Session::new();
-    session.at(96, &batch()).written(CheckpointReason::L3);
+    session.at(96, &batch()).written(CheckpointReason::Level3);
     session.at(96, &Moment::Refuses).at(96, &Moment::Refuses).at(96, &Moment::Refuses);
     assert_eq!(session.watch.refusing_level(), crate::guard::Level::L3);
     session.at(96, &Moment::Prompt);
@@ -238,7 +239,7 @@ fn at_l3_calls_are_refused_until_the_turn_is_ended_and_the_person_goes_on() {
 #[test]
 fn a_prompt_before_the_handoff_is_written_lifts_nothing() {
     let mut session = Session::new();
-    session.at(96, &batch()).written(CheckpointReason::L3).at(96, &Moment::Prompt);
+    session.at(96, &batch()).written(CheckpointReason::Level3).at(96, &Moment::Prompt);
     session.at(96, &Moment::AfterBatch(Batch { filled: true, ..Batch::default() })).at(96, &Moment::Prompt);
     session.shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
@@ -266,7 +267,7 @@ fn a_compaction_is_preceded_by_one_checkpoint() {
 #[test]
 fn after_a_compaction_the_levels_are_told_again() {
     let mut session = Session::new();
-    session.at(86, &finished()).written(CheckpointReason::L2);
+    session.at(86, &finished()).written(CheckpointReason::Level2);
     session.at(20, &Moment::Begins(Source::Compact)).at(20, &batch()).at(71, &batch()).at(86, &finished());
     session.shows(&expect![[r#"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
@@ -276,7 +277,7 @@ fn after_a_compaction_the_levels_are_told_again() {
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
     "#]]);
     let mut unseen = Session::new();
-    unseen.at(86, &finished()).written(CheckpointReason::L2).at(30, &Moment::Prompt).at(72, &batch());
+    unseen.at(86, &finished()).written(CheckpointReason::Level2).at(30, &Moment::Prompt).at(72, &batch());
     unseen.shows(&expect![[r#"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
         30% Prompt: rearmed, told, Written("h.md")
@@ -336,7 +337,7 @@ fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
 fn a_session_that_is_left_with_a_checkpoint_due_takes_it() {
     Session::new().at(86, &batch()).at(86, &Moment::Ends).shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
-        86% Ends: writing, ended, begin session_end
+        86% Ends: writing, ended, begin L2
     "]]);
 }
 

@@ -1,0 +1,245 @@
+//! Why a checkpoint of a watched session is taken, where its work in progress is kept, and the issue
+//! that it belongs to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a checkpoint is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointReason {
+    /// The context crossed L2.
+    Level2,
+    /// The context crossed L3.
+    Level3,
+    /// The client is about to summarise the conversation.
+    Compaction,
+    /// Somebody asked for it.
+    Manual,
+    /// More lies ahead than has room.
+    Trajectory,
+    /// The turn ended with much of the context used.
+    Stop,
+}
+
+/// Where uncommitted work goes at a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wip {
+    /// Under a ref of ekiden's own: branch and index stay as they are.
+    #[default]
+    Ref,
+    /// As a commit on the branch.
+    Branch,
+    /// Nowhere.
+    Off,
+}
+
+/// The text names no place for work in progress.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("one of ref, branch, off")]
+pub struct WipError;
+
+impl CheckpointReason {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Level2, Self::Level3, Self::Compaction, Self::Manual, Self::Trajectory, Self::Stop];
+
+    /// In a word, as other programs read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Level2 => "L2",
+            Self::Level3 => "L3",
+            Self::Compaction => "compaction",
+            Self::Manual => "manual",
+            Self::Trajectory => "trajectory",
+            Self::Stop => "stop",
+        }
+    }
+
+    /// The same with the context, if it is known: `L2 (context at 86%)`.
+    #[must_use]
+    pub fn trigger(self, percent: Option<u64>) -> String {
+        match percent {
+            Some(percent) => format!("{self} (context at {percent}%)"),
+            None => self.name().to_owned(),
+        }
+    }
+
+    /// A sentence for the document.
+    #[must_use]
+    pub fn sentence(self, percent: Option<u64>) -> String {
+        let context = match (self, percent) {
+            (Self::Level2 | Self::Level3, Some(percent)) => {
+                return format!("Context reached {percent}% ({self} threshold).");
+            }
+            (_, Some(percent)) => format!(", with the context at {percent}%"),
+            (_, None) => String::new(),
+        };
+        let what = match self {
+            Self::Level2 | Self::Level3 => return format!("Context reached the {self} threshold."),
+            Self::Compaction => "The client was about to summarise the conversation",
+            Self::Manual => "The checkpoint was asked for",
+            Self::Trajectory => "More lay ahead than there was room for",
+            Self::Stop => "The turn ended with much of the context used",
+        };
+        format!("{what}{context}.")
+    }
+}
+
+impl fmt::Display for CheckpointReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Wip {
+    type Err = WipError;
+
+    fn from_str(text: &str) -> Result<Self, WipError> {
+        match text {
+            "ref" => Ok(Self::Ref),
+            "branch" => Ok(Self::Branch),
+            "off" => Ok(Self::Off),
+            _ => Err(WipError),
+        }
+    }
+}
+
+/// The message of a commit of work in progress.
+#[must_use]
+pub fn wip_subject(issue: Option<&str>) -> String {
+    match issue {
+        Some(issue) => format!("[WIP] {issue} - checkpoint"),
+        None => "[WIP] checkpoint".to_owned(),
+    }
+}
+
+/// The issue that a branch's name tells: `feature/ANV-123-login` is ANV-123, `gh-12` and `fix-#12` are
+/// #12. A name like that of a release (`v1-2`, `utf-8`) tells none.
+#[must_use]
+pub fn issue_of_branch(branch: &str) -> Option<String> {
+    let words = || branch.split(['/', '_', ' ', '.']);
+    words().find_map(keyed).or_else(|| words().find_map(numbered))
+}
+
+/// Whether an issue has the form of a tracker's key, such as `ANV-123`.
+#[must_use]
+pub fn is_key(issue: &str) -> bool {
+    keyed(issue).as_deref() == Some(issue)
+}
+
+/// Letters that begin a key: two at least, ten at most.
+const KEY_LETTERS: std::ops::RangeInclusive<usize> = 2..=10;
+/// Digits of a number.
+const DIGITS_MAX: usize = 7;
+
+/// `ANV-123`, also in small letters where the key begins the word (trackers write branches so).
+fn keyed(word: &str) -> Option<String> {
+    let (key, rest) = word.split_once('-')?;
+    let number = digits(rest)?;
+    let is_key = key.chars().all(|c| c.is_ascii_alphanumeric())
+        && key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && KEY_LETTERS.contains(&key.len());
+    let shouts = key.chars().all(|c| !c.is_ascii_lowercase());
+    let known_other = NO_KEYS.contains(&key.to_ascii_lowercase().as_str());
+    // In small letters a word and a number alone may be anything: `step-2`. With a title it is a key.
+    let titled = rest.len() > number.len() && number.len() > 1;
+    (is_key && !known_other && (shouts || titled)).then(|| format!("{}-{number}", key.to_ascii_uppercase()))
+}
+
+/// Words before a number that are no tracker's keys.
+const NO_KEYS: [&str; 12] =
+    ["utf", "iso", "sha", "gh", "issue", "issues", "release", "rfc", "python", "node", "step", "phase"];
+
+/// `#12`, `gh-12`, `issue-12`, `12-title`.
+fn numbered(word: &str) -> Option<String> {
+    let after = |prefix: &str| word.to_ascii_lowercase().find(prefix).map(|at| &word[at + prefix.len()..]);
+    let lower = word.to_ascii_lowercase();
+    let number = if let Some(rest) = after("#") {
+        digits(rest)
+    } else if let Some(rest) = ["gh-", "issue-"].iter().find_map(|prefix| lower.strip_prefix(prefix)) {
+        digits(rest).map(|number| &word[word.len() - rest.len()..][..number.len()])
+    } else {
+        digits(word).filter(|number| word[number.len()..].starts_with('-') && !is_date(word))
+    };
+    number.map(|number| format!("#{number}"))
+}
+
+/// The digits that a text begins with, if what follows ends the number.
+fn digits(text: &str) -> Option<&str> {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count();
+    let ends = text[count..].chars().next().is_none_or(|c| !c.is_alphanumeric());
+    let number = &text[..count];
+    (ends && (1..=DIGITS_MAX).contains(&count) && !number.starts_with('0')).then_some(number)
+}
+
+/// `2026-11-21-name`
+fn is_date(word: &str) -> bool {
+    let mut parts = word.split('-');
+    let digits = |part: Option<&str>, len| {
+        part.is_some_and(|part| part.len() == len && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    digits(parts.next(), 4) && digits(parts.next(), 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: CHK-004
+    #[test]
+    fn a_branch_tells_its_issue() {
+        for (branch, issue) in [
+            ("feature/ANV-123-new-feature", Some("ANV-123")),
+            ("ANV-123", Some("ANV-123")),
+            ("mia/anv-123-login", Some("ANV-123")),
+            ("fix-#12", Some("#12")),
+            ("gh-12", Some("#12")),
+            ("gh-12-title", Some("#12")),
+            ("issue-7-title", Some("#7")),
+            ("12-title", Some("#12")),
+            ("main", None),
+            ("release-2", None),
+            ("step-2", None),
+            ("release/v1-2", None),
+            ("utf-8-support", None),
+            ("2026-11-21-notes", None),
+            ("", None),
+            ("-", None),
+            ("é-12", None),
+        ] {
+            assert_eq!(issue_of_branch(branch).as_deref(), issue, "{branch}");
+        }
+    }
+
+    // shows: CHK-004
+    #[test]
+    fn a_commit_of_work_in_progress_names_its_issue() {
+        assert_eq!(wip_subject(Some("ANV-123")), "[WIP] ANV-123 - checkpoint");
+        assert_eq!(wip_subject(None), "[WIP] checkpoint");
+    }
+
+    #[test]
+    fn a_reason_tells_the_context_where_it_is_known() {
+        let told = CheckpointReason::ALL.map(|reason| {
+            format!(
+                "{} | {} | {}",
+                reason.trigger(Some(86)),
+                reason.sentence(Some(86)),
+                reason.sentence(None)
+            )
+        });
+        expect_test::expect![[r#"
+            L2 (context at 86%) | Context reached 86% (L2 threshold). | Context reached the L2 threshold.
+            L3 (context at 86%) | Context reached 86% (L3 threshold). | Context reached the L3 threshold.
+            compaction (context at 86%) | The client was about to summarise the conversation, with the context at 86%. | The client was about to summarise the conversation.
+            manual (context at 86%) | The checkpoint was asked for, with the context at 86%. | The checkpoint was asked for.
+            trajectory (context at 86%) | More lay ahead than there was room for, with the context at 86%. | More lay ahead than there was room for.
+            stop (context at 86%) | The turn ended with much of the context used, with the context at 86%. | The turn ended with much of the context used."#]]
+        .assert_eq(&told.join("\n"));
+    }
+}

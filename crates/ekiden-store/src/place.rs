@@ -1,0 +1,139 @@
+//! Where a project's state lies, told from its files alone.
+//!
+//! In a git repository it lies in the git directory that all worktrees share; elsewhere in
+//! `.ekiden/state/`. Whoever has time asks git itself; this is for those who have a millisecond, and it
+//! finds the same place in every repository whose layout git wrote.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::hash::sha256_hex;
+
+/// A project as its files show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectPlace {
+    /// The directory, with links resolved.
+    pub dir: PathBuf,
+    /// Where its state lies.
+    pub state_dir: PathBuf,
+    /// Git's own directory for this worktree, if there is one.
+    pub git_dir: Option<PathBuf>,
+}
+
+impl ProjectPlace {
+    /// The place of a directory; none if it does not exist. `state_dir` puts the state elsewhere.
+    #[must_use]
+    pub fn find(dir: &Path, state_dir: Option<&Path>) -> Option<Self> {
+        let dir = dir.canonicalize().ok()?;
+        let repository = dir.ancestors().find_map(|top| Some((top, git_dir(top)?)));
+        let state_dir = match (state_dir, &repository) {
+            (Some(elsewhere), _) => elsewhere.join(project_name(&dir.to_string_lossy())),
+            (None, Some((top, git))) => {
+                let prefix = dir.strip_prefix(top).unwrap_or(Path::new("")).to_string_lossy();
+                common_dir(git).join("ekiden").join(project_name(&prefix))
+            }
+            (None, None) => dir.join(".ekiden").join("state"),
+        };
+        Some(Self { state_dir, git_dir: repository.map(|(_, git)| git), dir })
+    }
+
+    /// The branch that is checked out, if one is.
+    #[must_use]
+    pub fn branch(&self) -> Option<String> {
+        let head = fs::read_to_string(self.git_dir.as_ref()?.join("HEAD")).ok()?;
+        head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
+    }
+}
+
+/// A directory name for a path: readable, and never the same for two paths.
+#[must_use]
+pub fn project_name(path: &str) -> String {
+    if path.is_empty() {
+        return "root".to_owned();
+    }
+    let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let tail: String =
+        path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(readable).collect();
+    format!("{}-{}", tail.trim_matches('-'), &sha256_hex(path.as_bytes())[..8])
+}
+
+/// Git's directory for the worktree whose top this is.
+fn git_dir(top: &Path) -> Option<PathBuf> {
+    let entry = top.join(".git");
+    let dir = if entry.is_dir() {
+        entry
+    } else {
+        let text = fs::read_to_string(&entry).ok()?;
+        top.join(text.trim().strip_prefix("gitdir: ")?)
+    };
+    let dir = dir.canonicalize().ok()?;
+    dir.join("HEAD").exists().then_some(dir)
+}
+
+/// The directory that a linked worktree shares with all others; of the main one it is its own.
+fn common_dir(git_dir: &Path) -> PathBuf {
+    let shared = fs::read_to_string(git_dir.join("commondir")).ok();
+    let shared = shared.and_then(|path| git_dir.join(path.trim()).canonicalize().ok());
+    shared.unwrap_or_else(|| git_dir.to_owned())
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn project_names_are_readable_and_differ() {
+        assert_eq!(project_name(""), "root");
+        assert!(project_name("apps/web").starts_with("apps-web-"));
+        assert_ne!(project_name("apps/web"), project_name("apps-web"));
+    }
+
+    fn repository(dir: &Path) {
+        fs::create_dir_all(dir.join(".git")).expect("a directory");
+        fs::write(dir.join(".git/HEAD"), "ref: refs/heads/feature/ANV-123\n").expect("written");
+    }
+
+    fn find(dir: &Path) -> ProjectPlace {
+        ProjectPlace::find(dir, None).expect("it exists")
+    }
+
+    #[test]
+    fn in_a_repository_the_state_lies_in_its_git_directory() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let top = temp.path().canonicalize().expect("resolved");
+        repository(&top);
+        fs::create_dir_all(top.join("apps/web")).expect("a directory");
+        assert_eq!(find(&top).state_dir, top.join(".git/ekiden/root"));
+        assert_eq!(find(&top).branch().as_deref(), Some("feature/ANV-123"));
+        let below = find(&top.join("apps/web")).state_dir;
+        assert_eq!(below, top.join(".git/ekiden").join(project_name("apps/web")));
+    }
+
+    #[test]
+    fn a_linked_worktree_shares_it() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let top = temp.path().canonicalize().expect("resolved");
+        repository(&top.join("main"));
+        let linked = top.join("main/.git/worktrees/other");
+        fs::create_dir_all(&linked).expect("a directory");
+        fs::write(linked.join("HEAD"), "ref: refs/heads/other\n").expect("written");
+        fs::write(linked.join("commondir"), "../..\n").expect("written");
+        fs::create_dir(top.join("other")).expect("a directory");
+        fs::write(top.join("other/.git"), format!("gitdir: {}\n", linked.display())).expect("written");
+        let place = find(&top.join("other"));
+        assert_eq!(place.state_dir, top.join("main/.git/ekiden/root"));
+        assert_eq!(place.branch().as_deref(), Some("other"));
+    }
+
+    #[test]
+    fn elsewhere_it_lies_in_the_project() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let top = temp.path().canonicalize().expect("resolved");
+        fs::create_dir(top.join(".git")).expect("no repository: it has no HEAD");
+        assert_eq!(find(&top).state_dir, top.join(".ekiden/state"));
+        let elsewhere = ProjectPlace::find(&top, Some(Path::new("/s"))).expect("it exists").state_dir;
+        assert!(elsewhere.starts_with("/s"));
+        assert_eq!(ProjectPlace::find(&top.join("missing"), None), None);
+    }
+}
