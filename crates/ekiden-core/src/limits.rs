@@ -194,3 +194,19 @@ pub const STATE_FILES_MAX: usize = 100;
 pub const STOP_REMINDER_PERCENT: u64 = 50;
 /// Usage that fell to less than this share in percent of what was told about has been summarised.
 pub const REARM_PERCENT: u64 = 80;
+
+// ── Handoff documents of watched sessions ────────────────────────────────────────────────────
+
+/// A handoff document: what a session can take in at its start and still have room.
+pub const DOCUMENT_TOKENS_MAX: usize = 3_000;
+/// The same in characters, as clients count them (UTF-16). A client cuts a hook's text above 10,000 to
+/// a preview.
+pub const DOCUMENT_CHARS_MAX: usize = 9_000;
+/// A document when it is made: the rest is left to what the agent fills in.
+pub const DOCUMENT_MADE_TOKENS_MAX: usize = 2_200;
+/// New files above this stay out of a commit of work in progress: each version would be kept.
+pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
+/// Files of a tree that are told apart at a checkpoint.
+pub const CHECKPOINT_FILES_MAX: usize = 2_000;
+/// What is read of a file of standing instructions, in bytes.
+pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;

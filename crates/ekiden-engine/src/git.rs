@@ -19,6 +19,7 @@ pub(crate) struct Git {
     keeper: PathBuf,
     dir: PathBuf,
     mark: Option<String>,
+    env: Vec<(&'static str, OsString)>,
 }
 
 /// Git could not be asked, or said no.
@@ -52,13 +53,20 @@ impl Git {
     /// Git in `dir`, run under the keeper in this executable.
     #[must_use]
     pub(crate) fn new(keeper: PathBuf, dir: PathBuf) -> Self {
-        Self { keeper, dir, mark: None }
+        Self { keeper, dir, mark: None, env: Vec::new() }
     }
 
     /// The same, by whose processes a restarted engine finds what outlived even their keepers.
     #[must_use]
     pub(crate) fn marked(self, mark: String) -> Self {
         Self { mark: Some(mark), ..self }
+    }
+
+    /// The same with one more variable, such as `GIT_INDEX_FILE`.
+    #[must_use]
+    pub(crate) fn with_env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
+        self
     }
 
     /// Runs one command and gives its standard output.
@@ -107,6 +115,7 @@ impl Git {
     fn spec(&self, args: &[&str], stdin: StdinKind) -> ChildSpec {
         let mut env_set = vec![("GIT_TERMINAL_PROMPT".into(), "0".into()), ("LC_ALL".into(), "C".into())];
         env_set.extend(self.mark.as_ref().map(|mark| (TASK_MARK.into(), mark.into())));
+        env_set.extend(self.env.iter().map(|(name, value)| (name.into(), value.clone())));
         ChildSpec {
             keeper: self.keeper.clone(),
             program: "git".into(),
@@ -131,9 +140,10 @@ pub(crate) fn ask(dir: &Path, args: &[&str]) -> Result<String, GitError> {
     stdout_of(args, task::run_quick("git".as_ref(), &words, dir, limits::SURVEY_TIMEOUT)?).map(lossy)
 }
 
-/// The subcommand, behind options of git itself.
+/// The subcommand, behind options of git itself. A word with `=` is the value of a `-c`.
 fn subcommand(args: &[&str]) -> String {
-    args.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default().to_owned()
+    let is_option = |word: &str| word.starts_with('-') || word.contains('=');
+    args.iter().find(|word| !is_option(word)).copied().unwrap_or_default().to_owned()
 }
 
 fn stdout_of(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {

@@ -16,6 +16,7 @@
 pub mod archive_job;
 pub mod branch;
 mod changes;
+pub mod checkpoint;
 pub mod clock;
 pub mod commit;
 pub mod desk;

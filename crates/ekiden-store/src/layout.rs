@@ -4,6 +4,7 @@
 //! <state directory>/                  <work dir>/.ekiden/
 //! ├── format                          ├── .gitignore  config.toml
 //! ├── lock  lock-<worktree>           ├── handoff/
+//! ├── guard/made/ guard/consumed/      ├── handoffs/
 //! └── runs/<run-id>/                  ├── TASK.md
 //!     ├── log.jsonl                   ├── PROGRESS.md KNOWLEDGE.md NEXT_PROMPT.md
 //!     ├── inbox/  inbox/bad/          ├── status.json
@@ -56,6 +57,29 @@ impl StateLayout {
                 self.root.join(format!("lock-{name}"))
             }
         }
+    }
+
+    /// Handoff documents that ekiden made, each as an empty file of its name.
+    #[must_use]
+    pub fn documents_made(&self) -> PathBuf {
+        self.root.join("guard").join("made")
+    }
+
+    /// Handoff documents that a session has loaded, each with the session's id.
+    #[must_use]
+    pub fn documents_consumed(&self) -> PathBuf {
+        self.root.join("guard").join("consumed")
+    }
+
+    /// Where an index for commits of work in progress lies while it is needed.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no plain file name.
+    #[must_use]
+    pub fn wip_index(&self, name: &str) -> PathBuf {
+        assert!(!name.is_empty() && !name.contains('/'), "`{name}` is no plain name");
+        self.root.join("guard").join(format!("{name}.index"))
     }
 
     /// All runs.
@@ -208,6 +232,12 @@ impl Published {
     #[must_use]
     pub fn handoff(&self) -> PathBuf {
         self.dir().join("handoff")
+    }
+
+    /// Handoff documents of watched sessions.
+    #[must_use]
+    pub fn handoffs(&self) -> PathBuf {
+        self.dir().join("handoffs")
     }
 
     /// The task, frozen at the start.

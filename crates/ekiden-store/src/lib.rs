@@ -28,6 +28,7 @@
 
 pub mod archive;
 pub mod disk;
+pub mod documents;
 pub mod format;
 pub mod guard;
 pub mod handoff;

@@ -24,3 +24,7 @@ pub const LOCK_PAUSE_MIN: Duration = Duration::from_millis(1);
 pub const LOCK_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How long a refused process waits for the holder to have written who it is.
 pub const HOLDER_PATIENCE: Duration = Duration::from_millis(50);
+/// The most that is read of a handoff document: far above what one may have.
+pub const DOCUMENT_BYTES_MAX: u64 = 64 * 1024;
+/// Documents of one minute. More are a program that runs wild.
+pub const DOCUMENTS_A_MINUTE_MAX: u32 = 100;

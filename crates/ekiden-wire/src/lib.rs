@@ -24,6 +24,7 @@ pub mod hook_output;
 pub mod hooks;
 pub mod limits;
 pub mod lines;
+pub mod recall;
 pub mod rules;
 pub mod spending;
 pub mod status_line;

@@ -25,6 +25,18 @@ pub const DENIED_IDS_KEPT: usize = 100;
 /// Rules that are proposed for refused calls: more are not read.
 pub const RULES_KEPT: usize = 10;
 
+/// What is read of a transcript's end. The client writes its requests there too, hundreds of kilobytes
+/// each, so a few megabytes would be a few calls.
+pub const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// What is read of its beginning, where the first prompt stands behind the client's own lines.
+pub const HEAD_BYTES_MAX: u64 = 1024 * 1024;
+/// Files that were edited.
+pub const EDITED_KEPT: usize = 40;
+/// Items of an agent's list of things to do.
+pub const TODOS_KEPT: usize = 60;
+
+/// What a person asked: the beginning says most.
+pub(crate) const PROMPT: Bounds = Bounds { head: 900, tail: 300 };
 /// What the agent said: a little of the beginning, more of the end, where its plans are.
 pub(crate) const WORDS: Bounds = Bounds { head: 300, tail: 900 };
 /// What a tool answered: the exit code stands at the beginning, the failure at the end.

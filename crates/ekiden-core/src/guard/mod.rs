@@ -5,11 +5,14 @@
 //! - [`Levels`], [`Window`], [`Reading`]: how full the context is, and how fast that grows.
 //! - [`verdict`]: the answer to a call that is about to run.
 //! - [`watch`]: what becomes of a session that a person started.
+//! - [`document`], [`estimate`]: what it leaves for the next session, and whether a task has room.
 //! - [`alert`], [`StatusLine`], [`CheckpointState`]: what is said of it, to people, agents and programs.
 
 pub mod alert;
 pub mod checkpoint;
 mod checkpoint_state;
+pub mod document;
+pub mod estimate;
 mod levels;
 mod reading;
 mod status_line;

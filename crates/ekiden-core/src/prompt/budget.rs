@@ -42,13 +42,13 @@ impl Mark<'_> {
 /// nothing.
 #[must_use]
 pub fn cut(text: &str, tokens_max: usize, keep: Keep, mark: Mark<'_>) -> String {
-    cut_by(text, tokens_max * BYTES_PER_TOKEN, keep, mark, str::len)
+    cut_by_size(text, tokens_max * BYTES_PER_TOKEN, keep, mark, str::len)
 }
 
 /// The same by characters.
 #[must_use]
 pub fn cut_chars(text: &str, chars_max: usize, keep: Keep, mark: Mark<'_>) -> String {
-    cut_by(text, chars_max, keep, mark, |text| text.chars().count())
+    cut_by_size(text, chars_max, keep, mark, |text| text.chars().count())
 }
 
 /// The text with each line over [`QUOTED_LINE_CHARS_MAX`] characters cut, with a mark in the line.
@@ -59,7 +59,12 @@ pub fn cut_long_lines(text: &str) -> String {
 
 /// One line, cut if it is too long; and whether it was.
 pub(super) fn cut_line(line: &str) -> (String, bool) {
-    let Some((end, _)) = line.trim_end_matches('\n').char_indices().nth(QUOTED_LINE_CHARS_MAX) else {
+    cut_line_to(line, QUOTED_LINE_CHARS_MAX)
+}
+
+/// The same for a limit of one's own.
+pub(crate) fn cut_line_to(line: &str, chars_max: usize) -> (String, bool) {
+    let Some((end, _)) = line.trim_end_matches('\n').char_indices().nth(chars_max) else {
         return (line.to_owned(), false);
     };
     let over = line[end..].trim_end_matches('\n').chars().count();
@@ -67,7 +72,14 @@ pub(super) fn cut_line(line: &str) -> (String, bool) {
     (format!("{} [line cut: {over} more characters]{line_end}", &line[..end]), true)
 }
 
-fn cut_by(text: &str, max: usize, keep: Keep, mark: Mark<'_>, size: fn(&str) -> usize) -> String {
+/// The same by any measure that adds up over lines.
+pub(crate) fn cut_by_size(
+    text: &str,
+    max: usize,
+    keep: Keep,
+    mark: Mark<'_>,
+    size: fn(&str) -> usize,
+) -> String {
     if size(text) <= max {
         return text.to_owned();
     }

@@ -1,6 +1,6 @@
 //! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
 
-use super::{OrderReason, continuation, measured, messages, notes, now, protocol, rescue, session};
+use super::{OrderReason, continuation, loaded, measured, messages, notes, now, protocol, rescue, session};
 
 /// One text of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,5 +179,13 @@ pub const CATALOGUE: &[Entry] = &[
               lies in a file, and the line names nothing else.",
         tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
         texts: &[messages::READ_PROMPT],
+    },
+    Entry {
+        name: "Loaded handoff",
+        channel: "a hook's context at the start of a watched session",
+        why: "A fact, a place and a quotation: text of a hook that reads like an order is shown to the user as an \
+              injection. It ends below what the client cuts to a preview.",
+        tokens_max: crate::limits::DOCUMENT_TOKENS_MAX,
+        texts: &[loaded::OPENING, loaded::OPENING_AGELESS, loaded::CLOSING],
     },
 ];

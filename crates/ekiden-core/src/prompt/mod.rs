@@ -9,6 +9,7 @@
 //! rescue              notes that a program writes when the agent left none
 //! continuation        notes that a program writes when a complete run gets a new task
 //! resume_note         a conversation goes on after an interruption
+//! loaded_handoff      at a watched session's start: the document that the one before it left
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod budget;
 mod catalogue;
 mod continuation;
 mod fill;
+mod loaded;
 mod measured;
 mod messages;
 mod notes;
@@ -37,6 +39,8 @@ mod session;
 
 pub use catalogue::{CATALOGUE, Entry};
 pub use continuation::{ContinuationFacts, continuation};
+pub use loaded::loaded_handoff;
+pub(crate) use loaded::loaded_handoff_size;
 pub use measured::Measured;
 pub use messages::{
     OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, read_prompt, refusal,

@@ -1,0 +1,195 @@
+//! What is known of a session when its handoff document is made.
+
+use serde::{Deserialize, Serialize};
+
+use super::read::Filled;
+use crate::guard::checkpoint::CheckpointReason;
+use crate::prompt::FailedCommand;
+
+/// All that a document is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The conversation, if it is known.
+    pub session: Option<String>,
+    /// When.
+    pub at: LocalTime,
+    /// Why.
+    pub reason: CheckpointReason,
+    /// The share of the usable window in use.
+    pub percent: Option<u64>,
+    /// What is left of it, in tokens.
+    pub remaining_tokens: Option<u64>,
+    /// The issue, such as `ANV-123`.
+    pub issue: Option<String>,
+    /// What its tracker says.
+    pub issue_state: IssueState,
+    /// The work tree.
+    pub tree: Tree,
+    /// What the transcript tells.
+    pub told: Told,
+    /// Files of standing instructions that are there.
+    pub instructions: Vec<Instructions>,
+    /// The specification that the work follows, by its path.
+    pub spec: Option<String>,
+    /// What the agent wrote into this session's last document.
+    pub filled: Filled,
+    /// That document's name.
+    pub previous: Option<String>,
+    /// The same checkpoint asked for again has the same mark.
+    pub mark: Option<String>,
+}
+
+/// A point in time as a clock on the wall shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalTime {
+    /// `2026-01-07`
+    pub date: String,
+    /// `11:45`
+    pub time: String,
+}
+
+/// What a tracker says of the issue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum IssueState {
+    /// No tracker is configured.
+    #[default]
+    NoTracker,
+    /// It answered.
+    Known {
+        /// The issue's title.
+        title: String,
+        /// Its state, in the tracker's word.
+        status: String,
+    },
+    /// It did not.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// The work tree, as far as git knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tree {
+    /// No repository, or no git.
+    NoRepository,
+    /// Git could not be asked.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+    /// A repository.
+    Git(Box<GitTree>),
+}
+
+/// A work tree that git knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitTree {
+    /// The branch, unless the head is detached.
+    pub branch: Option<String>,
+    /// The last commit: short id and subject.
+    pub head: Option<String>,
+    /// What git is in the middle of: `a merge`.
+    pub under_way: Option<String>,
+    /// What is not committed.
+    pub changed: Vec<ChangedFile>,
+    /// Where uncommitted work is kept.
+    pub wip: WipState,
+}
+
+/// A file that differs from the last commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// What git says of it, in two letters as in `git status --short`.
+    pub code: String,
+    /// Its path from the repository's root.
+    pub path: String,
+}
+
+/// Where uncommitted work is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WipState {
+    /// Nowhere: the setting says so.
+    Off,
+    /// There is none.
+    Clean,
+    /// In a commit.
+    Saved {
+        /// The commit's id.
+        commit: String,
+        /// The ref that keeps it; none if it is on the branch.
+        name: Option<String>,
+        /// Why it is not where the setting wants it, or other words on it.
+        note: Option<String>,
+        /// Files that are not in it.
+        left_out: Vec<String>,
+    },
+    /// It could not be kept.
+    Failed {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// A file of standing instructions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructions {
+    /// Its path, as the agent would name it.
+    pub path: String,
+    /// Its headings.
+    pub sections: Vec<String>,
+}
+
+/// What a transcript tells of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// What the person asked first.
+    pub task: Option<String>,
+    /// What the person asked last, if it is something else.
+    pub asked_last: Option<String>,
+    /// What the agent said last.
+    pub last_words: Option<String>,
+    /// Files that were edited, each once, newest last.
+    pub edited: Vec<String>,
+    /// Commands that succeeded, newest last.
+    pub succeeded: Vec<String>,
+    /// Commands that failed, newest last.
+    pub failed: Vec<FailedCommand>,
+    /// The last run of a test.
+    pub test: Option<TestRun>,
+    /// The agent's list of things to do.
+    pub todos: Vec<Todo>,
+    /// The conversation was summarised on the way.
+    pub compacted: bool,
+}
+
+/// A run of tests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestRun {
+    /// The command.
+    pub command: String,
+    /// Whether it succeeded.
+    pub passed: bool,
+    /// The last line that it printed.
+    pub last_line: String,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Todo {
+    /// What.
+    pub text: String,
+    /// How far.
+    pub state: TodoState,
+}
+
+/// How far something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TodoState {
+    /// Not begun.
+    Open,
+    /// Under way.
+    Now,
+    /// Done.
+    Done,
+}

@@ -1,0 +1,53 @@
+//! The handoff document of a watched session.
+//!
+//! ```text
+//!  Facts ──► document()   Markdown for people and agents, in .ekiden/handoffs/
+//!                │  the agent fills in Done, Decisions, Blockers
+//!                ├──► load()        what the next session is told at its start: marked as data
+//!                ├──► KeyPoints     what `ekiden orient` shows
+//!                └──► Filled        what the agent wrote, carried into the session's next document
+//! ```
+//!
+//! What a program can know, a program writes; what only the agent knows has a marked empty place. Specs
+//! and diffs are named, never copied.
+//!
+//! Invariants:
+//! - A document has at most [`limits::DOCUMENT_MADE_TOKENS_MAX`](crate::limits) tokens when it is made,
+//!   which leaves the agent room up to [`DOCUMENT_TOKENS_MAX`](crate::limits). Every section has its
+//!   share; what was left out is said.
+//! - Text of an agent, a tool or a file stands only on lines that begin with `- `, `> ` or a number and a
+//!   point, or as a quoted value of the front matter. So it opens no section, whatever it says.
+//! - What [`load`] gives marks every line of the document as data.
+
+mod facts;
+mod front;
+mod load;
+mod page;
+mod read;
+mod sections;
+
+pub use facts::{
+    ChangedFile, Facts, GitTree, Instructions, IssueState, LocalTime, TestRun, Todo, TodoState, Told, Tree,
+    WipState,
+};
+pub use load::{Loaded, load};
+pub use read::{Filled, KeyPoints, mark_of, named_specs, section_names, session_of};
+
+use crate::limits;
+use front::front_matter;
+use page::Page;
+
+/// The handoff document as Markdown.
+#[must_use]
+pub fn document(facts: &Facts) -> String {
+    let front = front_matter(facts);
+    let title = format!("# Session Handoff: {}\n", sections::title(facts));
+    let mut page = Page::default();
+    sections::write(facts, &mut page);
+    let room = limits::DOCUMENT_MADE_TOKENS_MAX * limits::BYTES_PER_TOKEN;
+    let body = page.render(room.saturating_sub(front.len() + title.len() + 1), str::len);
+    format!("{front}\n{title}{body}")
+}
+
+#[cfg(test)]
+mod tests;

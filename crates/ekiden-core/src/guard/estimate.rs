@@ -1,0 +1,222 @@
+//! How much of a context window a task will take, before it is begun.
+//!
+//! Simple on purpose: the words of the task, the files that it names, and a share for working with them.
+//! What is read here is read again while it is edited, tested and looked over, so a file counts more than
+//! once; each open item of a list is a piece of work of its own. The caller reads the files, within bounds.
+
+use serde::Serialize;
+
+use crate::limits::BYTES_PER_TOKEN;
+use crate::markdown;
+
+/// A file is read, edited and looked at again.
+const FILE_TIMES: u64 = 3;
+/// What one item of a plan takes beside the files: searching, running tests, reading what they say.
+const ITEM_TOKENS: u64 = 4_000;
+/// What any task takes: getting to know the place, and the answer.
+const BASE_TOKENS: u64 = 6_000;
+/// Below this share of the window a task is simply done.
+const CONSIDER_PERCENT: u64 = 30;
+/// Above this share it does not fit into a session's good part.
+const SHARD_PERCENT: u64 = 60;
+/// Files that a text is asked about.
+const FILES_MAX: usize = 100;
+
+/// What is known of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// What doing it will take, in tokens.
+    pub tokens: u64,
+    /// Of that: the text itself.
+    pub text_tokens: u64,
+    /// Of that: files it names, as often as they are looked at.
+    pub file_tokens: u64,
+    /// The files that were found.
+    pub files: u64,
+    /// Open items of its lists.
+    pub items: u64,
+    /// The share of the whole usable window.
+    pub percent: u64,
+    /// What to do with a task of this size.
+    pub advice: Advice,
+    /// Whether it fits into what is left; none if nobody knows what is left.
+    pub fits: Option<bool>,
+}
+
+/// What to do with a task, by its share of a whole window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// Under 30 %: run it.
+    Run,
+    /// 30 to 60 %: consider sharding.
+    ConsiderSharding,
+    /// Over 60 %: shard first.
+    ShardFirst,
+}
+
+/// What a person can choose when a task may not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Split it, and do one part here.
+    Shard,
+    /// Take a checkpoint, and begin it in a fresh session.
+    CheckpointFirst,
+    /// Do it here all the same.
+    Proceed,
+}
+
+impl Estimate {
+    /// The estimate of a task. `file_bytes` are the sizes of the files it names, as far as they are
+    /// there. `window_tokens` is the usable window, `used_tokens` what of it is in use, if that is known.
+    #[must_use]
+    pub fn of(task: &str, file_bytes: &[u64], window_tokens: u64, used_tokens: Option<u64>) -> Self {
+        let per_token = BYTES_PER_TOKEN as u64;
+        let text_tokens = (task.len() as u64).div_ceil(per_token);
+        let read: u64 = file_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.div_ceil(per_token)));
+        let file_tokens = read.saturating_mul(FILE_TIMES);
+        let items = open_items(task);
+        let parts = [text_tokens, file_tokens, items.saturating_mul(ITEM_TOKENS), BASE_TOKENS];
+        let tokens = parts.into_iter().fold(0, u64::saturating_add);
+        let percent = tokens.saturating_mul(100).div_ceil(window_tokens.max(1));
+        let advice = match percent {
+            0..CONSIDER_PERCENT => Advice::Run,
+            CONSIDER_PERCENT..=SHARD_PERCENT => Advice::ConsiderSharding,
+            _ => Advice::ShardFirst,
+        };
+        let fits = used_tokens.map(|used| tokens <= window_tokens.saturating_sub(used));
+        let files = file_bytes.len() as u64;
+        Self { tokens, text_tokens, file_tokens, files, items, percent, advice, fits }
+    }
+
+    /// The choices to offer. None where there is nothing to choose: the task is small and fits.
+    #[must_use]
+    pub fn choices(&self) -> &'static [Choice] {
+        match (self.advice, self.fits) {
+            (Advice::Run, Some(true) | None) => &[],
+            (Advice::Run, Some(false)) => &[Choice::CheckpointFirst, Choice::Proceed],
+            (Advice::ConsiderSharding | Advice::ShardFirst, _) => {
+                &[Choice::Shard, Choice::CheckpointFirst, Choice::Proceed]
+            }
+        }
+    }
+
+    /// How many parts of under 30 % of the window it would take.
+    #[must_use]
+    pub fn shards(&self) -> u64 {
+        self.percent.div_ceil(CONSIDER_PERCENT - 1).max(1)
+    }
+}
+
+impl Choice {
+    /// What it means, for a person.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Shard => "shard: split it into smaller tasks, each under 30% of the window",
+            Self::CheckpointFirst => {
+                "checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient"
+            }
+            Self::Proceed => "proceed: do it in this session all the same",
+        }
+    }
+}
+
+/// Words of a text that may be paths of files: with a `/` or a file's ending. Each once, as they come.
+#[must_use]
+pub fn named_files(task: &str) -> Vec<&str> {
+    let words = task.split(|c: char| c.is_whitespace() || "\"'`()<>[]{},;|*".contains(c));
+    let words = words.map(|word| word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']));
+    let mut files: Vec<&str> = Vec::new();
+    for word in words.filter(|word| is_path(word)) {
+        if files.len() < FILES_MAX && !files.contains(&word) {
+            files.push(word);
+        }
+    }
+    files
+}
+
+fn is_path(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| {
+        let letters = ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let begins = ending.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+        !stem.is_empty() && letters && begins && ending.len() <= 8
+    });
+    let is_address = word.contains("://");
+    !is_address && !word.starts_with('/') && (has_ending || (word.contains('/') && !name.is_empty()))
+}
+
+/// Open tick boxes, or else the items of lists that have none.
+fn open_items(task: &str) -> u64 {
+    let outline = markdown::outline(task);
+    let ticks: Vec<bool> = outline.leaves.iter().filter_map(|leaf| leaf.tick).collect();
+    let open = if ticks.is_empty() {
+        outline.blocks.iter().filter(|block| block.item).count()
+    } else {
+        ticks.iter().filter(|done| !**done).count()
+    };
+    open as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A task of about this many tokens in a window of 100,000.
+    fn sized(tokens: u64, used: Option<u64>) -> Estimate {
+        Estimate::of(&"x".repeat(3 * (tokens - BASE_TOKENS) as usize), &[], 100_000, used)
+    }
+
+    // shows: EST-003
+    #[test]
+    fn the_share_of_the_window_decides() {
+        let advice = |tokens| sized(tokens, None).advice;
+        assert_eq!(advice(29_000), Advice::Run);
+        assert_eq!([advice(30_000), advice(60_000)], [Advice::ConsiderSharding; 2]);
+        assert_eq!(advice(60_001), Advice::ShardFirst);
+        assert_eq!(sized(70_000, None).shards(), 3, "scenario 4: a spec of 70% makes three shards");
+    }
+
+    // shows: EST-002
+    #[test]
+    fn scenario_3_a_task_of_half_the_window_at_55_percent() {
+        let estimate = sized(50_000, Some(55_000));
+        assert_eq!((estimate.percent, estimate.fits), (50, Some(false)));
+        assert_eq!(estimate.choices(), [Choice::Shard, Choice::CheckpointFirst, Choice::Proceed]);
+        let small = sized(20_000, Some(90_000));
+        assert_eq!(small.choices(), [Choice::CheckpointFirst, Choice::Proceed]);
+        assert!(sized(20_000, Some(10_000)).choices().is_empty());
+    }
+
+    // shows: EST-001
+    #[test]
+    fn text_files_and_items_count() {
+        let task = "Port it.\n\n- [x] lexer\n- [ ] parser\n- [ ] printer\n";
+        let estimate = Estimate::of(task, &[3_000, 6_000], 200_000, None);
+        assert_eq!((estimate.items, estimate.files), (2, 2));
+        assert_eq!(estimate.file_tokens, 3 * 3_000);
+        assert_eq!(estimate.tokens, estimate.text_tokens + 9_000 + 2 * ITEM_TOKENS + BASE_TOKENS);
+        assert_eq!(Estimate::of("1. a\n2. b\n", &[], 1, None).items, 2);
+    }
+
+    // shows: EST-001
+    #[test]
+    fn files_are_found_by_their_form() {
+        let task = "Port `src/lexer.rs` and @docs/spec.md, see (Cargo.toml); not 1.5 or v2.0, nor \
+                    https://x.y/z.html. Again src/lexer.rs, the crates/core directory.";
+        assert_eq!(named_files(task), ["src/lexer.rs", "docs/spec.md", "Cargo.toml", "crates/core"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_task_is_too_odd(task in any::<String>(), bytes in proptest::collection::vec(any::<u64>(), 0..4), window in any::<u64>(), used in any::<Option<u64>>()) {
+            let estimate = Estimate::of(&task, &bytes, window, used);
+            prop_assert!(estimate.tokens >= BASE_TOKENS && estimate.shards() >= 1);
+            prop_assert!(named_files(&task).len() <= FILES_MAX);
+        }
+    }
+}
