@@ -13,10 +13,12 @@ use crate::commands::config::ConfigArgs;
 use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::handoff::HandoffArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::orient::OrientArgs;
 use crate::commands::pause::PauseArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
@@ -26,8 +28,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, continue_run, diff, doctor, init, knowledge, log, man, pause, resume, run, sessions,
-    show, status, stop, unpause,
+    completions, config, continue_run, diff, doctor, handoff, init, knowledge, log, man, orient, pause,
+    resume, run, sessions, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -73,6 +75,8 @@ enum Command {
     Sessions(SessionsArgs),
     Show(ShowArgs),
     Diff(DiffArgs),
+    Handoff(HandoffArgs),
+    Orient(OrientArgs),
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
     Config(ConfigArgs),
@@ -134,6 +138,8 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Sessions(args)) => sessions::sessions(&args, output),
         Some(Command::Show(args)) => show::show(&args, output),
         Some(Command::Diff(args)) => diff::diff(&args, output),
+        Some(Command::Handoff(args)) => handoff::handoff(&args, output),
+        Some(Command::Orient(args)) => orient::orient(&args, output),
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),

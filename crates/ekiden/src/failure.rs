@@ -9,6 +9,7 @@ use std::fmt;
 use ekiden_core::outcome::Outcome;
 use ekiden_engine::EngineError;
 use ekiden_engine::branch::BranchError;
+use ekiden_engine::checkpoint::CheckpointError;
 use ekiden_engine::workspace::WorkspaceError;
 use ekiden_store::lock::Holder;
 use ekiden_store::state::FindRunError;
@@ -87,6 +88,15 @@ impl From<WorkspaceError> for Failure {
                 failed(Exit::MissingInput).hint("name another directory with `--work-dir`, or create it")
             }
             WorkspaceError::Git { .. } => failed(Exit::State),
+        }
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Workspace(error) => error.into(),
+            CheckpointError::Disk(error) => EngineError::from(error).into(),
         }
     }
 }

@@ -127,9 +127,33 @@ pub fn tell_one(
     if json {
         output.json(&Answer { v: JSON_VERSION, runs: vec![AnyRow::Read(Box::new(row))] });
     } else {
-        let ids = run_ids(workspace)?;
-        row.lines(&ids, &TimeZone::system(), true).iter().for_each(|line| output.line(line));
+        tell_row(workspace, &row, output)?;
     }
+    Ok(())
+}
+
+/// The newest run, unless it is complete or cannot be read.
+///
+/// # Errors
+///
+/// If the runs cannot be listed.
+pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<Row>, Failure> {
+    let holder = history::holder(workspace);
+    let newest = history::list(workspace)?.pop();
+    Ok(newest.and_then(|run| match row(workspace, run, holder.as_ref()) {
+        AnyRow::Read(row) if row.state != State::Complete => Some(*row),
+        AnyRow::Read(_) | AnyRow::Unreadable(_) => None,
+    }))
+}
+
+/// Says how a run stands, for people.
+///
+/// # Errors
+///
+/// If the runs cannot be listed.
+pub(super) fn tell_row(workspace: &Workspace, row: &Row, output: &mut Output) -> Result<(), Failure> {
+    let ids = run_ids(workspace)?;
+    row.lines(&ids, &TimeZone::system(), true).iter().for_each(|line| output.line(line));
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::guard::Levels;
+use ekiden_core::guard::checkpoint::{Wip, WipError};
 use ekiden_core::handoff::Marker;
 use ekiden_core::limits;
 use ekiden_core::quiet::QuietHours;
@@ -47,6 +48,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &STALL_SESSIONS,
     &RESEARCH,
     &NOTIFY,
+    &GUARD_WIP,
+    &GUARD_ISSUE,
     &JSON,
     &STATE_DIR,
 ];
@@ -444,6 +447,33 @@ pub static JSON: Setting<bool> = Setting {
         ..Row::flag("json", "json", "EKIDEN_JSON")
     },
     read: form::switch,
+};
+
+/// Where a watched session's uncommitted work goes at a checkpoint.
+pub static GUARD_WIP: Setting<Wip> = Setting {
+    row: Row {
+        long: None,
+        default: Some("ref"),
+        takes: Takes::One("PLACE"),
+        used_by: UsedBy::None,
+        // A project that was merely cloned must not have commits made on a branch.
+        trust: Trust::User,
+        doc: "Where a watched session's uncommitted work goes at a checkpoint: ref (refs/ekiden/wip/), branch, or off",
+        ..Row::flag("guard.wip", "", "EKIDEN_GUARD_WIP")
+    },
+    read: |text| text.parse().map_err(|error: WipError| error.to_string()),
+};
+
+/// The issue that watched sessions work on.
+pub static GUARD_ISSUE: Setting<String> = Setting {
+    row: Row {
+        long: None,
+        takes: Takes::One("ISSUE"),
+        used_by: UsedBy::None,
+        doc: "The issue that watched sessions work on, such as ANV-123; else it is told by the branch",
+        ..Row::flag("guard.issue", "", "EKIDEN_GUARD_ISSUE")
+    },
+    read: form::text,
 };
 
 /// Where state is kept.
