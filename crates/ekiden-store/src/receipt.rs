@@ -164,7 +164,8 @@ impl ReceiptDir {
         Ok(replace(disk, &path, &bytes, Durability::Full)?)
     }
 
-    /// Removes the receipt, then the copy. After a crash in between the copy may stay.
+    /// Removes the receipt, then the copy, and the directories that this leaves empty. After a crash in
+    /// between the copy may stay.
     ///
     /// # Errors
     ///
@@ -172,10 +173,11 @@ impl ReceiptDir {
     pub fn remove(&self, disk: &dyn Disk) -> Result<(), ReceiptError> {
         remove(disk, &self.receipt())?;
         remove(disk, &self.original())?;
-        match disk.remove_dir(&self.dir) {
+        // The directory itself, the one for all receipts, and that of the user's state of ekiden.
+        self.dir.ancestors().take(3).try_for_each(|dir| match disk.remove_dir(dir) {
             Err(error) if !error.is_not_found() && !error.is_not_empty() => Err(error.into()),
             _ => Ok(()),
-        }
+        })
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(place().read_original(&disk, 100).unwrap(), None);
         place().remove(&disk).unwrap();
         place().remove(&disk).unwrap();
-        assert_eq!(disk.list(Path::new("/home/.local/state/ekiden/setup")).unwrap().len(), 0);
+        assert!(disk.list(Path::new("/home/.local/state")).unwrap().is_empty());
         assert_eq!(place().read(&disk).unwrap(), None);
     }
 
