@@ -23,13 +23,14 @@ use crate::commands::pause::PauseArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::setup::SetupArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
     completions, config, continue_run, diff, doctor, handoff, init, knowledge, log, man, orient, pause,
-    resume, run, sessions, show, status, stop, unpause,
+    resume, run, sessions, setup, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -80,6 +81,7 @@ enum Command {
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
     Config(ConfigArgs),
+    Setup(SetupArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -143,6 +145,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
+        Some(Command::Setup(args)) => setup::setup(&args, output),
         Some(Command::Doctor(args)) => doctor::doctor(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),
