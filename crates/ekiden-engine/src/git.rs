@@ -55,6 +55,12 @@ impl Git {
         Self { keeper, dir, mark: None }
     }
 
+    /// The same in a repository within this one.
+    #[must_use]
+    pub(crate) fn within(&self, dir: PathBuf) -> Self {
+        Self { dir, ..self.clone() }
+    }
+
     /// The same, by whose processes a restarted engine finds what outlived even their keepers.
     #[must_use]
     pub(crate) fn marked(self, mark: String) -> Self {
