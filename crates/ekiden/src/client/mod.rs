@@ -5,3 +5,4 @@
 
 pub mod permission;
 pub mod settings;
+pub mod window;
