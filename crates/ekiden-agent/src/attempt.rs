@@ -106,6 +106,11 @@ pub enum Report {
         /// The question. Paths are absolute but may hold symbolic links.
         input: HookInput,
     },
+    /// The agent compacted its context.
+    Compacted {
+        /// What it held before, in tokens; 0 if it did not say.
+        context_tokens: u64,
+    },
     /// The message that was sent last is part of a request now.
     Delivered,
     /// A turn is over; the process waits for the next message.

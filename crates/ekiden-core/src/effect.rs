@@ -172,6 +172,7 @@ impl Effect {
             | RelayEvent::LevelCrossed { .. }
             | RelayEvent::BaselineMeasured { .. }
             | RelayEvent::SpendCrossed { .. }
+            | RelayEvent::Compacted { .. }
             | RelayEvent::MessageDelivered { .. }
             | RelayEvent::StopAsked { .. }
             | RelayEvent::TurnEnded { .. }

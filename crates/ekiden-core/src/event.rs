@@ -17,7 +17,7 @@ use crate::judge::WeakenedTest;
 use crate::limits;
 use crate::prompt::FailedCommand;
 use crate::renewal::{Continued, NewTask};
-use crate::settings::RunStarted;
+use crate::settings::{PermissionsChange, RunStarted};
 use crate::steering::Steered;
 use crate::time::Millis;
 
@@ -86,6 +86,9 @@ pub struct LimitsChanged {
     pub research: Option<bool>,
     /// Other bounds of money, tokens, time and turns.
     pub bounds: BoundsChange,
+    /// What the agent may do without asking, from the next attempt on.
+    #[serde(skip_serializing_if = "PermissionsChange::is_empty")]
+    pub permissions: PermissionsChange,
 }
 
 /// How to stop.
@@ -190,6 +193,13 @@ pub enum RelayEvent {
         attempt: AttemptId,
         /// The mark, and what was spent.
         crossing: Crossing,
+    },
+    /// The agent made a summary of its own conversation: the handoff came too late.
+    Compacted {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The context that it had before, in tokens; 0 if it did not say.
+        usage_tokens: u64,
     },
     /// The message that was sent into the running turn is part of a request now.
     MessageDelivered {

@@ -185,6 +185,39 @@ pub struct Permissions {
     pub isolated: bool,
 }
 
+/// Permissions that whoever carries a run on wants changed; nothing where one stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PermissionsChange {
+    /// Another permission mode.
+    pub mode: Option<String>,
+    /// Whether every question is answered with yes.
+    pub skip: Option<bool>,
+    /// Rules beside those that there are.
+    pub allowed_tools: Vec<String>,
+}
+
+impl Permissions {
+    /// Takes the changes over.
+    pub fn change(&mut self, change: &PermissionsChange) {
+        self.mode = change.mode.clone().or(self.mode.take());
+        self.skip = change.skip.unwrap_or(self.skip);
+        for rule in &change.allowed_tools {
+            if !self.allowed_tools.contains(rule) {
+                self.allowed_tools.push(rule.clone());
+            }
+        }
+    }
+}
+
+impl PermissionsChange {
+    /// Nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Which adapter drives an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

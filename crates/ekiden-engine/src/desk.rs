@@ -293,7 +293,7 @@ impl Desk {
             run: run.header().run.clone(),
             stage: stage.clone(),
             attempt: start.attempt,
-            agent: run.header().settings.agent.clone(),
+            agent: relay.agent().clone(),
             conversation: start.conversation,
             mode: start.mode,
             prices: run.prices(),

@@ -77,6 +77,18 @@ impl Pty {
         String::from_utf8_lossy(&written).into_owned()
     }
 
+    /// Gives the terminal another size.
+    ///
+    /// # Errors
+    ///
+    /// If the terminal is gone.
+    pub fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
+        Ok(tcsetwinsize(
+            &self.terminal,
+            Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 },
+        )?)
+    }
+
     /// Presses keys.
     ///
     /// # Errors

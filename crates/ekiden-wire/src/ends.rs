@@ -44,6 +44,10 @@ pub struct Observed {
     rate_limit: Option<RateLimitInfo>,
     api_error: Option<ApiError>,
     open_callbacks: Vec<String>,
+    /// Callbacks of this turn that we answered, in time or not.
+    answered: Vec<String>,
+    /// The client gave a callback up in this turn.
+    given_up: bool,
     started: bool,
     turn_open: bool,
     unanswered: bool,
@@ -73,6 +77,7 @@ impl Observed {
             ClientEvent::HookCallback { request_id, call, .. } if call.agent_id.is_none() => {
                 self.callback_opened(request_id);
             }
+            ClientEvent::ControlCancel { request_id } => self.callback_given_up(request_id),
             ClientEvent::Assistant(_)
             | ClientEvent::HookCallback { .. }
             | ClientEvent::ToolResults(_)
@@ -90,7 +95,6 @@ impl Observed {
             | ClientEvent::CanUseTool { .. }
             | ClientEvent::UnknownRequest { .. }
             | ClientEvent::ControlResponse { .. }
-            | ClientEvent::ControlCancel { .. }
             | ClientEvent::Ignored
             | ClientEvent::Malformed
             | ClientEvent::Oversized { .. } => {}
@@ -99,7 +103,9 @@ impl Observed {
 
     /// We answered a callback.
     pub fn callback_answered(&mut self, request_id: &str) {
-        self.open_callbacks.retain(|open| open != request_id);
+        let Some(place) = self.open_callbacks.iter().position(|open| open == request_id) else { return };
+        let id = self.open_callbacks.remove(place);
+        keep(&mut self.answered, id);
     }
 
     /// We asked for the turn to be interrupted: the next result answers that.
@@ -127,18 +133,30 @@ impl Observed {
     fn turn_ended(&mut self, result: &TurnResult) {
         self.turn_open = false;
         // The client goes on without an answer only by giving the call up.
-        self.unanswered = !self.open_callbacks.is_empty();
+        self.unanswered = !self.open_callbacks.is_empty() || std::mem::take(&mut self.given_up);
         self.open_callbacks.clear();
+        self.answered.clear();
         self.interrupted = std::mem::take(&mut self.interrupt_sent);
         self.last_result = Some(Box::new(result.clone()));
     }
 
     fn callback_opened(&mut self, request_id: &str) {
-        if self.open_callbacks.len() == limits::OPEN_CALLBACKS_MAX {
-            self.open_callbacks.remove(0);
-        }
-        self.open_callbacks.push(request_id.to_owned());
+        keep(&mut self.open_callbacks, request_id.to_owned());
     }
+
+    /// Whoever answers after that, answers too late. An interrupt gives callbacks up as well.
+    fn callback_given_up(&mut self, request_id: &str) {
+        let known = self.open_callbacks.iter().chain(&self.answered).any(|id| id == request_id);
+        self.given_up |= known && !self.interrupt_sent;
+    }
+}
+
+/// The oldest of too many is forgotten.
+fn keep(ids: &mut Vec<String>, id: String) {
+    if ids.len() == limits::OPEN_CALLBACKS_MAX {
+        ids.remove(0);
+    }
+    ids.push(id);
 }
 
 #[cfg(test)]

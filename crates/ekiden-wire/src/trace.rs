@@ -27,6 +27,8 @@ pub struct Trace {
     pub failed: VecDeque<FailedCommand>,
     /// Rules that would have let the refused calls run, each once.
     pub denied: Vec<String>,
+    /// The context before the last compaction, in tokens.
+    pub compacted: Option<u64>,
     /// How much there was of what.
     pub counts: TraceCounts,
     open_calls: VecDeque<Call>,
@@ -82,24 +84,24 @@ impl Trace {
     /// # Errors
     ///
     /// As [`Trace::from_stream`].
-    pub fn from_stream_with(mut stream: impl Read, mut look: impl FnMut(&ClientEvent)) -> io::Result<Self> {
+    pub fn from_stream_with(stream: impl Read, mut look: impl FnMut(&ClientEvent)) -> io::Result<Self> {
         let mut trace = Self::default();
-        let mut hear = |line: Line<'_>| {
+        each_line(stream, |line| {
             let event = ClientEvent::of(line);
             look(&event);
             trace.observe(&event);
-        };
-        let mut splitter = LineSplitter::new();
-        let mut chunk = vec![0; limits::LINE_BUFFER_KEPT];
-        loop {
-            match stream.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(read) => splitter.push(&chunk[..read], &mut hear),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        splitter.finish(&mut hear);
+        })?;
+        Ok(trace)
+    }
+
+    /// The trace of a transcript: the same but for what only a stream has, such as turns.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn from_transcript(transcript: impl Read) -> io::Result<Self> {
+        let mut trace = Self::default();
+        each_line(transcript, |line| trace.observe(&ClientEvent::of_transcript(line)))?;
         Ok(trace)
     }
 
@@ -111,6 +113,7 @@ impl Trace {
             ClientEvent::Result(_) => self.counts.turns += 1,
             ClientEvent::TaskStarted { subagent, .. } => self.counts.subagents += u64::from(*subagent),
             ClientEvent::PermissionDenied { tool_use_id, tool } => self.refused(tool_use_id, tool),
+            ClientEvent::CompactBoundary { pre_tokens, .. } => self.compacted = Some(*pre_tokens),
             ClientEvent::Malformed => self.counts.malformed += 1,
             ClientEvent::Oversized { .. } => self.counts.oversized += 1,
             ClientEvent::Assistant(_)
@@ -119,7 +122,6 @@ impl Trace {
             | ClientEvent::RateLimit(_)
             | ClientEvent::ApiRetry { .. }
             | ClientEvent::Compacting
-            | ClientEvent::CompactBoundary { .. }
             | ClientEvent::ModelFallback { .. }
             | ClientEvent::ModelRefused
             | ClientEvent::TaskFinished { .. }
@@ -180,6 +182,21 @@ impl Trace {
             ) => {}
         }
     }
+}
+
+fn each_line(mut stream: impl Read, mut hear: impl FnMut(Line<'_>)) -> io::Result<()> {
+    let mut splitter = LineSplitter::new();
+    let mut chunk = vec![0; limits::LINE_BUFFER_KEPT];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => splitter.push(&chunk[..read], &mut hear),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    splitter.finish(&mut hear);
+    Ok(())
 }
 
 fn touch(call: &Call) -> Touch {
@@ -260,6 +277,7 @@ mod tests {
                     },
                 ],
                 denied: [],
+                compacted: None,
                 counts: TraceCounts {
                     calls: 5,
                     turns: 0,
@@ -306,6 +324,37 @@ mod tests {
         let trace = observed((0..1000).map(|id| shell(id, "", false)[0].clone()));
         assert_eq!(trace.open_calls.len(), limits::OPEN_CALLS_MAX);
         assert_eq!(trace.counts.calls, 1000);
+    }
+
+    /// The members of a transcript's lines stand in another order and have other names around them.
+    // shows: REL-06, AGT-02
+    #[test]
+    fn a_transcript_tells_the_same() {
+        let call = |id: u32, more: &str| {
+            format!(
+                r#"{{"parentUuid":null{more},"message":{{"id":"m{id}","model":"x","content":[{{"type":"tool_use","id":"t{id}","name":"Bash","input":{{"command":"run {id}"}}}}]}},"type":"assistant"}}"#
+            )
+        };
+        let result = |id: u32, text: &str, is_error: bool| {
+            format!(
+                r#"{{"isSidechain":false,"type":"user","message":{{"content":[{{"tool_use_id":"t{id}","type":"tool_result","content":"{text}","is_error":{is_error}}}]}},"toolUseResult":{{}}}}"#
+            )
+        };
+        let lines = [
+            r#"{"type":"api-request","params":{"model":"x"}}"#.to_owned(),
+            call(1, ""),
+            result(1, "ok", false),
+            r#"{"isSidechain":false,"type":"system","subtype":"compact_boundary","compactMetadata":{"trigger":"auto","preTokens":167000}}"#.to_owned(),
+            call(2, r#","isSidechain":true"#),
+            call(3, ""),
+            result(3, "Exit code 2\\nno", true),
+            call(4, "")[..40].to_owned(),
+        ];
+        let trace = Trace::from_transcript(lines.join("\n").as_bytes()).unwrap();
+        assert_eq!(trace.succeeded, ["run 1"]);
+        let failed = FailedCommand { command: "run 3".into(), exit: Some(2), last_line: "no".into() };
+        assert_eq!(trace.failed, [failed]);
+        assert_eq!((trace.compacted, trace.counts.calls, trace.counts.malformed), (Some(167_000), 2, 0));
     }
 
     // shows: AGT-08

@@ -291,6 +291,7 @@ mod tests {
         let text = prompt::rescue(&RescueFacts {
             session: SessionNumber::FIRST,
             cause: "the agent crashed".to_owned(),
+            compacted: false,
             git_status: Vec::new(),
             diff_stat: Vec::new(),
             commits: Vec::new(),

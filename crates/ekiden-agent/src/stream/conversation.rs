@@ -179,10 +179,8 @@ impl Conversation {
                 self.show(Activity::Retry { attempt: *attempt, error: error.to_string() });
             }
             ClientEvent::ModelFallback { to } => self.fell_back(to),
-            ClientEvent::CompactBoundary { .. } => {
-                self.show(Activity::Warning(
-                    "the agent compacted its context: the handoff came too late".to_owned(),
-                ));
+            ClientEvent::CompactBoundary { pre_tokens, .. } => {
+                self.reports.push_back(Report::Compacted { context_tokens: *pre_tokens });
             }
             ClientEvent::Init { .. }
             | ClientEvent::Lifecycle { .. }
@@ -345,7 +343,8 @@ pub fn from_saved_stream(
     Ok(Ended { cause: EndCause::EngineLost, counters, traces: traces(&trace), resumable })
 }
 
-fn traces(trace: &Trace) -> Traces {
+/// What a trace tells a rescue.
+pub(crate) fn traces(trace: &Trace) -> Traces {
     let touch = |touch: &ekiden_wire::trace::Touch| format!("{} {}", touch.tool, touch.target);
     Traces {
         last_edit: trace.last_edit.as_ref().map(touch),

@@ -16,7 +16,7 @@ mod launch;
 mod link;
 
 pub use conversation::from_saved_stream;
-pub(crate) use conversation::micro_usd;
+pub(crate) use conversation::{micro_usd, traces};
 pub(crate) use launch::{CLAUDE_ENV, claude_flags};
 
 use tokio::sync::mpsc;

@@ -1,11 +1,12 @@
 //! The task of one attempt in the client's own interface: its hooks, the engine's orders, its end.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Seek};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ekiden_core::time::Millis;
+use ekiden_wire::trace::Trace;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -108,9 +109,12 @@ impl Link {
                 Woke::End(end) => break end,
             }
         };
-        self.keep_transcript(&mut spec);
         let duration = Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
-        self.talk.ended(end, duration)
+        let traces = self.talk.left(&self.keep_transcript(&mut spec));
+        while let Some(report) = self.talk.next_report() {
+            self.tell(report).await;
+        }
+        self.talk.ended(end, duration, traces)
     }
 
     /// An engine that is gone wants nothing to live on.
@@ -141,12 +145,16 @@ impl Link {
         self.child.terminate();
     }
 
-    /// The transcript is what an event stream is headless. A copy that fails costs a note, no session.
-    fn keep_transcript(&self, spec: &mut AttemptSpec) {
+    /// The transcript is what an event stream is headless: kept, and read for what it shows. Either may
+    /// fail; that costs a note, no session.
+    fn keep_transcript(&self, spec: &mut AttemptSpec) -> Trace {
         let found = self.talk.transcript().or_else(|| self.unhooked.transcript());
-        if let Some(mut transcript) = found.and_then(|path| File::open(path).ok()) {
-            let _ = io::copy(&mut transcript, &mut spec.raw);
-        }
+        let Some(mut transcript) = found.and_then(|path| File::open(path).ok()) else {
+            return Trace::default();
+        };
+        let _ = io::copy(&mut transcript, &mut spec.raw);
+        let read = transcript.rewind().and_then(|()| Trace::from_transcript(transcript));
+        read.unwrap_or_default()
     }
 }
 

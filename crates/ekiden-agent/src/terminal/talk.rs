@@ -15,6 +15,7 @@ use ekiden_wire::hook_output;
 use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::status_line::StatusInput;
 use ekiden_wire::stream::ApiErrorKind;
+use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -23,10 +24,12 @@ use super::hook::Asker;
 use super::listener::Question;
 use crate::attempt::{Activity, Ended, HookAnswer, Report};
 use crate::child::ChildEnd;
-use crate::stream::micro_usd;
+use crate::stream::{micro_usd, traces};
 
 /// What a client exits with when it was left, or when its terminal was closed.
 const LEFT: [i32; 3] = [0, 129, 130];
+/// How it says that a conversation goes on from its summary.
+const COMPACTED: &str = "compact";
 /// What it exits with after SIGTERM.
 const TERMINATED: i32 = 143;
 
@@ -47,7 +50,7 @@ pub(super) struct Talk {
     cost_before: Option<f64>,
     cost_usd: f64,
     tool_calls: u32,
-    traces: Traces,
+    compacted: bool,
     failure: Option<ApiErrorKind>,
     ending: Option<Ending>,
     reports: VecDeque<Report>,
@@ -87,7 +90,7 @@ impl Talk {
             cost_before: None,
             cost_usd: 0.0,
             tool_calls: 0,
-            traces: Traces::default(),
+            compacted: false,
             failure: None,
             ending: None,
             reports: VecDeque::new(),
@@ -166,7 +169,9 @@ impl Talk {
         self.transcript = Some(call.transcript.clone());
         match call.event {
             HookEvent::PreToolUse => self.tool(&call),
-            HookEvent::Stop => self.traces.last_words = Some(call.last_words.clone()),
+            HookEvent::SessionStart if call.source == COMPACTED => {
+                self.was_compacted(self.last.context_tokens)
+            }
             HookEvent::StopFailure => {
                 self.failure = Some(call.failure);
                 self.reports.push_back(Report::TurnEnded { failed: true });
@@ -180,6 +185,7 @@ impl Talk {
             | HookEvent::PostToolUse
             | HookEvent::SessionStart
             | HookEvent::SessionEnd
+            | HookEvent::Stop
             | HookEvent::Other => {}
         }
         self.consult(call, question.answer);
@@ -218,14 +224,23 @@ impl Talk {
             | HookInput::PreCompact
             | HookInput::Other => String::new(),
         };
-        let told = Some(format!("{} {target}", call.tool).trim_end().to_owned());
-        if matches!(call.input, HookInput::PreTool { tool: ToolUse::Write(_), .. }) {
-            self.traces.last_edit.clone_from(&told);
-        }
-        self.traces.last_call = told;
         self.tool_calls = self.tool_calls.saturating_add(1);
         let activity = Activity::Tool { name: call.tool.clone(), target };
         self.reports.push_back(Report::Activity(activity));
+    }
+
+    /// The client compacted the context, which held so much.
+    fn was_compacted(&mut self, context_tokens: u64) {
+        self.compacted = true;
+        self.reports.push_back(Report::Compacted { context_tokens });
+    }
+
+    /// Takes what the whole transcript says, once nothing is added to it any more.
+    pub(super) fn left(&mut self, trace: &Trace) -> Traces {
+        if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
+            self.was_compacted(context_tokens);
+        }
+        traces(trace)
     }
 
     /// Takes what the transcript says of the last response.
@@ -308,7 +323,7 @@ impl Talk {
     }
 
     /// Everything is over: the last report.
-    pub(super) fn ended(self, end: ChildEnd, duration: Millis) -> Report {
+    pub(super) fn ended(self, end: ChildEnd, duration: Millis, traces: Traces) -> Report {
         let cause = self.cause(end);
         if let EndCause::NeverStarted(why) = cause {
             return Report::unstarted(why);
@@ -321,7 +336,7 @@ impl Talk {
             ..Counters::default()
         };
         let resumable = self.last.context_tokens > 0;
-        Report::Ended(Box::new(Ended { cause, counters, traces: self.traces, resumable }))
+        Report::Ended(Box::new(Ended { cause, counters, traces, resumable }))
     }
 
     fn cause(&self, end: ChildEnd) -> EndCause {
@@ -415,6 +430,23 @@ mod tests {
         talk.answer("2", &HookAnswer::Deny("no".to_owned()));
         assert!(text(other).contains(r#""permissionDecisionReason":"no""#));
         assert_eq!(talk.tool_calls, 2);
+    }
+
+    /// A hook tells it at once; without hooks the transcript does, at the end, and once.
+    // shows: AGT-04
+    #[test]
+    fn a_compaction_is_told_once() {
+        let mut talk = talk();
+        let started = ask(&mut talk, "SessionStart", r#","source":"compact""#, Some(("m1", 150_000)));
+        assert_eq!(text(started), "{}");
+        let told = ["Usage { context_tokens: 150000 }", "Compacted { context_tokens: 150000 }"];
+        assert_eq!(reports(&mut talk), told);
+        let trace = Trace { compacted: Some(167_000), ..Trace::default() };
+        talk.left(&trace);
+        assert_eq!(reports(&mut talk), [""; 0]);
+        let mut unhooked = self::talk();
+        unhooked.left(&trace);
+        assert_eq!(reports(&mut unhooked), ["Compacted { context_tokens: 167000 }"]);
     }
 
     // shows: HND-08

@@ -152,7 +152,7 @@ pub const CATALOGUE: &[Entry] = &[
         why: "The best notes that a program can write: facts, nothing inferred, visibly unchecked, under the \
               headings of NEXT_PROMPT.md so that one reader handles both.",
         tokens_max: crate::limits::RESCUE_TOKENS_MAX,
-        texts: &[rescue::OPENING, rescue::BUILDS, rescue::NOTHING],
+        texts: &[rescue::OPENING, rescue::BUILDS, rescue::COMPACTED, rescue::NOTHING],
     },
     Entry {
         name: "Continuation",

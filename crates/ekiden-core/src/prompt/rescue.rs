@@ -22,6 +22,8 @@ pub struct RescueFacts {
     pub session: SessionNumber,
     /// Why it ended, in ekiden's words: `the agent crashed (exit code 1)`.
     pub cause: String,
+    /// The agent compacted its context before it ended.
+    pub compacted: bool,
     /// Lines of `git status --short`, or of ekiden's own survey.
     pub git_status: Vec<String>,
     /// Lines of `git diff --stat`.
@@ -73,6 +75,8 @@ pub struct CheckFacts {
 pub(super) const OPENING: &str = "Rescue: session {session} ended without a handoff: {cause}. A program collected this; nobody checked it.";
 pub(super) const NOTHING: &str = "Nothing is recorded.";
 pub(super) const BUILDS: &str = "Whether it builds is unknown.";
+pub(super) const COMPACTED: &str =
+    "Its context was compacted before it ended: what it said after that, it said from a summary.";
 
 /// What stands before each line that came from elsewhere.
 const INDENT: &str = "    ";
@@ -112,6 +116,9 @@ pub fn rescue(facts: &RescueFacts) -> String {
 
 fn state(page: &mut Page, facts: &RescueFacts) {
     page.say(BUILDS);
+    if facts.compacted {
+        page.say(COMPACTED);
+    }
     page.lines("git status:", &facts.git_status, Keep::First, 140);
     page.lines("git diff --stat:", &facts.diff_stat, Keep::Last, 130);
     page.lines("Commits of the session:", &facts.commits, Keep::First, 100);

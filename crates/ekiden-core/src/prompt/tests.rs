@@ -57,6 +57,7 @@ fn rescue_facts() -> RescueFacts {
     RescueFacts {
         session: number(2),
         cause: "the agent crashed (exit code 137)".to_owned(),
+        compacted: true,
         git_status: vec![" M tests/test_billing.py".to_owned()],
         diff_stat: vec![" tests/test_billing.py | 41 ++++++++------".to_owned()],
         commits: vec!["a1b2c3d tests: convert charge".to_owned()],
@@ -200,6 +201,7 @@ fn a_rescue_reads_so() {
     golden(&expect_file!["golden/rescue.md"], &rescue(&rescue_facts()), limits::RESCUE_TOKENS_MAX);
     let nothing = RescueFacts {
         cause: "its window was full".to_owned(),
+        compacted: false,
         git_status: vec![],
         diff_stat: vec![],
         commits: vec![],
@@ -400,7 +402,7 @@ proptest! {
         let many = vec![text.clone(); times];
         let failed = FailedCommand { command: text.clone(), code: None, last_line: text.clone() };
         let facts = RescueFacts {
-            cause: long.clone(), git_status: many.clone(), diff_stat: many.clone(), commits: many.clone(),
+            cause: long.clone(), compacted: true, git_status: many.clone(), diff_stat: many.clone(), commits: many.clone(),
             untracked: many.clone(), last_edit: Some(long.clone()), last_call: Some(long.clone()),
             last_words: Some(long.clone()), succeeded: many.clone(), failed: vec![failed; times],
             check: Some(CheckFacts { command: long.clone(), outcome: long.clone(), tail: long.clone() }),

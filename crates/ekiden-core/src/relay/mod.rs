@@ -230,9 +230,9 @@ impl Relay {
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
-        let LimitsChanged { sessions_max, wait_max, pause, bounds, stall_sessions: _, research: _ } =
-            limits.clone();
-        self.settings.bounds.change(&bounds);
+        let &LimitsChanged { sessions_max, wait_max, pause, .. } = limits;
+        self.settings.bounds.change(&limits.bounds);
+        self.settings.agent.permissions.change(&limits.permissions);
         self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);
         self.settings.pause = pause.unwrap_or(self.settings.pause);
         if let Some(bench) = &mut self.bench {
@@ -284,6 +284,7 @@ impl Relay {
             | RelayEvent::LevelCrossed { attempt, .. }
             | RelayEvent::BaselineMeasured { attempt, .. }
             | RelayEvent::SpendCrossed { attempt, .. }
+            | RelayEvent::Compacted { attempt, .. }
             | RelayEvent::MessageDelivered { attempt }
             | RelayEvent::StopAsked { attempt, .. }
             | RelayEvent::TurnEnded { attempt, .. }

@@ -108,7 +108,7 @@ pub struct NextAttempt {
     pub used: Used,
 }
 
-/// What attempts at one session used of its bounds.
+/// What attempts at one session used of its bounds, and of its conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     /// Money and tokens.
@@ -117,6 +117,8 @@ pub struct Used {
     pub time: Millis,
     /// Responses of the model in this conversation.
     pub turns: u32,
+    /// This conversation was compacted.
+    pub compacted: bool,
 }
 
 /// A session at work.
@@ -140,6 +142,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// What the agent knows of its work is a summary: the handoff came too late.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.attempt.used.compacted || self.talk.compacted
+    }
+
     /// The attempt ended without ever having a process.
     pub(super) fn never_ran(&self, cause: &EndCause) -> bool {
         self.pid.is_none() && matches!(cause, EndCause::NeverStarted(_))
@@ -159,6 +166,8 @@ pub struct SessionEnd {
     pub traces: Traces,
     /// Whether it was lost to a crash.
     pub(super) crash: Crash,
+    /// Its conversation was compacted.
+    pub(super) compacted: bool,
     /// Facts that it added.
     pub(super) facts_added: usize,
     /// What it did was committed since, as far as it could be.

@@ -114,6 +114,7 @@ impl Relay {
         ended: &AttemptEnded,
         handoff: Option<Handoff>,
     ) -> Vec<RelayEffect> {
+        let compacted = matches!(&self.phase, Phase::Running(session) if session.is_compacted());
         self.quota.over += 1;
         self.tally.sessions += 1;
         self.slots.clear();
@@ -131,6 +132,7 @@ impl Relay {
             cause: if did_nothing { EndCause::NothingDone } else { ended.cause.clone() },
             traces: ended.traces.clone(),
             crash,
+            compacted,
             facts_added: merged.map_or(0, |merged| merged.added),
             committed: false,
             unchanged: edited_nothing(&ended.traces),
@@ -365,6 +367,7 @@ impl Relay {
         prompt::rescue(&RescueFacts {
             session: end.attempt.session,
             cause: end.cause.to_string(),
+            compacted: end.compacted,
             git_status,
             diff_stat: survey.diff_stat,
             commits: survey.commits,

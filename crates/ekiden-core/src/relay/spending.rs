@@ -209,9 +209,12 @@ impl Session {
         let time = before.time.0.saturating_add(counters.duration.max(heard).0);
         match mode {
             StartMode::Fresh => Used { spend, ..Used::default() },
-            StartMode::Resume => {
-                Used { spend, time: Millis(time), turns: before.turns.saturating_add(counters.turns) }
-            }
+            StartMode::Resume => Used {
+                spend,
+                time: Millis(time),
+                turns: before.turns.saturating_add(counters.turns),
+                compacted: self.is_compacted(),
+            },
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Talk {
     pub spend: Spend,
     /// Its first response filled the window beyond L2: how much, and by what.
     pub(super) overfull: Option<(u64, Vec<(String, u64)>)>,
+    /// The agent compacted it.
+    pub(super) compacted: bool,
     /// Why it is being ended, where that is a bound.
     pub(super) bound: Option<Bound>,
     /// The window, once the agent told it.
@@ -79,6 +81,7 @@ impl Talk {
             usage_tokens: 0,
             spend: Spend::default(),
             overfull: None,
+            compacted: false,
             bound: None,
             window: None,
             model: None,
@@ -147,6 +150,11 @@ impl Relay {
                 session.baseline(at, *level, *usage_tokens, filled_by)
             }
             RelayEvent::SpendCrossed { crossing, .. } => self.spend_crossed(at, attempt, *crossing),
+            // What it still knows of its work is a summary, and gets no better.
+            RelayEvent::Compacted { .. } => {
+                session.talk.compacted = true;
+                self.give_order(attempt, OrderReason::Context)
+            }
             RelayEvent::MessageDelivered { .. } => {
                 session.talk.undelivered = false;
                 self.orders_due(attempt)

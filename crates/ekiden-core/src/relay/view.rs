@@ -8,7 +8,7 @@ use crate::knowledge::Knowledge;
 use crate::outcome::Outcome;
 use crate::relay::judging::Bench;
 use crate::relay::{Baseline, LastSession, Next, Phase, Relay, Tally};
-use crate::settings::Stage;
+use crate::settings::{AgentSpec, Stage};
 use crate::time::Timestamp;
 
 impl Relay {
@@ -60,6 +60,12 @@ impl Relay {
     #[must_use]
     pub fn stage(&self) -> &Stage {
         &self.stage
+    }
+
+    /// The agent that works, as it may work now.
+    #[must_use]
+    pub fn agent(&self) -> &AgentSpec {
+        &self.settings.agent
     }
 
     /// What every later session should know.

@@ -49,6 +49,9 @@ impl<H: Hands> Engine<H> {
                 Ok(())
             }
             Report::Hook { callback, input } => self.hook(at, stage, attempt, callback, &input, observer),
+            Report::Compacted { context_tokens: usage_tokens } => {
+                self.record_of(at, stage, RelayEvent::Compacted { attempt, usage_tokens }, observer)
+            }
             Report::Delivered => {
                 self.record_of(at, stage, RelayEvent::MessageDelivered { attempt }, observer)
             }

@@ -202,12 +202,14 @@ fn a_result_of_an_earlier_turn_is_not_the_end() {
     assert_eq!(cause(&seen), EndCause::Killed { signal: 9 });
 }
 
+fn fine() -> ClientEvent {
+    ClientEvent::Result(Box::new(TurnResult { is_error: false, ..result(TerminalReason::Completed) }))
+}
+
 // shows: AGT-08
 #[test]
 fn an_unanswered_callback_is_not_a_success() {
     let subagent = br#"{"type":"control_request","request_id":"h2","request":{"subtype":"hook_callback","input":{"agent_id":"a"}}}"#;
-    let fine =
-        || ClientEvent::Result(Box::new(TurnResult { is_error: false, ..result(TerminalReason::Completed) }));
     assert_eq!(cause(&ended(&[init(), callback(), fine()], None)), EndCause::UnansweredCallback);
     let beside = ended(&[init(), ClientEvent::parse(subagent), fine()], None);
     assert_eq!(cause(&beside), EndCause::Completed, "a subagent in the background asks");
@@ -215,6 +217,26 @@ fn an_unanswered_callback_is_not_a_success() {
     answered.callback_answered("h1");
     answered.observe(&fine());
     assert_eq!(cause(&answered), EndCause::Completed);
+}
+
+/// An answer that came too late looks given from our side; the client says that it was not.
+// shows: AGT-08
+#[test]
+fn a_callback_that_the_client_gave_up_is_unanswered() {
+    let cancel = |id: &str| {
+        ClientEvent::parse(format!(r#"{{"type":"control_cancel_request","request_id":"{id}"}}"#).as_bytes())
+    };
+    let cause_with = |id: &str, prepare: fn(&mut Observed)| {
+        let mut seen = Observed::default();
+        [init(), callback()].iter().for_each(|event| seen.observe(event));
+        seen.callback_answered("h1");
+        prepare(&mut seen);
+        [cancel(id), fine()].iter().for_each(|event| seen.observe(event));
+        cause(&seen)
+    };
+    assert_eq!(cause_with("h1", |_| {}), EndCause::UnansweredCallback);
+    assert_eq!(cause_with("another", |_| {}), EndCause::Completed);
+    assert_ne!(cause_with("h1", Observed::interrupt_sent), EndCause::UnansweredCallback);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod lifecycle;
 mod request;
 mod result;
 mod system;
+mod transcript_line;
 mod user;
 
 use ekiden_core::ends::LimitKind;
@@ -173,6 +174,15 @@ impl ClientEvent {
         match line {
             Line::Whole(line) => Self::parse(line),
             Line::Oversized { len, head } => oversized(len, head),
+        }
+    }
+
+    /// The event of a line of the client's transcript.
+    #[must_use]
+    pub fn of_transcript(line: Line<'_>) -> Self {
+        match line {
+            Line::Whole(line) => transcript_line::parse(line),
+            Line::Oversized { .. } => Self::Ignored,
         }
     }
 

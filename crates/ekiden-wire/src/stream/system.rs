@@ -49,7 +49,7 @@ struct SystemLine<'a> {
     permission_mode: Option<String>,
     #[serde(default)]
     status: Option<String>,
-    #[serde(default)]
+    #[serde(default, alias = "compactMetadata")]
     compact_metadata: CompactMetadata,
     #[serde(default)]
     attempt: u32,
@@ -81,6 +81,8 @@ struct SystemLine<'a> {
 #[serde(default)]
 struct CompactMetadata {
     trigger: String,
+    // A transcript has the other name.
+    #[serde(alias = "preTokens")]
     pre_tokens: u64,
 }
 

@@ -7,3 +7,4 @@ pub mod guard;
 pub mod permission;
 pub mod settings;
 pub mod transcript;
+pub mod window;

@@ -55,6 +55,13 @@ impl ClientSettings {
         })
     }
 
+    /// The window at whose end the client would compact, if a file names one. The highest that does
+    /// decides.
+    #[must_use]
+    pub fn compaction_window(&self) -> Option<u64> {
+        self.layers.iter().find_map(|layer| layer.value["autoCompactWindow"].as_u64())
+    }
+
     /// The file that switches all hook processes off, if one does. The highest that says anything
     /// decides.
     #[must_use]
@@ -135,6 +142,17 @@ mod tests {
         assert!(!chosen(&[(".claude/settings.json", "{ broken")]));
         let trust = r#"{"projects":{"DIR":{"hasTrustDialogAccepted":true}}}"#;
         assert!(chosen(&[("work/.claude/settings.json", ALLOW), (".claude.json", trust)]));
+    }
+
+    // shows: MON-06
+    #[test]
+    fn the_highest_layer_that_names_a_window_decides() {
+        let place = Place::with(&[
+            (".claude/settings.json", r#"{"autoCompactWindow":150000}"#),
+            ("work/.claude/settings.local.json", r#"{"autoCompactWindow":120000}"#),
+        ]);
+        assert_eq!(place.settings(false).compaction_window(), Some(120_000));
+        assert_eq!(place.settings(true).compaction_window(), None);
     }
 
     // shows: AGT-11

@@ -21,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden resume                  the unfinished run here
   ekiden resume -m 10            and let it take 10 more sessions
+  ekiden resume --allowed-tool 'Bash(make:*)'    and let the agent run make
   ekiden resume --task task.md   with an edited task
   ekiden resume -r 3             from what session 3 left, as a new run
   ekiden resume 7f3a             the run whose id begins so
@@ -89,5 +90,6 @@ pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
         stall_sessions: given.typed(&table::STALL_SESSIONS)?,
         research: given.typed(&table::RESEARCH)?,
         bounds: chosen::bounds_typed(given)?,
+        permissions: chosen::permissions_typed(given)?,
     })
 }

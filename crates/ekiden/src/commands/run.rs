@@ -18,6 +18,7 @@ use super::task::Task;
 use super::{Scene, going_back, repository, run_ids};
 use crate::client::permission::{self, Asker};
 use crate::client::settings::ClientSettings;
+use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::live::Live;
@@ -91,7 +92,10 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     if let Some(session) = args.resume_from {
         header.from = Some(Box::new(going_back::from(&workspace, session, &header.manifest)?));
     }
-    settle_permissions(&scene, &workspace, &mut header.settings.agent, output)?;
+    let isolated = header.settings.agent.permissions.isolated;
+    let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
+    window::lower(&mut header.settings, &client);
+    settle_permissions(&scene, &client, &mut header.settings.agent, output)?;
     let notes = repository::fit(&mut header, &scene, &workspace)?;
     let unfinished =
         if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
@@ -126,16 +130,15 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
 /// Somebody has to have chosen what the agent may do: a person at a terminal is asked once.
 fn settle_permissions(
     scene: &Scene,
-    workspace: &Workspace,
+    client: &ClientSettings,
     agent: &mut AgentSpec,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let client = ClientSettings::read(&scene.environment, &workspace.dir, agent.permissions.isolated);
     let file = scene.environment.user_file();
     let can_ask = !scene.json()? && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let mut person = Person { output };
     let asker: Option<&mut dyn Asker> = if can_ask { Some(&mut person) } else { None };
-    let choice = permission::settle(agent, &client, file.as_deref(), asker)?;
+    let choice = permission::settle(agent, client, file.as_deref(), asker)?;
     let (Some(choice), Some(file)) = (choice, file) else { return Ok(()) };
     let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
     match remember(&file, choice.setting()) {

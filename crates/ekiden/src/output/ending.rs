@@ -30,11 +30,11 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
         lines.push(Line::new(Tone::Plain, format!("what to do:  {text}")));
     }
     if let Outcome::Denied { rules } = &end.outcome {
-        lines.push(Line::new(
-            Tone::Plain,
-            "what to do:  allow what the task needs, as permissions.allow of the agent's settings",
-        ));
-        lines.push(Line::new(Tone::Plain, "             (.claude/settings.local.json):"));
+        let text =
+            "what to do:  allow what the task needs: in permissions.allow of the agent's settings for good";
+        lines.push(Line::new(Tone::Plain, text));
+        let text = "             (.claude/settings.local.json), or for this run alone as below";
+        lines.push(Line::new(Tone::Plain, text));
         lines.extend(rules.iter().map(|rule| Line::new(Tone::Plain, format!("  {}", one_line(rule)))));
     }
     if end.facts > 0 {
@@ -140,7 +140,7 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
             let hours = until.since(at).as_secs().div_ceil(3600);
             ("to go on:", format!("ekiden resume --max-wait {hours}h"))
         }
-        Outcome::Denied { .. } => ("to go on, once that is done:", "ekiden resume".to_owned()),
+        Outcome::Denied { rules } => ("to go on:", format!("ekiden resume{}", allowing(rules))),
         Outcome::BudgetSpent { spent, budget } => ("to go on:", bounds::next_budget(*spent, *budget)),
         Outcome::RateLimited { .. } => ("to go on then:", "ekiden resume".to_owned()),
         Outcome::WindowTooFull { .. } => ("to go on after that:", "ekiden resume".to_owned()),
@@ -154,6 +154,13 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
     };
     let label = if label == "next" { format!("{label:<11}") } else { format!("{label}  ") };
     Line::new(Tone::Quiet, label).with(Tone::Plain, command)
+}
+
+/// The flags that allow these rules, as a shell reads them.
+fn allowing(rules: &[String]) -> String {
+    let rules = rules.iter().map(|rule| one_line(rule));
+    let flags = rules.filter_map(|rule| Some(format!(" --allowed-tool {}", shlex::try_quote(&rule).ok()?)));
+    flags.collect()
 }
 
 fn remedy(cause: &EndCause) -> Option<String> {

@@ -80,6 +80,7 @@ impl Telling {
             }
             News::WindowFull(filled) => vec![bounds::window_full(filled)],
             News::Spend(spend) => vec![bounds::spend(spend)],
+            News::Compacted { usage_tokens, .. } => vec![compacted(*usage_tokens)],
             News::AttemptEnded(attempt) => attempt_ended(attempt),
             News::Handoff(handoff) => handoff_lines(handoff),
             News::Rescue { session, cause } => vec![rescue(*session, cause)],
@@ -276,6 +277,14 @@ fn level_line(level: Level, usage_tokens: u64, percent: Option<u64>) -> Option<L
             Some(Line::attention(format!("context at {use_of}: only the handoff may still be written")))
         }
     }
+}
+
+fn compacted(usage_tokens: u64) -> Line {
+    let at = match usage_tokens {
+        0 => String::new(),
+        tokens => format!(" at {}", phrase::tokens(tokens)),
+    };
+    Line::attention(format!("the agent compacted its context{at}: the handoff came too late"))
 }
 
 fn attempt_ended(attempt: &AttemptNews) -> Vec<Line> {

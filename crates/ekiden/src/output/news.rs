@@ -120,6 +120,13 @@ pub enum News {
     WindowFull(FilledNews),
     /// A session's spend reached a mark.
     Spend(SpendNews),
+    /// The agent compacted its context: the handoff came too late.
+    Compacted {
+        /// The session.
+        session: u32,
+        /// The context that it had before, in tokens; 0 if it did not say.
+        usage_tokens: u64,
+    },
     /// An attempt is over.
     AttemptEnded(AttemptNews),
     /// The session left a handoff.
@@ -190,6 +197,7 @@ impl News {
         match self {
             Self::SessionStarted { session, .. }
             | Self::Level { session, .. }
+            | Self::Compacted { session, .. }
             | Self::Rescue { session, .. }
             | Self::Commit { session, .. }
             | Self::Check { session, .. } => Some(*session),

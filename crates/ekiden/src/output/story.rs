@@ -158,6 +158,9 @@ impl Story {
                 tokens: crossing.spend.tokens,
                 turns: crossing.turns,
             })],
+            RelayEvent::Compacted { attempt, usage_tokens } => {
+                vec![News::Compacted { session: attempt.session.get(), usage_tokens: *usage_tokens }]
+            }
             RelayEvent::AttemptEnded(ended) => self.attempt_ended(stage, run, relay, ended),
             RelayEvent::KnowledgeEdited { .. } => {
                 vec![News::KnowledgeEdited { facts: relay.knowledge().core.len() }]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, Settings, Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, PermissionsChange, Settings,
+    Verification,
 };
 
 use super::agents::{self, Agent};
@@ -79,6 +80,22 @@ pub fn bounds_typed(given: &Given) -> Result<BoundsChange, Failure> {
     })
 }
 
+/// What of the agent's permissions was typed, for a run that goes on.
+///
+/// # Errors
+///
+/// As [`Given::get`], and in a mode in which no session could hand off.
+pub fn permissions_typed(given: &Given) -> Result<PermissionsChange, Failure> {
+    let allowed_tools = given.typed(&table::ALLOWED_TOOL)?.unwrap_or_default();
+    if given.typed(&table::SAFE_MODE)? == Some(true) {
+        let mode = Some(DEFAULT_MODE.to_owned());
+        return Ok(PermissionsChange { mode, skip: Some(false), allowed_tools });
+    }
+    let mode = given.typed(&table::PERMISSION_MODE)?;
+    refuse_plan_mode(mode.as_deref())?;
+    Ok(PermissionsChange { mode, skip: given.typed(&table::SKIP_PERMISSIONS)?, allowed_tools })
+}
+
 /// The verification of a run that begins, if there is one.
 ///
 /// # Errors
@@ -141,16 +158,23 @@ fn permissions(given: &Given, kind: AgentKind) -> Result<Permissions, Failure> {
     Ok(Permissions { mode, skip, allowed_tools, isolated: given.need(&table::ISOLATED)? })
 }
 
-/// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
 fn permission_mode(given: &Given, kind: AgentKind) -> Result<Option<String>, Failure> {
     let mode = given.get(&table::PERMISSION_MODE)?;
-    if kind == AgentKind::Claude && mode.as_deref() == Some("plan") {
-        let text =
-            "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
-        return Err(Failure::new(Exit::Settings, text)
-            .hint("choose another mode, such as `--permission-mode acceptEdits`"));
+    if kind == AgentKind::Claude {
+        refuse_plan_mode(mode.as_deref())?;
     }
     Ok(mode)
+}
+
+/// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
+fn refuse_plan_mode(mode: Option<&str>) -> Result<(), Failure> {
+    if mode != Some("plan") {
+        return Ok(());
+    }
+    let text =
+        "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
+    let hint = "choose another mode, such as `--permission-mode acceptEdits`";
+    Err(Failure::new(Exit::Settings, text).hint(hint))
 }
 
 /// The agent by name, with its command replaced if one was given beside the name. A command for
@@ -179,11 +203,14 @@ mod tests {
     use super::super::given::Flags;
     use super::*;
 
-    fn chosen(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Settings, Failure> {
+    fn given(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Given {
         let flags: Flags = flags.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
         let vars = env.iter().copied().chain([("EKIDEN_WORK_DIR", "/no/such/project")]);
-        let given = Given::gather(flags, &Environment::of(vars)).unwrap();
-        settings(&given, Path::new("/here"))
+        Given::gather(flags, &Environment::of(vars)).unwrap()
+    }
+
+    fn chosen(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Settings, Failure> {
+        settings(&given(flags, env), Path::new("/here"))
     }
 
     fn agent_of(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> (String, AgentKind, Vec<String>) {
@@ -216,6 +243,22 @@ mod tests {
         let permissions = chosen(&flags, &[]).unwrap().agent.permissions;
         assert_eq!(permissions.allowed_tools, ["Read", "Bash(git:*)"]);
         assert_eq!(permissions.mode.as_deref(), Some("acceptEdits"));
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn what_is_typed_changes_the_permissions_of_a_run_that_goes_on() {
+        let typed = |flags: &[(&'static str, &str)]| permissions_typed(&given(flags, &[]));
+        assert!(typed(&[]).unwrap().is_empty());
+        let change = typed(&[("allowed_tool", "Edit\nBash(make:*)"), ("skip_permissions", "true")]).unwrap();
+        let mut permissions =
+            Permissions { allowed_tools: vec!["Edit".to_owned()], ..Permissions::default() };
+        permissions.change(&change);
+        assert_eq!(permissions.allowed_tools, ["Edit", "Bash(make:*)"]);
+        assert!(permissions.skip);
+        permissions.change(&typed(&[("safe_mode", "true")]).unwrap());
+        assert_eq!((permissions.mode.as_deref(), permissions.skip), (Some("default"), false));
+        assert_eq!(typed(&[("permission_mode", "plan")]).unwrap_err().exit(), Exit::Settings);
     }
 
     // shows: AGT-02

@@ -5,6 +5,7 @@ use ekiden_testkit::messages_api::{Ending, Message, Reply, Request, Status, Usag
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::acting::call;
 use crate::stage::Stage;
 
 const HAIKU: &str = "claude-haiku-4-5-20251001";
@@ -76,10 +77,6 @@ fn check_all(cases: &[Case]) {
             scope.spawn(|| case.check());
         }
     });
-}
-
-fn call() -> Message {
-    Message::call("Bash", json!({"command": "ls"}))
 }
 
 fn error(code: u16, kind: &str, message: &str) -> Reply {
@@ -190,6 +187,19 @@ fn an_outage_and_an_odd_answer_are_tried_again() {
     ]);
 }
 
+fn fills_the_window(request: &Request) -> Reply {
+    let context = if request.tool_results().is_empty() { 30_000 } else { 190_000 };
+    call().using(Usage::context(context)).into()
+}
+
+/// A first response above L2 leaves no room to work: a relay would hand over for ever.
+// shows: REL-31
+#[test]
+fn a_window_that_is_full_before_the_work_ends_the_run() {
+    let reply = |_: &Request| -> Reply { call().using(Usage::context(130_000)).into() };
+    Case::new("a full window", reply, json!("stopped"), Then::Exit(78)).check();
+}
+
 // shows: REL-15
 #[test]
 fn a_session_that_used_up_what_it_had_is_over() {
@@ -200,8 +210,7 @@ fn a_session_that_used_up_what_it_had_is_over() {
             |_| error(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
             "context_full",
         ),
-        case("the window", |_| call().using(Usage::context(190_000)).into(), "context_full")
-            .args(&["--model", HAIKU]),
+        case("the window", fills_the_window, "context_full").args(&["--model", HAIKU]),
         case("turns", |_| call().into(), "turn_limit").on(|stage| stage.client_arg("--max-turns=1")),
         case("budget", |_| call().into(), "budget_spent")
             .on(|stage| stage.client_arg("--max-budget-usd=0.0000001")),

@@ -1,12 +1,13 @@
 //! The real client in its own interface, on a terminal.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use ekiden_testkit::client::{CleanEnvironment, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request, Usage};
 use ekiden_testkit::pty::Pty;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::project::{Project, course, session_dir, text_of};
 use crate::relay::{answer, with_client};
@@ -50,9 +51,25 @@ impl Scene {
     }
 
     fn start(&self, client: &Path, more: &[&str]) -> Pty {
+        Pty::spawn(self.command(client, more)).unwrap()
+    }
+
+    fn command(&self, client: &Path, more: &[&str]) -> Command {
         let mut command = with_client(&self.project, &self.environment, client);
-        command.args(["run", "task.md", "--tui", "--permission-mode", "acceptEdits"]).args(more);
-        Pty::spawn(command).unwrap()
+        command.args(["run", "task.md", "--tui", "--permission-mode", "acceptEdits"]);
+        command.args(["--allowed-tool", "Bash(stty:*)"]).args(more);
+        command
+    }
+
+    /// The same, started by a shell with job control that takes it back to the foreground once it is
+    /// stopped.
+    fn start_in_shell(&self, client: &Path) -> Pty {
+        let inner = self.command(client, &[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-m", "-c", r#""$@"; echo "stopped with $?"; fg; echo "over with $?""#, "sh"]);
+        shell.arg(inner.get_program()).args(inner.get_args()).current_dir(self.project.path()).env_clear();
+        shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Pty::spawn(shell).unwrap()
     }
 }
 
@@ -61,7 +78,7 @@ impl Scene {
 fn three_sessions_in_the_clients_own_interface() {
     let Some(client) = real_client_for("the relay in the client's own interface") else { return };
     let scene = Scene::new(|dir| Box::new(model(dir)));
-    let mut pty = scene.start(&client, &["--verify", "test -f item-3.txt"]);
+    let mut pty = scene.start(&client, &["-g", "--verify", "test -f item-3.txt"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(0), "{}", pty.written());
     assert!(pty.written().contains("verified complete · 3 sessions"), "{}", pty.written());
@@ -73,16 +90,23 @@ fn three_sessions_in_the_clients_own_interface() {
         assert!(course.contains(&"message_delivered".to_owned()), "{course:?}");
         assert!(session_dir(&scene.project, session).join("events.jsonl").exists());
     }
+    let commits = log.iter().filter(|record| record["event"]["event"]["commit"]["kind"] == "made").count();
+    assert_eq!(commits, 3, "each session is committed");
     assert!(text_of(&session_dir(&scene.project, 2).join("prompt.md")).contains("This is session 2."));
     assert!(
         scene.api.main_requests().iter().all(|request| request.system().contains("# Working in a relay"))
     );
 }
 
-/// A model that reads its prompt and then only talks: the turn ends early, and goes on twice.
+/// A model that reads its prompt, runs three commands, the last of which reaches for the terminal, and
+/// then only talks: the turn ends early, and goes on twice.
 fn talker() -> impl FnMut(&Request) -> Reply + Send + 'static {
-    |request| match request.answers() {
+    let run = |command: &str| Message::call("Bash", json!({"command": command})).into();
+    move |request| match request.answers() {
         0 => prompt_of(&request.text()).into(),
+        1 => run("ls task.md"),
+        2 => run("cat no-such-file"),
+        3 => run("stty raw -echo < /dev/tty"),
         _ => Message::text("What shall I do?").using(Usage::context(16_000)).into(),
     }
 }
@@ -108,15 +132,69 @@ fn who_leaves_without_a_handoff_stops_the_run() {
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
     wait_for_talk(&mut pty);
-    for key in ["/exit", "\r"] {
-        pty.press(key).unwrap();
-        std::thread::sleep(Duration::from_millis(700));
-    }
+    pty.resize(40, 120).unwrap();
+    leave(&mut pty);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     assert!(pty.written().contains("ekiden resume"), "{}", pty.written());
     check_terminal(&pty);
+    let log = scene.project.log();
+    assert_eq!(course(&log, 1).last().unwrap(), "ended \"person_left\"");
+    check_traces(&log);
+}
+
+fn leave(pty: &mut Pty) {
+    for key in ["/exit", "\r"] {
+        pty.press(key).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+    }
+}
+
+/// What the commands came to is taken from the transcript.
+fn check_traces(log: &[Value]) {
+    let ended = log.iter().rfind(|record| record["event"]["event"]["kind"] == "attempt_ended").unwrap();
+    let traces = &ended["event"]["event"]["traces"];
+    assert_eq!(traces["succeeded"], json!(["ls task.md"]));
+    let failed: Vec<&Value> =
+        traces["failed"].as_array().unwrap().iter().map(|failed| &failed["command"]).collect();
+    assert_eq!(failed, ["cat no-such-file", "stty raw -echo < /dev/tty"]);
+    assert_eq!(traces["last_words"], "What shall I do?");
+}
+
+// shows: AGT-02, RUN-09
+#[test]
+fn ctrl_c_leaves_a_sane_terminal() {
+    let Some(client) = real_client_for("ctrl-c in the client's own interface") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start(&client, &[]);
+    wait_for_talk(&mut pty);
+    // One clears what was typed, two in a row leave.
+    let gone = pty.wait_until(PATIENCE, |pty| {
+        let pressed = pty.press("\u{3}");
+        pressed.is_err() || pty.wait(Duration::from_millis(200)).is_some()
+    });
+    assert!(gone, "{}", pty.written());
+    check_terminal(&pty);
     assert_eq!(course(&scene.project.log(), 1).last().unwrap(), "ended \"person_left\"");
+}
+
+// shows: AGT-02
+#[test]
+fn a_suspended_client_comes_back() {
+    let Some(client) = real_client_for("a suspended client") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start_in_shell(&client);
+    wait_for_talk(&mut pty);
+    pty.press("\u{1a}").unwrap();
+    let back = pty.wait_until(PATIENCE, |pty| {
+        let written = pty.written();
+        written.find("stopped with").is_some_and(|at| written[at..].contains("\u{1b}[?1049h"))
+    });
+    assert!(back, "{}", pty.written());
+    leave(&mut pty);
+    let over = pty.wait_until(PATIENCE, |pty| pty.written().contains("over with 3"));
+    assert!(over, "{}", pty.written());
+    check_terminal(&pty);
 }
 
 // shows: AGT-02, RUN-10

@@ -4,10 +4,13 @@
 //! `cargo xtask real-client` installs the client; without it, its half says that it was left out.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
+mod acting;
+mod both;
+mod client;
 mod ends;
 mod interface;
+mod looks;
 mod project;
 mod relay;
-mod scenarios;
 mod stage;
-mod trouble;
+mod windows;

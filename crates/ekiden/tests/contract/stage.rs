@@ -8,16 +8,21 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ekiden_testkit::client::{CleanEnvironment, real_client_for};
-use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request};
+use ekiden_testkit::messages_api::{MessagesApi, Reply, Request};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::project::{Project, ekiden};
+use crate::project::{Project, ekiden, session_dir, text_of};
 
 /// Clients at work at the same time.
 const CLIENTS_MAX: u32 = 2;
+/// Long beside what anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The file of a stage's own task.
+const TASK: &str = "task.md";
 
 static CLIENTS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 
@@ -43,17 +48,55 @@ impl Drop for Turn {
     }
 }
 
-/// A project and a client that talks to a model of ours.
+/// A project and an agent in it.
 pub(crate) struct Stage {
     pub(crate) project: Project,
-    pub(crate) api: MessagesApi,
+    cast: Cast,
+}
+
+/// Who plays.
+enum Cast {
+    /// The built-in agent. What it does is its task and its scenario.
+    Rehearsal,
+    /// The real client, which talks to a model of ours.
+    Client(Box<Client>),
+}
+
+struct Client {
+    api: MessagesApi,
     environment: CleanEnvironment,
     /// The client's program and its first arguments.
-    client: Vec<String>,
+    command: Vec<String>,
     _turn: Turn,
 }
 
+/// A scenario as `rehearsal` plays it.
+pub(crate) struct Rehearsed {
+    /// Items of the task: a session takes three or four, unless an act fills its window.
+    pub(crate) items: u32,
+    /// The acts, as `docs/rehearsal.md` has them.
+    pub(crate) acts: String,
+}
+
 impl Stage {
+    /// The stages of one scenario, one for each agent: the same test is to pass on both. The real
+    /// client's is left out where it is not installed. What the client's model does is what the acts
+    /// do with `rehearsal`.
+    pub(crate) fn both(
+        what: &str,
+        rehearsed: &Rehearsed,
+        model: impl FnMut(&Request, &str) -> Reply + Send + 'static,
+    ) -> Vec<Self> {
+        std::iter::once(Self::rehearse(rehearsed)).chain(Self::set(what, model)).collect()
+    }
+
+    fn rehearse(rehearsed: &Rehearsed) -> Self {
+        let project = Project::new();
+        project.write("scenario.toml", &rehearsed.acts);
+        project.write(TASK, &items(rehearsed.items));
+        Self { project, cast: Cast::Rehearsal }
+    }
+
     /// A stage for `what`, or nothing where the real client is not installed. The model is told the
     /// handoff directory.
     pub(crate) fn set(
@@ -63,58 +106,113 @@ impl Stage {
         let client = real_client_for(what)?;
         let turn = Turn::wait();
         let project = Project::new();
+        project.write(TASK, &items(1));
         let dir = project.path().join(".ekiden/handoff").to_str().unwrap().to_owned();
         let api = MessagesApi::start(move |request| model(request, &dir));
         let environment = CleanEnvironment::new(&api).unwrap().with("CLAUDE_CODE_MAX_RETRIES", "0");
-        let client = vec![client.to_str().unwrap().to_owned()];
-        Some(Self { project, api, environment, client, _turn: turn })
+        let command = vec![client.to_str().unwrap().to_owned()];
+        let client = Client { api, environment, command, _turn: turn };
+        Some(Self { project, cast: Cast::Client(Box::new(client)) })
+    }
+
+    /// The real client plays.
+    pub(crate) fn is_client(&self) -> bool {
+        matches!(self.cast, Cast::Client(_))
+    }
+
+    fn client(&self) -> &Client {
+        match &self.cast {
+            Cast::Client(client) => client,
+            Cast::Rehearsal => panic!("only the real client has this"),
+        }
+    }
+
+    fn changed(mut self, change: impl FnOnce(Client) -> Client) -> Self {
+        if let Cast::Client(client) = self.cast {
+            self.cast = Cast::Client(Box::new(change(*client)));
+        }
+        self
     }
 
     /// The same with one more variable in the environment of ekiden and the client.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
-        Self { environment: self.environment.with(name, value), ..self }
+        self.changed(|client| Client { environment: client.environment.with(name, value), ..client })
     }
 
     /// The same without a variable.
     pub(crate) fn without(self, name: &str) -> Self {
-        Self { environment: self.environment.without(name), ..self }
+        self.changed(|client| Client { environment: client.environment.without(name), ..client })
     }
 
     /// The same with one more argument of the client, as a user's `[agents.claude]` may have it.
-    pub(crate) fn client_arg(mut self, arg: &str) -> Self {
-        self.client.push(arg.to_owned());
-        self
+    pub(crate) fn client_arg(self, arg: &str) -> Self {
+        self.changed(|mut client| {
+            client.command.push(arg.to_owned());
+            client
+        })
     }
 
     /// The same with another program before the client.
-    pub(crate) fn through(mut self, words: &[&str]) -> Self {
-        self.client.splice(0..0, words.iter().map(|&word| word.to_owned()));
-        self
+    pub(crate) fn through(self, words: &[&str]) -> Self {
+        self.changed(|mut client| {
+            client.command.splice(0..0, words.iter().map(|&word| word.to_owned()));
+            client
+        })
+    }
+
+    /// What the client asked of its service.
+    pub(crate) fn api(&self) -> &MessagesApi {
+        &self.client().api
     }
 
     /// The client's empty home.
     pub(crate) fn home(&self) -> &Path {
-        self.environment.home()
+        self.client().environment.home()
     }
 
-    /// ekiden in the client's clean environment.
+    /// ekiden with this agent. The client's environment is a clean one.
     pub(crate) fn ekiden(&self) -> Command {
         let mut command = ekiden(&self.project);
-        command.env_clear().envs(self.environment.variables());
+        let Cast::Client(client) = &self.cast else {
+            command.envs([("EKIDEN_AGENT", "rehearsal"), ("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml")]);
+            return command;
+        };
+        command.env_clear().envs(client.environment.variables());
         command.env("EKIDEN_AGENT", "claude").env("XDG_CONFIG_HOME", self.home());
         command.env("EKIDEN_PERMISSION_MODE", "default");
-        let config = format!("[agents.claude]\nkind = \"claude\"\ncommand = {}\n", json!(self.client));
+        let config = format!("[agents.claude]\nkind = \"claude\"\ncommand = {}\n", json!(client.command));
         let dir = self.home().join("ekiden");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), config).unwrap();
         command
     }
 
-    /// `ekiden run` with these arguments, as a process that can be watched.
+    /// `ekiden` with these arguments, as a process that can be watched.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
         let mut command = self.ekiden();
         Running::of(command.args(args).arg("--json"))
     }
+
+    /// `ekiden run` of the stage's own task.
+    pub(crate) fn run(&self, args: &[&str]) -> Running {
+        self.start(&[&["run", TASK], args].concat())
+    }
+
+    /// Waits until this text stands in the event stream of session 1: so far has the agent come.
+    pub(crate) fn wait_for_events(&self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        let stream = || text_of(&session_dir(&self.project, 1).join("events.jsonl"));
+        while !stream().contains(text) {
+            assert!(Instant::now() < until, "no `{text}` in {}", stream());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The task, as far as `rehearsal` needs one; a model of ours knows by itself what to do.
+fn items(count: u32) -> String {
+    let item = |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
+    (1..=count).fold("Make some items.\n\n".to_owned(), |task, number| task + &item(number))
 }
 
 /// ekiden at work, told line by line.
@@ -171,10 +269,4 @@ impl Running {
         assert_eq!(status.code(), Some(code), "{told:#?}");
         told
     }
-}
-
-/// A message that writes a whole handoff. From session 3 on it claims that all is done.
-pub(crate) fn write_all(dir: &str, session: u32) -> Message {
-    let project = Path::new(dir).ancestors().nth(2).unwrap();
-    crate::relay::hand_over(project, session)
 }

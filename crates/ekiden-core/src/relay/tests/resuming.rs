@@ -319,3 +319,12 @@ fn the_session_is_told_wherever_the_run_stands() {
     assert_eq!(session(&format!("{second} writes sigterm ends:killed")), 2);
     assert_eq!(session(&format!("{second} writes ctrl-c ends:done survey")), 2);
 }
+
+/// The rules stand beside those that the run was started with, in every later attempt.
+// shows: AGT-13, RUN-11
+#[test]
+fn a_run_that_was_denied_goes_on_with_the_rules_that_were_missing() {
+    let track =
+        after("", "up works ends:denied resume:allow=Edit resume:allow=Bash(make:*) resume:allow=Edit");
+    assert_eq!(track.relay().agent().permissions.allowed_tools, ["Edit", "Bash(make:*)"]);
+}

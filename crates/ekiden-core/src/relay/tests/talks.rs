@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use super::check;
+use super::{after, check};
+use crate::prompt::Notes;
 
 // shows: REL-02
 #[test]
@@ -442,4 +443,35 @@ fn blocked_without_more_words_is_a_handoff_like_any_other() {
         turn: close
     "#]],
     );
+}
+
+/// What the agent knows after it is a summary, so it hands over at once, and is told so once.
+// shows: AGT-04
+#[test]
+fn a_compaction_is_a_handoff_that_came_too_late() {
+    check(
+        "",
+        "up compacts heard compacts L2",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        compacts: say hand over (context)
+        heard: -
+        compacts: -
+        L2: -
+    "#]],
+    );
+}
+
+// shows: AGT-04, REL-06
+#[test]
+fn a_rescue_tells_of_a_compaction_in_an_earlier_attempt_too() {
+    let told = |events: &str| match &after("", events).relay().last().expect("a session is over").notes {
+        Notes::Rescue { text } => text.contains("Its context was compacted"),
+        notes => panic!("no rescue: {notes:?}"),
+    };
+    assert!(told("up compacts ends:full"));
+    assert!(told("up compacts ends:lost+ up ends:full"));
+    assert!(!told("up compacts ends:lost up ends:full"), "a fresh conversation was not compacted");
+    assert!(!told("up ends:full"));
 }

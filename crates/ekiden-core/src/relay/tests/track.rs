@@ -20,8 +20,8 @@ use crate::relay::{Prompt, Relay};
 use crate::renewal::{Continued, NewTask, StartingPoint};
 use crate::run::Run;
 use crate::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
-    Stage, Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, PermissionsChange, Place,
+    RunStarted, Settings, Stage, Verification,
 };
 use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
@@ -263,6 +263,7 @@ impl Track {
     /// | `asks` `asks:busy` | it wants to end its turn (background work still runs) |
     /// | `turn` `turn:failed` | its turn is over |
     /// | `refused` | it was refused too often |
+    /// | `compacts` | it compacted its context |
     /// | `ends:CAUSE` | it is over: see [`Self::ended`] |
     fn talk(&mut self, shown: &str, word: &str, attempt: AttemptId) {
         let handoff = self.relay().inspect(&self.files);
@@ -288,6 +289,7 @@ impl Track {
             }
             ("turn", how) => RelayEvent::TurnEnded { attempt, handoff, tool_calls, failed: how == "failed" },
             ("refused", _) => RelayEvent::RefusalsSpent { attempt },
+            ("compacts", _) => RelayEvent::Compacted { attempt, usage_tokens: 167_000 },
             ("ends", cause) => RelayEvent::AttemptEnded(Box::new(self.ended(attempt, cause))),
             (word, _) => panic!("no such word: {word}"),
         };
@@ -545,6 +547,10 @@ fn resumed(limit: &str) -> RunResumed {
             stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
             research: (limit == "research").then_some(true),
             bounds: BoundsChange { run, ..BoundsChange::default() },
+            permissions: PermissionsChange {
+                allowed_tools: limit.strip_prefix("allow=").map(str::to_owned).into_iter().collect(),
+                ..PermissionsChange::default()
+            },
         },
         task: limit.strip_prefix("task=").map(new_task),
     }

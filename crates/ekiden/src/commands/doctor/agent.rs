@@ -17,7 +17,7 @@ use crate::output::line::one_line;
 use crate::settings::environment::Environment;
 
 /// The versions of Claude Code that ekiden was tested with, both ends included.
-const TESTED: [Version; 2] = [Version([2, 1, 329]), Version([2, 1, 329])];
+const TESTED: [Version; 2] = [Version([2, 1, 329]), Version([2, 1, 330])];
 /// How long the client may take to answer.
 const PATIENCE: Millis = Millis::from_secs(20);
 
@@ -84,7 +84,10 @@ fn judge_version(text: &str) -> Check {
         Some(version) if version > newest => Check::warning(
             "version",
             format!("{version}, newer than any that ekiden was tested with ({newest})"),
-            "it will most likely work; `ekiden run --agent rehearsal` shows what should happen",
+            format!(
+                "it will most likely work; if a run goes wrong, try the tested one: npm install -g \
+                 @anthropic-ai/claude-code@{newest}"
+            ),
         ),
         Some(version) => Check::ok("version", format!("{version}, tested")),
     }
@@ -191,9 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn the_pinned_client_is_the_newest_that_was_tested() {
+    fn the_pinned_client_is_one_that_was_tested() {
         let pinned: Value =
             serde_json::from_str(include_str!("../../../../../real-client/package.json")).unwrap();
-        assert_eq!(pinned["dependencies"]["@anthropic-ai/claude-code"], TESTED[1].to_string());
+        let pinned = pinned["dependencies"]["@anthropic-ai/claude-code"].as_str().unwrap();
+        assert_eq!(judge_version(pinned).state, State::Ok);
     }
 }
