@@ -6,11 +6,10 @@ use ekiden_engine::{history, runner};
 
 use super::resume::limits;
 use super::task::Task;
-use super::{Scene, run_ids};
+use super::Scene;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 
 const EXAMPLES: &str = "\
@@ -59,7 +58,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         limits: limits(&scene.given)?,
     };
     let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+    let mut live = scene.live(output, &workspace)?;
     history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::continue_with(&workspace, prefix, continued, &mut live)?;
     Ok(Exit::of(&outcome))

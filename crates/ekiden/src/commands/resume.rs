@@ -8,11 +8,10 @@ use ekiden_engine::runner::Unfinished;
 use ekiden_engine::{history, runner};
 
 use super::task::Task;
-use super::{Scene, going_back, run_ids};
+use super::{Scene, going_back};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 use crate::settings::given::Given;
 use crate::settings::{chosen, table};
@@ -63,14 +62,14 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let task = args.task.as_deref().map(|task| Task::read(task, output)).transpose()?;
     if let Some(session) = args.resume_from {
         let header = going_back::header(&workspace, prefix, session, task.as_ref(), &limits)?;
-        let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+        let mut live = scene.live(output, &workspace)?;
         let outcome = runner::start(&workspace, header, Unfinished::SetAside, &mut live)?;
         return Ok(Exit::of(&outcome));
     }
     let task = task.map(|task| NewTask { text: task.text, name: task.name });
     let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits, task };
     let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+    let mut live = scene.live(output, &workspace)?;
     history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
     Ok(Exit::of(&outcome))

@@ -15,12 +15,11 @@ use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, going_back, repository, run_ids};
+use super::{Scene, going_back, repository};
 use crate::client::permission::{self, Asker};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
-use crate::output::live::Live;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
@@ -95,7 +94,7 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let notes = repository::fit(&mut header, &scene, &workspace)?;
     let unfinished =
         if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
-    let mut live = Live::new(output, json, run_ids(&workspace)?);
+    let mut live = scene.live(output, &workspace)?;
     notes.iter().for_each(|note| live.warn(note));
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
     Ok(Exit::of(&outcome))

@@ -12,6 +12,7 @@ use ekiden_engine::observer::Observer;
 use jiff::tz::TimeZone;
 
 use super::Output;
+use super::aloud;
 use super::line::Line;
 use super::lines::Telling;
 use super::moving::Doing;
@@ -25,6 +26,8 @@ pub struct Live<'a> {
     story: Story,
     /// Whether the story is told to programs.
     json: bool,
+    /// Whether what the agent says and does is told as well.
+    aloud: bool,
     zone: TimeZone,
     others: Vec<RunId>,
     telling: Option<Telling>,
@@ -52,6 +55,7 @@ impl<'a> Live<'a> {
             output,
             story: Story::default(),
             json,
+            aloud: false,
             zone: TimeZone::system(),
             others,
             telling: None,
@@ -62,6 +66,13 @@ impl<'a> Live<'a> {
             now: Timestamp::default(),
             held: None,
         }
+    }
+
+    /// The same, which tells as well what the agent says and does, if that is wanted. Lines for programs
+    /// do not hold it: it is no part of the story.
+    #[must_use]
+    pub fn aloud(self, wanted: bool) -> Self {
+        Self { aloud: wanted && !self.json, ..self }
     }
 
     /// Takes in a record that was told before, in another life of the program.
@@ -127,6 +138,13 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// In its own interface the agent shows what it does.
+    fn tell_aloud(&mut self, activity: &Activity) {
+        if self.aloud && self.held.is_none() {
+            aloud::lines(activity).iter().for_each(|line| self.output.line(line));
+        }
+    }
+
     fn show_activity(&mut self, text: String) {
         if let Doing::Working(work) = &mut self.doing {
             work.activity = Some(text);
@@ -147,23 +165,26 @@ impl Observer for Live<'_> {
             self.held.get_or_insert_default();
         }
         if let Some((_, relay)) = run.relays().next() {
-            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time);
+            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time, self.story.ended());
         }
         self.draw();
     }
 
     fn activity(&mut self, _stage: &StageId, activity: &Activity) {
-        match activity {
+        let shown = match activity {
             Activity::Tool { name, target } => {
                 let target = target.replace(&self.work_dir, "");
-                self.show_activity(format!("{name} {target}"));
+                Activity::Tool { name: name.clone(), target }
             }
-            Activity::Words(words) => self.show_activity(words.clone()),
-            Activity::Retry { attempt, error } => {
-                self.show_activity(format!("asking the service again ({attempt}): {error}"));
-            }
-            Activity::Warning(text) => self.warn(text),
-        }
+            Activity::Words(_) | Activity::Retry { .. } => activity.clone(),
+            Activity::Warning(text) => return self.warn(text),
+        };
+        self.tell_aloud(&shown);
+        self.show_activity(match shown {
+            Activity::Tool { name, target } => format!("{name} {target}"),
+            Activity::Words(words) | Activity::Warning(words) => words,
+            Activity::Retry { attempt, error } => format!("asking the service again ({attempt}): {error}"),
+        });
     }
 
     fn usage(&mut self, _stage: &StageId, usage_tokens: u64, window: Window) {

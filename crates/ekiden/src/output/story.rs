@@ -2,11 +2,13 @@
 //!
 //! [`Story::tell`] takes a record and the run as it stands after it. It is a fold without IO, so the
 //! live lines of `ekiden run` and those of `ekiden log` afterwards are the same. What it remembers
-//! is little: the window of the session at work, and how long ekiden has worked on the run.
+//! is little: the window of the session at work, why the last attempt ended, and how long ekiden has
+//! worked on the run.
 
 use std::collections::BTreeMap;
 
 use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, RelayEvent, Survey};
 use ekiden_core::guard::{Levels, Window};
 use ekiden_core::handoff::{
@@ -17,7 +19,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
 use ekiden_core::prompt::quote::{Caution, caution};
 use ekiden_core::record::Record;
-use ekiden_core::relay::{LastSession, Next, Phase, Relay};
+use ekiden_core::relay::{LastSession, Next, Phase, Relay, WaitCause};
 use ekiden_core::run::Run;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
@@ -44,17 +46,19 @@ pub struct Story {
     windows: BTreeMap<StageId, (Window, Option<String>)>,
     last: Option<Timestamp>,
     worked: Millis,
+    /// Why the last attempt ended.
+    ended: Option<EndCause>,
 }
 
 impl Story {
     /// Takes in a record that was told before, in another life of the program.
     pub fn catch_up(&mut self, record: &Record) {
-        self.pass_time(record);
+        self.pass(record);
     }
 
     /// What a record has to tell. `run` stands as it is after the record.
     pub fn tell(&mut self, record: &Record, run: &Run) -> Vec<Told> {
-        self.pass_time(record);
+        self.pass(record);
         let mut told = match &record.event {
             Event::RunStarted(_) => of_run(News::RunStarted(run_start(run))),
             Event::RunResumed(resumed) => {
@@ -66,9 +70,10 @@ impl Story {
                 if resumed.task.is_some() {
                     told.extend(of_run(News::TaskChanged { task: one_line(&run.task_names()) }));
                 }
-                // The pause outlasted the engine.
+                // What is held back or waited for outlasted the engine.
                 for (stage, relay) in run.relays() {
-                    told.extend(staged(stage, paused(relay).into_iter().collect()));
+                    let held = paused(relay).or_else(|| self.waiting(relay));
+                    told.extend(staged(stage, held.into_iter().collect()));
                 }
                 told
             }
@@ -92,7 +97,7 @@ impl Story {
             }
         };
         for effect in &record.effects {
-            told.extend(self.of_effect(effect, &record.event, run));
+            told.extend(self.of_effect(effect, run));
         }
         told
     }
@@ -101,6 +106,19 @@ impl Story {
     #[must_use]
     pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
         self.windows.get(stage).filter(|_| usage_tokens > 0).map(|(window, _)| window.percent(usage_tokens))
+    }
+
+    /// Why the last attempt ended, if one did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&EndCause> {
+        self.ended.as_ref()
+    }
+
+    fn pass(&mut self, record: &Record) {
+        self.pass_time(record);
+        if let Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } = &record.event {
+            self.ended = Some(ended.cause.clone());
+        }
     }
 
     /// Time in which nobody worked on the run does not count.
@@ -174,7 +192,7 @@ impl Story {
         }
     }
 
-    fn of_effect(&self, effect: &Effect, event: &Event, run: &Run) -> Vec<Told> {
+    fn of_effect(&self, effect: &Effect, run: &Run) -> Vec<Told> {
         match effect {
             Effect::Stage { stage, effect: RelayEffect::StartAttempt(start) } => {
                 let news = News::SessionStarted {
@@ -187,7 +205,7 @@ impl Story {
             // A wait begins with a durable look at what is published; so does an end.
             Effect::Stage { stage, effect: RelayEffect::PublishDurably } => {
                 let waiting =
-                    run.relay(stage).and_then(|relay| waiting(relay, event).or_else(|| paused(relay)));
+                    run.relay(stage).and_then(|relay| self.waiting(relay).or_else(|| paused(relay)));
                 staged(stage, waiting.into_iter().collect())
             }
             Effect::Stage { stage, effect: RelayEffect::Warn { warning } } => {
@@ -251,6 +269,21 @@ impl Story {
             None => news.push(News::Rescue { session: session.get(), cause: ended.cause.clone() }),
         }
         news
+    }
+
+    fn waiting(&self, relay: &Relay) -> Option<News> {
+        let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
+        let after_an_end = match cause {
+            WaitCause::UsageLimit | WaitCause::Failure => self.ended.clone(),
+            WaitCause::Pause | WaitCause::QuietHours => None,
+        };
+        Some(News::Waiting {
+            until: *until,
+            why: *cause,
+            cause: after_an_end,
+            session: next.id.session.get(),
+            attempt: next.id.attempt.get(),
+        })
     }
 
     fn run_end(&self, run: &Run, outcome: &Outcome) -> RunEnd {
@@ -446,28 +479,6 @@ fn claimed(marker: &Marker, last: &LastSession) -> bool {
     let Notes::Handoff { progress, .. } = &last.notes else { return false };
     let files = HandoffFiles { progress: FileText::Text(progress.clone()), ..HandoffFiles::default() };
     handoff::inspect(&files, marker).status == Some(Status::Complete)
-}
-
-fn waiting(relay: &Relay, event: &Event) -> Option<News> {
-    let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
-    let ended = match event {
-        Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(ended.cause.clone()),
-        Event::Stage { .. }
-        | Event::RunStarted(_)
-        | Event::UtcOffsetChanged { .. }
-        | Event::RunResumed(_)
-        | Event::Continued(_)
-        | Event::LogicChanged { .. }
-        | Event::StopRequested(_)
-        | Event::Steered(_) => None,
-    };
-    Some(News::Waiting {
-        until: *until,
-        why: *cause,
-        cause: ended,
-        session: next.id.session.get(),
-        attempt: next.id.attempt.get(),
-    })
 }
 
 fn paused(relay: &Relay) -> Option<News> {

@@ -47,6 +47,7 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &STALL_SESSIONS,
     &RESEARCH,
     &NOTIFY,
+    &VERBOSE,
     &JSON,
     &STATE_DIR,
 ];
@@ -430,6 +431,19 @@ pub static NOTIFY: Setting<bool> = Setting {
         takes: Takes::Nothing { off: "no-notify" },
         doc: "Desktop notification when the run ends or waits for a limit; --no-notify for none",
         ..Row::flag("notify", "notify", "EKIDEN_NOTIFY")
+    },
+    read: form::switch,
+};
+
+/// What the agent says and does.
+pub static VERBOSE: Setting<bool> = Setting {
+    row: Row {
+        short: Some('v'),
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-verbose" },
+        used_by: UsedBy::RunAndResume,
+        doc: "Tell as well what the agent says and which tools it calls; --json does not hold it",
+        ..Row::flag("verbose", "verbose", "EKIDEN_VERBOSE")
     },
     read: form::switch,
 };
