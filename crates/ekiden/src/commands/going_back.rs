@@ -54,6 +54,7 @@ pub fn header(
     header.settings.wait_max = limits.wait_max.unwrap_or(header.settings.wait_max);
     header.settings.pause = limits.pause.unwrap_or(header.settings.pause);
     header.settings.bounds.change(&limits.bounds);
+    header.settings.guided = limits.guided.unwrap_or(header.settings.guided);
     if let Some(judging) = &mut header.settings.judging {
         judging.stall_sessions = limits.stall_sessions.unwrap_or(judging.stall_sessions);
         judging.research = limits.research.unwrap_or(judging.research);

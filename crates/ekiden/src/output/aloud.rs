@@ -61,7 +61,8 @@ mod tests {
     // shows: RUN-02
     #[test]
     fn what_an_agent_says_and_does_is_told_in_calm_lines() {
-        let tool = |name: &str, target: &str| Activity::Tool { name: name.to_owned(), target: target.to_owned() };
+        let tool =
+            |name: &str, target: &str| Activity::Tool { name: name.to_owned(), target: target.to_owned() };
         let long: String = (1..=40).map(|n| format!("point {n}\n")).collect();
         let told = [
             tool("Bash", "pytest -q\u{1b}[31m tests\nrm"),

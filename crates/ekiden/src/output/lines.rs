@@ -19,6 +19,7 @@ use super::judged;
 use super::line::{Line, Tone, one_line};
 use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
 use super::phrase;
+use super::steering;
 use super::waits::Wait;
 
 /// How much of a commit's id is shown.
@@ -37,6 +38,8 @@ pub struct Telling {
     pub started: Timestamp,
     /// The work dir lies in a git repository.
     pub git: bool,
+    /// The reader can type to the run.
+    pub guided: bool,
 }
 
 impl Telling {
@@ -66,10 +69,13 @@ impl Telling {
             }
             News::StopRequested { request, session } => vec![stop_requested(*request, *session)],
             News::PauseRequested { session } => vec![pause_requested(*session)],
+            News::Paused { session, .. } if self.guided => held(*session),
             News::Paused { session, .. } => {
                 let text = format!("paused before session {session}; `ekiden unpause` goes on");
                 vec![Line::attention(text)]
             }
+            News::Instructed { words, taken } => vec![steering::instructed_line(words, *taken)],
+            News::LimitsChanged { changed, .. } => vec![steering::limits_line(changed)],
             News::Unpaused => vec![Line::new(Tone::Plain, format!("unpaused · {}", self.clock(at)))],
             News::FirstCheck(check) => vec![first_check(check)],
             News::SessionStarted { session, attempt, conversation } => {
@@ -150,6 +156,16 @@ fn stop_requested(request: StopRequest, session: Option<u32>) -> Line {
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
     };
     Line::attention(text)
+}
+
+/// What a person can do about a run that they hold.
+fn held(session: u32) -> Vec<Line> {
+    let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}"));
+    vec![
+        Line::attention(format!("held before session {session}: type what it shall know, a line each")),
+        quiet("-m 20, --run-budget 5 and the like change limits (see `ekiden limits --help`)"),
+        quiet("go begins the session; quit stops, and `ekiden resume` carries on"),
+    ]
 }
 
 fn pause_requested(session: Option<u32>) -> Line {

@@ -1,5 +1,7 @@
 //! A run while it happens: the story as it is recorded, and the line that moves.
 
+use std::sync::mpsc::Receiver;
+
 use ekiden_agent::attempt::Activity;
 use ekiden_core::budget::Spend;
 use ekiden_core::guard::{Levels, Profile, Window};
@@ -39,6 +41,8 @@ pub struct Live<'a> {
     now: Timestamp,
     /// What happened while the agent's own interface had the terminal.
     held: Option<Vec<Held>>,
+    /// What a person typed that cannot be done.
+    typed: Option<Receiver<String>>,
 }
 
 /// Something to be told later.
@@ -65,7 +69,13 @@ impl<'a> Live<'a> {
             doing: Doing::Nothing,
             now: Timestamp::default(),
             held: None,
+            typed: None,
         }
+    }
+
+    /// A person types to the run here; `typed` tells what of it cannot be done.
+    pub fn guide(&mut self, typed: Receiver<String>) {
+        self.typed = Some(typed);
     }
 
     /// The same, which tells as well what the agent says and does, if that is wanted. Lines for programs
@@ -92,7 +102,8 @@ impl<'a> Live<'a> {
         self.run.get_or_insert_with(|| run.header().run.clone());
         if self.telling.is_none() {
             self.work_dir = format!("{}/", run.header().place.work_dir);
-            self.telling = Some(Telling::of(run, &self.others, self.zone.clone()));
+            let telling = Telling::of(run, &self.others, self.zone.clone());
+            self.telling = Some(Telling { guided: self.typed.is_some(), ..telling });
         }
         for told in self.story.tell(record, run) {
             self.hold_or_print(record.time, told);
@@ -132,7 +143,9 @@ impl<'a> Live<'a> {
         if self.json || self.held.is_some() || !self.output.has_screen() {
             return;
         }
-        match self.doing.line(self.now, self.levels, &self.zone) {
+        // A line that moves would write over what is being typed.
+        let typing = self.typed.is_some() && matches!(self.doing, Doing::Paused { .. });
+        match self.doing.line(self.now, self.levels, &self.zone).filter(|_| !typing) {
             Some(line) => self.output.draw(&line),
             None => self.output.erase(),
         }
@@ -165,7 +178,11 @@ impl Observer for Live<'_> {
             self.held.get_or_insert_default();
         }
         if let Some((_, relay)) = run.relays().next() {
-            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time, self.story.ended());
+            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(
+                relay,
+                record.time,
+                self.story.ended(),
+            );
         }
         self.draw();
     }
@@ -215,6 +232,8 @@ impl Observer for Live<'_> {
 
     fn tick(&mut self, now: Timestamp) {
         self.now = now;
+        let troubles: Vec<String> = self.typed.iter().flat_map(Receiver::try_iter).collect();
+        troubles.iter().for_each(|trouble| self.warn(trouble));
         self.draw();
     }
 }
@@ -235,6 +254,7 @@ impl Telling {
             zone,
             started: run.started_at(),
             git: header.place.git,
+            guided: false,
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod moving;
 pub mod news;
 pub mod phrase;
 pub mod retell;
+pub mod steering;
 pub mod story;
 pub mod table;
 pub mod waits;

@@ -106,16 +106,14 @@ impl Doing {
                     | Self::Nothing
                     | Self::Looking { .. }
                     | Self::Waiting { .. }
-                    | Self::Paused { .. } => {
-                        Self::Working(Work {
-                            session: number,
-                            session_max: relay.session_max(),
-                            since: at,
-                            usage: None,
-                            spend: Spend::default(),
-                            activity: None,
-                        })
-                    }
+                    | Self::Paused { .. } => Self::Working(Work {
+                        session: number,
+                        session_max: relay.session_max(),
+                        since: at,
+                        usage: None,
+                        spend: Spend::default(),
+                        activity: None,
+                    }),
                 }
             }
         }

@@ -92,6 +92,24 @@ pub enum News {
     },
     /// A person wants the run to go on.
     Unpaused,
+    /// A person has words for the next session.
+    Instructed {
+        /// What it will read.
+        words: String,
+        /// There was room for it.
+        taken: bool,
+    },
+    /// A person changed limits.
+    LimitsChanged {
+        /// The last session that may begin now.
+        session_max: u32,
+        /// What all sessions together may spend now.
+        run_budget: Budget,
+        /// What one session may spend now.
+        session_budget: Budget,
+        /// What was changed, in words.
+        changed: Vec<String>,
+    },
     /// The verification before session 1.
     FirstCheck(CheckNews),
     /// An attempt at a session begins.
@@ -208,6 +226,8 @@ impl News {
             | Self::PauseRequested { .. }
             | Self::Paused { .. }
             | Self::Unpaused
+            | Self::Instructed { .. }
+            | Self::LimitsChanged { .. }
             | Self::FirstCheck(_)
             | Self::SurveyFailed { .. }
             | Self::Waiting { .. }

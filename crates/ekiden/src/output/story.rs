@@ -29,6 +29,7 @@ use super::news::{
     AttemptNews, CheckNews, FilledNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, SpendNews,
     WindowNews,
 };
+use super::steering;
 use crate::exit::Exit;
 
 /// Something told, and the stage that it is about.
@@ -275,7 +276,7 @@ impl Story {
         let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
         let after_an_end = match cause {
             WaitCause::UsageLimit | WaitCause::Failure => self.ended.clone(),
-            WaitCause::Pause | WaitCause::QuietHours => None,
+            WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided => None,
         };
         Some(News::Waiting {
             until: *until,
@@ -324,7 +325,7 @@ fn staged(stage: &StageId, news: Vec<News>) -> Vec<Told> {
 /// A late stop is void and a second pause is the first, so there is nothing to tell of them.
 fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
     let session = working_session(run);
-    match (steered.steering, steered.steering.stop()) {
+    match (&steered.steering, steered.steering.stop()) {
         (Steering::Stop { .. }, Some(request)) if !steered.late => {
             of_run(News::StopRequested { request, session })
         }
@@ -332,6 +333,8 @@ fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
         (Steering::Pause, _) if run.relays().any(|(_, relay)| paused(relay).is_some()) => Vec::new(),
         (Steering::Pause, _) => of_run(News::PauseRequested { session }),
         (Steering::Unpause, _) => of_run(News::Unpaused),
+        (Steering::Instruct { words }, _) => of_run(steering::instructed(words, run)),
+        (Steering::ChangeLimits(limits), _) => of_run(steering::limits_changed(limits, run)),
     }
 }
 

@@ -195,6 +195,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             commit: None,
             notify: true,
             subagents: false,
+            guided: false,
             bounds: Bounds::default(),
         },
         prices: Prices::default(),

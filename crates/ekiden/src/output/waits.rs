@@ -30,6 +30,7 @@ pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
         WaitCause::Failure => ended.map_or_else(|| "the agent failed".to_owned(), failure),
         WaitCause::Pause => "the pause between sessions".to_owned(),
         WaitCause::QuietHours => "quiet hours".to_owned(),
+        WaitCause::Guided => "enter holds it".to_owned(),
     }
 }
 
@@ -50,6 +51,10 @@ impl Wait<'_> {
             WaitCause::QuietHours => {
                 let until = phrase::future(self.until, at, zone);
                 vec![Line::labelled("quiet", Tone::Quiet, format!("session {session} begins at {until}"))]
+            }
+            WaitCause::Guided => {
+                let text = format!("session {session} begins in {length}; enter holds it");
+                vec![Line::labelled("guided", Tone::Quiet, text)]
             }
             WaitCause::Pause => {
                 vec![Line::labelled("pause", Tone::Quiet, format!("session {session} begins in {length}"))]

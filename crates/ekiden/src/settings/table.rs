@@ -47,6 +47,7 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &STALL_SESSIONS,
     &RESEARCH,
     &NOTIFY,
+    &GUIDED,
     &VERBOSE,
     &JSON,
     &STATE_DIR,
@@ -435,13 +436,27 @@ pub static NOTIFY: Setting<bool> = Setting {
     read: form::switch,
 };
 
+/// Somebody sits there.
+pub static GUIDED: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-guided" },
+        used_by: UsedBy::Watching,
+        trust: Trust::User,
+        doc: "Count down 10 s between sessions: enter holds it, to tell the next session something, change \
+              limits or quit; on a terminal",
+        ..Row::flag("guided", "guided", "EKIDEN_GUIDED")
+    },
+    read: form::switch,
+};
+
 /// What the agent says and does.
 pub static VERBOSE: Setting<bool> = Setting {
     row: Row {
         short: Some('v'),
         default: Some("false"),
         takes: Takes::Nothing { off: "no-verbose" },
-        used_by: UsedBy::RunAndResume,
+        used_by: UsedBy::Watching,
         doc: "Tell as well what the agent says and which tools it calls; --json does not hold it",
         ..Row::flag("verbose", "verbose", "EKIDEN_VERBOSE")
     },

@@ -15,7 +15,29 @@ fn words_and_calls_are_told_on_request() {
     let stage = stage(2, SCENARIO);
     let said = stage.run(&["run", "task.md", "--agent", "rehearsal", "-v", "-m", "1"]).expect(0);
     expect_harmless(&said.stdout);
-    insta::assert_snapshot!(stage.normal(&said), @"");
+    insta::assert_snapshot!(stage.normal(&said), @r"
+    run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
+    session 1 · CLOCK
+      window    40k tokens (rehearsal), hands off at 24k
+      says      I begin.
+                Then red.
+      says      Item: Item 1
+      Bash      echo made > item-1.txt
+      says      Item: Item 2
+      Bash      echo made > item-2.txt
+      says      Handing over: PROGRESS.md
+      Write     .ekiden/handoff/PROGRESS.md
+      says      Handing over: KNOWLEDGE.md
+      Write     .ekiden/handoff/KNOWLEDGE.md
+      says      The handoff is written.
+      USAGE  says that all is done after TIME · 4 tool calls
+      items     2 of 2 done
+
+    complete, as the agent says; nothing verified it · 1 session · TIME
+    knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    next       ekiden log RUN
+    --- exit code 0
+    ");
 }
 
 // shows: RUN-02
