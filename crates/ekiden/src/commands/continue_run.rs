@@ -55,7 +55,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let mut limits = limits(&scene.given)?;
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = scene.live(output, &workspace)?;
-    let summary = history::read(&workspace, &run, |record, _| live.catch_up(record))?;
+    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
     if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(&workspace, &run));
     }

@@ -72,7 +72,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = scene.live(output, &workspace)?;
-    let summary = history::read(&workspace, &run, |record, _| live.catch_up(record))?;
+    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
     if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(&workspace, &run));
     }

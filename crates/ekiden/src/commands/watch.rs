@@ -96,7 +96,7 @@ impl Seen {
             if let Event::Stage { event: RelayEvent::WindowChanged { window: now, .. }, .. } = &record.event {
                 window = Some(*now);
             }
-            story.catch_up(record);
+            story.catch_up(record, run);
             if let Some((_, relay)) = run.relays().next() {
                 doing =
                     std::mem::replace(&mut doing, Doing::Nothing).after(relay, record.time, story.ended());

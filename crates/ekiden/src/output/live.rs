@@ -86,8 +86,8 @@ impl<'a> Live<'a> {
     }
 
     /// Takes in a record that was told before, in another life of the program.
-    pub fn catch_up(&mut self, record: &Record) {
-        self.story.catch_up(record);
+    pub fn catch_up(&mut self, record: &Record, run: &Run) {
+        self.story.catch_up(record, run);
     }
 
     /// Says something that is no part of the story.

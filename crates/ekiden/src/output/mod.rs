@@ -22,6 +22,7 @@ pub mod retell;
 pub mod steering;
 pub mod story;
 pub mod table;
+pub mod trouble;
 pub mod waits;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
 
+use super::trouble::Trouble;
 use super::{judged, phrase};
 
 /// The version of the lines for programs.
@@ -451,6 +452,9 @@ pub struct RunEnd {
     pub items_done: Option<usize>,
     /// Facts in the published knowledge.
     pub facts: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Trouble::is_none")]
+    pub trouble: Trouble,
     /// Changed and untracked files in the work tree, if git can tell.
     pub files_changed: Option<usize>,
 }

@@ -30,6 +30,7 @@ use super::news::{
     WindowNews,
 };
 use super::steering;
+use super::trouble::Trouble;
 use crate::exit::Exit;
 
 /// Something told, and the stage that it is about.
@@ -49,12 +50,13 @@ pub struct Story {
     worked: Millis,
     /// Why the last attempt ended.
     ended: Option<EndCause>,
+    trouble: Trouble,
 }
 
 impl Story {
     /// Takes in a record that was told before, in another life of the program.
-    pub fn catch_up(&mut self, record: &Record) {
-        self.pass(record);
+    pub fn catch_up(&mut self, record: &Record, run: &Run) {
+        self.tell(record, run);
     }
 
     /// What a record has to tell. `run` stands as it is after the record.
@@ -97,10 +99,23 @@ impl Story {
                 staged(stage, news.unwrap_or_default())
             }
         };
+        self.note(record.time, &told);
         for effect in &record.effects {
-            told.extend(self.of_effect(effect, run));
+            let of_effect = self.of_effect(effect, run);
+            self.note(record.time, &of_effect);
+            told.extend(of_effect);
         }
         told
+    }
+
+    /// What went wrong so far.
+    #[must_use]
+    pub fn trouble(&self) -> &Trouble {
+        &self.trouble
+    }
+
+    fn note(&mut self, at: Timestamp, told: &[Told]) {
+        told.iter().for_each(|told| self.trouble.take(at, &told.news));
     }
 
     /// The window of the session at work, for the share that is used.
@@ -306,6 +321,7 @@ impl Story {
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
             facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
+            trouble: self.trouble.clone().at_end(self.last.unwrap_or_default()),
             files_changed: relays()
                 .filter(|_| run.header().place.git)
                 .find_map(Relay::survey)
