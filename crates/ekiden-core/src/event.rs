@@ -67,7 +67,8 @@ pub struct RunResumed {
     pub task: Option<NewTask>,
 }
 
-/// Limits that change while a run is under way, by whoever carries it on; nothing where one stays.
+/// Limits that change while a run is under way, by whoever carries it on or steers it; nothing where one
+/// stays.
 /// Each is counted from the event that holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -84,6 +85,9 @@ pub struct LimitsChanged {
     /// Whether the task is research after all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub research: Option<bool>,
+    /// Whether somebody sits there to guide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guided: Option<bool>,
     /// Other bounds of money, tokens, time and turns.
     pub bounds: BoundsChange,
     /// What the agent may do without asking, from the next attempt on.

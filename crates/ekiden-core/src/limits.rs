@@ -62,6 +62,11 @@ pub const KILL_GRACE: Millis = Millis::from_secs(3);
 pub const SILENCE_MAX: Millis = Millis::from_secs(25 * 60);
 /// Waits compare the wall clock at least this often, since monotonic timers stop in suspend.
 pub const CLOCK_CHECK: Millis = Millis::from_secs(60);
+/// How long a guided relay counts down before it begins the next session: time to read a handoff's first
+/// line and to press enter.
+pub const GUIDED_COUNTDOWN: Millis = Millis::from_secs(10);
+/// Characters of what an operator adds for one session. More belongs into the task.
+pub const OPERATOR_CHARS_MAX: usize = 4_000;
 /// The default limit of one verification.
 pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
 /// Lines kept of each list of a survey: commits, changed files, the size of the changes. More says no

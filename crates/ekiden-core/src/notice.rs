@@ -38,6 +38,6 @@ pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
 pub(crate) fn of_wait(cause: WaitCause, length: Millis, session: SessionNumber) -> Option<String> {
     match cause {
         WaitCause::UsageLimit => Some(format!("usage limit reached: session {session} goes on in {length}")),
-        WaitCause::Failure | WaitCause::Pause | WaitCause::QuietHours => None,
+        WaitCause::Failure | WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided => None,
     }
 }

@@ -157,13 +157,15 @@ impl Run {
         if !self.heard.insert(steered.message.clone()) {
             return Vec::new();
         }
-        match steered.steering {
+        match &steered.steering {
             Steering::Stop { .. } if steered.late => Vec::new(),
             stop @ Steering::Stop { .. } => {
                 stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
             }
-            Steering::Pause => self.each_relay(Relay::pause),
+            Steering::Pause => self.each_relay(|relay| relay.pause(at)),
             Steering::Unpause => self.each_relay(|relay| relay.unpause(at)),
+            Steering::Instruct { words } => self.each_relay(|relay| relay.instruct(at, words)),
+            Steering::ChangeLimits(limits) => self.each_relay(|relay| relay.limit(at, limits)),
         }
     }
 

@@ -113,6 +113,9 @@ pub struct Settings {
     /// Sessions are asked to give bulky work to subagents.
     #[serde(default)]
     pub subagents: bool,
+    /// Somebody sits there who may say something before each session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guided: bool,
 }
 
 /// By which rules sessions are judged: see [`crate::judge`].

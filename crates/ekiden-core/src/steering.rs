@@ -6,11 +6,11 @@
 //!
 //! A message may have waited while no engine lived: it is *late*. A late stop is void, since the run
 //! had stopped and somebody has resumed it on purpose; a late pause holds, since it is about what
-//! begins next, whoever begins it.
+//! begins next, whoever begins it. So do late words for the next session and late limits.
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::StopRequest;
+use crate::event::{LimitsChanged, StopRequest};
 use crate::ids::MessageId;
 
 /// A message was taken from the inbox.
@@ -25,7 +25,7 @@ pub struct Steered {
 }
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Steering {
     /// The run stops.
@@ -37,16 +37,23 @@ pub enum Steering {
     Pause,
     /// What the pause held back begins.
     Unpause,
+    /// The session that begins next is told something.
+    Instruct {
+        /// The user's words.
+        words: String,
+    },
+    /// Other limits hold from now on.
+    ChangeLimits(Box<LimitsChanged>),
 }
 
 impl Steering {
     /// The stop that it asks for, if it asks for one.
     #[must_use]
-    pub fn stop(self) -> Option<StopRequest> {
+    pub fn stop(&self) -> Option<StopRequest> {
         match self {
             Self::Stop { now: false } => Some(StopRequest::Gently),
             Self::Stop { now: true } => Some(StopRequest::AS_BY_CTRL_C_TWICE),
-            Self::Pause | Self::Unpause => None,
+            Self::Pause | Self::Unpause | Self::Instruct { .. } | Self::ChangeLimits(_) => None,
         }
     }
 }

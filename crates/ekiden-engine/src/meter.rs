@@ -82,6 +82,11 @@ impl Meter {
         self.gauge.take(spend, turns)
     }
 
+    /// The attempt may spend another share.
+    pub(crate) fn set_share(&mut self, share: Share) {
+        self.gauge.set_share(share.budget, share.turns);
+    }
+
     /// The agent told its window.
     pub(crate) fn set_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>) -> Window {
         self.window = Window { model_tokens, compaction_tokens, ..self.window };

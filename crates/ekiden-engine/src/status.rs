@@ -46,7 +46,7 @@ fn waiting(cause: WaitCause) -> &'static str {
         WaitCause::UsageLimit => "Waiting for a usage limit",
         WaitCause::Failure => "Waiting after a failure",
         WaitCause::QuietHours => "Quiet hours",
-        WaitCause::Pause => "Between sessions",
+        WaitCause::Pause | WaitCause::Guided => "Between sessions",
     }
 }
 

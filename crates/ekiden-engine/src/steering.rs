@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use ekiden_core::ids::RunId;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Millis;
 use ekiden_store::disk::{Disk, Reach, RealDisk};
@@ -33,6 +34,31 @@ pub struct RunningRun {
     lock: PathBuf,
     inbox: Inbox,
     disk: Arc<dyn Disk>,
+}
+
+/// Leaves messages for a run of which the caller knows that it works.
+#[derive(Debug)]
+pub struct Sender {
+    inbox: Inbox,
+    disk: Arc<dyn Disk>,
+}
+
+impl Sender {
+    /// A sender to the inbox of a run, which is made with the run.
+    #[must_use]
+    pub fn to(workspace: &Workspace, run: &RunId) -> Self {
+        let inbox = Inbox::new(StateLayout::new(&workspace.state_dir).run(run).inbox());
+        Self { inbox, disk: Arc::new(RealDisk::fenced(&workspace.dir)) }
+    }
+
+    /// Leaves a message. It survives a power cut once this returned.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses.
+    pub fn send(&self, message: &Message<Steering>) -> Result<(), EngineError> {
+        Ok(self.inbox.send(&*self.disk, message, Reach::Disk)?)
+    }
 }
 
 /// What became of something that was waited for.

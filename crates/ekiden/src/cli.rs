@@ -16,6 +16,7 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::handoff::HandoffArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
+use crate::commands::limits::LimitsArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::orient::OrientArgs;
@@ -29,8 +30,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, continue_run, diff, doctor, handoff, init, knowledge, log, man, orient, pause,
-    resume, run, sessions, setup, show, status, stop, unpause,
+    completions, config, continue_run, diff, doctor, handoff, init, knowledge, limits, log, man, orient,
+    pause, resume, run, sessions, setup, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -69,6 +70,7 @@ enum Command {
     Resume(ResumeArgs),
     Continue(ContinueArgs),
     Stop(StopArgs),
+    Limits(LimitsArgs),
     Pause(PauseArgs),
     Unpause(UnpauseArgs),
     Status(StatusArgs),
@@ -133,6 +135,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Resume(args)) => resume::resume(&args, output),
         Some(Command::Continue(args)) => continue_run::continue_run(&args, output),
         Some(Command::Stop(args)) => stop::stop(&args, output),
+        Some(Command::Limits(args)) => limits::limits(&args, output),
         Some(Command::Pause(args)) => pause::pause(&args, output),
         Some(Command::Unpause(args)) => unpause::unpause(&args, output),
         Some(Command::Status(args)) => status::status(&args, output),

@@ -50,17 +50,32 @@ pub struct Gauge {
     reached: Option<Mark>,
     /// Responses when all was spent.
     spent_at: Option<u32>,
+    /// The last sample.
+    last: (Spend, u32),
 }
 
 impl Gauge {
     /// A gauge for an attempt that may spend `share` and is told to hand off after `turns_max` responses.
     #[must_use]
     pub fn new(share: Budget, turns_max: Option<u32>) -> Self {
-        Self { share, turns_max, reached: None, spent_at: None }
+        Self { share, turns_max, reached: None, spent_at: None, last: (Spend::default(), 0) }
+    }
+
+    /// Another share for the same attempt. Marks that lie ahead again are told again; those that are passed
+    /// at once are told by the next sample.
+    pub fn set_share(&mut self, share: Budget, turns_max: Option<u32>) {
+        if (self.share, self.turns_max) == (share, turns_max) {
+            return;
+        }
+        (self.share, self.turns_max) = (share, turns_max);
+        let (spend, turns) = self.last;
+        self.reached = self.reached.min(self.highest(spend, turns).map(|(mark, _)| mark));
+        self.spent_at = self.spent_at.filter(|_| self.reached >= Some(Mark::Spent));
     }
 
     /// Takes a sample, and tells the highest mark if it is reached for the first time.
     pub fn take(&mut self, spend: Spend, turns: u32) -> Option<Crossing> {
+        self.last = (spend, turns);
         let (mark, measure) = self.highest(spend, turns)?;
         // A response goes on to cost while it is told; only the next one is beyond the end.
         let again = self.spent_at.is_some_and(|at| turns > at);
@@ -123,6 +138,23 @@ mod tests {
             marks(&mut gauge, &samples),
             [None, Some(nearly), None, Some(spent), None, Some(beyond), None]
         );
+    }
+
+    // shows: REL-25
+    #[test]
+    fn another_share_tells_its_marks_anew() {
+        let budget = |micro_usd| Budget { micro_usd: Some(micro_usd), tokens: None };
+        let (nearly, spent) = ((Mark::Nearly, Measure::Money), (Mark::Spent, Measure::Money));
+        let mut gauge = Gauge::new(budget(1000), None);
+        assert_eq!(marks(&mut gauge, &[(950, 0, 1)]), [Some(nearly)]);
+        gauge.set_share(budget(2000), None);
+        assert_eq!(marks(&mut gauge, &[(1000, 0, 2), (1800, 0, 3)]), [None, Some(nearly)]);
+        gauge.set_share(budget(1500), None);
+        assert_eq!(marks(&mut gauge, &[(1800, 0, 3)]), [Some(spent)]);
+        let beyond = marks(&mut gauge, &[(1801, 0, 4)]);
+        assert_eq!(beyond, [Some((Mark::Beyond, Measure::Money))]);
+        gauge.set_share(budget(1500), None);
+        assert_eq!(marks(&mut gauge, &[(1900, 0, 5)]), [None], "the same share changes nothing");
     }
 
     // shows: REL-22

@@ -12,8 +12,8 @@
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
 //! `talk` is the conversation while the agent works, `review` is what follows its end, `judging` what
-//! is said of it, `pausing` is the pause that a person wants, `renewing` another task, or a beginning
-//! from another run's session.
+//! is said of it, `pausing` is the pause that a person wants, `guiding` what they add meanwhile,
+//! `renewing` another task, or a beginning from another run's session.
 //!
 //! A gentle stop lets the session hand over and be reviewed, and starts nothing after that; where no
 //! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
@@ -26,6 +26,7 @@
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
 mod admission;
+mod guiding;
 mod judging;
 mod pausing;
 mod phase;
@@ -88,6 +89,8 @@ pub struct Relay {
     paused: bool,
     /// The user has edited the task, and no session has begun since.
     task_edited: bool,
+    /// What a person said for the session that begins next.
+    words: Vec<String>,
     tally: Tally,
     prices: Prices,
     /// Local time's offset from UTC, as last recorded.
@@ -176,6 +179,7 @@ impl Relay {
             stop: None,
             paused: false,
             task_edited: false,
+            words: Vec::new(),
             tally: Tally::default(),
             prices: header.prices.clone(),
             utc_offset_secs: header.settings.bounds.utc_offset_secs,
@@ -230,7 +234,8 @@ impl Relay {
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
-        let &LimitsChanged { sessions_max, wait_max, pause, .. } = limits;
+        let &LimitsChanged { sessions_max, wait_max, pause, guided, .. } = limits;
+        self.settings.guided = guided.unwrap_or(self.settings.guided);
         self.settings.bounds.change(&limits.bounds);
         self.settings.agent.permissions.change(&limits.permissions);
         self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);

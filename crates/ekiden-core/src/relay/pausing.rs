@@ -4,18 +4,33 @@
 //! would start then is held, a second attempt at the same session too: who pauses wants the work
 //! tree or the budget for themselves. Waits go on meanwhile, and are held when they are over.
 //!
+//! The countdown of a guided relay is held at once: whoever pauses it has something to say.
+//!
 //! A pause survives the engine, since it is in the log. It ends with an unpause, or when a run that
 //! was ended by something else is resumed: whoever resumes it wants it to go on.
 
 use crate::effect::RelayEffect;
-use crate::relay::{NextAttempt, Phase, Relay};
+use crate::relay::{NextAttempt, Phase, Relay, WaitCause};
 use crate::time::Timestamp;
 
 impl Relay {
     /// Nothing shall begin from now on. Nothing happens to a relay that has ended.
-    pub fn pause(&mut self) -> Vec<RelayEffect> {
+    pub fn pause(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.paused = self.outcome().is_none();
-        Vec::new()
+        match &self.phase {
+            Phase::Waiting { until, cause: WaitCause::Guided, next } => {
+                let (rest, next) = (until.since(at), next.clone());
+                self.tally.waiting.0 = self.tally.waiting.0.saturating_sub(rest.0);
+                self.hold_back(at, next)
+            }
+            Phase::Waiting { .. }
+            | Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Running(_)
+            | Phase::Reviewing { .. }
+            | Phase::Paused { .. }
+            | Phase::Ended { .. } => Vec::new(),
+        }
     }
 
     /// What was held begins.

@@ -77,6 +77,8 @@ pub enum WaitCause {
     Pause,
     /// Hours in which no session starts.
     QuietHours,
+    /// The countdown before a session of a guided relay.
+    Guided,
 }
 
 /// Where a resume goes on.

@@ -195,8 +195,20 @@ impl Session {
             return;
         }
         self.heard = Some((at, at));
-        let left = timeout.map(|timeout| Millis(timeout.0.saturating_sub(self.attempt.used.time.0)));
-        self.order_by = left.map(|left| at + left);
+        self.order_by = self.time_up(timeout, at);
+    }
+
+    /// Another limit of its time, unless the order has come because of the one before.
+    pub(super) fn limit_time(&mut self, timeout: Option<Millis>) {
+        if let Some((since, _)) = self.heard
+            && self.talk.bound != Some(Bound::Time)
+        {
+            self.order_by = self.time_up(timeout, since);
+        }
+    }
+
+    fn time_up(&self, timeout: Option<Millis>, since: Timestamp) -> Option<Timestamp> {
+        timeout.map(|timeout| since + Millis(timeout.0.saturating_sub(self.attempt.used.time.0)))
     }
 
     /// What this attempt and those before it used. A conversation that begins anew has its time and turns

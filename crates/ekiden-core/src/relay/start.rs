@@ -76,6 +76,10 @@ impl Relay {
             let pause = backoff(self.crashes_in_a_row).max(self.settings.pause);
             return self.wait(at, pause, WaitCause::Failure, next);
         }
+        if self.settings.guided && !self.paused {
+            let countdown = limits::GUIDED_COUNTDOWN.max(self.settings.pause);
+            return self.wait(at, countdown, WaitCause::Guided, next);
+        }
         if self.settings.pause > Millis(0) {
             return self.wait(at, self.settings.pause, WaitCause::Pause, next);
         }
@@ -85,6 +89,7 @@ impl Relay {
     /// Starts an attempt that was admitted.
     pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let next = self.renewed(next);
+        self.give_words(next.mode);
         let prompt = self.prompt_of(&next);
         let start = StartAttempt {
             attempt: next.id,

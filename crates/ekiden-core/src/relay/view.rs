@@ -1,5 +1,6 @@
 //! What can be asked of a relay.
 
+use crate::bounds::Bounds;
 use crate::event::{Check, Survey};
 use crate::guard::Level;
 use crate::handoff::{HandoffFiles, Inspection, inspect_after};
@@ -40,6 +41,12 @@ impl Relay {
     #[must_use]
     pub fn session_max(&self) -> u32 {
         self.quota.from + self.quota.max
+    }
+
+    /// What it may use, as it stands.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.settings.bounds
     }
 
     /// How it ended, if it did.

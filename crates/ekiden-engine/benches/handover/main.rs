@@ -93,6 +93,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             commit: None,
             notify: false,
             subagents: false,
+            guided: false,
             bounds: Bounds::default(),
         },
         prices: Prices::default(),

@@ -4,6 +4,7 @@
 //! and it is known. What cannot be read is moved aside and told; it never stops the run.
 
 use ekiden_core::event::Event;
+use ekiden_core::relay::Relay;
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Timestamp;
 
@@ -35,12 +36,22 @@ impl<H: Hands> Engine<H> {
         for received in found.messages {
             // What is held back begins with the next record, so edits are looked for before it.
             self.take_edits(at, observer)?;
-            let (message, steering) = (received.message.id.clone(), received.message.body);
+            let (message, steering) = (received.message.id.clone(), received.message.body.clone());
             self.record(at, Event::Steered(Steered { message, late, steering }), observer)?;
+            self.measure_by_limits_of_now();
             if let Err(error) = self.desk.remove_message(&received) {
                 self.warn_once(observer, &in_full(&error));
             }
         }
         Ok(())
+    }
+
+    /// Limits may have changed: what the sessions at work may spend is measured by those of now.
+    fn measure_by_limits_of_now(&mut self) {
+        for (stage, working) in &mut self.working {
+            if let Some(share) = self.journal.run().relay(stage).and_then(Relay::share) {
+                working.meter.set_share(share);
+            }
+        }
     }
 }

@@ -160,8 +160,8 @@ fn every_message_acts_once(records: &[Record], world: &World) {
         if let Event::Steered(steered) = &record.event {
             let message = &steered.message;
             assert!(heard.insert(message.clone()), "message {message} acted twice");
-            match steered.steering {
-                Steering::Stop { .. } => {}
+            match &steered.steering {
+                Steering::Stop { .. } | Steering::Instruct { .. } | Steering::ChangeLimits(_) => {}
                 Steering::Pause => paused = true,
                 Steering::Unpause => paused = false,
             }

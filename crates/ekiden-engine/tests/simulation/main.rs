@@ -255,6 +255,8 @@ fn seeded_world(seed: u64) {
         0 => Some((start, Steering::Pause)),
         1 => Some((start, Steering::Stop { now: false })),
         2 => Some((start, Steering::Stop { now: true })),
+        3 => Some((start, Steering::Instruct { words: "Mind the fixtures.".to_owned() })),
+        4 => Some((start, Steering::ChangeLimits(Box::default()))),
         _ => None,
     });
     let scenario = Scenario {

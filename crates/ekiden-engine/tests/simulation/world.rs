@@ -266,7 +266,7 @@ impl Hands for SimHands {
             self.scenario.steering.iter().enumerate().filter(|(_, (at, _))| *at == start)
         {
             // Each comes twice, as if it had not been removed in time.
-            let message = message(&format!("m-{number}"), self.world.borrow().now, *steering);
+            let message = message(&format!("m-{number}"), self.world.borrow().now, steering.clone());
             self.queue.borrow_mut().extend([Next::Send(message.clone()), Next::Send(message)]);
         }
         Ok(())
@@ -525,6 +525,7 @@ fn header(scenario: &Scenario, life: u32) -> RunStarted {
             commit: scenario.commits.then(CommitPlan::default),
             notify: true,
             subagents: false,
+            guided: false,
             bounds: scenario.bounds.clone(),
         },
         prices: Prices::default(),

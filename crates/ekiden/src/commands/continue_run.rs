@@ -6,11 +6,10 @@ use ekiden_engine::{history, runner};
 
 use super::resume::limits;
 use super::task::Task;
-use super::{Scene, run_ids};
+use super::{Scene, guide};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 
 const EXAMPLES: &str = "\
@@ -53,14 +52,18 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let prefix = args.run.as_deref();
     let named = args.file.as_deref().or(args.prompt.as_deref()).unwrap_or_default();
     let task = Task::read(named, output)?;
+    let mut limits = limits(&scene.given)?;
+    let (run, _) = history::find(&workspace, prefix)?;
+    let mut live = scene.live(output, &workspace)?;
+    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
+    if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
+        live.guide(guide::listen(&workspace, &run));
+    }
     let continued = Continued {
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         task: NewTask { text: task.text, name: task.name },
-        limits: limits(&scene.given)?,
+        limits,
     };
-    let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
-    history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::continue_with(&workspace, prefix, continued, &mut live)?;
     Ok(Exit::of(&outcome))
 }

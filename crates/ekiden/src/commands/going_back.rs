@@ -55,6 +55,7 @@ pub fn header(
     header.settings.pause = limits.pause.unwrap_or(header.settings.pause);
     header.settings.bounds.change(&limits.bounds);
     header.settings.agent.permissions.change(&limits.permissions);
+    header.settings.guided = limits.guided.unwrap_or(header.settings.guided);
     if let Some(judging) = &mut header.settings.judging {
         judging.stall_sessions = limits.stall_sessions.unwrap_or(judging.stall_sessions);
         judging.research = limits.research.unwrap_or(judging.research);

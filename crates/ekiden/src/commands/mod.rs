@@ -7,9 +7,11 @@ pub mod diff;
 pub mod doctor;
 mod documents;
 mod going_back;
+mod guide;
 pub mod handoff;
 pub mod init;
 pub mod knowledge;
+pub mod limits;
 pub mod log;
 pub mod man;
 pub mod orient;
@@ -41,6 +43,7 @@ use ekiden_store::state::StateDir;
 use crate::exit::Exit;
 use crate::failure::{self, Failure};
 use crate::output::account::{Account, Session};
+use crate::output::live::Live;
 use crate::output::{Output, phrase};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
@@ -69,6 +72,12 @@ impl Scene {
     fn workspace(&self) -> Result<Workspace, Failure> {
         let state_dir = chosen::state_dir(&self.given, &self.here)?;
         Ok(Workspace::find(&chosen::work_dir(&self.given)?, state_dir.as_deref())?)
+    }
+
+    /// The view of a run that begins or goes on.
+    fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
+        let live = Live::new(output, self.json()?, run_ids(workspace)?);
+        Ok(live.aloud(self.given.need(&table::VERBOSE)?))
     }
 
     /// Output is for programs.

@@ -8,11 +8,10 @@ use ekiden_engine::runner::Unfinished;
 use ekiden_engine::{history, runner};
 
 use super::task::Task;
-use super::{Scene, going_back, run_ids};
+use super::{Scene, going_back, guide};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::live::Live;
 use crate::settings::flags::{Resuming, Typed};
 use crate::settings::given::Given;
 use crate::settings::{chosen, table};
@@ -60,19 +59,26 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
     let prefix = args.run.as_deref();
-    let limits = limits(&scene.given)?;
+    let mut limits = limits(&scene.given)?;
     let task = args.task.as_deref().map(|task| Task::read(task, output)).transpose()?;
     if let Some(session) = args.resume_from {
         let header = going_back::header(&workspace, prefix, session, task.as_ref(), &limits)?;
-        let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
+        let mut live = scene.live(output, &workspace)?;
+        if header.settings.guided {
+            guide::check(&scene, header.settings.agent.interface)?;
+            live.guide(guide::listen(&workspace, &header.run));
+        }
         let outcome = runner::start(&workspace, header, Unfinished::SetAside, &mut live)?;
         return Ok(Exit::of(&outcome));
     }
+    let (run, _) = history::find(&workspace, prefix)?;
+    let mut live = scene.live(output, &workspace)?;
+    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
+    if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
+        live.guide(guide::listen(&workspace, &run));
+    }
     let task = task.map(|task| NewTask { text: task.text, name: task.name });
     let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits, task };
-    let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = Live::new(output, scene.json()?, run_ids(&workspace)?);
-    history::read(&workspace, &run, |record, _| live.catch_up(record))?;
     let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
     Ok(Exit::of(&outcome))
 }
@@ -89,6 +95,7 @@ pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
         pause: given.typed(&table::PAUSE)?,
         stall_sessions: given.typed(&table::STALL_SESSIONS)?,
         research: given.typed(&table::RESEARCH)?,
+        guided: given.typed(&table::GUIDED)?,
         bounds: chosen::bounds_typed(given)?,
         permissions: chosen::permissions_typed(given)?,
     })

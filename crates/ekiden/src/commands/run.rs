@@ -15,13 +15,12 @@ use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, going_back, repository, run_ids};
+use super::{Scene, going_back, guide, repository};
 use crate::client::permission::{self, Asker};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
-use crate::output::live::Live;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
@@ -89,6 +88,9 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
     check_agent(&header.settings.agent)?;
     check_terminal(&header.settings.agent, json)?;
+    if header.settings.guided {
+        guide::check(&scene, header.settings.agent.interface)?;
+    }
     if let Some(session) = args.resume_from {
         header.from = Some(Box::new(going_back::from(&workspace, session, &header.manifest)?));
     }
@@ -99,8 +101,11 @@ pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
     let notes = repository::fit(&mut header, &scene, &workspace)?;
     let unfinished =
         if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
-    let mut live = Live::new(output, json, run_ids(&workspace)?);
+    let mut live = scene.live(output, &workspace)?;
     notes.iter().for_each(|note| live.warn(note));
+    if header.settings.guided {
+        live.guide(guide::listen(&workspace, &header.run));
+    }
     let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
     Ok(Exit::of(&outcome))
 }

@@ -16,6 +16,7 @@ use crate::output::account::Session;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::news::Left;
 use crate::output::table::{self, Cell, Column, Side};
+use crate::output::trouble::Trouble;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -67,7 +68,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let at_work = history::holder(&workspace).is_some_and(|holder| holder.run.as_ref() == Some(&run));
     let rows: Vec<Row> = told.account.sessions().iter().map(|session| Row::of(session, at_work)).collect();
     if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, run: &run, sessions: &rows });
+        output.json(&Answer { v: JSON_VERSION, run: &run, sessions: &rows, trouble: told.account.trouble() });
         return Ok(Exit::Done);
     }
     if rows.is_empty() {
@@ -77,6 +78,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let (zone, started) = (TimeZone::system(), told.run.started_at());
     let cells: Vec<Vec<Cell>> = rows.iter().map(|row| row.cells(started, &zone)).collect();
     table::lines(&COLUMNS, &cells, output.columns()).iter().for_each(|line| output.line(line));
+    told.account.trouble().line().iter().for_each(|line| output.line(line));
     let last = rows.last().map_or(1, |row| row.session);
     output.line(
         &Line::new(Tone::Quiet, "next  ")
@@ -91,6 +93,8 @@ struct Answer<'a> {
     v: u32,
     run: &'a RunId,
     sessions: &'a [Row],
+    #[serde(skip_serializing_if = "Trouble::is_none")]
+    trouble: &'a Trouble,
 }
 
 /// One session.

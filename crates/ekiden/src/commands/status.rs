@@ -416,6 +416,7 @@ fn doing(relay: &Relay) -> String {
         Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
         Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
         Phase::Waiting { cause: WaitCause::QuietHours, .. } => "waiting (quiet hours)".to_owned(),
+        Phase::Waiting { cause: WaitCause::Guided, .. } => "counting down".to_owned(),
         Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
         Phase::Paused { .. } => "nothing begins".to_owned(),
         Phase::Ended { outcome, .. } => ended(outcome),

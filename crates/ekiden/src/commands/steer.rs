@@ -1,4 +1,4 @@
-//! What `stop`, `pause` and `unpause` have in common: find the run, leave a message, say what came of it.
+//! What `stop`, `pause`, `unpause` and `limits` have in common: find the run, leave a message, say what came of it.
 
 use clap::Args;
 use ekiden_core::ids::MessageId;
@@ -18,6 +18,7 @@ use crate::output::line::{Line, Tone};
 use crate::output::phrase;
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::form;
+use crate::settings::given::Flags;
 
 /// The arguments of every command that steers a run.
 #[derive(Args)]
@@ -48,12 +49,27 @@ impl Steer {
     ///
     /// If there is no such run, nothing works on it, or the message cannot be written.
     pub fn send(args: &SteerArgs, steering: Steering, patience: Millis) -> Result<Self, Failure> {
-        let scene = Scene::set(args.typed.flags())?;
+        let patience = args.wait.unwrap_or(patience);
+        Self::send_to(args.typed.flags(), args.run.as_deref(), patience, |_| Ok(steering))
+    }
+
+    /// The same for a command with flags of its own, from which the message follows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Steer::send`], and if there is no message.
+    pub fn send_to(
+        flags: Flags,
+        run: Option<&str>,
+        patience: Millis,
+        steering: impl FnOnce(&Scene) -> Result<Steering, Failure>,
+    ) -> Result<Self, Failure> {
+        let scene = Scene::set(flags)?;
         let workspace = scene.workspace()?;
-        let running = RunningRun::find(&workspace, args.run.as_deref())?;
+        let steering = steering(&scene)?;
+        let running = RunningRun::find(&workspace, run)?;
         let message = Message { id: new_id()?, time: SystemClock.now(), body: steering };
         running.send(&message)?;
-        let patience = args.wait.unwrap_or(patience);
         Ok(Self { workspace, json: scene.json()?, running, message, patience })
     }
 
@@ -117,10 +133,12 @@ impl Steer {
     /// If its log cannot be read.
     pub fn tell(&self, output: &mut Output) -> Result<Exit, Failure> {
         if self.patience == Millis(0) && !self.json {
-            let what = match self.message.body {
+            let what = match &self.message.body {
                 Steering::Stop { .. } => "stop",
                 Steering::Pause => "pause",
                 Steering::Unpause => "go on",
+                Steering::Instruct { .. } => "tell its next session",
+                Steering::ChangeLimits(_) => "change its limits",
             };
             let text = format!("run {} is asked to {what}", self.run()?);
             output.line(
@@ -134,7 +152,12 @@ impl Steer {
     }
 }
 
-fn new_id() -> Result<MessageId, Failure> {
+/// The id of a new message.
+///
+/// # Errors
+///
+/// None that can be met.
+pub fn new_id() -> Result<MessageId, Failure> {
     let text = uuid::Uuid::new_v4().to_string();
     MessageId::try_from(text).map_err(|error| Failure::caused(Exit::Bug, "cannot make a message", &error))
 }

@@ -31,6 +31,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::line::Line;
 use crate::output::moving::Doing;
+use crate::output::story::Story;
 
 /// How often it is looked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -90,13 +91,15 @@ struct Seen {
 impl Seen {
     fn of(workspace: &Workspace, run: &RunId) -> Result<Self, Failure> {
         let log_bytes = history::log_bytes(workspace, run)?;
-        let (mut doing, mut window) = (Doing::Nothing, None);
+        let (mut doing, mut window, mut story) = (Doing::Nothing, None, Story::default());
         let summary = history::read(workspace, run, |record, run| {
             if let Event::Stage { event: RelayEvent::WindowChanged { window: now, .. }, .. } = &record.event {
                 window = Some(*now);
             }
+            story.catch_up(record, run);
             if let Some((_, relay)) = run.relays().next() {
-                doing = std::mem::replace(&mut doing, Doing::Nothing).after(relay, record.time);
+                doing =
+                    std::mem::replace(&mut doing, Doing::Nothing).after(relay, record.time, story.ended());
             }
         })?;
         Ok(Self { run: run.clone(), log_bytes, summary, doing, window, tail: None })

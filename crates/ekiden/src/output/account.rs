@@ -15,6 +15,7 @@ use ekiden_core::time::{Millis, Timestamp};
 
 use super::news::{AttemptNews, CheckNews, HandoffNews, News};
 use super::story::Story;
+use super::trouble::Trouble;
 
 /// The sessions of a run so far.
 #[derive(Debug, Default)]
@@ -90,6 +91,12 @@ impl Account {
                 session.notes = Some(last.notes.clone());
             }
         }
+    }
+
+    /// What went wrong so far.
+    #[must_use]
+    pub fn trouble(&self) -> &Trouble {
+        self.story.trouble()
     }
 
     /// All sessions that began, in order.

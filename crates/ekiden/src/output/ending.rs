@@ -37,6 +37,7 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
         lines.push(Line::new(Tone::Plain, text));
         lines.extend(rules.iter().map(|rule| Line::new(Tone::Plain, format!("  {}", one_line(rule)))));
     }
+    lines.extend(end.trouble.line());
     if end.facts > 0 {
         let facts = phrase::count(end.facts as u64, "fact");
         lines.push(Line::new(Tone::Quiet, format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md")));

@@ -14,12 +14,13 @@ pub fn lines(warning: &Warning) -> Vec<Line> {
     match warning {
         Warning::Repeated { session, repeat: Repeat { of, percent, in_a_row }, repeats_max } => {
             let repeats = format!("session {session}'s handoff repeats session {of}'s");
-            vec![match in_a_row {
-                0 => Line::new(Tone::Quiet, format!("  {repeats} ({percent}% alike), but the work moves")),
-                _ => Line::attention(format!(
+            match in_a_row {
+                // Notes of the same shape are no news while the work moves; `--json` has it.
+                0 => Vec::new(),
+                _ => vec![Line::attention(format!(
                     "{repeats} ({percent}% alike, nothing else changed): {in_a_row} of {repeats_max}"
-                )),
-            }]
+                ))],
+            }
         }
         Warning::Idle { session, in_a_row, sessions_max } => vec![Line::attention(format!(
             "session {session} changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"

@@ -5,11 +5,11 @@
 //! not told: the line that ends the session says what its context came to.
 
 use ekiden_core::effect::StartMode;
-use ekiden_core::ends::{EndCause, EndClass};
+use ekiden_core::ends::EndCause;
 use ekiden_core::event::{CheckOutcome, Commit, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::limits;
-use ekiden_core::relay::{HANDOFF_DIR, WaitCause};
+use ekiden_core::relay::HANDOFF_DIR;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -19,6 +19,8 @@ use super::judged;
 use super::line::{Line, Tone, one_line};
 use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
 use super::phrase;
+use super::steering;
+use super::waits::Wait;
 
 /// How much of a commit's id is shown.
 const COMMIT_DIGITS: usize = 7;
@@ -36,6 +38,8 @@ pub struct Telling {
     pub started: Timestamp,
     /// The work dir lies in a git repository.
     pub git: bool,
+    /// The reader can type to the run.
+    pub guided: bool,
 }
 
 impl Telling {
@@ -65,10 +69,13 @@ impl Telling {
             }
             News::StopRequested { request, session } => vec![stop_requested(*request, *session)],
             News::PauseRequested { session } => vec![pause_requested(*session)],
+            News::Paused { session, .. } if self.guided => held(*session),
             News::Paused { session, .. } => {
                 let text = format!("paused before session {session}; `ekiden unpause` goes on");
                 vec![Line::attention(text)]
             }
+            News::Instructed { words, taken } => vec![steering::instructed_line(words, *taken)],
+            News::LimitsChanged { changed, .. } => vec![steering::limits_line(changed)],
             News::Unpaused => vec![Line::new(Tone::Plain, format!("unpaused · {}", self.clock(at)))],
             News::FirstCheck(check) => vec![first_check(check)],
             News::SessionStarted { session, attempt, conversation } => {
@@ -91,7 +98,8 @@ impl Telling {
                 vec![Line::attention(format!("cannot look at the work tree: {error}"))]
             }
             News::Waiting { until, why, cause, session, attempt } => {
-                self.waiting(at, *until, *why, cause.as_ref(), (*session, *attempt))
+                let next = (*session, *attempt);
+                Wait { until: *until, why: *why, cause: cause.as_ref(), next }.lines(at, &self.zone)
             }
             News::KnowledgeEdited { facts } => {
                 let facts = phrase::count(*facts as u64, "fact");
@@ -134,47 +142,8 @@ impl Telling {
         }
     }
 
-    fn waiting(
-        &self,
-        at: Timestamp,
-        until: Timestamp,
-        why: WaitCause,
-        cause: Option<&EndCause>,
-        (session, attempt): (u32, u32),
-    ) -> Vec<Line> {
-        let cause = cause.map_or_else(|| "the agent failed".to_owned(), why_again);
-        let length = phrase::duration(until.since(at));
-        match why {
-            WaitCause::UsageLimit => {
-                let until = phrase::future(until, at, &self.zone);
-                let text = format!("{cause}; waiting until {until}, then session {session} goes on");
-                let hint = "    ctrl-c stops, `ekiden resume` carries on";
-                vec![Line::attention(text), Line::new(Tone::Quiet, hint)]
-            }
-            WaitCause::Failure => {
-                vec![Line::attention(format!("{cause}; attempt {attempt} begins in {length}"))]
-            }
-            WaitCause::QuietHours => {
-                let until = phrase::future(until, at, &self.zone);
-                vec![Line::labelled("quiet", Tone::Quiet, format!("session {session} begins at {until}"))]
-            }
-            WaitCause::Pause => {
-                vec![Line::labelled("pause", Tone::Quiet, format!("session {session} begins in {length}"))]
-            }
-        }
-    }
-
     fn clock(&self, at: Timestamp) -> String {
         phrase::clock(at, self.started, &self.zone)
-    }
-}
-
-/// Why a session has another attempt. An orderly end without work or handoff is a failure too.
-fn why_again(cause: &EndCause) -> String {
-    let text = one_line(&cause.to_string());
-    match cause.class() {
-        EndClass::Fine => format!("{text} with nothing done"),
-        EndClass::Wait | EndClass::Retry | EndClass::Stop(_) | EndClass::Left | EndClass::TooLate => text,
     }
 }
 
@@ -188,6 +157,16 @@ fn stop_requested(request: StopRequest, session: Option<u32>) -> Line {
         (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
     };
     Line::attention(text)
+}
+
+/// What a person can do about a run that they hold.
+fn held(session: u32) -> Vec<Line> {
+    let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}"));
+    vec![
+        Line::attention(format!("held before session {session}: type what it shall know, a line each")),
+        quiet("-m 20, --run-budget 5 and the like change limits (see `ekiden limits --help`)"),
+        quiet("go begins the session; quit stops, and `ekiden resume` carries on"),
+    ]
 }
 
 fn pause_requested(session: Option<u32>) -> Line {

@@ -1,5 +1,7 @@
 //! A run while it happens: the story as it is recorded, and the line that moves.
 
+use std::sync::mpsc::Receiver;
+
 use ekiden_agent::attempt::Activity;
 use ekiden_core::budget::Spend;
 use ekiden_core::guard::{Levels, Profile, Window};
@@ -12,6 +14,7 @@ use ekiden_engine::observer::Observer;
 use jiff::tz::TimeZone;
 
 use super::Output;
+use super::aloud;
 use super::line::Line;
 use super::lines::Telling;
 use super::moving::Doing;
@@ -25,6 +28,8 @@ pub struct Live<'a> {
     story: Story,
     /// Whether the story is told to programs.
     json: bool,
+    /// Whether what the agent says and does is told as well.
+    aloud: bool,
     zone: TimeZone,
     others: Vec<RunId>,
     telling: Option<Telling>,
@@ -36,6 +41,8 @@ pub struct Live<'a> {
     now: Timestamp,
     /// What happened while the agent's own interface had the terminal.
     held: Option<Vec<Held>>,
+    /// What a person typed that cannot be done.
+    typed: Option<Receiver<String>>,
 }
 
 /// Something to be told later.
@@ -52,6 +59,7 @@ impl<'a> Live<'a> {
             output,
             story: Story::default(),
             json,
+            aloud: false,
             zone: TimeZone::system(),
             others,
             telling: None,
@@ -61,12 +69,25 @@ impl<'a> Live<'a> {
             doing: Doing::Nothing,
             now: Timestamp::default(),
             held: None,
+            typed: None,
         }
     }
 
+    /// A person types to the run here; `typed` tells what of it cannot be done.
+    pub fn guide(&mut self, typed: Receiver<String>) {
+        self.typed = Some(typed);
+    }
+
+    /// The same, which tells as well what the agent says and does, if that is wanted. Lines for programs
+    /// do not hold it: it is no part of the story.
+    #[must_use]
+    pub fn aloud(self, wanted: bool) -> Self {
+        Self { aloud: wanted && !self.json, ..self }
+    }
+
     /// Takes in a record that was told before, in another life of the program.
-    pub fn catch_up(&mut self, record: &Record) {
-        self.story.catch_up(record);
+    pub fn catch_up(&mut self, record: &Record, run: &Run) {
+        self.story.catch_up(record, run);
     }
 
     /// Says something that is no part of the story.
@@ -81,7 +102,8 @@ impl<'a> Live<'a> {
         self.run.get_or_insert_with(|| run.header().run.clone());
         if self.telling.is_none() {
             self.work_dir = format!("{}/", run.header().place.work_dir);
-            self.telling = Some(Telling::of(run, &self.others, self.zone.clone()));
+            let telling = Telling::of(run, &self.others, self.zone.clone());
+            self.telling = Some(Telling { guided: self.typed.is_some(), ..telling });
         }
         for told in self.story.tell(record, run) {
             self.hold_or_print(record.time, told);
@@ -121,9 +143,18 @@ impl<'a> Live<'a> {
         if self.json || self.held.is_some() || !self.output.has_screen() {
             return;
         }
-        match self.doing.line(self.now, self.levels, &self.zone) {
+        // A line that moves would write over what is being typed.
+        let typing = self.typed.is_some() && matches!(self.doing, Doing::Paused { .. });
+        match self.doing.line(self.now, self.levels, &self.zone).filter(|_| !typing) {
             Some(line) => self.output.draw(&line),
             None => self.output.erase(),
+        }
+    }
+
+    /// In its own interface the agent shows what it does.
+    fn tell_aloud(&mut self, activity: &Activity) {
+        if self.aloud && self.held.is_none() {
+            aloud::lines(activity).iter().for_each(|line| self.output.line(line));
         }
     }
 
@@ -147,23 +178,30 @@ impl Observer for Live<'_> {
             self.held.get_or_insert_default();
         }
         if let Some((_, relay)) = run.relays().next() {
-            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(relay, record.time);
+            self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(
+                relay,
+                record.time,
+                self.story.ended(),
+            );
         }
         self.draw();
     }
 
     fn activity(&mut self, _stage: &StageId, activity: &Activity) {
-        match activity {
+        let shown = match activity {
             Activity::Tool { name, target } => {
                 let target = target.replace(&self.work_dir, "");
-                self.show_activity(format!("{name} {target}"));
+                Activity::Tool { name: name.clone(), target }
             }
-            Activity::Words(words) => self.show_activity(words.clone()),
-            Activity::Retry { attempt, error } => {
-                self.show_activity(format!("asking the service again ({attempt}): {error}"));
-            }
-            Activity::Warning(text) => self.warn(text),
-        }
+            Activity::Words(_) | Activity::Retry { .. } => activity.clone(),
+            Activity::Warning(text) => return self.warn(text),
+        };
+        self.tell_aloud(&shown);
+        self.show_activity(match shown {
+            Activity::Tool { name, target } => format!("{name} {target}"),
+            Activity::Words(words) | Activity::Warning(words) => words,
+            Activity::Retry { attempt, error } => format!("asking the service again ({attempt}): {error}"),
+        });
     }
 
     fn usage(&mut self, _stage: &StageId, usage_tokens: u64, window: Window) {
@@ -194,6 +232,8 @@ impl Observer for Live<'_> {
 
     fn tick(&mut self, now: Timestamp) {
         self.now = now;
+        let troubles: Vec<String> = self.typed.iter().flat_map(Receiver::try_iter).collect();
+        troubles.iter().for_each(|trouble| self.warn(trouble));
         self.draw();
     }
 }
@@ -214,6 +254,7 @@ impl Telling {
             zone,
             started: run.started_at(),
             git: header.place.git,
+            guided: false,
         }
     }
 }

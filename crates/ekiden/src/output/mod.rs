@@ -8,6 +8,7 @@
 //! Any other failure to print is told once, at the end, by [`Output::finish`].
 
 pub mod account;
+pub mod aloud;
 pub mod bounds;
 pub mod ending;
 pub mod judged;
@@ -18,8 +19,11 @@ pub mod moving;
 pub mod news;
 pub mod phrase;
 pub mod retell;
+pub mod steering;
 pub mod story;
 pub mod table;
+pub mod trouble;
+pub mod waits;
 
 #[cfg(test)]
 mod tests;

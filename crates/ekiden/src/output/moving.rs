@@ -3,6 +3,7 @@
 //! It says nothing that must be kept: everything in it is told again, for good, when the session ends.
 
 use ekiden_core::budget::Spend;
+use ekiden_core::ends::EndCause;
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::relay::{Looking, Phase, Relay};
 use ekiden_core::time::{Millis, Timestamp};
@@ -10,6 +11,7 @@ use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone, one_line};
 use super::phrase;
+use super::waits;
 
 /// Cells of the bar.
 const CELLS: u64 = 10;
@@ -37,6 +39,19 @@ pub enum Doing {
     Waiting {
         /// Until when.
         until: Timestamp,
+        /// Why, in a few words.
+        why: String,
+        /// The session that comes then.
+        session: u32,
+        /// The number of the last session that may begin.
+        session_max: u32,
+    },
+    /// A person wants nothing to begin.
+    Paused {
+        /// Since when.
+        since: Timestamp,
+        /// The session that comes then.
+        session: u32,
     },
 }
 
@@ -58,34 +73,47 @@ pub struct Work {
 }
 
 impl Doing {
-    /// What a relay does after a record, given what it did before.
+    /// What a relay does after a record, given what it did before and why its last attempt ended.
     #[must_use]
-    pub fn after(self, relay: &Relay, at: Timestamp) -> Self {
+    pub fn after(self, relay: &Relay, at: Timestamp, ended: Option<&EndCause>) -> Self {
         match (relay.phase(), self) {
             (Phase::Planned | Phase::Ended { .. }, _) => Self::Nothing,
             (Phase::Preparing(looking) | Phase::Reviewing { looking, .. }, before) => {
                 let since = match before {
                     Self::Looking { at, since } if at == *looking => since,
-                    Self::Looking { .. } | Self::Nothing | Self::Working(_) | Self::Waiting { .. } => at,
+                    Self::Looking { .. }
+                    | Self::Nothing
+                    | Self::Working(_)
+                    | Self::Waiting { .. }
+                    | Self::Paused { .. } => at,
                 };
                 Self::Looking { at: *looking, since }
             }
-            (Phase::Paused { .. }, _) => Self::Nothing,
-            (Phase::Waiting { until, .. }, _) => Self::Waiting { until: *until },
+            (Phase::Paused { since, next }, _) => {
+                Self::Paused { since: *since, session: next.id.session.get() }
+            }
+            (Phase::Waiting { until, cause, next }, _) => Self::Waiting {
+                until: *until,
+                why: waits::why(*cause, ended),
+                session: next.id.session.get(),
+                session_max: relay.session_max(),
+            },
             (Phase::Running(session), before) => {
                 let number = session.attempt.id.session.get();
                 match before {
                     Self::Working(work) if work.session == number => Self::Working(work),
-                    Self::Working(_) | Self::Nothing | Self::Looking { .. } | Self::Waiting { .. } => {
-                        Self::Working(Work {
-                            session: number,
-                            session_max: relay.session_max(),
-                            since: at,
-                            usage: None,
-                            spend: Spend::default(),
-                            activity: None,
-                        })
-                    }
+                    Self::Working(_)
+                    | Self::Nothing
+                    | Self::Looking { .. }
+                    | Self::Waiting { .. }
+                    | Self::Paused { .. } => Self::Working(Work {
+                        session: number,
+                        session_max: relay.session_max(),
+                        since: at,
+                        usage: None,
+                        spend: Spend::default(),
+                        activity: None,
+                    }),
                 }
             }
         }
@@ -105,10 +133,18 @@ impl Doing {
                 let took = whole_seconds(now.since(*since));
                 Some(Line::new(Tone::Quiet, format!("  {what}  {took}")))
             }
-            Self::Waiting { until } => {
+            Self::Waiting { until, why, session, session_max } => {
                 let left = whole_seconds(until.since(now));
-                let until = phrase::clock(*until, now, zone);
-                Some(Line::new(Tone::Quiet, format!("  waiting  {left}, until {until}")))
+                let until = phrase::clock_to_the_second(*until, now, zone);
+                let place = format!("  {session} of {session_max}  ");
+                let what = format!("waiting {left}, until {until}");
+                let why = format!("  {}", one_line(why));
+                Some(Line::new(Tone::Quiet, place).with(Tone::Plain, what).with(Tone::Quiet, why))
+            }
+            Self::Paused { since, session } => {
+                let took = whole_seconds(now.since(*since));
+                let then = format!("  `ekiden unpause` goes on with session {session}");
+                Some(Line::new(Tone::Plain, format!("  paused {took}")).with(Tone::Quiet, then))
             }
             Self::Working(work) => Some(work.line(now, levels)),
         }
@@ -166,7 +202,9 @@ fn bar(used: u64, of: u64, levels: Levels) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::ends::LimitKind;
     use ekiden_core::guard::Profile;
+    use ekiden_core::relay::WaitCause;
 
     use super::*;
 
@@ -201,7 +239,45 @@ mod tests {
         assert_eq!(line, "  2 of 10 ▕███▍ ┊┊┊  ▏ 34% 68k  3m  ≈$0.61  Bash pytest tests/test_billing -q");
         let starting = Doing::Working(Work { usage: None, spend: Spend::default(), activity: None, ..work });
         assert_eq!(text(&starting, 2_000), "  2 of 10  starting  2s");
-        let waiting = Doing::Waiting { until: Timestamp(3_600_000) };
-        assert_eq!(text(&waiting, 60_000), "  waiting  59m, until 01:00");
+    }
+
+    // shows: REL-11
+    #[test]
+    fn a_wait_says_why_and_counts_down() {
+        let until = Timestamp(3_630_000);
+        let text = |why: WaitCause, ended: Option<EndCause>, now| {
+            let why = waits::why(why, ended.as_ref());
+            let doing = Doing::Waiting { until, why, session: 4, session_max: 10 };
+            doing.line(Timestamp(now), Profile::Relay.levels(), &TimeZone::UTC).unwrap().plain()
+        };
+        let limited = |kind| Some(EndCause::RateLimited { resets_at: Some(Timestamp(3_600_000)), kind });
+        let told = [
+            text(WaitCause::UsageLimit, limited(LimitKind::FiveHour), 60_000),
+            text(WaitCause::UsageLimit, limited(LimitKind::FiveHour), 3_540_000),
+            text(WaitCause::UsageLimit, limited(LimitKind::FiveHour), 3_540_400),
+            text(WaitCause::UsageLimit, limited(LimitKind::FiveHour), 3_541_500),
+            text(WaitCause::UsageLimit, limited(LimitKind::FiveHour), 9_999_999),
+            text(WaitCause::Failure, Some(EndCause::Crashed { exit: 3 }), 3_628_000),
+            text(WaitCause::Failure, Some(EndCause::ServerError), 3_600_000),
+            text(WaitCause::Failure, Some(EndCause::Completed), 3_600_000),
+            text(WaitCause::QuietHours, Some(EndCause::Completed), 3_600_000),
+            text(WaitCause::Pause, Some(EndCause::Completed), 3_600_000),
+        ];
+        expect_test::expect![[r#"
+              4 of 10  waiting 1h, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 1m 30s, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 1m 29s, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 1m 28s, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 0s, until 01:00:30  the 5-hour limit is reached
+              4 of 10  waiting 2s, until 01:00:30  the agent crashed (exit code 3)
+              4 of 10  waiting 30s, until 01:00:30  the service failed
+              4 of 10  waiting 30s, until 01:00:30  the turn ended with nothing done
+              4 of 10  waiting 30s, until 01:00:30  quiet hours
+              4 of 10  waiting 30s, until 01:00:30  the pause between sessions
+        "#]]
+        .assert_eq(&told.map(|line| line + "\n").concat());
+        let paused = Doing::Paused { since: Timestamp(0), session: 4 };
+        let line = paused.line(Timestamp(90_000), Profile::Relay.levels(), &TimeZone::UTC).unwrap();
+        assert_eq!(line.plain(), "  paused 1m 30s  `ekiden unpause` goes on with session 4");
     }
 }

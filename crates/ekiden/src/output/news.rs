@@ -16,6 +16,7 @@ use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
 
+use super::trouble::Trouble;
 use super::{judged, phrase};
 
 /// The version of the lines for programs.
@@ -92,6 +93,24 @@ pub enum News {
     },
     /// A person wants the run to go on.
     Unpaused,
+    /// A person has words for the next session.
+    Instructed {
+        /// What it will read.
+        words: String,
+        /// There was room for it.
+        taken: bool,
+    },
+    /// A person changed limits.
+    LimitsChanged {
+        /// The last session that may begin now.
+        session_max: u32,
+        /// What all sessions together may spend now.
+        run_budget: Budget,
+        /// What one session may spend now.
+        session_budget: Budget,
+        /// What was changed, in words.
+        changed: Vec<String>,
+    },
     /// The verification before session 1.
     FirstCheck(CheckNews),
     /// An attempt at a session begins.
@@ -216,6 +235,8 @@ impl News {
             | Self::PauseRequested { .. }
             | Self::Paused { .. }
             | Self::Unpaused
+            | Self::Instructed { .. }
+            | Self::LimitsChanged { .. }
             | Self::FirstCheck(_)
             | Self::SurveyFailed { .. }
             | Self::Waiting { .. }
@@ -439,6 +460,9 @@ pub struct RunEnd {
     pub items_done: Option<usize>,
     /// Facts in the published knowledge.
     pub facts: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Trouble::is_none")]
+    pub trouble: Trouble,
     /// Changed and untracked files in the work tree, if git can tell.
     pub files_changed: Option<usize>,
 }

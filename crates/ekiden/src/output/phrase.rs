@@ -97,6 +97,16 @@ pub fn clock(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
     at.strftime(form).to_string()
 }
 
+/// The same to the second, where it is not a full minute: a time that is waited for.
+#[must_use]
+pub fn clock_to_the_second(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
+    let text = clock(at, beside, zone);
+    match zoned(at, zone).second() {
+        0 => text,
+        second => format!("{text}:{second:02}"),
+    }
+}
+
 /// A time that lies in the future, with its zone: `03:10 Europe/Athens`.
 #[must_use]
 pub fn future(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
@@ -223,6 +233,8 @@ mod tests {
         let night = DAY + Millis::from_secs(6 * 3600);
         assert_eq!(clock(DAY, DAY, &zone), "22:04");
         assert_eq!(clock(night, DAY, &zone), "Sun 22 Nov 04:04");
+        assert_eq!(clock_to_the_second(DAY, DAY, &zone), "22:04");
+        assert_eq!(clock_to_the_second(DAY + Millis::from_secs(30), DAY, &zone), "22:04:30");
         assert_eq!(future(DAY, DAY, &zone), "22:04 EET");
         assert_eq!(day_and_time(DAY, &zone), "Sat 21 Nov 2026 22:04");
         assert_eq!(utc(DAY), "2026-11-21T20:04:00.000Z");

@@ -5,10 +5,10 @@
 
 use std::io::{self, Read};
 
-use ekiden_core::text;
 use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent};
 
+use super::aloud;
 use super::line::{Line, Tone, one_line};
 
 /// The piece in which a stream is read.
@@ -43,8 +43,7 @@ fn lines_of(event: &ClientEvent) -> Vec<Line> {
             failed.map(|result| Line::labelled("", Tone::Failed, failure(&result.excerpt))).collect()
         }
         ClientEvent::ApiRetry { attempt, error, .. } => {
-            let text = format!("the service is asked again ({attempt}): {error}");
-            vec![Line::labelled("", Tone::Attention, one_line(&text))]
+            vec![aloud::retry(*attempt, &error.to_string())]
         }
         ClientEvent::CompactBoundary { .. } => {
             vec![Line::labelled("", Tone::Attention, "the agent compacted its context")]
@@ -79,18 +78,9 @@ fn said(response: &Assistant) -> Vec<Line> {
         match block {
             Block::Call(call) => {
                 let by = if response.main_thread { "" } else { " (subagent)" };
-                lines.push(Line::labelled(
-                    &one_line(&call.name),
-                    Tone::Quiet,
-                    format!("{}{by}", one_line(&call.target)),
-                ));
+                lines.push(aloud::call(&call.name, &format!("{}{by}", one_line(&call.target))));
             }
-            Block::Text(words) if response.main_thread => {
-                let clean = text::clean(words).text;
-                let labels = std::iter::once("says").chain(std::iter::repeat(""));
-                let texts = clean.lines().map(str::trim_end);
-                lines.extend(labels.zip(texts).map(|(label, line)| Line::labelled(label, Tone::Plain, line)));
-            }
+            Block::Text(words) if response.main_thread => lines.extend(aloud::words(words)),
             Block::Text(_) => {}
         }
     }

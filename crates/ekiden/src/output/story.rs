@@ -2,11 +2,13 @@
 //!
 //! [`Story::tell`] takes a record and the run as it stands after it. It is a fold without IO, so the
 //! live lines of `ekiden run` and those of `ekiden log` afterwards are the same. What it remembers
-//! is little: the window of the session at work, and how long ekiden has worked on the run.
+//! is little: the window of the session at work, why the last attempt ended, and how long ekiden has
+//! worked on the run.
 
 use std::collections::BTreeMap;
 
 use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, RelayEvent, Survey};
 use ekiden_core::guard::{Levels, Window};
 use ekiden_core::handoff::{
@@ -17,7 +19,7 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
 use ekiden_core::prompt::quote::{Caution, caution};
 use ekiden_core::record::Record;
-use ekiden_core::relay::{LastSession, Next, Phase, Relay};
+use ekiden_core::relay::{LastSession, Next, Phase, Relay, WaitCause};
 use ekiden_core::run::Run;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
@@ -27,6 +29,8 @@ use super::news::{
     AttemptNews, CheckNews, FilledNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, SpendNews,
     WindowNews,
 };
+use super::steering;
+use super::trouble::Trouble;
 use crate::exit::Exit;
 
 /// Something told, and the stage that it is about.
@@ -44,17 +48,20 @@ pub struct Story {
     windows: BTreeMap<StageId, (Window, Option<String>)>,
     last: Option<Timestamp>,
     worked: Millis,
+    /// Why the last attempt ended.
+    ended: Option<EndCause>,
+    trouble: Trouble,
 }
 
 impl Story {
     /// Takes in a record that was told before, in another life of the program.
-    pub fn catch_up(&mut self, record: &Record) {
-        self.pass_time(record);
+    pub fn catch_up(&mut self, record: &Record, run: &Run) {
+        self.tell(record, run);
     }
 
     /// What a record has to tell. `run` stands as it is after the record.
     pub fn tell(&mut self, record: &Record, run: &Run) -> Vec<Told> {
-        self.pass_time(record);
+        self.pass(record);
         let mut told = match &record.event {
             Event::RunStarted(_) => of_run(News::RunStarted(run_start(run))),
             Event::RunResumed(resumed) => {
@@ -66,9 +73,10 @@ impl Story {
                 if resumed.task.is_some() {
                     told.extend(of_run(News::TaskChanged { task: one_line(&run.task_names()) }));
                 }
-                // The pause outlasted the engine.
+                // What is held back or waited for outlasted the engine.
                 for (stage, relay) in run.relays() {
-                    told.extend(staged(stage, paused(relay).into_iter().collect()));
+                    let held = paused(relay).or_else(|| self.waiting(relay));
+                    told.extend(staged(stage, held.into_iter().collect()));
                 }
                 told
             }
@@ -91,16 +99,42 @@ impl Story {
                 staged(stage, news.unwrap_or_default())
             }
         };
+        self.note(record.time, &told);
         for effect in &record.effects {
-            told.extend(self.of_effect(effect, &record.event, run));
+            let of_effect = self.of_effect(effect, run);
+            self.note(record.time, &of_effect);
+            told.extend(of_effect);
         }
         told
+    }
+
+    /// What went wrong so far.
+    #[must_use]
+    pub fn trouble(&self) -> &Trouble {
+        &self.trouble
+    }
+
+    fn note(&mut self, at: Timestamp, told: &[Told]) {
+        told.iter().for_each(|told| self.trouble.take(at, &told.news));
     }
 
     /// The window of the session at work, for the share that is used.
     #[must_use]
     pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
         self.windows.get(stage).filter(|_| usage_tokens > 0).map(|(window, _)| window.percent(usage_tokens))
+    }
+
+    /// Why the last attempt ended, if one did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&EndCause> {
+        self.ended.as_ref()
+    }
+
+    fn pass(&mut self, record: &Record) {
+        self.pass_time(record);
+        if let Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } = &record.event {
+            self.ended = Some(ended.cause.clone());
+        }
     }
 
     /// Time in which nobody worked on the run does not count.
@@ -177,7 +211,7 @@ impl Story {
         }
     }
 
-    fn of_effect(&self, effect: &Effect, event: &Event, run: &Run) -> Vec<Told> {
+    fn of_effect(&self, effect: &Effect, run: &Run) -> Vec<Told> {
         match effect {
             Effect::Stage { stage, effect: RelayEffect::StartAttempt(start) } => {
                 let news = News::SessionStarted {
@@ -190,7 +224,7 @@ impl Story {
             // A wait begins with a durable look at what is published; so does an end.
             Effect::Stage { stage, effect: RelayEffect::PublishDurably } => {
                 let waiting =
-                    run.relay(stage).and_then(|relay| waiting(relay, event).or_else(|| paused(relay)));
+                    run.relay(stage).and_then(|relay| self.waiting(relay).or_else(|| paused(relay)));
                 staged(stage, waiting.into_iter().collect())
             }
             Effect::Stage { stage, effect: RelayEffect::Warn { warning } } => {
@@ -256,6 +290,21 @@ impl Story {
         news
     }
 
+    fn waiting(&self, relay: &Relay) -> Option<News> {
+        let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
+        let after_an_end = match cause {
+            WaitCause::UsageLimit | WaitCause::Failure => self.ended.clone(),
+            WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided => None,
+        };
+        Some(News::Waiting {
+            until: *until,
+            why: *cause,
+            cause: after_an_end,
+            session: next.id.session.get(),
+            attempt: next.id.attempt.get(),
+        })
+    }
+
     fn run_end(&self, run: &Run, outcome: &Outcome) -> RunEnd {
         let relays = || run.relays().map(|(_, relay)| relay);
         let items = relays().find_map(|relay| relay.last().and_then(|last| last.open_items.as_ref()));
@@ -275,6 +324,7 @@ impl Story {
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
             facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
+            trouble: self.trouble.clone().at_end(self.last.unwrap_or_default()),
             files_changed: relays()
                 .filter(|_| run.header().place.git)
                 .find_map(Relay::survey)
@@ -294,7 +344,7 @@ fn staged(stage: &StageId, news: Vec<News>) -> Vec<Told> {
 /// A late stop is void and a second pause is the first, so there is nothing to tell of them.
 fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
     let session = working_session(run);
-    match (steered.steering, steered.steering.stop()) {
+    match (&steered.steering, steered.steering.stop()) {
         (Steering::Stop { .. }, Some(request)) if !steered.late => {
             of_run(News::StopRequested { request, session })
         }
@@ -302,6 +352,8 @@ fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
         (Steering::Pause, _) if run.relays().any(|(_, relay)| paused(relay).is_some()) => Vec::new(),
         (Steering::Pause, _) => of_run(News::PauseRequested { session }),
         (Steering::Unpause, _) => of_run(News::Unpaused),
+        (Steering::Instruct { words }, _) => of_run(steering::instructed(words, run)),
+        (Steering::ChangeLimits(limits), _) => of_run(steering::limits_changed(limits, run)),
     }
 }
 
@@ -449,28 +501,6 @@ fn claimed(marker: &Marker, last: &LastSession) -> bool {
     let Notes::Handoff { progress, .. } = &last.notes else { return false };
     let files = HandoffFiles { progress: FileText::Text(progress.clone()), ..HandoffFiles::default() };
     handoff::inspect(&files, marker).status == Some(Status::Complete)
-}
-
-fn waiting(relay: &Relay, event: &Event) -> Option<News> {
-    let Phase::Waiting { until, cause, next } = relay.phase() else { return None };
-    let ended = match event {
-        Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(ended.cause.clone()),
-        Event::Stage { .. }
-        | Event::RunStarted(_)
-        | Event::UtcOffsetChanged { .. }
-        | Event::RunResumed(_)
-        | Event::Continued(_)
-        | Event::LogicChanged { .. }
-        | Event::StopRequested(_)
-        | Event::Steered(_) => None,
-    };
-    Some(News::Waiting {
-        until: *until,
-        why: *cause,
-        cause: ended,
-        session: next.id.session.get(),
-        attempt: next.id.attempt.get(),
-    })
 }
 
 fn paused(relay: &Relay) -> Option<News> {

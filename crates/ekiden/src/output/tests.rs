@@ -195,6 +195,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             commit: None,
             notify: true,
             subagents: false,
+            guided: false,
             bounds: Bounds::default(),
         },
         prices: Prices::default(),
@@ -318,12 +319,12 @@ fn waits_crashes_and_rescues_are_told() {
         session 1 · 22:04
           window    1M tokens (opus), hands off at 120k
           61% 122k  interrupted after 14m · 38 tool calls · $1.84
-          ! the 5-hour limit is reached; waiting until Sun 22 Nov 03:04 EET, then session 1 goes on
+          ! the 5-hour limit is reached until Sun 22 Nov 03:04 EET; session 1 goes on 30s later, in 4h 46m
             ctrl-c stops, `ekiden resume` carries on
         session 1 · Sun 22 Nov 03:04 · attempt 2, the same conversation
           ! context at 70% 141k: only the handoff may still be written
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
-          ! the agent crashed (exit code 1); attempt 3 begins in 2s
+          ! the agent crashed (exit code 1); session 1 is tried again (attempt 3) in 2s
         session 1 · Sun 22 Nov 03:18 · attempt 3
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
           ! no handoff that can be used (the context is full: the handoff came too late); rescue handoff written from what ekiden saw (session 1)

@@ -40,6 +40,7 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
         notify: given.need(&table::NOTIFY)?,
         subagents: given.need(&table::SUBAGENTS)?,
+        guided: given.need(&table::GUIDED)?,
         bounds: bounds(given)?,
     })
 }

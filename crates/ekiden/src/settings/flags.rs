@@ -30,6 +30,10 @@ pub enum Starting {}
 #[derive(Debug, Clone)]
 pub enum Resuming {}
 
+/// Commands that change the limits of a run.
+#[derive(Debug, Clone)]
+pub enum Changing {}
+
 /// Commands that only ask.
 #[derive(Debug, Clone)]
 pub enum Asking {}
@@ -37,7 +41,7 @@ pub enum Asking {}
 impl Takers for Starting {
     fn take(used_by: UsedBy) -> bool {
         match used_by {
-            UsedBy::Run | UsedBy::RunAndResume | UsedBy::All => true,
+            UsedBy::Run | UsedBy::Watching | UsedBy::RunAndResume | UsedBy::All => true,
             UsedBy::None => false,
         }
     }
@@ -46,8 +50,17 @@ impl Takers for Starting {
 impl Takers for Resuming {
     fn take(used_by: UsedBy) -> bool {
         match used_by {
-            UsedBy::RunAndResume | UsedBy::All => true,
+            UsedBy::Watching | UsedBy::RunAndResume | UsedBy::All => true,
             UsedBy::Run | UsedBy::None => false,
+        }
+    }
+}
+
+impl Takers for Changing {
+    fn take(used_by: UsedBy) -> bool {
+        match used_by {
+            UsedBy::RunAndResume | UsedBy::All => true,
+            UsedBy::Run | UsedBy::Watching | UsedBy::None => false,
         }
     }
 }
@@ -56,7 +69,7 @@ impl Takers for Asking {
     fn take(used_by: UsedBy) -> bool {
         match used_by {
             UsedBy::All => true,
-            UsedBy::Run | UsedBy::RunAndResume | UsedBy::None => false,
+            UsedBy::Run | UsedBy::Watching | UsedBy::RunAndResume | UsedBy::None => false,
         }
     }
 }
@@ -177,5 +190,7 @@ mod tests {
         assert!(typed::<Resuming>(&["-m", "3"]).is_ok());
         assert!(typed::<Resuming>(&["--verify", "x"]).is_err());
         assert!(typed::<Asking>(&["-m", "3"]).is_err());
+        assert!(typed::<Changing>(&["-m", "3"]).is_ok());
+        assert!(typed::<Changing>(&["--guided"]).is_err());
     }
 }

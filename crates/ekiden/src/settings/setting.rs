@@ -70,7 +70,9 @@ pub enum Joins {
 pub enum UsedBy {
     /// Those that start a run.
     Run,
-    /// Those that start a run or carry one on.
+    /// Those that start a run or carry one on, for whoever watches it there.
+    Watching,
+    /// Those that start a run, carry one on or change its limits.
     RunAndResume,
     /// All.
     All,

@@ -50,6 +50,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &NOTIFY,
     &GUARD_WIP,
     &GUARD_ISSUE,
+    &GUIDED,
+    &VERBOSE,
     &JSON,
     &STATE_DIR,
 ];
@@ -437,6 +439,33 @@ pub static NOTIFY: Setting<bool> = Setting {
         takes: Takes::Nothing { off: "no-notify" },
         doc: "Desktop notification when the run ends or waits for a limit; --no-notify for none",
         ..Row::flag("notify", "notify", "EKIDEN_NOTIFY")
+    },
+    read: form::switch,
+};
+
+/// Somebody sits there.
+pub static GUIDED: Setting<bool> = Setting {
+    row: Row {
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-guided" },
+        used_by: UsedBy::Watching,
+        trust: Trust::User,
+        doc: "Count down 10 s between sessions: enter holds it, to tell the next session something, change \
+              limits or quit; on a terminal",
+        ..Row::flag("guided", "guided", "EKIDEN_GUIDED")
+    },
+    read: form::switch,
+};
+
+/// What the agent says and does.
+pub static VERBOSE: Setting<bool> = Setting {
+    row: Row {
+        short: Some('v'),
+        default: Some("false"),
+        takes: Takes::Nothing { off: "no-verbose" },
+        used_by: UsedBy::Watching,
+        doc: "Tell as well what the agent says and which tools it calls; --json does not hold it",
+        ..Row::flag("verbose", "verbose", "EKIDEN_VERBOSE")
     },
     read: form::switch,
 };

@@ -118,7 +118,7 @@ impl Environment {
         Running::of(self.command(args).spawn().unwrap())
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ekiden"));
         command.args(args).current_dir(self.dir()).env_clear().envs(&self.variables);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -12,6 +12,7 @@ mod environment;
 mod examples;
 mod exec;
 mod files;
+mod guiding;
 mod handoff;
 mod judging;
 // Much here looks into `/proc`, and macOS promises less.

@@ -46,6 +46,8 @@ fn every_setting_says_where_it_comes_from() {
     stall_sessions      3             default
     research            false         default
     notify              true          default
+    guided              false         default
+    verbose             false         default
     json                false         default
     state_dir           -             default
     [agents.mine]  ~/.config/ekiden/config.toml:3

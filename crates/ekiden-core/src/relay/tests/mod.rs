@@ -13,6 +13,7 @@ mod attempts;
 mod bounds;
 mod budgets;
 mod commits;
+mod guiding;
 mod histories;
 mod judging;
 mod kept_log;

@@ -105,6 +105,14 @@ const WORDS: &[&str] = &[
     "pause",
     "unpause",
     "again:pause",
+    "say:leave_the_docs_alone",
+    "late:say=leave_the_docs_alone",
+    "limit:1",
+    "limit:3",
+    "limit:budget=30",
+    "limit:timeout=9",
+    "limit:guided",
+    "resume:alone",
     "late:stop",
     "late:pause",
     "resume:stall=1",
@@ -310,11 +318,13 @@ impl Promises {
             Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => {
                 self.working = self.working.filter(|working| *working != ended.attempt);
             }
-            Event::Steered(steered) if self.heard.insert(steered.message.clone()) => match steered.steering {
-                Steering::Stop { .. } => {}
-                Steering::Pause => self.paused = !self.ended,
-                Steering::Unpause => self.paused = false,
-            },
+            Event::Steered(steered) if self.heard.insert(steered.message.clone()) => {
+                match &steered.steering {
+                    Steering::Stop { .. } | Steering::Instruct { .. } | Steering::ChangeLimits(_) => {}
+                    Steering::Pause => self.paused = !self.ended,
+                    Steering::Unpause => self.paused = false,
+                }
+            }
             Event::RunStarted(_)
             | Event::LogicChanged { .. }
             | Event::StopRequested(_)

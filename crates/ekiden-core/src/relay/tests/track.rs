@@ -206,6 +206,8 @@ impl Track {
             ("ctrl-c", _) => self.step(word, Event::StopRequested(StopRequest::Gently)),
             ("sigterm", _) => self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 })),
             ("stop" | "stop!" | "pause" | "unpause", _) => self.steered(word, word, false),
+            ("say", words) => self.steered(word, &format!("say={words}"), false),
+            ("limit", limit) => self.steered(word, &format!("limit={limit}"), false),
             ("late", steering) => self.steered(word, steering, true),
             ("again", steering) => {
                 self.messages = self.messages.saturating_sub(1);
@@ -451,6 +453,12 @@ impl Track {
             "stop!" => Steering::Stop { now: true },
             "pause" => Steering::Pause,
             "unpause" => Steering::Unpause,
+            word if word.starts_with("say=") => {
+                Steering::Instruct { words: word.trim_start_matches("say=").replace('_', " ") }
+            }
+            word if word.starts_with("limit=") => {
+                Steering::ChangeLimits(Box::new(resumed(word.trim_start_matches("limit=")).limits))
+            }
             word => panic!("no such steering: {word}"),
         };
         self.messages += 1;
@@ -538,6 +546,7 @@ fn resumed(limit: &str) -> RunResumed {
     let run = Budget { micro_usd: dollars("budget=").map(|dollars| dollars * 1_000_000), tokens: None };
     let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
     let pause = limit.strip_prefix("pause=").and_then(|secs| secs.parse().ok());
+    let timeout = limit.strip_prefix("timeout=").and_then(|secs| secs.parse().ok()).map(Millis::from_secs);
     RunResumed {
         ekiden: "0.1.0".to_owned(),
         limits: LimitsChanged {
@@ -546,7 +555,12 @@ fn resumed(limit: &str) -> RunResumed {
             pause: pause.map(Millis::from_secs),
             stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
             research: (limit == "research").then_some(true),
-            bounds: BoundsChange { run, ..BoundsChange::default() },
+            bounds: BoundsChange { run, session_timeout: timeout, ..BoundsChange::default() },
+            guided: match limit {
+                "guided" => Some(true),
+                "alone" => Some(false),
+                _ => None,
+            },
             permissions: PermissionsChange {
                 allowed_tools: limit.strip_prefix("allow=").map(str::to_owned).into_iter().collect(),
                 ..PermissionsChange::default()
@@ -569,7 +583,7 @@ fn window() -> Window {
 /// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
 /// judged) with `stall=2` sessions and `research`,
 /// `budget=9` and `each=3` dollars, `tokens=9` and `each-tokens=3`, `timeout=60` seconds and `turns=5` of a
-/// session, `quiet=22:00-07:00`, `no-waiting` for limits.
+/// session, `quiet=22:00-07:00`, `no-waiting` for limits, `guided`.
 fn header(given: &str) -> RunStarted {
     let has = |word: &str| given.split_whitespace().any(|given| given == word);
     let number = |name: &str| {
@@ -614,6 +628,7 @@ fn header(given: &str) -> RunStarted {
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
             subagents: has("subagents"),
+            guided: has("guided"),
         },
         from: None,
         prices: Prices::default(),

@@ -114,6 +114,7 @@ fn steady(value: &Value) -> Value {
                     "resets_at" | "until" if value.is_number() => "TIME".into(),
                     "filled_by" | "usage_tokens" => "TOKENS".into(),
                     "spent" => "SPENT".into(),
+                    "limits_ms" => "TIME".into(),
                     _ => steady(value),
                 };
                 (name.clone(), value)
