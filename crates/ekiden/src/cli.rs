@@ -8,11 +8,13 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::hook::{HookArgs, StatuslineArgs};
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
 use crate::commands::log::LogArgs;
@@ -26,8 +28,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, continue_run, diff, doctor, init, knowledge, log, man, pause, resume, run, sessions,
-    show, status, stop, unpause,
+    checkpoint, completions, config, continue_run, diff, doctor, hook, init, knowledge, log, man, pause,
+    resume, run, sessions, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -75,6 +77,9 @@ enum Command {
     Diff(DiffArgs),
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
+    Checkpoint(CheckpointArgs),
+    Hook(HookArgs),
+    Statusline(StatuslineArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -136,6 +141,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Diff(args)) => diff::diff(&args, output),
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
+        Some(Command::Checkpoint(args)) => checkpoint::checkpoint(&args, output),
+        Some(Command::Hook(args)) => Ok(hook::hook(&args)),
+        Some(Command::Statusline(args)) => Ok(hook::statusline(&args)),
         Some(Command::Config(args)) => config::config(&args, output),
         Some(Command::Doctor(args)) => doctor::doctor(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),

@@ -1,11 +1,13 @@
 //! The commands, one file each: manual page, arguments, what it does.
 
+pub mod checkpoint;
 pub mod completions;
 pub mod config;
 pub mod continue_run;
 pub mod diff;
 pub mod doctor;
 mod going_back;
+pub mod hook;
 pub mod init;
 pub mod knowledge;
 pub mod log;

@@ -12,6 +12,7 @@ mod environment;
 mod examples;
 mod exec;
 mod files;
+mod guard;
 mod judging;
 // Much here looks into `/proc`, and macOS promises less.
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
 mod ends;
+mod guard;
 mod interface;
 mod project;
 mod relay;

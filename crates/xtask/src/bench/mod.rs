@@ -8,6 +8,7 @@
 //! What needs a crate's inside is measured by that crate, under `benches/`; this task runs it and judges
 //! the figures. So the tasks depend on none of the crates and build in a moment.
 
+mod guard;
 mod handover;
 mod machine;
 mod sessions;
@@ -44,7 +45,7 @@ pub(crate) enum Page {
 pub(crate) fn run(page: Page) -> Result<(), String> {
     Program::cargo(&["build", "--release", "--locked", "--package", "ekiden"]).run()?;
     let mut table = Table::default();
-    for measure in [start::measure, stream::measure, handover::measure, sessions::measure] {
+    for measure in [start::measure, guard::measure, stream::measure, handover::measure, sessions::measure] {
         measure()?.into_iter().for_each(|row| table.push(row));
     }
     let text = format!("{}\n\n{table}", machine::describe()?);
