@@ -18,6 +18,8 @@ pub struct ProjectPlace {
     pub state_dir: PathBuf,
     /// Git's own directory for this worktree, if there is one.
     pub git_dir: Option<PathBuf>,
+    /// The one that all its worktrees share.
+    pub common_dir: Option<PathBuf>,
 }
 
 impl ProjectPlace {
@@ -26,15 +28,16 @@ impl ProjectPlace {
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
         let repository = dir.ancestors().find_map(|top| Some((top, git_dir(top)?)));
-        let state_dir = match (state_dir, &repository) {
-            (Some(elsewhere), _) => elsewhere.join(project_name(&dir.to_string_lossy())),
-            (None, Some((top, git))) => {
+        let common_dir = repository.as_ref().map(|(_, git)| common_dir(git));
+        let state_dir = match (state_dir, &repository, &common_dir) {
+            (Some(elsewhere), ..) => elsewhere.join(project_name(&dir.to_string_lossy())),
+            (None, Some((top, _)), Some(common)) => {
                 let prefix = dir.strip_prefix(top).unwrap_or(Path::new("")).to_string_lossy();
-                common_dir(git).join("ekiden").join(project_name(&prefix))
+                common.join("ekiden").join(project_name(&prefix))
             }
-            (None, None) => dir.join(".ekiden").join("state"),
+            (None, _, _) => dir.join(".ekiden").join("state"),
         };
-        Some(Self { state_dir, git_dir: repository.map(|(_, git)| git), dir })
+        Some(Self { state_dir, git_dir: repository.map(|(_, git)| git), common_dir, dir })
     }
 
     /// The branch that is checked out, if one is.

@@ -8,12 +8,14 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::handoff::HandoffArgs;
+use crate::commands::hook::{HookArgs, StatuslineArgs};
 use crate::commands::init::InitArgs;
 use crate::commands::knowledge::KnowledgeArgs;
 use crate::commands::limits::LimitsArgs;
@@ -30,8 +32,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    completions, config, continue_run, diff, doctor, handoff, init, knowledge, limits, log, man, orient,
-    pause, resume, run, sessions, setup, show, status, stop, unpause,
+    checkpoint, completions, config, continue_run, diff, doctor, handoff, hook, init, knowledge, limits, log,
+    man, orient, pause, resume, run, sessions, setup, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -82,6 +84,9 @@ enum Command {
     Orient(OrientArgs),
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
+    Checkpoint(CheckpointArgs),
+    Hook(HookArgs),
+    Statusline(StatuslineArgs),
     Config(ConfigArgs),
     Setup(SetupArgs),
     Doctor(DoctorArgs),
@@ -147,6 +152,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Orient(args)) => orient::orient(&args, output),
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
+        Some(Command::Checkpoint(args)) => checkpoint::checkpoint(&args, output),
+        Some(Command::Hook(args)) => Ok(hook::hook(&args)),
+        Some(Command::Statusline(args)) => Ok(hook::statusline(&args)),
         Some(Command::Config(args)) => config::config(&args, output),
         Some(Command::Setup(args)) => setup::setup(&args, output),
         Some(Command::Doctor(args)) => doctor::doctor(&args, output),

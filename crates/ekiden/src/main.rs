@@ -3,6 +3,7 @@
 //! The binary parses, calls and prints; it decides nothing about a run.
 //!
 //! ```text
+//! the client ──► guard (hooks, status line: milliseconds)
 //! cli ──► commands ──► settings ──► ekiden_engine
 //!             └──────► output  ◄────────┘ (observer)
 //! ```
@@ -16,6 +17,7 @@ mod commands;
 mod docs;
 mod exit;
 mod failure;
+mod guard;
 mod output;
 mod settings;
 mod setup;
@@ -27,5 +29,6 @@ fn main() -> ExitCode {
     ekiden_agent::keeper::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();
     ekiden_agent::rehearsal::run_if_asked();
-    ExitCode::from(cli::main().code())
+    let exit = guard::run_if_asked().unwrap_or_else(cli::main);
+    ExitCode::from(exit.code())
 }

@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -71,13 +72,14 @@ pub(crate) struct Program {
     program: OsString,
     arguments: Vec<OsString>,
     variables: Vec<(&'static str, OsString)>,
+    input: Option<PathBuf>,
 }
 
 impl Program {
     /// A program by its name or path.
     pub(crate) fn new(program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Self { program: program.as_ref().to_owned(), arguments, variables: Vec::new() }
+        Self { program: program.as_ref().to_owned(), arguments, variables: Vec::new(), input: None }
     }
 
     /// The cargo that runs this task.
@@ -92,6 +94,12 @@ impl Program {
     /// With one more variable in its environment.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.push((name, value.into()));
+        self
+    }
+
+    /// With this file on its standard input.
+    pub(crate) fn fed(mut self, input: &Path) -> Self {
+        self.input = Some(input.to_owned());
         self
     }
 
@@ -129,10 +137,17 @@ impl Program {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs it with nothing to read and nobody to read it, and tells how long it took.
+    /// Runs it with nobody to read it, and with nothing to read unless it is fed, and tells how long it
+    /// took.
     pub(crate) fn time(&self) -> Result<Duration, String> {
         let mut command = self.command();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let input = match &self.input {
+            Some(path) => {
+                File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?.into()
+            }
+            None => Stdio::null(),
+        };
+        command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
         let (status, took) = timed(|| command.status());
         self.judge(status.map_err(|error| self.not_started(&error))?)?;
         Ok(took)

@@ -1,5 +1,6 @@
 //! The commands, one file each: manual page, arguments, what it does.
 
+pub mod checkpoint;
 pub mod completions;
 pub mod config;
 pub mod continue_run;
@@ -9,6 +10,7 @@ mod documents;
 mod going_back;
 mod guide;
 pub mod handoff;
+pub mod hook;
 pub mod init;
 pub mod knowledge;
 pub mod limits;

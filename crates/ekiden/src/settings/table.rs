@@ -54,6 +54,8 @@ pub static TABLE: &[&dyn AnySetting] = &[
     &VERBOSE,
     &JSON,
     &STATE_DIR,
+    &GUARD_LEVELS,
+    &GUARD_REMINDER,
 ];
 
 /// Sessions that a run may take.
@@ -520,6 +522,33 @@ pub static STATE_DIR: Setting<String> = Setting {
         ..Row::flag("state_dir", "", "EKIDEN_STATE_DIR")
     },
     read: form::text,
+};
+
+/// Where a watched session's levels begin.
+pub static GUARD_LEVELS: Setting<Levels> = Setting {
+    row: Row {
+        long: None,
+        default: Some("70,85,95"),
+        takes: Takes::One("A,B,C"),
+        joins: Joins::Commas,
+        used_by: UsedBy::None,
+        doc: "Percent of a watched session's usable window that warn, begin the handover, force it",
+        ..Row::flag("guard.levels", "", "EKIDEN_GUARD_LEVELS")
+    },
+    read: form::levels,
+};
+
+/// A remark at the end of a turn.
+pub static GUARD_REMINDER: Setting<bool> = Setting {
+    row: Row {
+        long: None,
+        default: Some("true"),
+        takes: Takes::One("BOOL"),
+        used_by: UsedBy::None,
+        doc: "Remark once when a watched session stops with more than half of its window used and no handoff",
+        ..Row::flag("guard.reminder", "", "EKIDEN_GUARD_REMINDER")
+    },
+    read: form::switch,
 };
 
 /// The setting of this name.

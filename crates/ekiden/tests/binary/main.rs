@@ -12,6 +12,7 @@ mod environment;
 mod examples;
 mod exec;
 mod files;
+mod guard;
 mod guiding;
 mod handoff;
 mod judging;

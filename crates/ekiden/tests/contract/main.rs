@@ -8,6 +8,7 @@ mod acting;
 mod both;
 mod client;
 mod ends;
+mod guard;
 mod interface;
 mod looks;
 mod project;

@@ -9,6 +9,7 @@
 //! the figures. So the tasks depend on none of the crates and build in a moment.
 
 mod client;
+mod guard;
 mod handover;
 mod machine;
 mod sessions;
@@ -45,7 +46,15 @@ pub(crate) enum Page {
 pub(crate) fn run(page: Page) -> Result<(), String> {
     Program::cargo(&["build", "--release", "--locked", "--package", "ekiden"]).run()?;
     let mut table = Table::default();
-    for measure in [start::measure, stream::measure, handover::measure, sessions::measure, client::measure] {
+    let measures = [
+        start::measure,
+        guard::measure,
+        stream::measure,
+        handover::measure,
+        sessions::measure,
+        client::measure,
+    ];
+    for measure in measures {
         measure()?.into_iter().for_each(|row| table.push(row));
     }
     let text = format!("{}\n\n{table}", machine::describe()?);

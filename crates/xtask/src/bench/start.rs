@@ -35,7 +35,7 @@ fn start(ekiden: &PathBuf) -> Result<Row, String> {
 }
 
 /// A program that does nothing, built like ours.
-fn empty_program() -> Result<PathBuf, String> {
+pub(super) fn empty_program() -> Result<PathBuf, String> {
     let directory = shell::target_dir().join("bench");
     let (source, program) = (directory.join("empty.rs"), directory.join("empty"));
     shell::write(&source, "fn main() {}\n")?;

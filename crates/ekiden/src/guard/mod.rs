@@ -1,0 +1,89 @@
+//! The guard at work in a session that a person started: short processes that the client calls.
+//!
+//! ```text
+//! client ──► `ekiden hook EVENT` ──► Scene (files) ──► core: decide ──► log ──► answer on stdout
+//!        ──► `ekiden statusline` ──► Scene          └──► core: a line  │
+//!                                                                       └──► `__checkpoint`, detached
+//!                                                                             git, document, log
+//! ```
+//!
+//! Theory of operation: nothing lives between two calls but files. A call folds the session's log, reads
+//! the end of the transcript, and asks the pure core what to do; only when there is something to record
+//! does it take the session's lock, and then it decides anew on what it finds. The slow work of a
+//! checkpoint is a process of its own.
+//!
+//! Invariants:
+//! - *It fails open.* Bad input, a full disk, a panic: the exit code is 0 or 1, never 2, which would
+//!   block the client; nothing is answered, and a line in `guard/errors.log` says why.
+//! - *It stands aside* in sessions of ekiden and in whatever those start: their engine watches them.
+//! - *Subagents are not watched.* Their context is not the session's.
+//! - This path reaches core, wire and store only; [`checkpoint`] alone starts a process.
+
+mod checkpoint;
+mod handoff;
+mod hook;
+mod report;
+mod scene;
+mod statusline;
+mod window;
+
+pub use checkpoint::{Checkpoint, take as take_checkpoint};
+pub use scene::Scene;
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+
+use crate::exit::Exit;
+
+/// The most that is read of what the client says: a batch of tools can hold large answers.
+const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Does what a hook, a status line or a detached checkpoint is called for, if the command line says so;
+/// else nothing. To be called before anything that takes time: reading a command line whole takes longer
+/// than all of a hook's work. And it would end with 2 over a word that it does not know, which blocks the
+/// client; here such a word is passed over.
+#[must_use]
+pub fn run_if_asked() -> Option<Exit> {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (role, rest) = args.split_first()?;
+    let asks_for_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
+    match role.to_str()? {
+        "hook" if !asks_for_help && !rest.is_empty() => Some(hook(rest.iter().any(|arg| arg == "--plugin"))),
+        "statusline" if !asks_for_help => {
+            let wrap = rest.iter().position(|arg| arg == "--wrap").and_then(|at| rest.get(at + 1));
+            Some(statusline(wrap.map(OsString::as_os_str)))
+        }
+        checkpoint::ROLE => Some(failing_open(|| checkpoint::run(rest))),
+        _ => None,
+    }
+}
+
+/// One call of a hook.
+pub fn hook(plugin: bool) -> Exit {
+    failing_open(|| hook::run(plugin))
+}
+
+/// One call of a status line, over another program's if there is one.
+pub fn statusline(wrap: Option<&OsStr>) -> Exit {
+    failing_open(|| statusline::run(wrap))
+}
+
+/// Whatever happens, the client goes on: a panic ends with 1, whether panics unwind in this build or not.
+fn failing_open(work: impl FnOnce()) -> Exit {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        report::panicked(&panic.to_string());
+        std::process::exit(i32::from(Exit::Unfinished.code()));
+    }));
+    work();
+    Exit::Done
+}
+
+/// What the client says on standard input.
+fn input() -> String {
+    let mut bytes = Vec::new();
+    // What was read until an error is all that there is.
+    let _ = std::io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,134 @@
+//! The window of a watched session, told from what the client was started with.
+//!
+//! The client says its window to its status line only. Before that, and without one, it is told from
+//! the model's name; and a lower window for compaction from the client's arguments and environment.
+//! Whatever is guessed is guessed low: an alert too early costs a minute, one too late the session.
+
+use std::path::Path;
+
+use ekiden_core::guard::Window;
+use ekiden_core::limits;
+
+use crate::settings::environment::Environment;
+
+/// The window of models that nobody knows.
+const WINDOW_UNKNOWN: u64 = 200_000;
+/// The window of the models named here and of what follows them.
+const WINDOW_LARGE: u64 = 1_000_000;
+/// Families whose versions from this one on have the large window.
+const LARGE_FROM: [(&str, u32); 4] = [("opus", 5), ("sonnet", 5), ("haiku", 5), ("fable", 0)];
+
+/// How the client was told to compact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compaction {
+    /// A window lower than the model's, in tokens.
+    pub window_tokens: Option<u64>,
+    /// The share of the window at which it compacts, in percent.
+    pub percent: Option<u64>,
+}
+
+impl Compaction {
+    /// What the environment and the client's own arguments say; the arguments win.
+    #[must_use]
+    pub fn of(environment: &Environment, client_args: &[String]) -> Self {
+        let number = |name| environment.variable(name).and_then(|text| text.parse().ok());
+        Self {
+            window_tokens: argument(client_args).or_else(|| number("CLAUDE_CODE_AUTO_COMPACT_WINDOW")),
+            percent: number("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE").filter(|percent| (1..=100).contains(percent)),
+        }
+    }
+
+    /// The window that is filled: the client's figure if there is one, else the model's by its name.
+    #[must_use]
+    pub fn window(self, told_tokens: Option<u64>, model: &str) -> Window {
+        let model_tokens = told_tokens.unwrap_or_else(|| window_of_model(model));
+        let reserve_tokens = limits::RESERVE_TOKENS_CLAUDE;
+        let window = self.window_tokens.unwrap_or(model_tokens).min(model_tokens);
+        let by_share = self.percent.map(|percent| window * percent / 100 + reserve_tokens);
+        let compaction_tokens = by_share.into_iter().chain(self.window_tokens).min();
+        Window { model_tokens, compaction_tokens, reserve_tokens, cap_tokens: None }
+    }
+}
+
+/// `--autocompact N`, or `--autocompact=N`.
+fn argument(args: &[String]) -> Option<u64> {
+    let at = args.iter().position(|arg| arg.starts_with("--autocompact"))?;
+    let value = args[at].strip_prefix("--autocompact=").or_else(|| args.get(at + 1).map(String::as_str))?;
+    value.parse().ok()
+}
+
+/// The window of a model, in tokens.
+fn window_of_model(model: &str) -> u64 {
+    let large = LARGE_FROM.iter().any(|(family, from)| version_of(model, family).is_some_and(|v| v >= *from));
+    if large || model.contains("[1m]") { WINDOW_LARGE } else { WINDOW_UNKNOWN }
+}
+
+/// The version behind a family's name: `claude-opus-5-5` is version 5 of opus.
+fn version_of(model: &str, family: &str) -> Option<u32> {
+    let behind = &model[model.find(family)? + family.len()..];
+    let number = behind.split('-').find_map(|part| part.parse().ok());
+    Some(number.unwrap_or_default())
+}
+
+/// The arguments that the client was started with, if the system tells them.
+#[must_use]
+pub fn client_args(environment: &Environment) -> Vec<String> {
+    let pid = environment.variable("CLAUDE_PID").filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
+    let path = pid.map(|pid| Path::new("/proc").join(pid).join("cmdline"));
+    let bytes = path.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::guard::{Level, Profile};
+
+    use super::*;
+
+    fn of(vars: &[(&str, &str)], args: &[&str]) -> Compaction {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Compaction::of(&Environment::of(vars.iter().copied()), &args)
+    }
+
+    // shows: MON-06
+    #[test]
+    fn a_window_is_told_from_the_models_name() {
+        for (model, tokens) in [
+            ("claude-opus-5-5", 1_000_000),
+            ("claude-haiku-4-5-20251001", 200_000),
+            ("claude-sonnet-4-5-20250929", 200_000),
+            ("claude-sonnet-4-5[1m]", 1_000_000),
+            ("somebody-elses", 200_000),
+            ("", 200_000),
+        ] {
+            assert_eq!(Compaction::default().window(None, model).model_tokens, tokens, "{model}");
+        }
+        assert_eq!(Compaction::default().window(Some(500_000), "claude-opus-5-5").model_tokens, 500_000);
+    }
+
+    /// The rows of what was measured: model, what the client was told, and where it then compacts.
+    // shows: MON-06
+    #[test]
+    fn every_level_lies_before_the_clients_compaction() {
+        let window = "CLAUDE_CODE_AUTO_COMPACT_WINDOW";
+        let share = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE";
+        let rows = [
+            ("claude-opus-5-5", of(&[], &[]), 967_000),
+            ("claude-opus-5-5", of(&[], &["claude", "--autocompact", "400000"]), 367_000),
+            ("claude-opus-5-5", of(&[], &["claude", "--autocompact=150000"]), 117_000),
+            ("claude-opus-5-5", of(&[(window, "400000")], &[]), 367_000),
+            ("claude-opus-5-5", of(&[(window, "400000"), (share, "50")], &[]), 200_000),
+            ("claude-opus-5-5", of(&[(share, "50")], &[]), 500_000),
+            ("claude-haiku-4-5-20251001", of(&[], &[]), 200_000),
+            ("claude-haiku-4-5-20251001", of(&[(share, "50")], &[]), 200_000),
+            ("claude-haiku-4-5-20251001", of(&[], &["claude", "--autocompact", "200000"]), 167_000),
+        ];
+        for (model, compaction, compacts_at) in rows {
+            let window = compaction.window(None, model);
+            for level in [Level::L1, Level::L2, Level::L3] {
+                let begins = window.tokens_of(Profile::Watch.levels(), level);
+                assert!(begins < compacts_at, "{model} {compaction:?} {level} begins at {begins}");
+            }
+        }
+    }
+}
