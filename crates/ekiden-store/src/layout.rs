@@ -255,6 +255,12 @@ impl Published {
         self.dir().join(file.name())
     }
 
+    /// A watched session, for other programs.
+    #[must_use]
+    pub fn checkpoint_state(&self) -> PathBuf {
+        self.dir().join("checkpoint-state.json")
+    }
+
     /// For other programs.
     #[must_use]
     pub fn status(&self) -> PathBuf {

@@ -170,7 +170,7 @@ impl Talk {
         match call.event {
             HookEvent::PreToolUse => self.tool(&call),
             HookEvent::SessionStart if call.source == COMPACTED => {
-                self.was_compacted(self.last.context_tokens)
+                self.was_compacted(self.last.context_tokens);
             }
             HookEvent::StopFailure => {
                 self.failure = Some(call.failure);

@@ -20,11 +20,11 @@ pub(crate) fn run_if_asked() {
     let line = format!("{began} {}\n", now_ms());
     let told = OpenOptions::new().append(true).create(true).open(times);
     let told = told.and_then(|mut file| file.write_all(line.as_bytes()));
-    std::process::exit(code(ended, told));
+    std::process::exit(code(&ended, told.is_ok()));
 }
 
-fn code(ended: io::Result<std::process::ExitStatus>, told: io::Result<()>) -> i32 {
-    ended.ok().filter(|_| told.is_ok()).and_then(|status| status.code()).unwrap_or(1)
+fn code(ended: &io::Result<std::process::ExitStatus>, told: bool) -> i32 {
+    ended.as_ref().ok().filter(|_| told).and_then(std::process::ExitStatus::code).unwrap_or(1)
 }
 
 /// From each client's end to the next one's beginning.

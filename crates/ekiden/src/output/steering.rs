@@ -43,7 +43,16 @@ pub fn limits_line(changed: &[String]) -> Line {
 }
 
 fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
-    let LimitsChanged { sessions_max, wait_max, pause, stall_sessions, research, guided, bounds } = limits;
+    let LimitsChanged {
+        sessions_max,
+        wait_max,
+        pause,
+        stall_sessions,
+        research,
+        guided,
+        bounds,
+        permissions,
+    } = limits;
     let stall = |sessions: &u32| format!("{} without progress", phrase::count((*sessions).into(), "session"));
     [
         sessions_max.map(|_| format!("up to session {session_max}")),
@@ -67,6 +76,12 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
         stall_sessions.as_ref().map(stall),
         research.map(|yes| if yes { "it is research" } else { "it is no research" }.to_owned()),
         guided.map(|yes| if yes { "guided" } else { "not guided" }.to_owned()),
+        permissions.mode.as_ref().map(|mode| format!("permission mode {}", one_line(mode))),
+        permissions
+            .skip
+            .map(|yes| if yes { "every call is allowed" } else { "calls are asked about" }.to_owned()),
+        (!permissions.allowed_tools.is_empty())
+            .then(|| format!("allowed: {}", one_line(&permissions.allowed_tools.join(", ")))),
     ]
     .into_iter()
     .flatten()

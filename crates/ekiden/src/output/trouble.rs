@@ -56,6 +56,9 @@ pub struct Trouble {
     /// How long they were.
     #[serde(rename = "limits_ms", skip_serializing_if = "is_zero")]
     pub limited: Millis,
+    /// Conversations that the agent summarised: the handoff came too late.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<u32>,
     /// Failures of the service that were waited out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<u32>,
@@ -69,6 +72,7 @@ impl Trouble {
     pub fn take(&mut self, at: Timestamp, news: &News) {
         match news {
             News::AttemptEnded(attempt) => self.attempt_ended(attempt),
+            News::Compacted { session, .. } => self.compactions.push(*session),
             News::Rescue { session, .. } => self.rescues.push(*session),
             News::Check { session, veto: true, .. } => self.vetoes.push(*session),
             News::Commit { session, result: Commit::Failed { .. } } => self.uncommitted.push(*session),
@@ -156,7 +160,7 @@ impl Trouble {
     }
 
     fn parts(&self) -> Vec<String> {
-        let kinds: [(&[u32], fn(&[u32]) -> String); 10] = [
+        let kinds: [(&[u32], fn(&[u32]) -> String); 11] = [
             (&self.crashes, |of| counted(of, "crash", "crashes")),
             (&self.lost, |of| counted(of, "kill of ekiden", "kills of ekiden")),
             (&self.rescues, |of| counted(of, "rescue", "rescues")),
@@ -166,6 +170,7 @@ impl Trouble {
             (&self.tests_weakened, |of| format!("tests that say less {}", named(of))),
             (&self.cautions, |of| format!("notes to look at {}", named(of))),
             (&self.uncommitted, |of| counted(of, "session not committed", "sessions not committed")),
+            (&self.compactions, |of| counted(of, "compaction", "compactions")),
             (&self.outages, |of| counted(of, "outage of the service", "outages of the service")),
         ];
         let of_kinds = kinds.into_iter().filter(|(of, _)| !of.is_empty()).map(|(of, text)| text(of));
