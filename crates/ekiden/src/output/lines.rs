@@ -85,6 +85,8 @@ impl Telling {
             News::Level { level, usage_tokens, percent, .. } => {
                 level_line(*level, *usage_tokens, *percent).into_iter().collect()
             }
+            // Every session begins with the same; it is told once.
+            News::WindowFull(filled) if filled.known => Vec::new(),
             News::WindowFull(filled) => vec![bounds::window_full(filled)],
             News::Spend(spend) => vec![bounds::spend(spend)],
             News::Compacted { usage_tokens, .. } => vec![compacted(*usage_tokens)],
@@ -253,7 +255,8 @@ fn level_line(level: Level, usage_tokens: u64, percent: Option<u64>) -> Option<L
         Level::L0 | Level::L1 | Level::L2 => None,
         Level::L3 => {
             let use_of = usage(usage_tokens, percent);
-            Some(Line::attention(format!("context at {use_of}: only the handoff may still be written")))
+            let text = format!("at {use_of}: only the handoff may still be written");
+            Some(Line::labelled("context", Tone::Quiet, text))
         }
     }
 }
@@ -322,7 +325,10 @@ fn handoff_lines(handoff: &HandoffNews) -> Vec<Line> {
 }
 
 fn rescue(session: u32, cause: &EndCause) -> Line {
-    let cause = one_line(&cause.to_string());
+    let cause = match cause {
+        EndCause::Interrupted => "it did not hand over when it was told to".to_owned(),
+        other => one_line(&other.to_string()),
+    };
     let text = format!("no handoff that can be used ({cause}); rescue handoff written from what ekiden saw");
     Line::attention(format!("{text} (session {session})"))
 }

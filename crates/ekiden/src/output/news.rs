@@ -316,6 +316,9 @@ pub struct FilledNews {
     pub percent: Option<u64>,
     /// What fills it, in tokens, largest first.
     pub filled_by: Vec<(String, u64)>,
+    /// An earlier session reached this level as well.
+    #[serde(skip)]
+    pub known: bool,
 }
 
 /// A mark of spend.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, RelayEvent, Survey};
-use ekiden_core::guard::{Levels, Window};
+use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::handoff::{
     self, FileText, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status,
 };
@@ -50,6 +50,8 @@ pub struct Story {
     worked: Millis,
     /// Why the last attempt ended.
     ended: Option<EndCause>,
+    /// The highest level that a first response reached.
+    filled: Level,
     trouble: Trouble,
 }
 
@@ -175,7 +177,9 @@ impl Story {
                 percent: self.percent(stage, *usage_tokens),
             }],
             RelayEvent::BaselineMeasured { attempt, level, usage_tokens, filled_by } => {
+                let known = *level <= std::mem::replace(&mut self.filled, self.filled.max(*level));
                 vec![News::WindowFull(FilledNews {
+                    known,
                     session: attempt.session.get(),
                     level: *level,
                     usage_tokens: *usage_tokens,

@@ -298,6 +298,29 @@ fn a_run_that_reaches_its_limit_says_how_to_go_on() {
     .assert_eq(&tale.text());
 }
 
+// shows: REL-11
+#[test]
+fn a_wait_outlasts_the_engine_and_is_told_again() {
+    let mut tale = Tale::begin(None, true);
+    tale.survey(&[]).window(1);
+    let limit = EndCause::RateLimited { resets_at: None, kind: LimitKind::SevenDay };
+    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).pass(60);
+    tale.event(Event::RunResumed(RunResumed { ekiden: "0.1.0".to_owned(), ..RunResumed::default() }));
+    tale.wake();
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          window    1M tokens (opus), hands off at 120k
+          61% 122k  interrupted after 14m · 38 tool calls · $1.84
+          ! the weekly limit is reached, and nobody says until when; session 1 goes on in 5m
+            ctrl-c stops, `ekiden resume` carries on
+        run 7f3a goes on · 22:19 · up to session 3
+          ! the weekly limit is reached, and nobody says until when; session 1 goes on in 4m
+            ctrl-c stops, `ekiden resume` carries on
+        session 1 · 22:23 · attempt 2, the same conversation"#]]
+    .assert_eq(&tale.text());
+}
+
 #[test]
 fn waits_crashes_and_rescues_are_told() {
     let mut tale = Tale::begin(None, true);
@@ -334,6 +357,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
         stopped (130): at once, as you asked · 1 session · 5h 43m, of which 4h 46m waiting · $7.36
+        trouble    1 crash (session 1), 1 rescue (session 1), waited 4h 46m for limits (1 time)
         to go on:  ekiden resume"#]].assert_eq(&tale.text());
 }
 
@@ -356,6 +380,7 @@ fn a_claim_that_the_verification_refutes_is_told() {
 
         failed (69): the login is not accepted · 1 session · 30m · $3.68
         what to do:  log in with the agent, or set its key
+        trouble    1 veto (session 1)
         to go on:  ekiden resume"#]].assert_eq(&tale.text());
 }
 
@@ -423,6 +448,7 @@ fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
           commit    nothing to commit
 
         complete, as the agent says; nothing verified it · 3 sessions · 42m · $5.52
+        trouble    1 session not committed (session 2)
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         next       git log --stat"#]].assert_eq(&tale.text());
 }

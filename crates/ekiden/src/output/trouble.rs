@@ -176,7 +176,12 @@ impl Trouble {
         let of_kinds = kinds.into_iter().filter(|(of, _)| !of.is_empty()).map(|(of, text)| text(of));
         let times = phrase::count(self.limits.len() as u64, "time");
         let waited = format!("waited {} for limits ({times})", phrase::duration(self.limited));
-        of_kinds.chain((!self.limits.is_empty()).then_some(waited)).collect()
+        let mut parts: Vec<String> = of_kinds.chain((!self.limits.is_empty()).then_some(waited)).collect();
+        // What the numbers are is said once.
+        for part in parts.iter_mut().skip(1) {
+            *part = part.replacen("(sessions ", "(", 1).replacen("(session ", "(", 1);
+        }
+        parts
     }
 }
 
@@ -232,7 +237,10 @@ mod tests {
             (4000, waiting(4720, WaitCause::UsageLimit, 8)),
             (5000, waiting(5010, WaitCause::Failure, 8)),
         ]);
-        expect_test::expect![[r""]].assert_eq(&format!("{line}\n{json}\n"));
+        expect_test::expect![[r#"
+            trouble    2 rescues (sessions 4, 9), 1 outage of the service (session 8), waited 1h 12m for limits (2 times)
+            {"rescues":[4,9],"limits":[5,8],"limits_ms":4320000,"outages":[8]}
+        "#]].assert_eq(&format!("{line}\n{json}\n"));
     }
 
     // shows: UIX-04

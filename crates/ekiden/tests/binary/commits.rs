@@ -50,7 +50,7 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     commits after each session; 1 file with changes from before stay out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      ! context at 70% 28k: only the handoff may still be written
+      context   at 70% 28k: only the handoff may still be written
       USAGE  handed off after TIME · 7 tool calls
       items     4 of 5 done
       next      The item "Item 5", with `echo made > item-5.txt`.
@@ -186,6 +186,7 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
         line 3: no tabs
 
     complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error
@@ -328,6 +329,7 @@ fn a_repository_that_stays_locked_is_left_alone_with_a_warning() {
         fatal: Unable to create 'PROJECT/.git/index.lock': File exists.
 
     complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error

@@ -120,6 +120,7 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
       ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 1)
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 files not committed
+    trouble    1 rescue (session 1)
     to go on:  ekiden resume -m 1
     --- exit code 3
     ");
@@ -248,6 +249,7 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
       next      write the second file
 
     complete, as the agent says; nothing verified it · 2 sessions · TIME · 3 files not committed
+    trouble    1 kill of ekiden (session 2)
     next       git status
     --- exit code 0
     ");
@@ -274,6 +276,7 @@ fn after_a_crash_a_published_file_decides_nothing_and_is_kept() {
       next      write the second file
 
     complete, as the agent says; nothing verified it · 1 session · TIME · 3 files not committed
+    trouble    1 kill of ekiden (session 1)
     next       git status
     --- exit code 0
     ");
@@ -297,6 +300,7 @@ fn a_person_is_told_of_notes_that_may_steer_an_agent() {
       next      write the second file
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 2 files not committed
+    trouble    notes to look at (session 1)
     to go on:  ekiden resume -m 1
     --- exit code 3
     "#);

@@ -75,6 +75,7 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
 
     stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
     what to do:  `ekiden log` tells where it hangs; add --research if files need not change
+    trouble    2 rescues (sessions 1, 2), 1 session without progress (2)
     to go on, once you know why:  ekiden resume
     --- exit code 3
     ");
@@ -104,6 +105,7 @@ fn tests_that_were_taken_away_are_told_beside_the_pass() {
         tests/test_b.py  1 mark to skip or narrow tests
 
     verified complete · 1 session · TIME · 3 files not committed
+    trouble    tests that say less (session 1)
     next       git status
     --- exit code 0
     ");

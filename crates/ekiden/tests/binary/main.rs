@@ -21,6 +21,7 @@ mod judging;
 mod kill;
 mod knowledge;
 mod misbehave;
+mod night;
 mod normal;
 mod notices;
 mod processes;

@@ -56,7 +56,6 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
       USAGE  handed off after TIME · 6 tool calls
       items     6 of 9 done
       next      The item "Item 7", with `echo made > item-7.txt`.
-      session 2's handoff repeats session 1's (100% alike), but the work moves
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 9 items done · 8 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md

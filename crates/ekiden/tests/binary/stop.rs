@@ -135,6 +135,7 @@ fn a_killed_run_goes_on() {
       items     5 of 5 done
 
     complete, as the agent says; nothing verified it · 2 sessions · TIME
+    trouble    1 kill of ekiden (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       ekiden log RUN
     --- exit code 0
@@ -170,7 +171,6 @@ fn a_session_limit_prints_the_command_that_goes_on() {
       USAGE  handed off after TIME · 6 tool calls
       items     6 of 7 done
       next      The item "Item 7", with `echo made > item-7.txt`.
-      session 2's handoff repeats session 1's (100% alike), but the work moves
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 7 items done · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md

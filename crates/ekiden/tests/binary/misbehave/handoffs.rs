@@ -30,7 +30,7 @@ fn no_file_at_all() {
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
     --- exit code 0
     "#);
 }
@@ -54,7 +54,7 @@ do = "ignore_messages"
     level level="L3" session=1
     attempt_ended attempt=1 cause="interrupted" left="nothing" session=1
     rescue cause="interrupted" session=1
-    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=1
+    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
 }
@@ -149,7 +149,7 @@ do = { edit = { file = "NEXT_PROMPT.md", put = " \n\n" } }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
     --- exit code 0
     "#);
 }
@@ -186,7 +186,7 @@ do = { edit = { file = "NEXT_PROMPT.md", put = "Go on." } }
     session_started attempt=1 conversation="fresh" session=4
     attempt_ended attempt=1 cause="completed" left="completion" session=4
     handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"idle":[2],"rescues":[1]}
     --- exit code 0
     "#);
 }
@@ -230,7 +230,7 @@ do = { run = "rm -f .ekiden/handoff/NEXT_PROMPT.md; mkdir .ekiden/handoff/NEXT_P
     session_started attempt=1 conversation="fresh" session=4
     attempt_ended attempt=1 cause="completed" left="completion" session=4
     handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"rescues":[2]}
     --- exit code 0
     "#);
 }
@@ -267,7 +267,7 @@ do = { leave_out = ["PROGRESS.md", "NEXT_PROMPT.md", "KNOWLEDGE.md"] }
     session_started attempt=1 conversation="fresh" session=4
     attempt_ended attempt=1 cause="completed" left="completion" session=4
     handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"rescues":[2]}
     --- exit code 0
     "#);
 }
@@ -305,7 +305,7 @@ do = { run = "echo 'STATUS: ALL_COMPLETE' | tee PROGRESS.md > .ekiden/PROGRESS.m
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
     --- exit code 0
     "#);
     assert_eq!(stage.read("item-4.txt"), "made\n");
@@ -368,7 +368,7 @@ do = { run = "rm -rf .ekiden/handoff; ln -s ../item-1.txt .ekiden/handoff" }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=2 items_done=4 session=3
-    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended facts=2 items_done=4 outcome={"kind":"complete","verified":false} sessions=3 trouble={"idle":[2],"rescues":[1]}
     --- exit code 0
     "#);
 }
@@ -411,7 +411,7 @@ do = { die = 9 }
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
     handoff facts=3 items_done=7 session=3
-    run_ended estimated=true facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} sessions=3
+    run_ended estimated=true facts=3 files_changed=9 items_done=7 outcome={"kind":"complete","verified":false} sessions=3 trouble={"crashes":[2]}
     --- exit code 0
     "#);
     assert!(stage.read(".ekiden/TASK.md").contains("Item 7"));
