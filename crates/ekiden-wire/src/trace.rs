@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use crate::limits;
 use crate::lines::{Line, LineSplitter};
 use crate::rules::rule_for;
-use crate::stream::{Assistant, Block, ClientEvent, ToolResult};
+use crate::stream::{Assistant, Block, ClientEvent, RateLimitInfo, RateLimitStatus, ToolResult};
 use crate::tools::{Call, ToolKind};
 
 /// The traces that a session left.
@@ -27,6 +27,8 @@ pub struct Trace {
     pub failed: VecDeque<FailedCommand>,
     /// Rules that would have let the refused calls run, each once.
     pub denied: Vec<String>,
+    /// The limit that requests are refused by since the last response.
+    pub limit: Option<RateLimitInfo>,
     /// The context before the last compaction, in tokens.
     pub compacted: Option<u64>,
     /// How much there was of what.
@@ -113,13 +115,16 @@ impl Trace {
             ClientEvent::Result(_) => self.counts.turns += 1,
             ClientEvent::TaskStarted { subagent, .. } => self.counts.subagents += u64::from(*subagent),
             ClientEvent::PermissionDenied { tool_use_id, tool } => self.refused(tool_use_id, tool),
+            ClientEvent::RateLimit(info) if info.status == RateLimitStatus::Rejected => {
+                self.limit = Some(info.clone());
+            }
+            ClientEvent::RateLimit(_) => self.limit = None,
             ClientEvent::CompactBoundary { pre_tokens, .. } => self.compacted = Some(*pre_tokens),
             ClientEvent::Malformed => self.counts.malformed += 1,
             ClientEvent::Oversized { .. } => self.counts.oversized += 1,
             ClientEvent::Assistant(_)
             | ClientEvent::Init { .. }
             | ClientEvent::Lifecycle { .. }
-            | ClientEvent::RateLimit(_)
             | ClientEvent::ApiRetry { .. }
             | ClientEvent::Compacting
             | ClientEvent::ModelFallback { .. }
@@ -137,6 +142,7 @@ impl Trace {
     }
 
     fn response(&mut self, response: &Assistant) {
+        self.limit = None;
         for block in &response.blocks {
             match block {
                 Block::Text(words) if response.main_thread && !words.trim().is_empty() => {
@@ -277,6 +283,7 @@ mod tests {
                     },
                 ],
                 denied: [],
+                limit: None,
                 compacted: None,
                 counts: TraceCounts {
                     calls: 5,
@@ -355,6 +362,17 @@ mod tests {
         let failed = FailedCommand { command: "run 3".into(), exit: Some(2), last_line: "no".into() };
         assert_eq!(trace.failed, [failed]);
         assert_eq!((trace.compacted, trace.counts.calls, trace.counts.malformed), (Some(167_000), 2, 0));
+    }
+
+    /// As it was recorded of a subscription in the client's own interface.
+    // shows: REL-11, AGT-02
+    #[test]
+    fn a_transcript_tells_the_limit_and_its_reset() {
+        let limited = r#"{"parentUuid":null,"isSidechain":false,"type":"assistant","message":{"id":"m2","model":"<synthetic>","content":[{"type":"text","text":"You've hit your 5-hour limit"}]},"apiError":"usage_limit_reached","apiErrorParams":{"rate_limit_info":{"status":"rejected","resetsAt":2000000000,"rateLimitType":"five_hour","isUsingOverage":false}},"error":"rate_limit","isApiErrorMessage":true}"#;
+        let fine = r#"{"parentUuid":null,"type":"assistant","message":{"id":"m3","model":"x","content":[]}}"#;
+        let limit = |lines: &[&str]| Trace::from_transcript(lines.join("\n").as_bytes()).unwrap().limit;
+        assert_eq!(limit(&[fine, limited]).and_then(|limit| limit.resets_at), Some(2_000_000_000));
+        assert_eq!(limit(&[limited, fine]), None, "it is lifted");
     }
 
     // shows: AGT-08

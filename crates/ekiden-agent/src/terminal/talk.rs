@@ -14,7 +14,7 @@ use ekiden_wire::ends;
 use ekiden_wire::hook_output;
 use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::status_line::StatusInput;
-use ekiden_wire::stream::ApiErrorKind;
+use ekiden_wire::stream::{ApiErrorKind, RateLimitInfo};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
 use serde_json::Value;
@@ -51,6 +51,7 @@ pub(super) struct Talk {
     cost_usd: f64,
     tool_calls: u32,
     compacted: bool,
+    limit: Option<RateLimitInfo>,
     failure: Option<ApiErrorKind>,
     ending: Option<Ending>,
     reports: VecDeque<Report>,
@@ -91,6 +92,7 @@ impl Talk {
             cost_usd: 0.0,
             tool_calls: 0,
             compacted: false,
+            limit: None,
             failure: None,
             ending: None,
             reports: VecDeque::new(),
@@ -237,6 +239,7 @@ impl Talk {
 
     /// Takes what the whole transcript says, once nothing is added to it any more.
     pub(super) fn left(&mut self, trace: &Trace) -> Traces {
+        self.limit.clone_from(&trace.limit);
         if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
             self.was_compacted(context_tokens);
         }
@@ -343,7 +346,10 @@ impl Talk {
         match (end, self.ending) {
             (ChildEnd::NotStarted(why), _) => EndCause::NeverStarted(why),
             (_, Some(Ending::Stopped)) => EndCause::Stopped,
-            (_, Some(Ending::Done)) => self.failure.map_or(EndCause::Completed, ends::of_failure),
+            (_, Some(Ending::Done)) => match self.failure {
+                Some(kind) => ends::of_failure(kind, self.limit.as_ref()),
+                None => EndCause::Completed,
+            },
             (ChildEnd::Exited(code), None) if LEFT.contains(&code) => EndCause::PersonLeft,
             (ChildEnd::Exited(TERMINATED), None) => EndCause::Killed { signal: TERMINATED - 128 },
             (ChildEnd::Exited(exit), None) => EndCause::Crashed { exit },
@@ -441,7 +447,8 @@ mod tests {
         assert_eq!(text(started), "{}");
         let told = ["Usage { context_tokens: 150000 }", "Compacted { context_tokens: 150000 }"];
         assert_eq!(reports(&mut talk), told);
-        let trace = Trace { compacted: Some(167_000), ..Trace::default() };
+        let line = r#"{"type":"system","subtype":"compact_boundary","compactMetadata":{"preTokens":167000}}"#;
+        let trace = Trace::from_transcript(line.as_bytes()).expect("bytes are read");
         talk.left(&trace);
         assert_eq!(reports(&mut talk), [""; 0]);
         let mut unhooked = self::talk();

@@ -9,7 +9,9 @@ use ekiden_core::time::{Millis, Timestamp};
 use super::{EndedByUs, Exit, Observed};
 use crate::excerpt;
 use crate::limits;
-use crate::stream::{ApiError, ApiErrorKind as Kind, RateLimitStatus, TerminalReason as Reason, TurnResult};
+use crate::stream::{
+    ApiError, ApiErrorKind as Kind, RateLimitInfo, RateLimitStatus, TerminalReason as Reason, TurnResult,
+};
 
 /// One way in which an attempt can end.
 pub struct Row {
@@ -27,15 +29,17 @@ pub fn cause(seen: &Observed) -> EndCause {
     row.map_or_else(|| odd("it ended in no known way"), |row| (row.cause)(&end))
 }
 
-/// Why a turn failed that a client in its own interface gave up. It tells no status and no reset.
+/// Why a turn failed that a client in its own interface gave up. It tells no status; a limit and its
+/// reset stand in its transcript.
 #[must_use]
-pub fn of_failure(kind: Kind) -> EndCause {
+pub fn of_failure(kind: Kind, limit: Option<&RateLimitInfo>) -> EndCause {
     let reason = Some(Reason::ApiError);
     let failed =
         TurnResult { is_error: true, num_turns: 1, terminal_reason: reason, ..TurnResult::default() };
     cause(&Observed {
         last_result: Some(Box::new(failed)),
         api_error: Some(ApiError { kind, status: None }),
+        rate_limit: limit.cloned(),
         ..Observed::default()
     })
 }

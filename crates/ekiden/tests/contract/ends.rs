@@ -10,7 +10,7 @@ use crate::stage::Stage;
 
 const HAIKU: &str = "claude-haiku-4-5-20251001";
 /// When the limits of these tests are lifted, in seconds since 1970.
-const RESET: u64 = 2_000_000_000;
+pub(crate) const RESET: u64 = 2_000_000_000;
 
 /// What a run does after the first attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,7 +89,7 @@ fn subscribed(stage: Stage) -> Stage {
 }
 
 /// A subscription's limit, rejected.
-fn limit(claim: &str, window: &str) -> Reply {
+pub(crate) fn limit(claim: &str, window: &str) -> Reply {
     let reset = RESET.to_string();
     Status::error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
         .header("anthropic-ratelimit-unified-status", "rejected")
