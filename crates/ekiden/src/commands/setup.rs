@@ -43,10 +43,10 @@ const CONTEXT_LINES: usize = 2;
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SetupArgs {
-    /// For all your sessions, in ~/.claude or $CLAUDE_CONFIG_DIR (the default)
+    /// For all your sessions, in `~/.claude` or `$CLAUDE_CONFIG_DIR` (the default)
     #[arg(long, conflicts_with = "project")]
     user: bool,
-    /// For sessions in this project, in its .claude
+    /// For sessions in this project, in its `.claude`
     #[arg(long)]
     project: bool,
     /// Take the guard out again

@@ -22,7 +22,7 @@ pub fn apply(plan: &Plan, place: &Place) -> Result<(), Failure> {
     unchanged(&plan.settings, place)?;
     match &plan.receipt {
         Some((receipt, original)) => {
-            let original = original.as_ref().map(|text| text.as_bytes());
+            let original = original.as_ref().map(String::as_bytes);
             place.receipt.write(&place.disk, receipt, original).map_err(|error| refused(&error))?;
             for dir in plan.dirs.iter().filter(|dir| dir.starts_with(&place.dir)) {
                 ensure_dir(&place.disk, dir).map_err(|error| refused(&error))?;
@@ -63,7 +63,7 @@ fn unchanged(change: &FileChange, place: &Place) -> Result<(), Failure> {
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(refused(&error)),
     };
-    if now.as_deref() == change.before.as_ref().map(|text| text.as_bytes()) {
+    if now.as_deref() == change.before.as_ref().map(String::as_bytes) {
         return Ok(());
     }
     let text = format!("cannot change `{}`: something else changed it just now", change.path.display());
