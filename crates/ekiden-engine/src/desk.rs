@@ -146,22 +146,27 @@ impl Desk {
     /// The published files that somebody has changed or removed, as they are.
     #[must_use]
     pub fn touched(&self, relay: &Relay) -> Vec<(HandoffFile, FileText)> {
-        let found = |file| {
-            let path = self.published.file(file);
-            // A link is followed: what it leads to is what somebody put there.
-            match self.disk.read(&path, TEXT_BYTES_MAX).map(String::from_utf8) {
-                Ok(Ok(text)) => FileText::Text(text),
-                Err(error) if error.is_not_found() => FileText::Absent,
-                Ok(Err(_)) | Err(_) => FileText::NotText,
-            }
-        };
-        let ours = |found: &FileText, text: &str| found.text() == Some(text);
         published_texts(relay)
             .into_iter()
-            .map(|(file, text)| (file, found(file), text))
-            .filter(|(_, found, text)| !ours(found, text))
-            .map(|(file, found, _)| (file, found))
+            .filter_map(|(file, text)| Some((file, self.other_than(&self.published.file(file), &text)?)))
             .collect()
+    }
+
+    /// The same of the task.
+    #[must_use]
+    pub fn touched_task(&self, relay: &Relay) -> Option<FileText> {
+        self.other_than(&self.published.task(), &relay.stage().task)
+    }
+
+    /// What stands there, if it is not this text. A link is followed: what it leads to is what somebody
+    /// put there.
+    fn other_than(&self, path: &Path, ours: &str) -> Option<FileText> {
+        let found = match self.disk.read(path, TEXT_BYTES_MAX).map(String::from_utf8) {
+            Ok(Ok(text)) => FileText::Text(text),
+            Err(error) if error.is_not_found() => FileText::Absent,
+            Ok(Err(_)) | Err(_) => FileText::NotText,
+        };
+        (found.text() != Some(ours)).then_some(found)
     }
 
     /// Keeps what stands in place of published files and is not ours, before it is overwritten, beside
@@ -174,8 +179,13 @@ impl Desk {
         &self,
         session: SessionNumber,
         touched: &[(HandoffFile, FileText)],
+        task: Option<&FileText>,
     ) -> DiskResult<()> {
-        self.keep_in(&self.layout.session(session).left(), touched)
+        let left = self.layout.session(session).left();
+        if let Some(task) = task {
+            self.keep_one(&left, &self.published.task(), task)?;
+        }
+        self.keep_in(&left, touched)
     }
 
     /// Keeps what stood in the published places before this run's first session: another run's files,
@@ -192,18 +202,17 @@ impl Desk {
         Ok(())
     }
 
-    /// What says nothing is not kept: a power cut makes such files of ours.
     fn keep_in(&self, left: &Path, touched: &[(HandoffFile, FileText)]) -> DiskResult<()> {
-        for (file, text) in touched {
-            let says_nothing =
-                text.text().is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
-            let path = self.published.file(*file);
-            // A directory cannot be copied so; it is moved aside when the file is published.
-            let aside =
-                matches!(self.disk.stat(&path)?.map(|found| found.kind), Some(Kind::Dir | Kind::Other));
-            if *text != FileText::Absent && !says_nothing && !aside {
-                keep(&*self.disk, &path, left)?;
-            }
+        touched.iter().try_for_each(|(file, text)| self.keep_one(left, &self.published.file(*file), text))
+    }
+
+    /// What says nothing is not kept: a power cut makes such files of ours.
+    fn keep_one(&self, left: &Path, path: &Path, text: &FileText) -> DiskResult<()> {
+        let says_nothing = text.text().is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
+        // A directory cannot be copied so; it is moved aside when the file is published.
+        let aside = matches!(self.disk.stat(path)?.map(|found| found.kind), Some(Kind::Dir | Kind::Other));
+        if *text != FileText::Absent && !says_nothing && !aside {
+            keep(&*self.disk, path, left)?;
         }
         Ok(())
     }

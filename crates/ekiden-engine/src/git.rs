@@ -56,6 +56,12 @@ impl Git {
         Self { keeper, dir, mark: None, env: Vec::new() }
     }
 
+    /// The same in a repository within this one.
+    #[must_use]
+    pub(crate) fn within(&self, dir: PathBuf) -> Self {
+        Self { dir, ..self.clone() }
+    }
+
     /// The same, by whose processes a restarted engine finds what outlived even their keepers.
     #[must_use]
     pub(crate) fn marked(self, mark: String) -> Self {

@@ -203,6 +203,9 @@ impl SessionLayout {
     }
 }
 
+/// The published file of the task.
+pub const TASK_FILE: &str = "TASK.md";
+
 /// The paths of what people and the agent see: `.ekiden/` in the work dir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
@@ -243,7 +246,7 @@ impl Published {
     /// The task, frozen at the start.
     #[must_use]
     pub fn task(&self) -> PathBuf {
-        self.dir().join("TASK.md")
+        self.dir().join(TASK_FILE)
     }
 
     /// A published file of the handoff.

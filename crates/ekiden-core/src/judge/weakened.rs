@@ -4,7 +4,8 @@
 //! `git diff -U0` by the words of common languages and test frameworks. A sign is told to the user
 //! beside the agent's claim and decides nothing: tests are rightly deleted, too.
 //!
-//! A line that only moved, into another file or within its own, is no sign.
+//! A line that only moved, into another file or within its own, is no sign, unless it moved to where no
+//! test runs: into a file that is set aside (`test_cart.py.bak`), or under a name that no runner looks for.
 
 use std::collections::BTreeMap;
 
@@ -43,6 +44,11 @@ pub enum Weakening {
         /// By how many.
         by: u32,
     },
+    /// What runs tests, such as a continuous integration, runs them less often.
+    FewerRuns {
+        /// By how many commands.
+        by: u32,
+    },
 }
 
 /// The signs in a difference as `git diff -U0` tells it.
@@ -57,6 +63,8 @@ pub fn weakened_tests(diff: &str) -> Vec<WeakenedTest> {
 #[derive(Debug, Default)]
 struct FileDiff<'a> {
     path: &'a str,
+    /// Its name before, if it was renamed.
+    renamed: Option<&'a str>,
     deleted: bool,
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
@@ -76,6 +84,10 @@ enum Kind {
     Test,
     Skip,
     Assertion,
+    /// A command that runs tests.
+    Run,
+    /// What makes such a command pass, or pass over tests.
+    Excuse,
 }
 
 /// Takes out what stands on both sides, wherever.
@@ -84,7 +96,9 @@ fn leave_out_moved(files: &mut [FileDiff<'_>]) {
     let mut added = BTreeMap::new();
     for file in files.iter() {
         file.removed.iter().for_each(|line| *removed.entry(*line).or_insert(0) += 1);
-        file.added.iter().for_each(|line| *added.entry(*line).or_insert(0) += 1);
+        if !is_set_aside(file.path) {
+            file.added.iter().for_each(|line| *added.entry(*line).or_insert(0) += 1);
+        }
     }
     for file in files {
         let held = file.has_tests();
@@ -105,25 +119,33 @@ fn signs(file: &FileDiff<'_>) -> Vec<WeakenedTest> {
     };
     let fewer = |kind| count(&file.removed, kind).saturating_sub(count(&file.added, kind));
     let marks = count(&file.added, Kind::Skip).saturating_sub(count(&file.removed, Kind::Skip));
+    let excuses = count(&file.added, Kind::Excuse).saturating_sub(count(&file.removed, Kind::Excuse));
     let tests = is_test_file(file.path);
+    let settings = is_test_settings(file.path);
+    let marks = if settings { marks.saturating_add(excuses) } else { marks };
     // Rust keeps tests beside the code.
     let may_hold_tests = tests || file.path.ends_with(".rs");
+    let hidden = file.renamed.filter(|before| is_collected(before) && !is_collected(file.path));
     let found = [
-        (tests && file.deleted && !file.moved, Weakening::Deleted),
-        (
-            !file.deleted && marks > 0 && (may_hold_tests || is_test_settings(file.path)),
-            Weakening::Skipped { marks },
-        ),
+        (tests && file.deleted && !file.moved || hidden.is_some(), Weakening::Deleted),
+        (!file.deleted && (may_hold_tests || settings), Weakening::Skipped { marks }),
         (!file.deleted && may_hold_tests, Weakening::FewerTests { by: fewer(Kind::Test) }),
         (!file.deleted && tests, Weakening::FewerAssertions { by: fewer(Kind::Assertion) }),
+        (settings, Weakening::FewerRuns { by: fewer(Kind::Run) }),
     ];
-    let sign = |how: Weakening| WeakenedTest { path: file.path.to_owned(), how };
+    let sign = |how: Weakening| WeakenedTest { path: hidden.unwrap_or(file.path).to_owned(), how };
     found.into_iter().filter(|(holds, how)| *holds && !how.is_nothing()).map(|(_, how)| sign(how)).collect()
 }
 
 impl Weakening {
     fn is_nothing(self) -> bool {
-        matches!(self, Self::FewerTests { by: 0 } | Self::FewerAssertions { by: 0 })
+        match self {
+            Self::Deleted => false,
+            Self::Skipped { marks: number }
+            | Self::FewerTests { by: number }
+            | Self::FewerAssertions { by: number }
+            | Self::FewerRuns { by: number } => number == 0,
+        }
     }
 }
 
@@ -143,7 +165,11 @@ fn files(diff: &str) -> Vec<FileDiff<'_>> {
             Some(("@", _)) => in_hunk = true,
             Some(("-", text)) if in_hunk => file.removed.push(text.trim()),
             Some(("+", text)) if in_hunk => file.added.push(text.trim()),
-            Some(_) | None => file.deleted |= !in_hunk && line.starts_with("deleted file mode"),
+            Some(_) | None if !in_hunk => {
+                file.deleted |= line.starts_with("deleted file mode");
+                file.renamed = line.strip_prefix("rename from ").or(file.renamed);
+            }
+            Some(_) | None => {}
         }
     }
     files
@@ -153,28 +179,66 @@ fn files(diff: &str) -> Vec<FileDiff<'_>> {
 #[must_use]
 pub fn is_test_file(path: &str) -> bool {
     let (dirs, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split('.').next().unwrap_or_default();
-    let (lower, words) = (name.to_lowercase(), stem.to_lowercase());
-    let named = words.starts_with("test_")
-        || ["_test", "_tests", "_spec"].iter().any(|end| words.ends_with(end))
-        || ["Test", "Tests", "Spec", "TestCase", "IT"]
-            .iter()
-            .any(|end| stem.len() > 2 && stem.ends_with(end))
-        || [".test.", ".spec.", ".cy.", ".e2e."].iter().any(|mark| lower.contains(mark))
-        || words == "conftest"
-        || words == "tests";
     let among = |dir: &str| TEST_DIRS.contains(&dir.to_lowercase().as_str());
+    let lower = name.to_lowercase();
     let is_text = [".md", ".txt", ".rst", ".snap", ".lock"].iter().any(|end| lower.ends_with(end));
-    !is_text && (named || dirs.split('/').any(among))
+    !is_text && !is_set_aside(path) && (is_named_as_test(name) || dirs.split('/').any(among))
 }
 
-/// Files that say which tests run.
+fn is_named_as_test(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let (lower, words) = (name.to_lowercase(), stem.to_lowercase());
+    words.starts_with("test_")
+        || ["_test", "_tests", "_spec"].iter().any(|end| words.ends_with(end))
+        || ["Test", "Tests", "Spec", "TestCase", "IT"].iter().any(|end| stem.len() > 2 && stem.ends_with(end))
+        || [".test.", ".spec.", ".cy.", ".e2e."].iter().any(|mark| lower.contains(mark))
+        || words == "conftest"
+        || words == "tests"
+}
+
+/// Kept, but nothing runs it.
+fn is_set_aside(path: &str) -> bool {
+    let lower = path.to_lowercase();
+    [".bak", ".disabled", ".old", ".orig", ".off", ".skip", ".txt", ".md"]
+        .iter()
+        .any(|end| lower.ends_with(end))
+}
+
+/// A runner that goes by names finds it.
+fn is_collected(path: &str) -> bool {
+    !is_set_aside(path) && is_named_as_test(path.rsplit('/').next().unwrap_or_default())
+}
+
+/// Files that say which tests run, and when.
 fn is_test_settings(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    let known = ["pyproject.toml", "setup.cfg", "pytest.ini", "tox.ini", "package.json", "Makefile"];
-    known.contains(&name)
-        || ["jest.config", "vitest.config", "karma.conf"].iter().any(|n| name.starts_with(n))
+    SETTINGS.contains(&name)
+        || ["jest.config", "vitest.config", "karma.conf", "playwright.config"]
+            .iter()
+            .any(|n| name.starts_with(n))
+        || path.contains(".github/workflows/")
 }
+
+const SETTINGS: &[&str] = &[
+    "pyproject.toml",
+    "setup.cfg",
+    "pytest.ini",
+    "tox.ini",
+    "noxfile.py",
+    "package.json",
+    "Makefile",
+    "makefile",
+    "justfile",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    "Jenkinsfile",
+    ".circleci/config.yml",
+    ".pre-commit-config.yaml",
+];
 
 const TEST_DIRS: &[&str] = &["test", "tests", "__tests__", "spec", "specs", "e2e", "testing"];
 
@@ -241,10 +305,87 @@ const SKIPS: &[&str] = &[
     "collect_ignore",
     "--deselect",
     "testPathIgnorePatterns",
+    "SkipTest",
+    "except AssertionError",
+    "catch (AssertionError",
+    ".fixme(",
+    ".failing(",
+    "test.fails",
+    "it.fails",
+    "this.skip(",
+    "describe.todo",
+    "concurrent.skip",
+    ".skipIf(",
+    "//go:build ignore",
+    "// +build ignore",
+    "assumeTrue(false",
+    "assumeFalse(true",
+    "#[cfg(any())]",
+    "#[cfg(false)]",
+    ", ignore)]",
+    "XCTSkip",
+];
+
+/// Commands that run tests.
+const RUNS: &[&str] = &[
+    "pytest",
+    "cargo test",
+    "nextest",
+    "npm test",
+    "npm run test",
+    "npm t ",
+    "yarn test",
+    "pnpm test",
+    "jest",
+    "vitest",
+    "mocha",
+    "playwright test",
+    "go test",
+    "mvn test",
+    "mvn verify",
+    "gradlew test",
+    "gradle test",
+    "gradlew check",
+    "make test",
+    "make check",
+    "rspec",
+    "phpunit",
+    "dotnet test",
+    "ctest",
+    "python -m unittest",
+    "manage.py test",
+];
+
+/// Words by which a command or a job of tests passes whatever they say, or runs fewer of them.
+const EXCUSES: &[&str] = &[
+    "continue-on-error: true",
+    "allow_failure: true",
+    "if: false",
+    "--passWithNoTests",
+    "skipTests",
+    "maven.test.skip",
+    "norecursedirs",
+    "--ignore=",
+    "-k \"not ",
+    "-k 'not ",
+    "-m \"not ",
+    "-m 'not ",
+    "-- --skip",
 ];
 
 /// The same, but only at the beginning of a line: `exit(` is none.
-const SKIPS_IN_FRONT: &[&str] = &["xit(", "xtest(", "xdescribe(", "fit(", "fdescribe(", "pending"];
+const SKIPS_IN_FRONT: &[&str] = &[
+    "xit(",
+    "xtest(",
+    "xdescribe(",
+    "xcontext(",
+    "xspecify(",
+    "fit(",
+    "fdescribe(",
+    "pending",
+    "if False:",
+    "if (false)",
+];
 
 /// Words with which something is asserted.
 const ASSERTIONS: &[&str] = &[
@@ -280,7 +421,23 @@ const EMPTY_ASSERTIONS: &[&str] = &[
     "expect(true",
     "assert.ok(true",
     "assert(true",
+    "assert1==1",
+    "assertnotfalse",
+    "asserttrue(1==1",
+    "assert!(1==1",
+    "assert_eq!(true,true",
+    "assertequals(1,1",
+    "assertequals(true,true",
+    "assert.equal(1,1",
+    "assert.true(t,true",
+    "require.true(t,true",
+    "assert.equal(t,1,1",
+    "expect(1).toequal(1",
+    "assertthat(true",
 ];
+
+/// Ends of a condition that holds whatever stands before them, without blanks.
+const EMPTY_ENDS: &[&str] = &["ortrue", "||true", "||true)", "||true);"];
 
 fn is(line: &str, kind: Kind) -> bool {
     let any = |words: &[&str]| words.iter().any(|word| line.contains(word));
@@ -289,7 +446,21 @@ fn is(line: &str, kind: Kind) -> bool {
         Kind::Skip => any(SKIPS) || in_front(SKIPS_IN_FRONT),
         Kind::Test => in_front(TESTS),
         Kind::Assertion => any(ASSERTIONS) && !is_comment(line) && !always_holds(line),
+        Kind::Run => any(RUNS) && !is_comment(line) && !is_version(line),
+        Kind::Excuse => !is_comment(line) && (any(EXCUSES) || (any(RUNS) && is_excused(line))),
     }
+}
+
+/// A command whose failure is passed over.
+fn is_excused(line: &str) -> bool {
+    ["|| true", "|| :", "|| exit 0", "|| echo"].iter().any(|excuse| line.contains(excuse))
+}
+
+/// `"jest": "^29.7.0",` or `pytest>=8`: what is needed, not what is run.
+fn is_version(line: &str) -> bool {
+    let value = line.split_once(": \"").map_or("", |(_, value)| value);
+    value.starts_with(|c: char| c.is_ascii_digit() || "^~*<>=".contains(c))
+        || [">=", "==", "~="].iter().any(|mark| line.contains(mark))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -300,11 +471,15 @@ fn is_comment(line: &str) -> bool {
 fn always_holds(line: &str) -> bool {
     let bare: String = line.to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
     let bare = bare.strip_prefix("self.").unwrap_or(&bare);
-    EMPTY_ASSERTIONS.iter().any(|empty| match bare.strip_prefix(empty) {
-        // `assert True` is empty, `assertTrue(x)` is not.
-        Some(rest) => !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '(' | '_' | '.' | '=')),
-        None => false,
-    })
+    let whatever = EMPTY_ENDS.iter().any(|end| bare.ends_with(end));
+    whatever
+        || EMPTY_ASSERTIONS.iter().any(|empty| match bare.strip_prefix(empty) {
+            // `assert True` is empty, `assertTrue(x)` is not.
+            Some(rest) => {
+                !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '(' | '_' | '.' | '='))
+            }
+            None => false,
+        })
 }
 
 #[cfg(test)]

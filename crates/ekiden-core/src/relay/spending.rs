@@ -215,9 +215,11 @@ impl Session {
         }
     }
 
-    /// The first response of a new conversation filled so much of the window.
+    /// The first response of a new conversation filled so much of the window. The turn is ended rather
+    /// than the process, so that the agent still tells what it cost.
     pub(super) fn baseline(
         &mut self,
+        at: Timestamp,
         level: Level,
         usage_tokens: u64,
         filled_by: &[(String, u64)],
@@ -226,7 +228,7 @@ impl Session {
             return Vec::new();
         }
         self.talk.overfull = Some((usage_tokens, filled_by.to_vec()));
-        self.terminate()
+        self.cut_turn(at)
     }
 
     /// The turn ends now, and with it the session: what it wrote counts.
@@ -235,6 +237,10 @@ impl Session {
             return Vec::new();
         }
         self.talk.bound = Some(bound);
+        self.cut_turn(at)
+    }
+
+    fn cut_turn(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         let by = at + limits::SPENT_GRACE;
         self.stop_by = Some(self.stop_by.map_or(by, |before| before.min(by)));
         vec![RelayEffect::Interrupt { attempt: self.attempt.id }]
@@ -242,9 +248,10 @@ impl Session {
 }
 
 impl Talk {
-    /// Nothing may be asked of the session any more, since an answer would cost what it has not.
+    /// Nothing may be asked of the session any more, since an answer would cost what it has not, or find
+    /// no room.
     pub(super) fn is_used_up(&self) -> bool {
-        matches!(self.bound, Some(Bound::Budget | Bound::Turns))
+        self.overfull.is_some() || matches!(self.bound, Some(Bound::Budget | Bound::Turns))
     }
 
     /// How the run ends if the window was too full for any work.

@@ -144,7 +144,7 @@ impl Relay {
                 if *level >= Level::L2 { self.give_order(attempt, OrderReason::Context) } else { Vec::new() }
             }
             RelayEvent::BaselineMeasured { level, usage_tokens, filled_by, .. } => {
-                session.baseline(*level, *usage_tokens, filled_by)
+                session.baseline(at, *level, *usage_tokens, filled_by)
             }
             RelayEvent::SpendCrossed { crossing, .. } => self.spend_crossed(at, attempt, *crossing),
             RelayEvent::MessageDelivered { .. } => {
@@ -209,7 +209,8 @@ impl Relay {
         let started = session.pid.is_some();
         let talk = &mut session.talk;
         let Order::Due(reason) = talk.order else { return Vec::new() };
-        if !started || talk.closed || talk.undelivered || !talk.takes_messages {
+        let deaf = talk.undelivered || !talk.takes_messages;
+        if !started || talk.closed || talk.is_used_up() || deaf {
             return Vec::new();
         }
         talk.order = Order::Given;

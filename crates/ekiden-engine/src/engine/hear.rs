@@ -12,6 +12,7 @@ use ekiden_core::prompt;
 use ekiden_core::relay::HANDOFF_DIR;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::time::Timestamp;
+use ekiden_store::layout::TASK_FILE;
 
 use super::Engine;
 use crate::error::{EngineError, in_full};
@@ -230,6 +231,7 @@ impl<H: Hands> Engine<H> {
         let mut found = Found::default();
         let Some(relay) = self.relay(stage) else { return found };
         let mut touched = self.desk.touched(relay);
+        let task = self.desk.touched_task(relay);
         let lost = *cause == EndCause::EngineLost;
         // Before the process ran, the directory may still hold the handoff of the session before.
         if relay.has_started() {
@@ -239,9 +241,10 @@ impl<H: Hands> Engine<H> {
                 found.misplaced = take_misplaced(&mut touched, &mut found.files);
             }
         }
-        let kept = self.desk.keep_touched(attempt.session, &touched);
+        let kept = self.desk.keep_touched(attempt.session, &touched, task.as_ref());
         if !lost {
-            found.touched = touched.into_iter().map(|(file, _)| file.name().to_owned()).collect();
+            let handoff = touched.iter().map(|(file, _)| file.name());
+            found.touched = handoff.chain(task.is_some().then_some(TASK_FILE)).map(str::to_owned).collect();
         }
         if let Err(error) = kept {
             self.warn_once(observer, &in_full(&error));

@@ -1,36 +1,30 @@
 //! The work tree as git tells it.
 //!
-//! The fingerprint is a hash of the work dir's tree in the commit, of the status, and of the content of
-//! every changed file that git does not ignore; `.ekiden/` stays out. WHY not the commit's id: a commit
-//! without content is no progress, and one elsewhere in a monorepo is none of ours.
+//! What changed, what was committed, which tests say less. `.ekiden/` stays out.
 
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Survey;
-use ekiden_core::hash::sha256_hex;
 use ekiden_core::judge::{WeakenedTest, is_test_file, weakened_tests};
 use ekiden_core::limits;
 
-use super::content::{Content, READ_BYTES_MAX};
+use super::content::READ_BYTES_MAX;
+use super::fingerprint::fingerprints;
 use crate::git::{Git, GitError};
 use crate::hands::Since;
 
-/// Changed files whose content is hashed; more are told apart by their names alone.
-const HASHED_FILES_MAX: usize = 2000;
 const STATUS: &[&str] = &[
     "--no-optional-locks",
     "status",
     "--porcelain=v1",
     "-z",
     "--untracked-files=all",
+    "--ignore-submodules=none",
     "--",
     ".",
     ":(exclude).ekiden",
 ];
 const DIFF_STAT: &[&str] = &["diff", "--stat", "--no-color", "--no-ext-diff", "HEAD", "--", "."];
-/// Files hashed by one command, below every platform's limit of arguments.
-const HASHED_AT_ONCE: usize = 200;
-
 /// New files with tests that are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
@@ -42,7 +36,7 @@ const NEW_TESTS_MAX: usize = 100;
 pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Survey, GitError> {
     let head = id(git, "HEAD").await;
     let files = Changed::find(git).await?;
-    let (tree, substance) = fingerprints(git, dir, &files).await?;
+    let (tree, substance) = fingerprints(git, dir, &files).await;
     let commits = match (&since.last, &head) {
         (Some(since), Some(head)) if since != head => commits(git, since).await?,
         (Some(_) | None, Some(_) | None) => Vec::new(),
@@ -66,7 +60,7 @@ pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Surve
 }
 
 /// The id of an object, if there is one.
-async fn id(git: &Git, name: &str) -> Option<String> {
+pub(super) async fn id(git: &Git, name: &str) -> Option<String> {
     let id = git.run(&["rev-parse", "--verify", "--quiet", name]).await;
     id.ok().map(|id| id.trim().to_owned())
 }
@@ -83,26 +77,30 @@ fn bounded(text: &str) -> Vec<String> {
 }
 
 /// Changed and untracked files.
-struct Changed {
+pub(super) struct Changed {
     /// Each with its two-letter status, by its path from the repository's root.
-    entries: Vec<(String, String)>,
+    pub(super) entries: Vec<(String, String)>,
     /// The way from the work dir to the root.
     to_root: String,
 }
 
 impl Changed {
-    async fn find(git: &Git) -> Result<Self, GitError> {
+    /// Asks git.
+    ///
+    /// # Errors
+    ///
+    /// If git cannot be run or fails.
+    pub(super) async fn find(git: &Git) -> Result<Self, GitError> {
         let entries = entries(&git.run(STATUS).await?);
         let to_root = git.run(&["rev-parse", "--show-cdup"]).await?.trim().to_owned();
         Ok(Self { entries, to_root })
     }
 
     /// Those that are there, by their path from the work dir.
-    fn present(&self) -> Vec<String> {
+    pub(super) fn present(&self) -> Vec<String> {
         self.entries
             .iter()
-            .filter(|(code, path)| !code.contains('D') && !path.ends_with('/'))
-            .take(HASHED_FILES_MAX)
+            .filter(|(code, _)| !code.contains('D'))
             .map(|(_, path)| format!("{}{path}", self.to_root))
             .collect()
     }
@@ -128,32 +126,6 @@ fn entries(text: &str) -> Vec<(String, String)> {
     entries
 }
 
-/// The fingerprint, and the one without what only tells the time.
-async fn fingerprints(git: &Git, dir: &Path, files: &Changed) -> Result<(String, String), GitError> {
-    let mut tree = id(git, "HEAD:./").await.unwrap_or_else(|| "no commit".to_owned());
-    for (code, path) in &files.entries {
-        tree.push_str(&format!("\n{code} {path}"));
-    }
-    let mut substance = tree.clone();
-    for some in files.present().chunks(HASHED_AT_ONCE) {
-        let (whole, timeless) = (hashes(git, some).await, substances(dir, some).await);
-        for (hash, timeless) in whole.iter().zip(timeless) {
-            substance.push_str(timeless.as_ref().unwrap_or(hash));
-            tree.push_str(hash);
-        }
-    }
-    Ok((sha256_hex(tree.as_bytes()), sha256_hex(substance.as_bytes())))
-}
-
-/// The files' substance, of each that tells a time.
-async fn substances(dir: &Path, paths: &[String]) -> Vec<Option<String>> {
-    let paths: Vec<PathBuf> = paths.iter().map(|path| dir.join(path)).collect();
-    let of = |path: &PathBuf| Content::of(path).ok().flatten().and_then(|content| content.substance);
-    let known = paths.len();
-    let read = tokio::task::spawn_blocking(move || paths.iter().map(of).collect());
-    read.await.unwrap_or_else(|_| vec![None; known])
-}
-
 /// Tests that say less than at a commit. Where git cannot tell, nothing is known of any.
 async fn weakened(git: &Git, dir: &Path, first: &str, files: &Changed) -> Vec<WeakenedTest> {
     let args = [
@@ -164,6 +136,9 @@ async fn weakened(git: &Git, dir: &Path, first: &str, files: &Changed) -> Vec<We
         "--no-ext-diff",
         "--no-textconv",
         "--relative",
+        // Whatever the user has set for `diff`.
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
         "--unified=0",
         "--find-renames",
         first,
@@ -184,26 +159,6 @@ fn as_added(name: &str, path: &Path) -> String {
     let text = if small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
     format!("diff --git a/{name} b/{name}\n@@ -0,0 +1 @@\n{lines}")
-}
-
-/// The files' hashes. One that cannot be hashed, such as a link to a directory or a file that
-/// vanished meanwhile, makes the whole command fail; then each is hashed by itself, and the name of
-/// that one must do.
-async fn hashes(git: &Git, paths: &[String]) -> Vec<String> {
-    if let Ok(text) = hash(git, paths).await {
-        return text.lines().map(str::to_owned).collect();
-    }
-    let mut hashes = Vec::new();
-    for path in paths {
-        hashes.push(hash(git, std::slice::from_ref(path)).await.unwrap_or_default());
-    }
-    hashes
-}
-
-async fn hash(git: &Git, paths: &[String]) -> Result<String, GitError> {
-    let mut args = vec!["hash-object", "--"];
-    args.extend(paths.iter().map(String::as_str));
-    git.run(&args).await
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! only tells the time (`content`), so that a session that touches a timestamp has done nothing.
 
 mod content;
+mod fingerprint;
 mod git;
 mod walk;
 

@@ -77,5 +77,6 @@ fn how(how: Weakening) -> String {
         }
         Weakening::FewerTests { by } => format!("{} fewer", phrase::count(by.into(), "test")),
         Weakening::FewerAssertions { by } => format!("{} fewer", phrase::count(by.into(), "assertion")),
+        Weakening::FewerRuns { by } => format!("{} fewer", phrase::count(by.into(), "test run")),
     }
 }

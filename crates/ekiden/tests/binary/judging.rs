@@ -108,3 +108,29 @@ fn tests_that_were_taken_away_are_told_beside_the_pass() {
     --- exit code 0
     ");
 }
+
+/// A submodule or a clone within the project is one line of `git status`, however often it changes.
+// shows: REL-14
+#[test]
+fn work_in_a_repository_within_the_project_is_no_stall() {
+    for commit in ["", "git -C inner commit -qam more; "] {
+        let environment = Environment::with_git();
+        let clone = "git -C inner init -q; git -C inner config user.name x; git -C inner config user.email x@x; \
+                     echo 0 > inner/n; git -C inner add n; git -C inner commit -qm one";
+        let first = format!("[ -e inner ] || {{ mkdir inner; {clone}; }}");
+        let work = format!("cat > /dev/null\n{first}\necho $RANDOM$$ >> inner/n\n{commit}echo 'I worked'\n");
+        let said = told(&environment, &work, &["--stall-sessions", "1", "-m", "4"]);
+        assert!(said.contains("session limit reached after 4 of 4"), "{commit}: {said}");
+    }
+}
+
+/// Beyond the files whose content is read, size and time tell.
+// shows: REL-14
+#[test]
+fn work_behind_thousands_of_new_files_is_no_stall() {
+    let environment = Environment::with_git();
+    let many = "[ -e a ] || { mkdir a; (cd a; seq 1 2100 | xargs touch); }";
+    let work = format!("cat > /dev/null\n{many}\necho more >> z.txt\necho 'I worked'\n");
+    let said = told(&environment, &work, &["--stall-sessions", "1", "-m", "4"]);
+    assert!(said.contains("session limit reached after 4 of 4"), "{said}");
+}

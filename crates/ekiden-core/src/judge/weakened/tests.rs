@@ -11,6 +11,7 @@ fn check(diff: &str, expected: Expect) {
             Weakening::Skipped { marks } => format!("{}: {marks} skipped\n", sign.path),
             Weakening::FewerTests { by } => format!("{}: {by} tests fewer\n", sign.path),
             Weakening::FewerAssertions { by } => format!("{}: {by} assertions fewer\n", sign.path),
+            Weakening::FewerRuns { by } => format!("{}: {by} runs fewer\n", sign.path),
         })
         .collect();
     expected.assert_eq(&signs);
@@ -159,4 +160,114 @@ fn test_files_are_known_by_their_names() {
     {
         assert!(!is_test_file(path), "{path}");
     }
+}
+
+// shows: REL-32
+#[test]
+fn marks_that_are_seldom_are_found_too() {
+    let diff = [
+        of("tests/test_a.py", "+        raise unittest.SkipTest"),
+        of("tests/test_b.py", "+    if False:"),
+        of("tests/test_c.py", "+    except AssertionError:\n+        pass"),
+        of("src/a.rs", "+#[cfg(any())]"),
+        of("tests/c.rs", "+#[cfg_attr(unix, ignore)]"),
+        of("web/a.spec.ts", "-test('pays', async () => {\n+test.fixme('pays', async () => {"),
+        of("web/b.test.ts", "+  xcontext('cart', () => {"),
+        of("cart_test.go", "+//go:build ignore"),
+        of("src/test/java/CartTest.java", "+    Assumptions.assumeTrue(false);"),
+    ];
+    check(
+        &diff.concat(),
+        expect![[r#"
+            tests/test_a.py: 1 skipped
+            tests/test_b.py: 1 skipped
+            tests/test_c.py: 1 skipped
+            src/a.rs: 1 skipped
+            tests/c.rs: 1 skipped
+            web/a.spec.ts: 1 skipped
+            web/a.spec.ts: 1 tests fewer
+            web/b.test.ts: 1 skipped
+            cart_test.go: 1 skipped
+            src/test/java/CartTest.java: 1 skipped
+        "#]],
+    );
+}
+
+// shows: REL-32
+#[test]
+fn more_assertions_that_always_hold_are_none() {
+    let diff = [
+        of("tests/test_a.py", "-    assert total() == 3\n+    assert total() == 3 or True"),
+        of("tests/test_b.py", "-    assert total() == 3\n+    assert 1 == 1"),
+        of("tests/a.rs", "-    assert_eq!(total(), 3);\n+    assert!(total() == 3 || true);"),
+        of("CartTest.java", "-    assertEquals(3, total());\n+    assertEquals(1, 1);"),
+        of("cart_test.go", "-\tassert.Equal(t, 3, total())\n+\tassert.True(t, true)"),
+    ];
+    check(
+        &diff.concat(),
+        expect![[r#"
+            tests/test_a.py: 1 assertions fewer
+            tests/test_b.py: 1 assertions fewer
+            tests/a.rs: 1 assertions fewer
+            CartTest.java: 1 assertions fewer
+            cart_test.go: 1 assertions fewer
+        "#]],
+    );
+}
+
+// shows: REL-32
+#[test]
+fn tests_that_are_run_no_more_are_signs() {
+    let ci = ".github/workflows/ci.yml";
+    let diff = [
+        of(ci, "-      - run: cargo test --workspace\n+      - run: cargo build"),
+        of(".gitlab-ci.yml", "-    - pytest -q\n+    - pytest -q || true"),
+        of("web/package.json", "-    \"test\": \"vitest run\",\n+    \"test\": \"echo ok\","),
+        of("Makefile", "-\tgo test ./...\n+\tgo test ./... || echo failed"),
+        of("pom.xml", "+        <skipTests>true</skipTests>"),
+        of("tox.ini", "+addopts = -k \"not billing\""),
+        of("azure-pipelines.yml", "+    continue-on-error: true"),
+    ];
+    check(
+        &diff.concat(),
+        expect![[r#"
+            .github/workflows/ci.yml: 1 runs fewer
+            .gitlab-ci.yml: 1 skipped
+            web/package.json: 1 runs fewer
+            Makefile: 1 skipped
+            pom.xml: 1 skipped
+            tox.ini: 1 skipped
+            azure-pipelines.yml: 1 skipped
+        "#]],
+    );
+    let honest = [
+        of(ci, "-      - run: npm test\n+      - run: npm run test:unit"),
+        of("package.json", "-    \"jest\": \"^28.0.0\",\n+    \"jest\": \"^29.7.0\","),
+        of("pyproject.toml", "-    \"pytest>=7\","),
+        of("Makefile", "+\trm -rf build || true"),
+    ];
+    check(&honest.concat(), expect![""]);
+}
+
+// shows: REL-32
+#[test]
+fn a_test_file_that_is_set_aside_is_as_good_as_deleted() {
+    let renamed = |from: &str, to: &str| {
+        format!("diff --git a/{from} b/{to}\nsimilarity index 100%\nrename from {from}\nrename to {to}\n")
+    };
+    let aside = [
+        deleted("tests/test_billing.py"),
+        of("tests/test_billing.py.bak", "+def test_a():\n+    assert total() == 3"),
+        renamed("tests/test_cart.py", "tests/cart.py"),
+        renamed("cart_test.go", "cart_test.go.disabled"),
+        renamed("tests/test_tax.py", "tests/unit/test_tax.py"),
+    ];
+    check(
+        &aside.concat(),
+        expect![[r#"
+            tests/test_billing.py: deleted
+            tests/test_cart.py: deleted
+            cart_test.go: deleted
+        "#]],
+    );
 }

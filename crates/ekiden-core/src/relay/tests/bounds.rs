@@ -248,9 +248,9 @@ fn a_window_above_l2_at_the_first_response_ends_the_run() {
     expect![[r#"
         publish, start 1.1
         up: -
-        full:L2: terminate
+        full:L2: interrupt
         L2: -
-        turn: -
+        turn: close
         ends:killed: publish durably, archive 1.1, end
             ended: window too full; next: 1.2
     "#]]

@@ -280,6 +280,7 @@ const HABITS: &[&str] = &[
     "ends:killed+",
     "resume",
     "refused",
+    "full:L2",
 ];
 
 proptest! {

@@ -82,6 +82,7 @@ fn a_claim_that_is_none_is_asked_about() {
 }
 
 /// However it is dressed, a claim is a claim, and the verification has the last word.
+// defect: W10
 // shows: REL-07, REL-09
 #[test]
 fn a_false_claim_is_vetoed() {

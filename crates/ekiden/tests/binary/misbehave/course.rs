@@ -113,6 +113,7 @@ fn steady(value: &Value) -> Value {
                 let value = match name.as_str() {
                     "resets_at" | "until" if value.is_number() => "TIME".into(),
                     "filled_by" | "usage_tokens" => "TOKENS".into(),
+                    "spent" => "SPENT".into(),
                     _ => steady(value),
                 };
                 (name.clone(), value)

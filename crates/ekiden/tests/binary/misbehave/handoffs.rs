@@ -75,8 +75,8 @@ do = { fill = 12000 }
     window
     window_full level="L3" session=1
     level level="L3" session=1
-    attempt_ended attempt=1 cause="stopped" estimated=true goes_on=true left="nothing" session=1
-    run_ended estimated=true exit_code=78 outcome={"filled_by":"TOKENS","kind":"window_too_full","usage_tokens":"TOKENS"}
+    attempt_ended attempt=1 cause="interrupted" goes_on=true left="nothing" session=1
+    run_ended exit_code=78 outcome={"filled_by":"TOKENS","kind":"window_too_full","usage_tokens":"TOKENS"}
     --- exit code 78
     "#);
 }
@@ -332,7 +332,7 @@ do = { run = "rm .ekiden/TASK.md; echo '- lies' > .ekiden/KNOWLEDGE.md; echo x >
     attempt_ended attempt=1 cause="completed" left="handoff" session=1
     handoff facts=1 items_done=4 items_open=1 next="The item \"Item 5\", with `echo made > item-5.txt`." session=1
     session_started attempt=1 conversation="fresh" session=2
-    attempt_ended attempt=1 cause="completed" left="completion" session=2 touched=["NEXT_PROMPT.md","KNOWLEDGE.md"]
+    attempt_ended attempt=1 cause="completed" left="completion" session=2 touched=["NEXT_PROMPT.md","KNOWLEDGE.md","TASK.md"]
     handoff facts=2 items_done=5 session=2
     run_ended facts=2 files_changed=7 items_done=5 outcome={"kind":"complete","verified":false} sessions=2
     --- exit code 0
@@ -400,7 +400,7 @@ do = { die = 9 }
     attempt_ended attempt=1 cause="completed" left="handoff" session=1
     handoff facts=1 items_done=3 items_open=4 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
     session_started attempt=1 conversation="fresh" session=2
-    attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true goes_on=true left="nothing" session=2 touched=["PROGRESS.md","NEXT_PROMPT.md","KNOWLEDGE.md"]
+    attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true goes_on=true left="nothing" session=2 touched=["PROGRESS.md","NEXT_PROMPT.md","KNOWLEDGE.md","TASK.md"]
     waiting attempt=2 cause={"killed":{"signal":9}} session=2 why="failure"
     session_started attempt=2 conversation="fresh" session=2
     level level="L1" session=2

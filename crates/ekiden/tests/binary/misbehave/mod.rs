@@ -4,6 +4,7 @@
 //! nothing stays alive, and nothing that the agent wrote reaches the terminal as more than text.
 //! `docs/testing.md` says how to write one.
 
+mod bounds;
 mod claims;
 mod course;
 mod handoffs;

@@ -106,6 +106,50 @@ const GOOD: &[Row] = &[
     ),
     ("an agent by files alone, quick and without a handoff", "git exec", "+ - - quick x9", "goes on"),
     ("an agent by files alone, slow and silent", "exec", "+ - - silent x9", "goes on"),
+    ("the check says the same, a list gets shorter", "git check", "= f 6/0- same x6", "goes on"),
+    (
+        "a rescue after each good session",
+        "git check",
+        "+ f - words; = f - none; + f - words; = f - none x2; + f - words",
+        "goes on",
+    ),
+    (
+        "takes a commit back, and finds another way",
+        "git check",
+        "c f - new; r f - new; c f - new x2; r f - new; c f - new x3",
+        "goes on",
+    ),
+    (
+        "already green, works off a list elsewhere",
+        "git check green",
+        "= p 8/0- new x7; = p 0/8 claim",
+        "complete after 8",
+    ),
+    (
+        "one session works, two look on, ever again",
+        "git check",
+        "+ f - words; = f - words x2; + f - words; = f - words x2; + f - words",
+        "goes on",
+    ),
+    (
+        "limits and crashes between good sessions",
+        "git check",
+        "+ f - limited; = f - crash x2; + f - limited; = f - crash; + f - new",
+        "goes on",
+    ),
+    ("research: a check that keeps failing", "git check research", "= f - new x8", "goes on"),
+    (
+        "research: says the same twice, then goes on",
+        "research",
+        "= - - same x3; = - - new x2; = - - same x3; = - - new",
+        "goes on",
+    ),
+    (
+        "a vetoed claim in every second session",
+        "git check",
+        "+ f - claim; + f - new; + f - claim; + f - new; + p - claim",
+        "complete after 5",
+    ),
 ];
 
 /// Relays that only go on. Each must be stopped, no later than this.
@@ -179,6 +223,40 @@ const BAD: &[Row] = &[
     ),
     ("an agent by files alone that does nothing", "git exec", "= - - quick x9", "crashed after 3"),
     ("does nothing where nothing can be seen", "exec", "? - - quick x9", "crashed after 3"),
+    ("touches the time, and repeats itself", "git check", "~ f - same x9", "stuck after 4"),
+    ("commits nothing, and repeats itself", "git check", "e f - same x9", "stuck after 4"),
+    (
+        "claims and talks in turn",
+        "git check",
+        "= f - claim; = f - words; = f - claim; = f - words x6",
+        "stalled after 4",
+    ),
+    ("limits hide that nothing moves", "git check", "= f - limited x9", "stalled after 4"),
+    (
+        "rescues and talk in turn",
+        "git check",
+        "= f - none; = f - words; = f - none; = f - words x6",
+        "stalled after 4",
+    ),
+    (
+        "items go and come back",
+        "git",
+        "= - 9/0 words; = - 2/0 words; = - 9/0 words; = - 2/0 words; = - 9/0 words x6",
+        "stalled after 5",
+    ),
+    ("research: restates the task and no more", "research", "= - - echoes x9", "stuck after 4"),
+    (
+        "research: the same through rescues",
+        "research",
+        "= - - same; = - - none; = - - same x9",
+        "stuck after 5",
+    ),
+    (
+        "works long, then loops among trees it had",
+        "git check",
+        "+ f - new x3; < f - words; < f - words; < f - words x9",
+        "stalled after 6",
+    ),
 ];
 
 /// What cannot be seen decides nothing: the limit of sessions must do.
