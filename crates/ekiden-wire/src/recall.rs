@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use ekiden_core::guard::document::{TestRun, Told};
+use ekiden_core::guard::runs_tests;
 use ekiden_core::prompt::FailedCommand;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -183,7 +184,7 @@ impl Recall {
         let Some(call) = self.open.remove(place) else { return };
         match call.kind {
             ToolKind::Edit if !result.is_error => self.edit(call.target),
-            ToolKind::Shell if is_test(&call.target) => self.test = Some(test_run(call.target, result)),
+            ToolKind::Shell if runs_tests(&call.target) => self.test = Some(test_run(call.target, result)),
             ToolKind::Edit
             | ToolKind::Shell
             | ToolKind::Read
@@ -197,63 +198,6 @@ impl Recall {
         self.edited.retain(|known| *known != path);
         keep(&mut self.edited, path, limits::EDITED_KEPT);
     }
-}
-
-/// Whether a command runs tests, by the words that test programs are called by. A name that merely has
-/// them in it (`cat test.txt`) does not.
-#[must_use]
-pub fn is_test(command: &str) -> bool {
-    let steps = command.split(['&', '|', ';', '\n']);
-    steps.map(|step| step.split_whitespace().collect::<Vec<_>>()).any(|words| runs_test(&words))
-}
-
-/// Programs that only test.
-const TEST_PROGRAMS: &[&str] = &[
-    "pytest",
-    "py.test",
-    "tox",
-    "nox",
-    "jest",
-    "vitest",
-    "mocha",
-    "ava",
-    "rspec",
-    "phpunit",
-    "ctest",
-    "nextest",
-    "bats",
-    "gotestsum",
-    "playwright",
-    "cypress",
-];
-/// Programs whose subcommand tells.
-const RUNNERS: &[&str] = &[
-    "cargo", "go", "npm", "yarn", "pnpm", "bun", "deno", "make", "just", "mvn", "gradle", "gradlew",
-    "dotnet", "swift", "mix", "rake", "rails", "zig", "bazel", "stack", "cabal", "sbt", "lein", "composer",
-    "task",
-];
-/// What stands before the program.
-const WRAPPERS: &[&str] = &[
-    "npx", "uv", "poetry", "pipenv", "bundle", "run", "exec", "time", "timeout", "env", "python", "python3",
-    "-m", "sudo", "xvfb-run",
-];
-
-fn runs_test(words: &[&str]) -> bool {
-    let mut words = words.iter().skip_while(|word| {
-        word.contains('=') || WRAPPERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    let Some(program) = words.next() else { return false };
-    let program = program.rsplit('/').next().unwrap_or(program);
-    TEST_PROGRAMS.contains(&program)
-        || program == "unittest"
-        || (RUNNERS.contains(&program) && words.any(|word| names_tests(word)))
-}
-
-/// `test`, `tests`, `test:unit`, `nextest`, `verify`
-fn names_tests(word: &str) -> bool {
-    let mut parts = word.split([':', '-', '_', '/']);
-    parts.any(|part| matches!(part, "test" | "tests" | "nextest" | "verify" | "spec"))
-        && !word.starts_with('-')
 }
 
 fn test_run(command: String, result: &ToolResult) -> TestRun {

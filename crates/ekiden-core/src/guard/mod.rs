@@ -16,6 +16,7 @@ pub mod estimate;
 mod levels;
 mod reading;
 mod status_line;
+mod test_command;
 mod verdict;
 pub mod watch;
 
@@ -23,4 +24,5 @@ pub use checkpoint_state::{CheckpointState, StateOf};
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
 pub use reading::{Direction, Reading, Sample, Trend};
 pub use status_line::StatusLine;
+pub use test_command::runs_tests;
 pub use verdict::{Denial, GuardView, HookInput, ToolUse, Verdict, verdict};

@@ -178,9 +178,6 @@ impl Place {
     fn prepare(workspace: &Workspace) -> Result<Self, DiskError> {
         let disk = RealDisk::fenced(&workspace.dir);
         let (published, state) = (Published::new(&workspace.dir), StateLayout::new(&workspace.state_dir));
-        if workspace.state_dir.starts_with(&workspace.published) {
-            ekiden_store::archive::ensure_dir(&disk, &workspace.published)?;
-        }
         create_state_root(&disk, &state)?;
         prepare_published(&disk, &published, &state)?;
         if let Some(git) = &workspace.git {

@@ -4,6 +4,7 @@
 //! minute, and one that is seen where there is none takes the checkpoint a minute early.
 
 use super::moment::Batch;
+use crate::guard::runs_tests;
 
 /// A call of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,36 +19,6 @@ pub struct BatchCall<'a> {
     pub closed_item: bool,
 }
 
-/// Words at the beginning of a command that runs tests.
-const TEST_COMMANDS: [&str; 26] = [
-    "cargo test",
-    "cargo nextest",
-    "cargo t",
-    "npm test",
-    "npm t",
-    "npm run test",
-    "pnpm test",
-    "yarn test",
-    "bun test",
-    "deno test",
-    "npx jest",
-    "npx vitest",
-    "jest",
-    "vitest",
-    "pytest",
-    "python -m pytest",
-    "python3 -m pytest",
-    "python -m unittest",
-    "tox",
-    "go test",
-    "make test",
-    "make check",
-    "ctest",
-    "mvn test",
-    "gradle test",
-    "rspec",
-];
-
 /// Words at the beginning of a command that finishes a piece of work.
 const FINISHING_COMMANDS: [&str; 5] =
     ["git commit", "git merge", "git push", "gh pr create", "glab mr create"];
@@ -57,7 +28,7 @@ const FINISHING_COMMANDS: [&str; 5] =
 pub fn judge_batch(calls: &[BatchCall<'_>], document: Option<&str>) -> Batch {
     let mut batch = Batch::default();
     for call in calls {
-        if runs(call.command, &TEST_COMMANDS) {
+        if runs_tests(call.command) {
             batch.tests = Some(!call.failed && batch.tests != Some(false));
         }
         batch.finished |= !call.failed && (call.closed_item || runs(call.command, &FINISHING_COMMANDS));

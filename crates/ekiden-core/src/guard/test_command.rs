@@ -1,0 +1,102 @@
+//! Which commands run tests.
+//!
+//! Told by the words that test programs are called by, so it can be wrong. A name that merely has such a
+//! word in it (`cat test.txt`) does not count.
+
+/// Programs that only test.
+const TEST_PROGRAMS: &[&str] = &[
+    "pytest",
+    "py.test",
+    "unittest",
+    "tox",
+    "nox",
+    "jest",
+    "vitest",
+    "mocha",
+    "ava",
+    "rspec",
+    "phpunit",
+    "ctest",
+    "bats",
+    "gotestsum",
+    "playwright",
+    "cypress",
+];
+/// Programs whose subcommand or target tells.
+const RUNNERS: &[&str] = &[
+    "cargo", "go", "npm", "yarn", "pnpm", "bun", "deno", "make", "just", "mvn", "gradle", "gradlew",
+    "dotnet", "swift", "mix", "rake", "rails", "zig", "bazel", "stack", "cabal", "sbt", "lein", "composer",
+];
+/// What stands before the program.
+const WRAPPERS: &[&str] = &[
+    "npx", "uv", "poetry", "pipenv", "bundle", "run", "exec", "time", "timeout", "env", "python", "python3",
+    "-m", "sudo", "xvfb-run",
+];
+
+/// Whether one of the commands in a line runs tests.
+#[must_use]
+pub fn runs_tests(line: &str) -> bool {
+    let commands = line.split(['&', '|', ';', '\n', '(', ')']);
+    commands.map(|command| command.split_whitespace().collect::<Vec<_>>()).any(|words| is_test(&words))
+}
+
+fn is_test(words: &[&str]) -> bool {
+    let mut words = words.iter().skip_while(|word| {
+        word.contains('=') || WRAPPERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let Some(program) = words.next() else { return false };
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let target = |word: &&str| names_tests(word) || (program == "make" && *word == "check");
+    TEST_PROGRAMS.contains(&program) || (RUNNERS.contains(&program) && words.any(|word| target(&word)))
+}
+
+/// `test`, `tests`, `test:unit`, `nextest`, `t`
+fn names_tests(word: &str) -> bool {
+    let mut parts = word.split([':', '-', '_', '/']);
+    !word.starts_with('-')
+        && (word == "t" || parts.any(|part| matches!(part, "test" | "tests" | "nextest" | "spec")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: CHK-08, HND-006
+    #[test]
+    fn a_test_is_told_by_its_program() {
+        for line in [
+            "cargo test -p x",
+            "cargo t",
+            "cd app && npm run test:unit",
+            "RUST_LOG=x cargo nextest run 2>&1 | tail -20",
+            "timeout 280 pytest -q",
+            "python3 -m pytest",
+            "python -m unittest",
+            "npx vitest run",
+            "(go test ./...)",
+            "make test",
+            "make check",
+            "./gradlew test",
+            "bundle exec rspec",
+            "poetry run pytest",
+            "/usr/bin/ctest",
+        ] {
+            assert!(runs_tests(line), "{line}");
+        }
+        for line in [
+            "cat test.txt",
+            "cargo build",
+            "cargo tree",
+            "cargo check",
+            "ls tests",
+            "npm install",
+            "git commit -m 'test'",
+            "git log --grep 'cargo test'",
+            "echo pytest",
+            "make -n",
+            "",
+        ] {
+            assert!(!runs_tests(line), "{line}");
+        }
+    }
+}
