@@ -177,7 +177,8 @@ impl Story {
                 percent: self.percent(stage, *usage_tokens),
             }],
             RelayEvent::BaselineMeasured { attempt, level, usage_tokens, filled_by } => {
-                let known = *level <= std::mem::replace(&mut self.filled, self.filled.max(*level));
+                let known = *level <= self.filled;
+                self.filled = self.filled.max(*level);
                 vec![News::WindowFull(FilledNews {
                     known,
                     session: attempt.session.get(),

@@ -345,7 +345,7 @@ fn waits_crashes_and_rescues_are_told() {
           ! the 5-hour limit is reached until Sun 22 Nov 03:04 EET; session 1 goes on 30s later, in 4h 46m
             ctrl-c stops, `ekiden resume` carries on
         session 1 · Sun 22 Nov 03:04 · attempt 2, the same conversation
-          ! context at 70% 141k: only the handoff may still be written
+          context   at 70% 141k: only the handoff may still be written
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
           ! the agent crashed (exit code 1); session 1 is tried again (attempt 3) in 2s
         session 1 · Sun 22 Nov 03:18 · attempt 3
@@ -357,7 +357,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
         stopped (130): at once, as you asked · 1 session · 5h 43m, of which 4h 46m waiting · $7.36
-        trouble    1 crash (session 1), 1 rescue (session 1), waited 4h 46m for limits (1 time)
+        trouble    1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
         to go on:  ekiden resume"#]].assert_eq(&tale.text());
 }
 

@@ -238,7 +238,7 @@ mod tests {
             (5000, waiting(5010, WaitCause::Failure, 8)),
         ]);
         expect_test::expect![[r#"
-            trouble    2 rescues (sessions 4, 9), 1 outage of the service (session 8), waited 1h 12m for limits (2 times)
+            trouble    2 rescues (sessions 4, 9), 1 outage of the service (8), waited 1h 12m for limits (2 times)
             {"rescues":[4,9],"limits":[5,8],"limits_ms":4320000,"outages":[8]}
         "#]].assert_eq(&format!("{line}\n{json}\n"));
     }

@@ -119,7 +119,7 @@ fn steady(value: &Value) -> Value {
                 };
                 (name.clone(), value)
             };
-            Value::Object(fields.iter().map(field).collect())
+            Value::Object(fields.iter().filter(|(name, _)| *name != "limits_ms").map(field).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
     }

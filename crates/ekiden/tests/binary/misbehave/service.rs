@@ -67,7 +67,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1],"limits_ms":"TIME"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
     --- exit code 3
     --- exit code 0
     status = 429, resets_in_s = -3600
@@ -77,7 +77,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1],"limits_ms":"TIME"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
     --- exit code 3
     --- exit code 0
     status = 429
@@ -87,7 +87,7 @@ fn a_limit_that_is_waited_for() {
     attempt_ended attempt=1 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} goes_on=true left="nothing" session=1 subscription=true
     waiting attempt=2 cause={"rate_limited":{"kind":"five_hour","resets_at":null}} session=1 why="usage_limit"
     stop_requested request={"how":"gently"}
-    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1],"limits_ms":"TIME"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
     --- exit code 3
     --- exit code 0
     "#);
