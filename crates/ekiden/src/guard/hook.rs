@@ -68,7 +68,7 @@ impl Hook<'_> {
             self.scene.publish(&watch, reading);
         }
         let loaded = if decision.load { self.load(&moment) } else { None };
-        Some(self.tell(&decision.alerts, loaded))
+        Some(self.tell(&decision.alerts, loaded.as_deref()))
     }
 
     /// What happens right now; none if it is nothing to the guard.
@@ -184,13 +184,13 @@ impl Hook<'_> {
 
     /// The answer: to the person on the screen, and to the agent beside what it reads next. At the end
     /// of a turn nothing is said to the agent, since that would begin another.
-    fn tell(&self, alerts: &[Alert], loaded: Option<String>) -> Value {
+    fn tell(&self, alerts: &[Alert], loaded: Option<&str>) -> Value {
         let directory = self.within_project(&self.scene.documents_dir());
         let names = self.scene.names(self.plugin);
         let said: Vec<Said> =
             alerts.iter().map(|alert| alert::said(alert, &names, None, &directory)).collect();
         let person: Vec<&str> = said.iter().map(|said| said.person.as_str()).collect();
-        let agent = said.iter().map(|said| said.agent.as_str()).chain(loaded.as_deref());
+        let agent = said.iter().map(|said| said.agent.as_str()).chain(loaded);
         let agent: Vec<&str> = agent.filter(|text| !text.is_empty()).collect();
         let heard = match self.call.event {
             HookEvent::SessionStart

@@ -325,9 +325,10 @@ fn handoff_lines(handoff: &HandoffNews) -> Vec<Line> {
 }
 
 fn rescue(session: u32, cause: &EndCause) -> Line {
-    let cause = match cause {
-        EndCause::Interrupted => "it did not hand over when it was told to".to_owned(),
-        other => one_line(&other.to_string()),
+    let cause = if *cause == EndCause::Interrupted {
+        "it did not hand over when it was told to".to_owned()
+    } else {
+        one_line(&cause.to_string())
     };
     let text = format!("no handoff that can be used ({cause}); rescue handoff written from what ekiden saw");
     Line::attention(format!("{text} (session {session})"))

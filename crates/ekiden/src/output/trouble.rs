@@ -160,7 +160,7 @@ impl Trouble {
     }
 
     fn parts(&self) -> Vec<String> {
-        let kinds: [(&[u32], fn(&[u32]) -> String); 11] = [
+        let kinds: [Kind<'_>; 11] = [
             (&self.crashes, |of| counted(of, "crash", "crashes")),
             (&self.lost, |of| counted(of, "kill of ekiden", "kills of ekiden")),
             (&self.rescues, |of| counted(of, "rescue", "rescues")),
@@ -184,6 +184,9 @@ impl Trouble {
         parts
     }
 }
+
+/// A kind of trouble: the sessions that had it, and the words for them.
+type Kind<'a> = (&'a [u32], fn(&[u32]) -> String);
 
 /// As serde asks it.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
