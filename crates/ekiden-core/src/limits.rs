@@ -151,6 +151,8 @@ pub const RESCUE_TOKENS_MAX: usize = 2_500;
 pub const ORDER_TOKENS_MAX: usize = 180;
 /// The reason of a refused call.
 pub const REFUSAL_TOKENS_MAX: usize = 80;
+/// A skill that a person or the agent calls: read only when it is called.
+pub const SKILL_TOKENS_MAX: usize = 400;
 /// The message that tells a session to go on, and the one after a resumption.
 pub const MESSAGE_TOKENS_MAX: usize = 100;
 /// The request to mend a handoff, without its faults.

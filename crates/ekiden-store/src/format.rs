@@ -31,6 +31,9 @@ pub const STATE: Format = Format { name: "ekiden-state", version: 1 };
 /// `status.json`.
 pub const STATUS: Format = Format { name: "ekiden-status", version: 1 };
 
+/// The receipt of `ekiden setup`.
+pub const RECEIPT: Format = Format { name: "ekiden-setup", version: 1 };
+
 /// What a file says of its format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {

@@ -39,6 +39,7 @@ pub mod lock;
 pub mod log;
 pub mod place;
 pub mod published;
+pub mod receipt;
 pub mod replace;
 pub mod sim;
 pub mod state;

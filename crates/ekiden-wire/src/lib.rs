@@ -15,6 +15,7 @@
 
 pub mod agent_side;
 pub mod bench;
+pub mod client_settings;
 pub mod context_usage;
 pub mod control;
 pub mod done;

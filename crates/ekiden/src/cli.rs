@@ -21,13 +21,14 @@ use crate::commands::pause::PauseArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::setup::SetupArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
     completions, config, continue_run, diff, doctor, init, knowledge, log, man, pause, resume, run, sessions,
-    show, status, stop, unpause,
+    setup, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -76,6 +77,7 @@ enum Command {
     Init(InitArgs),
     Knowledge(KnowledgeArgs),
     Config(ConfigArgs),
+    Setup(SetupArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -137,6 +139,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
         Some(Command::Init(args)) => init::init(&args, output),
         Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
         Some(Command::Config(args)) => config::config(&args, output),
+        Some(Command::Setup(args)) => setup::setup(&args, output),
         Some(Command::Doctor(args)) => doctor::doctor(&args, output),
         Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
         Some(Command::Man(args)) => man::man(&args, output),

@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod output;
 mod settings;
+mod setup;
 
 use std::process::ExitCode;
 

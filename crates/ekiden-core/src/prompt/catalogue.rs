@@ -1,6 +1,8 @@
 //! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
 
-use super::{OrderReason, continuation, loaded, measured, messages, notes, now, protocol, rescue, session};
+use super::{
+    OrderReason, continuation, loaded, measured, messages, notes, now, protocol, rescue, session, skills,
+};
 
 /// One text of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,5 +189,14 @@ pub const CATALOGUE: &[Entry] = &[
               injection. It ends below what the client cuts to a preview.",
         tokens_max: crate::limits::DOCUMENT_TOKENS_MAX,
         texts: &[loaded::OPENING, loaded::OPENING_AGELESS, loaded::CLOSING],
+    },
+    Entry {
+        name: "Skills",
+        channel: "a skill's file, read when `/checkpoint`, `/handoff` or `/orient` is called",
+        why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
+              text. The agent runs the command: text that the client puts in place itself is searched for file \
+              names, and a handoff is foreign text.",
+        tokens_max: crate::limits::SKILL_TOKENS_MAX,
+        texts: &skills::TEXTS,
     },
 ];

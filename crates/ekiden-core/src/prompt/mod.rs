@@ -10,6 +10,7 @@
 //! continuation        notes that a program writes when a complete run gets a new task
 //! resume_note         a conversation goes on after an interruption
 //! loaded_handoff      at a watched session's start: the document that the one before it left
+//! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
 //!
@@ -36,6 +37,7 @@ mod protocol;
 pub mod quote;
 mod rescue;
 mod session;
+mod skills;
 
 pub use catalogue::{CATALOGUE, Entry};
 pub use continuation::{ContinuationFacts, continuation};
@@ -51,6 +53,7 @@ pub use now::Slot;
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
+pub use skills::{SKILL_MARK, Skill, SkillNames};
 
 /// Where an agent writes its handoff, as the texts name it: seen from the work dir.
 pub const HANDOFF_DIR: &str = ".ekiden/handoff";

@@ -514,8 +514,17 @@ fn wordings() -> Vec<String> {
 // shows: REL-29
 #[test]
 fn the_catalogue_is_calm() {
-    let names =
-        ["TASK", "STATUS", "IN_PROGRESS", "PROGRESS", "NEXT_PROMPT", "KNOWLEDGE", "BLOCKED", "ALL_COMPLETE"];
+    let names = [
+        "TASK",
+        "STATUS",
+        "IN_PROGRESS",
+        "PROGRESS",
+        "NEXT_PROMPT",
+        "KNOWLEDGE",
+        "BLOCKED",
+        "ALL_COMPLETE",
+        "ARGUMENTS",
+    ];
     for text in wordings() {
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
             let loud = word.len() > 2 && word.chars().all(|c| c.is_uppercase() || c == '_');

@@ -130,6 +130,12 @@ impl DiskError {
         self.has_kind(io::ErrorKind::AlreadyExists)
     }
 
+    /// The directory has something in it.
+    #[must_use]
+    pub fn is_not_empty(&self) -> bool {
+        self.has_kind(io::ErrorKind::DirectoryNotEmpty)
+    }
+
     /// The user may not do this.
     #[must_use]
     pub fn is_not_permitted(&self) -> bool {

@@ -103,6 +103,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Removes a file or link.
     fn remove(&self, path: &Path) -> DiskResult<()>;
 
+    /// Removes a directory that is empty; [`DiskError::is_not_empty`] if it is not.
+    fn remove_dir(&self, path: &Path) -> DiskResult<()>;
+
     /// Makes the symbolic link `link` that leads to `target`.
     fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()>;
 

@@ -218,6 +218,14 @@ impl Disk for RealDisk {
         remove().map_err(|cause| DiskError::new(Operation::Remove, path, cause))
     }
 
+    fn remove_dir(&self, path: &Path) -> DiskResult<()> {
+        let remove = || -> Result<(), Cause> {
+            let (dir, name) = self.open_parent(path)?;
+            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR).map_err(io::Error::from)?)
+        };
+        remove().map_err(|cause| DiskError::new(Operation::Remove, path, cause))
+    }
+
     fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()> {
         let create = || -> Result<(), Cause> {
             let (dir, name) = self.open_parent(link)?;

@@ -207,6 +207,12 @@ impl Disk for SimDisk {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> DiskResult<()> {
+        self.change(Operation::Remove, path, |tree, fence, extent| {
+            only_whole(extent, || tree.remove_dir(path, fence))
+        })
+    }
+
     fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()> {
         self.change(Operation::Link, link, |tree, fence, extent| {
             only_whole(extent, || tree.create(link, fence, Node::Link(target.to_owned())))

@@ -129,6 +129,19 @@ impl Tree {
         }
     }
 
+    pub(super) fn remove_dir(&mut self, path: &Path, fence: Option<&Path>) -> Result<(), Cause> {
+        let (dir, name) = self.place(path, fence)?;
+        match self.entry(dir, name).map(|ino| &self.nodes[&ino]) {
+            None => Err(refused(io::ErrorKind::NotFound)),
+            Some(Node::File(_) | Node::Link(_)) => Err(refused(io::ErrorKind::NotADirectory)),
+            Some(Node::Dir(found)) if !found.now.is_empty() => Err(refused(io::ErrorKind::DirectoryNotEmpty)),
+            Some(Node::Dir(_)) => {
+                self.change(vec![NameChange { dir, name: name.to_owned(), to: None }]);
+                Ok(())
+            }
+        }
+    }
+
     pub(super) fn rename(&mut self, from: &Path, to: &Path, fence: Option<&Path>) -> Result<(), Cause> {
         let (from_dir, from_name) = self.place(from, fence)?;
         let (to_dir, to_name) = self.place(to, fence)?;

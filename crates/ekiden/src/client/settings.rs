@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::settings::environment::Environment;
 
 /// Where an administrator puts settings that hold for everybody.
-const MANAGED: &str = if cfg!(target_os = "macos") {
+pub const MANAGED: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
 } else {
     "/etc/claude-code/managed-settings.json"
@@ -72,7 +72,8 @@ impl ClientSettings {
 }
 
 /// Where the client keeps the user's settings.
-fn config_dir(environment: &Environment) -> Option<PathBuf> {
+#[must_use]
+pub fn config_dir(environment: &Environment) -> Option<PathBuf> {
     let named = environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     named.or_else(|| Some(Path::new(environment.variable("HOME")?).join(".claude")))
 }

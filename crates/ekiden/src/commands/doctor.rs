@@ -4,6 +4,7 @@
 //! it is logged in.
 
 mod agent;
+mod guard;
 mod machine;
 
 use clap::Args;
@@ -29,8 +30,8 @@ const JSON_VERSION: u32 = 1;
 
 /// Check whether a run could work here, and say what to do
 ///
-/// Looks at the agent's program, its version and login, permissions and hooks, at git, the disk, the
-/// terminal and the limits of the system. Nothing is changed, and no request is made that costs
+/// Looks at the agent's program, its version and login, permissions, hooks and guard, at git, the disk,
+/// the terminal and the limits of the system. Nothing is changed, and no request is made that costs
 /// anything.
 ///
 /// Exits with 0 if nothing has failed; warnings do not count. Else with the code that a run would

@@ -15,6 +15,7 @@ mod repository;
 pub mod resume;
 pub mod run;
 pub mod sessions;
+pub mod setup;
 pub mod show;
 pub mod status;
 mod steer;

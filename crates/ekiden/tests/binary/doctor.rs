@@ -77,3 +77,38 @@ fn lines_say_what_to_do() {
     assert!(line("                      update it: npm install -g @anthropic-ai/claude-code"), "{said}");
     assert!(line("ok       permissions  mode default"), "{said}");
 }
+
+// shows: OPS-02
+#[test]
+fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
+    let guard = |settings: &str| {
+        let environment = client(TESTED, LOGGED_IN);
+        environment.write(".claude/settings.local.json", settings);
+        environment.write("opt/ekiden", "");
+        let told = environment.told(&["doctor", CHOSEN[0], CHOSEN[1]]);
+        let lines = told.lines().skip_while(|line| !line.contains("  guard  "));
+        let lines: Vec<&str> = lines.take_while(|line| !line.contains("  git  ")).collect();
+        lines.join("\n")
+    };
+    let hooks = |program: &str, events: &[&str]| {
+        let hook = |event: &&str| {
+            let command = format!("{program} hook {event}");
+            ((*event).to_owned(), serde_json::json!([{"hooks": [{"type": "command", "command": command}]}]))
+        };
+        serde_json::json!({"hooks": events.iter().map(hook).collect::<serde_json::Map<_, _>>()}).to_string()
+    };
+    insta::assert_snapshot!(guard("{}"), @"ok       guard        not installed; `ekiden setup` has it watch the sessions that you start");
+    insta::assert_snapshot!(guard("{// note\n}"), @r"
+    warning  guard        the agent leaves out all of PROJECT/.claude/settings.local.json: no plain JSON at line 1, column 2
+                          mend the file; comments and trailing commas count as mistakes there
+    ");
+    insta::assert_snapshot!(guard(&hooks("/gone/ekiden", &["Stop"])), @r"
+    warning  guard        PROJECT/.claude/settings.local.json calls `/gone/ekiden`, which is not there
+                          `ekiden setup` puts it right (`--project` for the project's settings)
+    ");
+    insta::assert_snapshot!(guard(&hooks("ekiden", &["Stop", "PreCompact"])), @r"
+    warning  guard        hooks are missing: SessionStart, UserPromptSubmit, PreToolUse, PostToolBatch, SessionEnd
+                          `ekiden setup` puts it right (`--project` for the project's settings)
+    ");
+    insta::assert_snapshot!(guard(r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#), @"ok       guard        installed as a plugin");
+}

@@ -26,6 +26,7 @@ mod running;
 mod second;
 mod sessions;
 mod settings;
+mod setup;
 mod start;
 mod steering;
 mod stop;

@@ -55,6 +55,10 @@ fn told(disk: &dyn Disk, root: &Path) -> Vec<String> {
     tell("remove link", disk.remove(&at("l")).map(done));
     tell("remove", disk.remove(&at("d/b")).map(done));
     tell("remove again", disk.remove(&at("d/b")).map(done));
+    tell("make dir", disk.create_dir(&at("d/e")).map(done));
+    tell("remove full dir", disk.remove_dir(&at("d")).map(done));
+    tell("remove dir", disk.remove_dir(&at("d/e")).map(done));
+    tell("remove dir again", disk.remove_dir(&at("d/e")).map(done));
     tell("names", disk.list(&at("d")).map(|names| format!("{names:?}")));
     told.push(format!("syncs: {}", disk.syncs()));
     told
@@ -114,6 +118,10 @@ fn the_simulated_disk_does_as_the_real_one() {
         remove link: done
         remove: done
         remove again: Remove: NotFound
+        make dir: done
+        remove full dir: Remove: DirectoryNotEmpty
+        remove dir: done
+        remove dir again: Remove: NotFound
         names: []
         syncs: 4
     "#]]

@@ -36,6 +36,7 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
         }
         let client = ClientSettings::read(environment, dir, spec.permissions.isolated);
         checks.extend([permissions(spec, &client), hooks(&client)]);
+        checks.extend(super::guard::checks(environment, dir));
     }
     checks
 }

@@ -1,0 +1,145 @@
+//! Skills: commands that a person or the agent calls inside a session (`/handoff`), as the files that
+//! the client reads.
+//!
+//! The same texts are installed by `ekiden setup` and shipped in the plugin. They only say which program
+//! to run and what to do with its answer, so that a newer program needs no newer skill.
+//!
+//! WHY they let the agent run the program instead of having its output put into the text: the client
+//! attaches every file that the text of a skill names after an at sign, whatever the permissions say,
+//! and a handoff is foreign text. The result of a call is not searched that way.
+
+use super::fill::fill;
+
+pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
+pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
+pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
+
+/// The wordings of the skills.
+pub(super) const TEXTS: [&str; 3] = [CHECKPOINT, HANDOFF, ORIENT];
+
+/// A line that every skill of ours has in its head, by which it is told from other people's.
+pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
+
+/// A skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skill {
+    /// Where the session stands, estimates, deferral, a checkpoint now.
+    Checkpoint,
+    /// The session is handed over.
+    Handoff,
+    /// A fresh session takes over.
+    Orient,
+}
+
+/// The names under which the skills are called. Not always their own: somebody may have had a command
+/// of that name first, and those of a plugin are called by its name and theirs (`ekiden:handoff`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillNames {
+    /// For [`Skill::Checkpoint`].
+    pub checkpoint: String,
+    /// For [`Skill::Handoff`].
+    pub handoff: String,
+    /// For [`Skill::Orient`].
+    pub orient: String,
+}
+
+impl Skill {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Checkpoint, Self::Handoff, Self::Orient];
+
+    /// Its own name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Handoff => "handoff",
+            Self::Orient => "orient",
+        }
+    }
+
+    /// The skill's file: it calls `program`, a word of shell, and may do so without asking.
+    #[must_use]
+    pub fn text(self, program: &str, names: &SkillNames) -> String {
+        let wording = match self {
+            Self::Checkpoint => CHECKPOINT,
+            Self::Handoff => HANDOFF,
+            Self::Orient => ORIENT,
+        };
+        // A JSON string is one of YAML, whatever is in it.
+        let rule = serde_json::Value::from(format!("Bash({program} {}:*)", self.name())).to_string();
+        fill(
+            wording,
+            &[
+                ("name", names.of(self).rsplit(':').next().unwrap_or_default()),
+                ("program", program),
+                ("rule", &rule),
+                ("handoff", &names.handoff),
+                ("orient", &names.orient),
+            ],
+        )
+    }
+}
+
+impl SkillNames {
+    /// Each skill under the name that this gives it.
+    #[must_use]
+    pub fn by(mut name: impl FnMut(Skill) -> String) -> Self {
+        Self {
+            checkpoint: name(Skill::Checkpoint),
+            handoff: name(Skill::Handoff),
+            orient: name(Skill::Orient),
+        }
+    }
+
+    /// The name of a skill.
+    #[must_use]
+    pub fn of(&self, skill: Skill) -> &str {
+        match skill {
+            Skill::Checkpoint => &self.checkpoint,
+            Skill::Handoff => &self.handoff,
+            Skill::Orient => &self.orient,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    use super::*;
+
+    fn in_a_plugin(skill: Skill) -> String {
+        skill.text("ekiden", &SkillNames::by(|skill| format!("ekiden:{}", skill.name())))
+    }
+
+    // shows: OPS-03, CHK-12
+    #[test]
+    fn the_plugin_ships_these_texts() {
+        for skill in Skill::ALL {
+            let file =
+                format!("{}/../../plugin/skills/{}/SKILL.md", env!("CARGO_MANIFEST_DIR"), skill.name());
+            expect_file![file].assert_eq(&in_a_plugin(skill));
+        }
+    }
+
+    // shows: OPS-02
+    #[test]
+    fn a_skill_under_another_name_calls_the_others_by_theirs() {
+        let names = SkillNames::by(|skill| format!("ekiden-{}", skill.name()));
+        let text = Skill::Handoff.text("'/opt/e k/ekiden'", &names);
+        assert!(text.starts_with("---\nname: ekiden-handoff\n"), "{text}");
+        assert!(text.contains("allowed-tools: \"Bash('/opt/e k/ekiden' handoff:*)\"\n"), "{text}");
+        assert!(text.contains("Run `'/opt/e k/ekiden' handoff` in the shell."), "{text}");
+        assert!(text.contains("that /ekiden-orient in a fresh session"), "{text}");
+    }
+
+    // shows: SEC-01
+    #[test]
+    fn no_skill_makes_the_client_attach_a_file_or_run_a_command_unasked() {
+        for skill in Skill::ALL {
+            let text = in_a_plugin(skill);
+            assert!(!text.contains('@') && !text.contains("!`"), "{text}");
+            assert!(text.contains(SKILL_MARK), "{text}");
+        }
+    }
+}

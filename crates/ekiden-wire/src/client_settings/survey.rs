@@ -1,0 +1,96 @@
+//! What the client sees of the guard in a settings file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::BYTE_ORDER_MARK;
+use super::commands::GuardCommand;
+use super::shape::Position;
+
+/// The plugin's name before the name of the marketplace that it came from.
+const PLUGIN_PREFIX: &str = "ekiden@";
+
+/// What the client sees of the guard in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    /// The events at which a hook of ours is called, and the programs that are called.
+    pub hooks: BTreeMap<String, Vec<String>>,
+    /// The program of the status line, if it is ours.
+    pub status_line: Option<String>,
+    /// What the file says about switching all hooks off, if it says anything.
+    pub all_hooks_off: Option<bool>,
+    /// The plugin is switched on.
+    pub plugin: bool,
+}
+
+impl Survey {
+    /// Reads a file as the client does. Nothing if the client would leave it out.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let settings: Value = serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()?;
+        Some(Self {
+            hooks: hooks(&settings),
+            status_line: ours(&settings["statusLine"]).map(|ours| ours.program().to_owned()),
+            all_hooks_off: settings["disableAllHooks"].as_bool(),
+            plugin: settings["enabledPlugins"].as_object().is_some_and(|plugins| {
+                plugins.iter().any(|(name, on)| name.starts_with(PLUGIN_PREFIX) && *on == true)
+            }),
+        })
+    }
+
+    /// The programs that are called at an event.
+    pub fn programs_at(&self, event: &str) -> impl Iterator<Item = &str> {
+        self.hooks.get(event).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Every program that is named, each once.
+    #[must_use]
+    pub fn programs(&self) -> Vec<&str> {
+        let hooks = self.hooks.values().flatten();
+        let mut all: Vec<&str> = hooks.chain(&self.status_line).map(String::as_str).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Where the client stops reading, if it does: then nothing in the file is in effect. An empty file is
+/// none to it.
+#[must_use]
+pub fn load_fault(text: &str) -> Option<(Position, String)> {
+    let text = without_mark(text);
+    if text.trim().is_empty() {
+        return None;
+    }
+    let error = serde_json::from_str::<serde::de::IgnoredAny>(text).err()?;
+    let position = Position { line: error.line(), column: error.column() };
+    let what = error.to_string();
+    let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+    Some((position, what))
+}
+
+fn hooks(settings: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let events = settings["hooks"].as_object().into_iter().flatten();
+    for (at, groups) in events {
+        let groups = groups.as_array().into_iter().flatten();
+        let hooks = groups.filter_map(|group| group["hooks"].as_array()).flatten();
+        for ours in hooks.filter_map(ours) {
+            if let GuardCommand::Hook { program, event } = ours
+                && event == *at
+            {
+                found.entry(event).or_default().push(program);
+            }
+        }
+    }
+    found
+}
+
+fn ours(entry: &Value) -> Option<GuardCommand> {
+    GuardCommand::parse(entry["command"].as_str()?)
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}

@@ -1,0 +1,545 @@
+//! `ekiden setup`: what it makes of the files of a home and a project, and that it takes all of it back.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::environment::Environment;
+
+const SETTINGS: &str = ".claude/settings.json";
+const NO_JSON: &str = "{\n  \"model\": \"opus\"\n  \"hooks\": {}\n}\n";
+
+/// The home of the environment, file by file.
+struct Home<'e>(&'e Environment);
+
+impl Home<'_> {
+    fn write(&self, name: &str, text: &str) {
+        let path = self.0.path("home").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path("home").join(name)).unwrap_or_default()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.0.path("home").join(name).symlink_metadata().is_ok()
+    }
+
+    /// Everything in it: mode and content of files, where links lead.
+    fn all(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        let home = self.0.path("home");
+        let mut todo = vec![home.clone()];
+        while let Some(dir) = todo.pop() {
+            for entry in dir.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                let found = entry.symlink_metadata().unwrap();
+                let name = entry.strip_prefix(&home).unwrap().to_str().unwrap().to_owned();
+                let mode = found.permissions().mode();
+                let what = if found.is_dir() {
+                    todo.push(entry);
+                    String::new()
+                } else if found.is_symlink() {
+                    entry.read_link().unwrap().display().to_string()
+                } else {
+                    String::from_utf8_lossy(&std::fs::read(&entry).unwrap()).into_owned()
+                };
+                all.insert(name, format!("{mode:o} {what}"));
+            }
+        }
+        // What every program finds there.
+        all.retain(|name, _| ![".local", ".local/state"].contains(&name.as_str()));
+        all
+    }
+
+    fn settings(&self) -> Value {
+        serde_json::from_str(&self.read(SETTINGS)).unwrap()
+    }
+}
+
+/// An environment in which the program lies in a directory with a blank in its name, and what it says
+/// when it is called from there.
+fn elsewhere(environment: &Environment, args: &[&str]) -> String {
+    let program = environment.path("my tools/ekiden");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    if !program.exists() {
+        std::fs::hard_link(env!("CARGO_BIN_EXE_ekiden"), &program)
+            .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &program).map(drop))
+            .unwrap();
+    }
+    let mut command = Command::new(program);
+    command.args(args).current_dir(environment.dir()).env_clear().env("HOME", environment.path("home"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Without the path of the program under test, which differs from machine to machine.
+fn plain(said: &str) -> String {
+    said.replace(env!("CARGO_BIN_EXE_ekiden"), "/opt/ekiden")
+}
+
+fn done(environment: &Environment, args: &[&str]) -> String {
+    let said = environment.run(&[&["setup"], args].concat()).expect(0);
+    let told = plain(&environment.normal(&said));
+    told.strip_suffix("\n--- exit code 0").unwrap_or(&told).to_owned()
+}
+
+/// What stands below the difference.
+fn in_words(told: &str) -> String {
+    let lines: Vec<&str> = told.lines().collect();
+    let end = lines.iter().rposition(|line| line.starts_with(['+', '-'])).map_or(0, |at| at + 1);
+    lines[end..].join("\n")
+}
+
+// ── In and out ────────────────────────────────────────────────────────────────────────────────
+
+// shows: OPS-02
+#[test]
+fn an_empty_home_gets_the_guard_and_loses_it_again() {
+    let environment = Environment::with_git();
+    let home = Home(&environment);
+    let before = home.all();
+    insta::assert_snapshot!(done(&environment, &["--dry-run"]), @r#"
+    --- /dev/null
+    +++ HOME/.claude/settings.json
+    @@ -0,0 +1,85 @@
+    +{
+    +  "hooks": {
+    +    "SessionStart": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook SessionStart",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "UserPromptSubmit": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook UserPromptSubmit",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "PreToolUse": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook PreToolUse",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "PostToolBatch": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook PostToolBatch",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "PreCompact": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook PreCompact",
+    +            "timeout": 60
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "Stop": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook Stop",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ],
+    +    "SessionEnd": [
+    +      {
+    +        "hooks": [
+    +          {
+    +            "type": "command",
+    +            "command": "/opt/ekiden hook SessionEnd",
+    +            "timeout": 10
+    +          }
+    +        ]
+    +      }
+    +    ]
+    +  },
+    +  "statusLine": {
+    +    "type": "command",
+    +    "command": "/opt/ekiden statusline"
+    +  }
+    +}
+      to make   HOME/.claude/settings.json
+      to make   HOME/.claude/skills/checkpoint/SKILL.md
+      to make   HOME/.claude/skills/handoff/SKILL.md
+      to make   HOME/.claude/skills/orient/SKILL.md
+    nothing was changed: this was a dry run
+    "#);
+    assert_eq!(home.all(), before, "a dry run changes nothing");
+    let installed = done(&environment, &[]);
+    insta::assert_snapshot!(in_words(&installed), @r"
+    made      HOME/.claude/settings.json
+    made      HOME/.claude/skills/checkpoint/SKILL.md
+    made      HOME/.claude/skills/handoff/SKILL.md
+    made      HOME/.claude/skills/orient/SKILL.md
+    skills    /checkpoint, /handoff, /orient in new sessions
+    next      start a session; `ekiden setup --remove` takes the guard out again
+    ");
+    let commands = home.settings()["hooks"].as_object().unwrap().len();
+    assert_eq!(commands, 7);
+    let with = home.all();
+    insta::assert_snapshot!(done(&environment, &[]), @"nothing to change");
+    assert_eq!(home.all(), with, "a second time");
+    let removed = done(&environment, &["--remove"]);
+    insta::assert_snapshot!(in_words(&removed), @r"
+    removed   HOME/.claude/settings.json
+    removed   HOME/.claude/skills/checkpoint/SKILL.md
+    removed   HOME/.claude/skills/handoff/SKILL.md
+    removed   HOME/.claude/skills/orient/SKILL.md
+    ");
+    assert_eq!(home.all(), before);
+    insta::assert_snapshot!(done(&environment, &["--remove"]), @"nothing of the guard is here");
+}
+
+/// Settings as people have them.
+const CORPUS: [&str; 8] = [
+    "{}",
+    "{\n}\n",
+    "",
+    "{\"model\":\"opus\",\"permissions\":{\"allow\":[\"Edit\"]}}",
+    "\u{feff}{\r\n\t\"model\": \"opus\"\r\n}\r\n",
+    "{\n    // mine\n    \"model\": \"opus\", /* really */\n    \"hooks\": {\n    },\n}\n",
+    "{\n  \"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}]},\n  \"statusLine\": {\"type\": \"command\", \"command\": \"~/.claude/line.sh \\\"x\\\"\", \"padding\": 0}\n}",
+    "{\n  \"statusLine\": \"?\",\n  \"disableAllHooks\": true\n}\n",
+];
+
+// shows: OPS-02
+#[test]
+fn what_was_there_comes_back_byte_for_byte_with_its_mode() {
+    for (at, text) in CORPUS.iter().enumerate() {
+        let environment = Environment::new();
+        let home = Home(&environment);
+        home.write(SETTINGS, text);
+        let mode = std::fs::Permissions::from_mode(if at % 2 == 0 { 0o640 } else { 0o600 });
+        std::fs::set_permissions(environment.path("home").join(SETTINGS), mode).unwrap();
+        let before = home.all();
+        done(&environment, &[]);
+        assert!(home.read(SETTINGS).contains("hook PostToolBatch"), "{text:?}");
+        assert_eq!(home.all()[SETTINGS][..6], before[SETTINGS][..6], "the mode");
+        done(&environment, &[]);
+        done(&environment, &["--remove"]);
+        assert_eq!(home.all(), before, "{text:?}");
+    }
+}
+
+// shows: OPS-02
+#[test]
+fn what_others_changed_since_stays_and_ours_goes() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
+    done(&environment, &[]);
+    let theirs = home.read(SETTINGS).replace("\"opus\"", "\"haiku\",   \"theme\": \"dark\"");
+    home.write(SETTINGS, &theirs);
+    assert!(done(&environment, &[]).contains("nothing to change"));
+    done(&environment, &["--remove"]);
+    assert_eq!(home.read(SETTINGS), "{\n  \"model\": \"haiku\",   \"theme\": \"dark\"\n}\n");
+
+    home.write(SETTINGS, "");
+    std::fs::remove_dir_all(environment.path("home/.claude")).unwrap();
+    done(&environment, &[]);
+    let theirs = home.read(SETTINGS) + "\n";
+    home.write(SETTINGS, &theirs);
+    done(&environment, &["--remove"]);
+    assert!(!home.exists(".claude"), "nothing of it but ours");
+}
+
+// shows: OPS-02
+#[test]
+fn without_a_receipt_all_that_is_ours_is_still_found() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(SETTINGS, CORPUS[6]);
+    done(&environment, &[]);
+    std::fs::remove_dir_all(environment.path("home/.local")).unwrap();
+    done(&environment, &["--remove"]);
+    let given: Value = serde_json::from_str(CORPUS[6]).unwrap();
+    assert_eq!(home.settings(), given);
+    assert!(!home.exists(".claude/skills/handoff"));
+}
+
+// shows: OPS-02
+#[test]
+fn a_program_that_moved_is_brought_up_to_date() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(SETTINGS, CORPUS[6]);
+    let before = home.all();
+    elsewhere(&environment, &["setup"]);
+    let program = format!("'{}'", environment.path("my tools/ekiden").display());
+    assert!(home.read(SETTINGS).contains(&format!("{program} hook Stop")), "{}", home.read(SETTINGS));
+    assert!(home.read(".claude/skills/orient/SKILL.md").contains(&format!("Run `{program} orient`")));
+    std::fs::remove_file(environment.path("my tools/ekiden")).unwrap();
+    let told = environment.told(&["doctor", "--agent", "claude"]);
+    assert!(told.contains("calls `ROOT/my tools/ekiden`, which is not there"), "{told}");
+    done(&environment, &[]);
+    assert!(!home.read(SETTINGS).contains("my tools"));
+    assert!(!home.read(".claude/skills/orient/SKILL.md").contains("my tools"));
+    done(&environment, &["--remove"]);
+    assert_eq!(home.all(), before);
+}
+
+// ── What is refused ───────────────────────────────────────────────────────────────────────────
+
+/// The guard is not installed: exit code and what is said. The home is as it was.
+#[track_caller]
+fn refused(environment: &Environment, args: &[&str], code: i32) -> String {
+    let home = Home(environment);
+    let before = home.all();
+    let said = environment.run(&[&["setup"], args].concat()).expect(code);
+    assert_eq!(home.all(), before);
+    environment.normal(&said)
+}
+
+// shows: OPS-02
+#[test]
+fn a_file_that_is_not_understood_is_never_replaced() {
+    let environment = Environment::new();
+    Home(&environment).write(SETTINGS, NO_JSON);
+    insta::assert_snapshot!(refused(&environment, &[], 78), @r"
+    --- standard error
+    error: cannot change `HOME/.claude/settings.json`: line 2, column 18: expected comma
+    hint: nothing was changed; mend the file, then try again
+    --- exit code 78
+    ");
+    assert_eq!(refused(&environment, &["--remove"], 78), refused(&environment, &[], 78));
+    std::fs::write(environment.path("home").join(SETTINGS), b"{\"a\": \"\xff\"}").unwrap();
+    insta::assert_snapshot!(refused(&environment, &[], 78), @r"
+    --- standard error
+    error: cannot change `HOME/.claude/settings.json`: it is no UTF-8
+    hint: nothing was changed
+    --- exit code 78
+    ");
+    std::fs::remove_file(environment.path("home").join(SETTINGS)).unwrap();
+    std::fs::create_dir(environment.path("home").join(SETTINGS)).unwrap();
+    insta::assert_snapshot!(refused(&environment, &[], 74), @r"
+    --- standard error
+    error: cannot read `HOME/.claude/settings.json`: it is not a regular file
+    --- exit code 74
+    ");
+}
+
+// shows: OPS-02
+#[test]
+fn what_may_not_be_changed_is_not() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(SETTINGS, "{}");
+    let path = environment.path("home").join(SETTINGS);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+    insta::assert_snapshot!(refused(&environment, &[], 77), @r"
+    --- standard error
+    error: cannot change `HOME/.claude/settings.json`: it is read-only
+    hint: nothing was changed; `chmod u+w` lets it be changed
+    --- exit code 77
+    ");
+    let environment = Environment::new().with("HOME", "");
+    insta::assert_snapshot!(refused(&environment, &[], 78), @r"
+    --- standard error
+    error: cannot tell where your settings of Claude Code are: HOME is not set
+    hint: set HOME, or CLAUDE_CONFIG_DIR and XDG_STATE_HOME
+    --- exit code 78
+    ");
+    let environment = Environment::new();
+    let nowhere = environment.path("nowhere").display().to_string();
+    let environment = environment.with("HOME", &nowhere);
+    insta::assert_snapshot!(refused(&environment, &[], 66), @r"
+    --- standard error
+    error: cannot install into `ROOT/nowhere`: there is no such directory
+    --- exit code 66
+    ");
+}
+
+// shows: OPS-02
+#[test]
+fn a_damaged_receipt_is_never_taken_for_none() {
+    let environment = Environment::new();
+    done(&environment, &[]);
+    let dir = environment.path("home/.local/state/ekiden/setup").read_dir().unwrap().next().unwrap();
+    std::fs::write(dir.unwrap().path().join("receipt.json"), "{ torn").unwrap();
+    let said = refused(&environment, &["--remove"], 74);
+    assert!(said.contains("cannot read the receipt") && said.contains("hint: remove it"), "{said}");
+}
+
+// ── Links ─────────────────────────────────────────────────────────────────────────────────────
+
+// shows: OPS-02
+#[test]
+fn a_link_stays_and_what_it_leads_to_is_changed() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write("dotfiles/claude.json", CORPUS[4]);
+    std::fs::create_dir(environment.path("home/.claude")).unwrap();
+    symlink("../dotfiles/claude.json", environment.path("home").join(SETTINGS)).unwrap();
+    let before = home.all();
+    done(&environment, &[]);
+    assert_eq!(home.all()[SETTINGS], before[SETTINGS]);
+    assert!(home.read("dotfiles/claude.json").contains("hook Stop"));
+    done(&environment, &["--remove"]);
+    assert_eq!(home.all(), before);
+    std::fs::remove_file(environment.path("home/dotfiles/claude.json")).unwrap();
+    insta::assert_snapshot!(refused(&environment, &[], 74), @r"
+    --- standard error
+    error: cannot use `HOME/.claude/settings.json`: it is a symbolic link to `../dotfiles/claude.json`, which is not there
+    hint: make what it leads to, or remove the link; nothing was changed
+    --- exit code 74
+    ");
+}
+
+// shows: OPS-02, SEC-02
+#[test]
+fn no_link_of_a_project_leads_out_of_it() {
+    let environment = Environment::with_git();
+    let home = Home(&environment);
+    home.write(SETTINGS, "{}");
+    environment.write(".claude/x", "");
+    symlink(environment.path("home").join(SETTINGS), environment.dir().join(SETTINGS)).unwrap();
+    insta::assert_snapshot!(refused(&environment, &["--project"], 77), @r"
+    --- standard error
+    error: cannot change `PROJECT/.claude/settings.json`: it is a symbolic link out of the project, to `HOME/.claude/settings.json`
+    hint: nothing was changed; `ekiden setup` is for your own settings
+    --- exit code 77
+    ");
+    assert_eq!(home.read(SETTINGS), "{}");
+}
+
+// ── Other people's things ─────────────────────────────────────────────────────────────────────
+
+// shows: OPS-02
+#[test]
+fn a_command_that_exists_keeps_its_name() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(".claude/commands/handoff.md", "Mine.");
+    let said = done(&environment, &[]);
+    assert!(said.contains("skills    /checkpoint, /ekiden-handoff, /orient in new sessions"), "{said}");
+    assert!(!home.exists(".claude/skills/handoff"));
+    assert!(home.read(".claude/skills/checkpoint/SKILL.md").contains("with /ekiden-handoff."));
+    std::fs::remove_file(environment.path("home/.claude/commands/handoff.md")).unwrap();
+    let said = done(&environment, &[]);
+    assert!(said.contains("removed   HOME/.claude/skills/ekiden-handoff/SKILL.md"), "{said}");
+    assert!(home.exists(".claude/skills/handoff/SKILL.md"));
+}
+
+// shows: OPS-02
+#[test]
+fn a_skill_that_a_person_changed_is_theirs() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    done(&environment, &[]);
+    let mine = home.read(".claude/skills/orient/SKILL.md") + "\nBe brief.\n";
+    home.write(".claude/skills/orient/SKILL.md", &mine);
+    assert!(done(&environment, &[]).contains("skills/orient/SKILL.md was changed since, and stays as it is"));
+    assert!(done(&environment, &["--remove"]).contains("skills/orient/SKILL.md was changed since"));
+    assert_eq!(home.read(".claude/skills/orient/SKILL.md"), mine);
+    assert!(!home.exists(".claude/skills/handoff") && !home.exists(SETTINGS));
+}
+
+// shows: OPS-02
+#[test]
+fn what_keeps_the_guard_silent_is_told_and_not_changed() {
+    let environment = Environment::new();
+    Home(&environment).write(SETTINGS, CORPUS[5]);
+    environment.write(".claude/settings.local.json", "{\"disableAllHooks\": true}");
+    let other = "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"command\":\"/other/ekiden hook Stop\"}]}]}}";
+    environment.write(".claude/settings.json", other);
+    let said = done(&environment, &[]);
+    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("warning")).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @r"
+    warning: Claude Code leaves out all of HOME/.claude/settings.json, the guard included: at line 2, column 5 it is no plain JSON (comments and trailing commas count)
+    warning: `disableAllHooks` in PROJECT/.claude/settings.local.json: the guard is silent until that goes, and nobody changes it for you
+    warning: PROJECT/.claude/settings.json calls another ekiden: both would run; `ekiden doctor` tells more
+    ");
+    assert_eq!(environment.read(".claude/settings.local.json"), "{\"disableAllHooks\": true}");
+    let environment = Environment::new();
+    Home(&environment).write(SETTINGS, CORPUS[7]);
+    let said = done(&environment, &[]);
+    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("warning")).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @r"
+    warning: `disableAllHooks` in HOME/.claude/settings.json: the guard is silent until that goes, and nobody changes it for you
+    warning: the status line in HOME/.claude/settings.json has a form that is not known, and stays alone
+    ");
+}
+
+// ── Projects and programs ─────────────────────────────────────────────────────────────────────
+
+// shows: OPS-02
+#[test]
+fn a_project_has_a_guard_of_its_own() {
+    let environment = Environment::with_git();
+    let home = Home(&environment);
+    let before = home.all();
+    done(&environment, &["--project"]);
+    assert!(environment.read(SETTINGS).contains("hook Stop"));
+    assert!(environment.exists(".claude/skills/handoff/SKILL.md"));
+    assert!(!home.exists(".claude"));
+    done(&environment, &["--project", "--remove"]);
+    assert!(!environment.exists(".claude"));
+    assert_eq!(home.all(), before);
+}
+
+// shows: OPS-02
+#[test]
+fn another_directory_of_the_client_is_respected() {
+    let environment = Environment::new();
+    let dir = environment.path("home/other").display().to_string();
+    let environment = environment.with("CLAUDE_CONFIG_DIR", &dir);
+    done(&environment, &[]);
+    let home = Home(&environment);
+    assert!(home.exists("other/settings.json") && !home.exists(".claude"));
+}
+
+// shows: OPS-02
+#[test]
+fn programs_are_told_what_changed() {
+    let environment = Environment::new();
+    Home(&environment).write(SETTINGS, "{}");
+    let answer = |args: &[&str]| -> Value {
+        let said = environment.run(&[&["setup", "--json"], args].concat()).expect(0);
+        serde_json::from_str(&said.stdout).unwrap()
+    };
+    let dry = answer(&["--dry-run"]);
+    assert_eq!((&dry["changed"], &dry["dry_run"]), (&Value::from(false), &Value::from(true)));
+    let done = answer(&[]);
+    assert_eq!((&done["v"], &done["scope"], &done["changed"]), (&1.into(), &"user".into(), &true.into()));
+    assert_eq!(done["diff"], dry["diff"]);
+    assert_eq!(done["files"].as_array().unwrap().len(), 4);
+    assert_eq!(done["files"][0]["change"], "changed");
+    assert_eq!(std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(), "{}");
+    assert_eq!(done["skills"], serde_json::json!(["/checkpoint", "/handoff", "/orient"]));
+    assert_eq!(answer(&["--remove"])["files"][0]["change"], "changed");
+}
