@@ -74,7 +74,73 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
     dirty(&environment);
     let before = own(&environment);
     let document = made(&environment);
-    insta::assert_snapshot!(normal(&environment, &document), @"");
+    insta::assert_snapshot!(normal(&environment, &document), @r#"
+    ---
+    session_date: ...
+    session_time: ...
+    branch: feature/ANV-123-profile
+    linear_issues: ANV-123
+    checkpoint_trigger: manual
+    session: 0f2f56bf-5149-4505-ac0e-6c4df0442042
+    wip_commit: COMMIT
+    checkpoint_mark: ...
+    ---
+
+    # Session Handoff: ANV-123
+
+    ## Checkpoint Reason
+
+    The checkpoint was asked for.
+
+    ## Context to Reload
+
+    - **CLAUDE.md**: Sections Error Handling; File Conventions
+
+    ## Remaining Context Budget
+
+    Unknown: nothing told the usage of the original session.
+
+    ## Git Status
+
+    - Branch: feature/ANV-123-profile
+    - Last commit: HEAD begin
+    - Work in progress: commit COMMIT under refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042
+    - See it: `git diff HEAD refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042`; bring it back: `git checkout refs/ekiden/wip/0f2f56bf-5149-4505-ac0e-6c4df0442042 -- .`
+
+    Modified files (2):
+
+    - `MM` src/a.rs
+    - `??` src/new.rs
+
+    ## Done
+
+    _Empty: the agent fills in what is done, each item with the command that showed it and its result._
+
+    ## Decisions
+
+    _Empty: the agent fills in what was decided, and the facts that each decision rests on._
+
+    ## Blockers
+
+    _Empty: the agent fills in what is in the way, or "none"._
+
+    ## What the Transcript Shows
+
+    Nothing: there was no transcript to read.
+
+    ## Issue State
+
+    - Issue: ANV-123
+    - Tracker: none
+
+    ## Next Steps
+
+    1. Look over the uncommitted changes (2 files): `git status`.
+
+    ## Resume
+
+    Start a fresh session in this project and type `/orient` (in a shell: `ekiden orient`).
+    "#);
     assert_eq!(own(&environment), before);
     let show = |args: &[&str]| environment.git(args);
     assert_eq!(show(&["log", "-1", "--format=%s|%P", &wip_ref()]).trim(), {
@@ -272,7 +338,23 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
     let normal = |text: String| text.replace(&name, "NAME").replace(&name[..10], "DATE");
     let next = environment.with("CLAUDE_CODE_SESSION_ID", "another").with("CLAUDECODE", "1");
-    insta::assert_snapshot!(normal(next.told(&["orient"])), @"");
+    insta::assert_snapshot!(normal(next.told(&["orient"])), @r#"
+    handoff     .ekiden/handoffs/NAME
+    made        ¦ DATE CLOCK
+    because     ¦ manual
+    about       ¦ ANV-123 Build the profile page, see docs/spec-profile.md.
+    task        ¦ Build the profile page, see docs/spec-profile.md.
+    branch      ¦ feature/ANV-123-profile
+    issue       ¦ Issue: ANV-123
+                ¦ Tracker: none
+    reload      ¦ **CLAUDE.md**: Sections Error Handling; File Conventions
+                ¦ **Active Spec**: docs/spec-profile.md
+    decided     ¦ uploads go through src/a.rs
+    next steps  ¦ 1. Go on with: avatar
+                ¦ 2. Look over the uncommitted changes (3 files): `git status`.
+                ¦ 3. Read the agent's last words in the document and go on from there.
+    --- exit code 0
+    "#);
     assert!(next.state().join("guard/consumed").join(&name).exists(), "it is not loaded again by itself");
     assert_eq!(name.len(), "2026-01-07-1045.md".len());
 }
@@ -281,7 +363,11 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
 #[test]
 fn where_there_is_nothing_to_go_on_from_that_is_said() {
     let environment = Environment::new();
-    insta::assert_snapshot!(environment.told(&["orient"]), @"");
+    insta::assert_snapshot!(environment.told(&["orient"]), @r#"
+    no handoff here yet: nothing to go on from
+    next  ekiden handoff
+    --- exit code 0
+    "#);
     let json: Value = serde_json::from_str(&environment.run(&["orient", "--json"]).expect(0).stdout).unwrap();
     assert_eq!(json, serde_json::json!({"v": 1, "handoff": null, "relay": null}));
     assert!(!environment.exists(".ekiden"));
@@ -293,7 +379,12 @@ fn a_relay_that_is_not_finished_is_something_to_go_on_from() {
     let environment = Environment::new();
     environment.write("task.md", &crate::environment::items(7));
     environment.run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"]).expect(3);
-    insta::assert_snapshot!(environment.told(&["orient"]), @"");
+    insta::assert_snapshot!(environment.told(&["orient"]), @r#"
+    RUN  relay  stopped  session 1 of 1   session limit   task.md
+    next  ekiden resume -m 1
+    notes       .ekiden/NEXT_PROMPT.md
+    --- exit code 0
+    "#);
 }
 
 // shows: HND-001

@@ -264,10 +264,14 @@ fn next_steps(facts: &Facts) -> Vec<String> {
     if let Tree::Git(git) = &facts.tree
         && !git.changed.is_empty()
     {
-        steps.push(format!("Look over the uncommitted changes ({} files): `git status`.", git.changed.len()));
+        let files = if git.changed.len() == 1 { "file" } else { "files" };
+        steps.push(format!(
+            "Look over the uncommitted changes ({} {files}): `git status`.",
+            git.changed.len()
+        ));
     }
     if told.last_words.is_some() {
-        steps.push("Read the agent's last words above and go on from there.".to_owned());
+        steps.push("Read the agent's last words in the document and go on from there.".to_owned());
     }
     if steps.is_empty() {
         steps.push("Nothing is recorded as open: ask what comes next.".to_owned());

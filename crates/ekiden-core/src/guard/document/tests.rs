@@ -295,7 +295,7 @@ fn the_key_points_come_back() {
                 "Go on with: Avatar upload",
                 "Error page",
                 "Look over the uncommitted changes (2 files): `git status`.",
-                "Read the agent's last words above and go on from there.",
+                "Read the agent's last words in the document and go on from there.",
             ],
         }
     "#]]
