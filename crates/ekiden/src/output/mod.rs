@@ -11,6 +11,7 @@ pub mod account;
 pub mod aloud;
 pub mod bounds;
 pub mod ending;
+mod handed;
 pub mod judged;
 pub mod line;
 pub mod lines;

@@ -10,12 +10,14 @@
 //! ([`chosen`]) are two types, so that every value can say where it came from.
 
 pub mod agents;
+mod bounds;
 pub mod chosen;
 pub mod environment;
 pub mod file;
 pub mod flags;
 pub mod form;
 pub mod given;
+mod guard;
 pub mod remember;
 mod setting;
 pub mod table;

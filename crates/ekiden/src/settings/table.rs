@@ -5,13 +5,14 @@
 
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::guard::Levels;
-use ekiden_core::guard::checkpoint::{Wip, WipError};
 use ekiden_core::handoff::Marker;
 use ekiden_core::limits;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
 
+pub use super::bounds::{MAX_TURNS, RUN_BUDGET, RUN_TOKENS, SESSION_BUDGET, SESSION_TIMEOUT, SESSION_TOKENS};
 use super::form;
+pub use super::guard::{GUARD_ISSUE, GUARD_LEVELS, GUARD_REMINDER, GUARD_WIP};
 pub use super::setting::{AnySetting, Joins, Row, Setting, Takes, Trust, UsedBy};
 
 /// All settings, in the order of help and of `ekiden config show`.
@@ -301,76 +302,6 @@ pub static CAP_TOKENS: Setting<u64> = Setting {
     read: |text| form::number(text, 0..=100_000_000),
 };
 
-/// How long a session works.
-pub static SESSION_TIMEOUT: Setting<Millis> = Setting {
-    row: Row {
-        default: Some("30m"),
-        takes: Takes::One("DURATION"),
-        used_by: UsedBy::RunAndResume,
-        doc: "How long a session works before it is told to hand off, such as 45m, 2h; 0 for no limit",
-        ..Row::flag("session_timeout", "session-timeout", "EKIDEN_SESSION_TIMEOUT")
-    },
-    read: form::duration_or_none,
-};
-
-/// Responses of the model in a session.
-pub static MAX_TURNS: Setting<u32> = Setting {
-    row: Row {
-        takes: Takes::One("N"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Responses of the model before a session is told to hand off; 0 for no limit",
-        ..Row::flag("max_turns", "max-turns", "EKIDEN_MAX_TURNS")
-    },
-    read: |text| {
-        let number = form::number(text, 0..=u64::from(limits::TURNS_MAX_MAX))?;
-        u32::try_from(number).map_err(|error| error.to_string())
-    },
-};
-
-/// What a session may cost.
-pub static SESSION_BUDGET: Setting<u64> = Setting {
-    row: Row {
-        takes: Takes::One("USD"),
-        used_by: UsedBy::RunAndResume,
-        doc: "What one session may cost, in US dollars; it is told to hand off at 90 %",
-        ..Row::flag("session_budget", "session-budget", "EKIDEN_SESSION_BUDGET")
-    },
-    read: form::dollars,
-};
-
-/// What a run may cost.
-pub static RUN_BUDGET: Setting<u64> = Setting {
-    row: Row {
-        takes: Takes::One("USD"),
-        used_by: UsedBy::RunAndResume,
-        doc: "What all sessions of a run may cost, in US dollars, those before a resume included",
-        ..Row::flag("run_budget", "run-budget", "EKIDEN_RUN_BUDGET")
-    },
-    read: form::dollars,
-};
-
-/// Tokens of a session.
-pub static SESSION_TOKENS: Setting<u64> = Setting {
-    row: Row {
-        takes: Takes::One("TOKENS"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Tokens that one session may use, cache reads not counted, such as 400k, 2M; for subscriptions",
-        ..Row::flag("session_tokens", "session-tokens", "EKIDEN_SESSION_TOKENS")
-    },
-    read: form::tokens,
-};
-
-/// Tokens of a run.
-pub static RUN_TOKENS: Setting<u64> = Setting {
-    row: Row {
-        takes: Takes::One("TOKENS"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Tokens that all sessions of a run may use, cache reads not counted",
-        ..Row::flag("run_tokens", "run-tokens", "EKIDEN_RUN_TOKENS")
-    },
-    read: form::tokens,
-};
-
 /// What a usage limit leads to.
 pub static ON_RATE_LIMIT: Setting<OnRateLimit> = Setting {
     row: Row {
@@ -484,33 +415,6 @@ pub static JSON: Setting<bool> = Setting {
     read: form::switch,
 };
 
-/// Where a watched session's uncommitted work goes at a checkpoint.
-pub static GUARD_WIP: Setting<Wip> = Setting {
-    row: Row {
-        long: None,
-        default: Some("ref"),
-        takes: Takes::One("PLACE"),
-        used_by: UsedBy::None,
-        // A project that was merely cloned must not have commits made on a branch.
-        trust: Trust::User,
-        doc: "Where a watched session's uncommitted work goes at a checkpoint: ref (refs/ekiden/wip/), branch, or off",
-        ..Row::flag("guard.wip", "", "EKIDEN_GUARD_WIP")
-    },
-    read: |text| text.parse().map_err(|error: WipError| error.to_string()),
-};
-
-/// The issue that watched sessions work on.
-pub static GUARD_ISSUE: Setting<String> = Setting {
-    row: Row {
-        long: None,
-        takes: Takes::One("ISSUE"),
-        used_by: UsedBy::None,
-        doc: "The issue that watched sessions work on, such as ANV-123; else it is told by the branch",
-        ..Row::flag("guard.issue", "", "EKIDEN_GUARD_ISSUE")
-    },
-    read: form::text,
-};
-
 /// Where state is kept.
 pub static STATE_DIR: Setting<String> = Setting {
     row: Row {
@@ -522,33 +426,6 @@ pub static STATE_DIR: Setting<String> = Setting {
         ..Row::flag("state_dir", "", "EKIDEN_STATE_DIR")
     },
     read: form::text,
-};
-
-/// Where a watched session's levels begin.
-pub static GUARD_LEVELS: Setting<Levels> = Setting {
-    row: Row {
-        long: None,
-        default: Some("70,85,95"),
-        takes: Takes::One("A,B,C"),
-        joins: Joins::Commas,
-        used_by: UsedBy::None,
-        doc: "Percent of a watched session's usable window that warn, begin the handover, force it",
-        ..Row::flag("guard.levels", "", "EKIDEN_GUARD_LEVELS")
-    },
-    read: form::levels,
-};
-
-/// A remark at the end of a turn.
-pub static GUARD_REMINDER: Setting<bool> = Setting {
-    row: Row {
-        long: None,
-        default: Some("true"),
-        takes: Takes::One("BOOL"),
-        used_by: UsedBy::None,
-        doc: "Remark once when a watched session stops with more than half of its window used and no handoff",
-        ..Row::flag("guard.reminder", "", "EKIDEN_GUARD_REMINDER")
-    },
-    read: form::switch,
 };
 
 /// The setting of this name.
