@@ -46,10 +46,14 @@ fn every_setting_says_where_it_comes_from() {
     stall_sessions      3             default
     research            false         default
     notify              true          default
+    guard.wip           ref           default
+    guard.issue         -             default
     guided              false         default
     verbose             false         default
     json                false         default
     state_dir           -             default
+    guard.levels        70,85,95      default
+    guard.reminder      true          default
     [agents.mine]  ~/.config/ekiden/config.toml:3
     --- exit code 0
     ");

@@ -45,6 +45,10 @@ impl Scene {
         let api = MessagesApi::start(move |request| model(request));
         let environment =
             CleanEnvironment::new(&api).unwrap().with("TERM", "xterm-256color").with("NO_COLOR", "1");
+        let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
+        let environment = names
+            .iter()
+            .fold(environment, |environment, name| environment.with(name, "test@example.invalid"));
         environment.seed_interface(&project.path()).unwrap();
         project.write("task.md", "Make three items.\n");
         Self { project, api, environment, _turn: turn }
