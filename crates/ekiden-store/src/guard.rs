@@ -33,6 +33,8 @@ use crate::disk::{Disk, DiskError, DiskResult, Operation};
 use crate::limits::{GUARD_LOG_BYTES_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX};
 use crate::replace::{Durability, replace_by};
 
+/// How often another process may have made a directory a moment before us: there are three to make.
+const MAKERS_MAX: u32 = 4;
 /// The longest name of a session that is used as it is.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -138,7 +140,7 @@ impl GuardFiles {
         let keep = || replace_at_once(&*self.disk, &self.path("figure"), &text);
         match keep() {
             Err(error) if error.is_not_found() => {
-                ensure_dir(&*self.disk, &self.dir)?;
+                self.make_dir()?;
                 keep()
             }
             kept => kept,
@@ -171,12 +173,25 @@ impl GuardFiles {
         let open = || rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
         let opened = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                ensure_dir(&*self.disk, &self.dir)?;
+                self.make_dir()?;
                 open()
             }
             opened => opened,
         };
         opened.map(File::from).map_err(|error| DiskError::new(operation, path, error))
+    }
+
+    /// Makes the directory. Others may be at it too: each of them may make one of those above it first.
+    fn make_dir(&self) -> DiskResult<()> {
+        let made = || ensure_dir(&*self.disk, &self.dir);
+        let mut result = made();
+        for _ in 0..MAKERS_MAX {
+            match result {
+                Err(error) if error.is_already_there() => result = made(),
+                done => return done,
+            }
+        }
+        result
     }
 
     fn path(&self, kind: &str) -> PathBuf {

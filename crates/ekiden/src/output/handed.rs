@@ -1,9 +1,7 @@
 //! What an attempt handed over, as it is told.
 
 use ekiden_core::event::AttemptEnded;
-use ekiden_core::handoff::{
-    self, FileText, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status,
-};
+use ekiden_core::handoff::{self, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status};
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::prompt::quote::{Caution, caution};
 use ekiden_core::relay::{Next, Phase, Relay};

@@ -11,13 +11,10 @@ use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, RelayEvent, Survey};
 use ekiden_core::guard::{Level, Levels, Window};
-use ekiden_core::handoff::{
-    self, FileText, Handoff, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Status,
-};
+use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
-use ekiden_core::prompt::quote::{Caution, caution};
 use ekiden_core::record::Record;
 use ekiden_core::relay::{LastSession, Next, Phase, Relay, WaitCause};
 use ekiden_core::run::Run;
@@ -27,8 +24,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use super::handed::{cautions, handoff_news, handoff_of, left};
 use super::line::one_line;
 use super::news::{
-    AttemptNews, CheckNews, FilledNews, FromNews, HandoffNews, Left, News, RunEnd, RunStart, SpendNews,
-    WindowNews,
+    AttemptNews, CheckNews, FilledNews, FromNews, Left, News, RunEnd, RunStart, SpendNews, WindowNews,
 };
 use super::steering;
 use super::trouble::Trouble;

@@ -26,12 +26,12 @@ impl Watched {
     }
 
     fn transcript(&self) -> PathBuf {
-        self.environment.path("../transcript.jsonl")
+        self.environment.path(".git/transcript.jsonl")
     }
 
-    /// The last response used this share of the usable window.
+    /// The last response used this share of the usable window. It is later than any status line.
     fn uses(&self, percent: u64) -> &Self {
-        let line = json!({"type": "assistant", "isSidechain": false, "timestamp": "2026-11-21T14:00:00.000Z",
+        let line = json!({"type": "assistant", "isSidechain": false, "timestamp": "2099-11-21T14:00:00.000Z",
             "message": {"id": format!("m{percent}"), "model": MODEL, "role": "assistant",
                 "content": [{"type": "text", "text": "on it"}], "stop_reason": "tool_use",
                 "usage": {"input_tokens": 167_000 * percent / 100 + 1, "output_tokens": 5}}});
@@ -87,7 +87,7 @@ impl Watched {
     }
 
     fn guard(&self, name: &str) -> PathBuf {
-        self.environment.path(".git/ekiden/root/guard").join(name)
+        self.environment.state().join("guard").join(name)
     }
 
     fn log(&self) -> String {
@@ -117,7 +117,7 @@ fn l1_is_told_once_and_nothing_is_done() {
     assert!(agent(&answer).contains("finish the item at hand"), "{answer}");
     assert_eq!(session.uses(72).batch("ls"), json!({}));
     assert!(!session.environment.exists(".ekiden/handoffs"));
-    assert_eq!(session.line(120_000), "[CTX: ███████░░░ 71% ⚠️ L1] [ISSUE: ANV-123] [CKPT: Ready]\n");
+    assert_eq!(session.line(120_000), "[CTX: ███████░░░ 72% ⚠️ L1] [ISSUE: ANV-123] [CKPT: Ready]\n");
 }
 
 // shows: CHK-003, CHK-004, CHK-13, HND-001, HND-07
@@ -254,8 +254,9 @@ fn of_many_calls_at_once_one_tells() {
 #[test]
 fn another_programs_line_stands_below() {
     let environment = Environment::new();
-    let said = environment.fed(&["statusline", "--wrap", "tr a-z A-Z | head -c 5"], "{\"session_id\":\"s\"}");
-    assert_eq!(said.expect(0).stdout, "[CTX: --] [CKPT: Ready]\n{\"SES\n");
+    let input = json!({"cwd": environment.dir(), "session_id": "s"}).to_string();
+    let said = environment.fed(&["statusline", "--wrap", "tr a-z A-Z | head -c 5"], &input);
+    assert_eq!(said.expect(0).stdout, "[CTX: --] [CKPT: Ready]\n{\"CWD\n");
 }
 
 // shows: CHK-13
