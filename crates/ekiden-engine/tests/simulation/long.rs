@@ -30,7 +30,7 @@ fn an_agent_that_does_nothing_stops_after_three_sessions_with_pauses() {
     let world = Rc::new(RefCell::new(World::default()));
     let scenario = Scenario { deeds, ..Scenario::of_items(2) };
     let outcome = live(&Arc::new(machine(&scenario)), &world, &scenario).unwrap();
-    assert_eq!(outcome, Outcome::TooManyCrashes { cause: EndCause::Completed });
+    assert_eq!(outcome, Outcome::TooManyCrashes { cause: EndCause::NothingDone });
     assert_eq!(world.borrow().started.len(), 9);
     let pauses = 2 + 4 + 4 + 8 + 8 + 16;
     assert!((pauses..pauses * 3).contains(&(world.borrow().now / 1000)), "{} ms", world.borrow().now);

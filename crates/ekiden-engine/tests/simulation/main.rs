@@ -80,7 +80,7 @@ fn crash_everywhere(scenario: &Scenario) {
     let Tried { crashes, legal, losses, worlds, futures } = &tried;
     let (worlds, futures) = (worlds.len(), futures.len());
     println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {futures} futures");
-    assert!(worlds > 500, "only {worlds} worlds");
+    assert!(worlds > 500 || losses_max().is_some(), "only {worlds} worlds");
 }
 
 /// Tries the losses of one crash. Disks that read the same, in worlds that are the same, are one.

@@ -110,7 +110,7 @@ pub(crate) struct World {
     pub(crate) items_done: u32,
     /// Every process that was started.
     pub(crate) started: Vec<(AttemptId, u32)>,
-    /// Handoffs that were written to their end, by the number of the start.
+    /// Handoffs that stand there written to their end, by the number of the start.
     pub(crate) written: Vec<u32>,
     /// Messages that count as sent.
     pub(crate) sent: Vec<MessageId>,
@@ -211,6 +211,8 @@ impl SimHands {
             agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.world.borrow().goal;
         let dir = Path::new(WORK_DIR).join(".ekiden/handoff");
         let files = handoff_texts(agent.start, done);
+        // Who writes it anew has taken the old one away.
+        self.world.borrow_mut().written.retain(|start| *start != agent.start);
         let whole = files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text));
         if whole {
             self.world.borrow_mut().written.push(agent.start);

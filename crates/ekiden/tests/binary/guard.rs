@@ -26,7 +26,7 @@ impl Watched {
     }
 
     fn transcript(&self) -> PathBuf {
-        self.environment.path(".git/transcript.jsonl")
+        self.environment.path("transcript.jsonl")
     }
 
     /// The last response used this share of the usable window. It is later than any status line.
@@ -87,7 +87,7 @@ impl Watched {
     }
 
     fn guard(&self, name: &str) -> PathBuf {
-        self.environment.state().join("guard").join(name)
+        self.environment.dir().join(".git/ekiden/root/guard").join(name)
     }
 
     fn log(&self) -> String {
@@ -156,7 +156,7 @@ fn at_l3_calls_are_refused_but_for_the_handoff_and_three_end_the_turn() {
     let refused = shell();
     assert_eq!(refused["hookSpecificOutput"]["permissionDecision"], "deny");
     assert_eq!(refused["continue"], Value::Null);
-    let document = session.environment.path(".ekiden/handoffs/2026-11-21-1400.md");
+    let document = session.environment.dir().join(".ekiden/handoffs/2026-11-21-1400.md");
     let written = session.tool("Edit", &json!({"file_path": document}));
     assert_eq!(written["hookSpecificOutput"]["permissionDecision"], "allow");
     assert_eq!(session.tool("Skill", &json!({"skill": "handoff"})), json!({}));
@@ -174,7 +174,7 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
     let compact = || session.hook("PreCompact", &json!({"trigger": "auto"}));
     assert_eq!(compact(), json!({}), "nothing is said: it would go into the summary");
     compact();
-    let documents = std::fs::read_dir(session.environment.path(".ekiden/handoffs")).unwrap().count();
+    let documents = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs")).unwrap().count();
     assert_eq!(documents, 1);
     assert!(session.log().contains("\"reason\":\"compaction\""));
     let loaded = session.hook("SessionStart", &json!({"source": "compact"}));
