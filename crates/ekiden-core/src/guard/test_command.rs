@@ -47,7 +47,7 @@ fn is_test(words: &[&str]) -> bool {
     let Some(program) = words.next() else { return false };
     let program = program.rsplit('/').next().unwrap_or(program);
     let target = |word: &&str| names_tests(word) || (program == "make" && *word == "check");
-    TEST_PROGRAMS.contains(&program) || (RUNNERS.contains(&program) && words.any(|word| target(word)))
+    TEST_PROGRAMS.contains(&program) || (RUNNERS.contains(&program) && words.any(target))
 }
 
 /// `test`, `tests`, `test:unit`, `nextest`, `t`
