@@ -1,8 +1,8 @@
 //! What ekiden adds to the real client: `cargo bench -p ekiden`.
 //!
 //! Prints one line of JSON, which `cargo xtask bench` reads, or `null` where the client is not installed.
-//! The client talks to a fake Messages API in this process; everything else is as a user has it, real
-//! files in a repository included.
+//! The client talks to a fake Messages API in this process; everything else is as a user has it, files on a
+//! real disk included, but for git.
 //!
 //! - **From client to client.** A relay whose sessions only hand over. This program stands before the
 //!   client ([`wrapper`]) and tells its own first moment, which is the next client's exec, and the moment
@@ -77,18 +77,19 @@ fn from_client_to_client(client: &Path) -> Result<Handover> {
     Ok(Handover { exec_ms: wrapper::gaps(&std::fs::read_to_string(times)?), logged_ms: gaps(&work)? })
 }
 
-/// The same with `rehearsal`, one item a session.
+/// The same with `rehearsal`, whose window is full after two items.
 fn from_rehearsal_to_rehearsal() -> Result<Vec<f64>> {
     let dir = project()?;
     let work = work_dir(dir.path())?;
     let item = |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
-    let items: String = (0..2 * SESSIONS).map(item).collect();
+    let items: String = (0..3 * SESSIONS).map(item).collect();
     std::fs::write(work.join("task.md"), format!("Make some items.\n\n{items}"))?;
+    std::fs::write(work.join("scenario.toml"), "[[act]]\nat = 'call 2'\ndo = { fill = 30000 }\n")?;
     let sessions = SESSIONS.to_string();
     let mut command = ekiden(&work);
     command.args(["--agent", "rehearsal", "-m", &sessions, "--stall-sessions", "0"]);
-    // Small enough for two items.
-    command.env("EKIDEN_REHEARSAL_WINDOW", "12000").env("EKIDEN_REHEARSAL_STEP_MS", "20");
+    command.env("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml").env("EKIDEN_REHEARSAL_WINDOW", "80000");
+    command.env("EKIDEN_REHEARSAL_STEP_MS", "20");
     let status = command.status()?;
     expect(status.code() == Some(STOPPED_EARLY), "all sessions of `rehearsal` were used")?;
     gaps(&work)
@@ -117,13 +118,11 @@ fn project() -> Result<tempfile::TempDir> {
     Ok(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?)
 }
 
-/// A repository in it.
+/// A work dir in it, outside git: a survey by git takes what git takes, on any path.
 fn work_dir(dir: &Path) -> Result<PathBuf> {
     let work = dir.canonicalize()?.join("work");
     std::fs::create_dir(&work)?;
     std::fs::write(work.join("task.md"), "Make some items.\n")?;
-    let status = Command::new("git").args(["init", "--quiet"]).current_dir(&work).status()?;
-    expect(status.success(), "git makes a repository")?;
     Ok(work)
 }
 
@@ -131,6 +130,7 @@ fn work_dir(dir: &Path) -> Result<PathBuf> {
 fn ekiden(work: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ekiden"));
     command.current_dir(work).args(["run", "task.md", "--no-notify"]);
+    keep_out_of_git(&mut command, work);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
@@ -146,8 +146,14 @@ fn with_client(work: &Path, api: &MessagesApi, words: &[String]) -> Result<Comma
     std::fs::create_dir_all(&home)?;
     let mut command = ekiden(work);
     command.env_clear().envs(environment.variables()).env("HOME", home).env("XDG_CONFIG_HOME", config);
+    keep_out_of_git(&mut command, work);
     command.args(["--permission-mode", "acceptEdits"]);
     Ok(command)
+}
+
+/// Whatever repository lies around it.
+fn keep_out_of_git(command: &mut Command, work: &Path) {
+    command.env("GIT_CEILING_DIRECTORIES", work.parent().unwrap_or(work));
 }
 
 /// What the log of the one run has between the end of an attempt and the start of the next.

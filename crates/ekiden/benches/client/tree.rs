@@ -27,8 +27,10 @@ impl Seen {
         for pid in parents.keys().copied().filter(|pid| is_below(*pid, root, &parents)) {
             let Some(cpu_ms) = cpu_ms(pid) else { continue };
             let is_ekiden = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == ekiden);
-            // Between fork and exec a client is a keeper still, so the last look decides.
-            self.processes.insert(pid, (is_ekiden, cpu_ms));
+            let seen = self.processes.entry(pid).or_default();
+            // Between fork and exec a client is a keeper still, so the last look decides; and what a
+            // thread has used is not told any more once it is gone.
+            *seen = (is_ekiden, seen.1.max(cpu_ms));
         }
     }
 
