@@ -3,6 +3,7 @@
 //! The person gets the level's words with the real percentage. The agent gets facts without a number to
 //! watch, since a countdown makes it trim its work; and what to do is named as the custom of the place.
 
+use super::estimate::Estimate;
 use super::watch::{Alert, HandoffTime, Refusal};
 
 /// How the guard's commands are called where it is installed.
@@ -45,8 +46,13 @@ const AGENT_REFUSED: &str = "Not run: this session is handing over, and a fresh 
      document. Files in {directory} can still be read and written. When the document says what is done, decided \
      and next, end the turn.";
 
+const AGENT_LARGE: &str = "What is asked for here may not fit into what is left of this session's context. The custom \
+     here is to tell the user so before beginning, and to offer three ways: to split it into parts, to hand over first \
+     with {handoff} and begin it in a fresh session, or to go on all the same.";
+
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
-pub const AGENT_TEXTS: [&str; 5] = [AGENT_EARLY, AGENT_SOON, AGENT_NOW, AGENT_WRITTEN, AGENT_REFUSED];
+pub const AGENT_TEXTS: [&str; 6] =
+    [AGENT_EARLY, AGENT_SOON, AGENT_NOW, AGENT_WRITTEN, AGENT_REFUSED, AGENT_LARGE];
 
 /// The words of an alert. `issue` is what the work belongs to, if that is known and a tracker follows it;
 /// `directory` is where handoff documents lie.
@@ -77,6 +83,7 @@ pub fn said(alert: &Alert, names: &CommandNames, issue: Option<&str>, directory:
             ),
             agent: String::new(),
         },
+        Alert::Large(estimate) => Said { person: large(estimate, names), agent: fill(AGENT_LARGE) },
         Alert::NoHandoff { percent } => Said {
             person: format!(
                 "Context at {percent}% and no handoff yet. Run `{}` before you leave it for long.",
@@ -104,6 +111,17 @@ pub fn turn_ended(refusal: Refusal, names: &CommandNames) -> Option<String> {
             names.orient
         )),
     }
+}
+
+fn large(estimate: &Estimate, names: &CommandNames) -> String {
+    let Estimate { tokens, percent, .. } = estimate;
+    format!(
+        "This task may take about {percent}% of the usable window ({}K tokens), and less than that is left.\n\
+         Shard it into {} parts, run `{}` first and begin it in a fresh session, or proceed anyway.",
+        tokens.div_ceil(1000),
+        estimate.shards().max(2),
+        names.handoff
+    )
 }
 
 fn level(percent: u64, handoff: HandoffTime, names: &CommandNames, issue: Option<&str>) -> String {
@@ -189,6 +207,7 @@ mod tests {
             Alert::Level { percent: 95, handoff: HandoffTime::Now },
             Alert::Written(".ekiden/handoffs/a.md".into()),
             Alert::Failed,
+            Alert::Large(Estimate::of("a task", &[90_000], 100_000, Some(55_000))),
             Alert::NoHandoff { percent: 60 },
         ];
         for alert in alerts {

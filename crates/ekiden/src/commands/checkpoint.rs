@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use ekiden_core::guard::checkpoint::CheckpointReason;
-use ekiden_core::guard::estimate::{Advice, Estimate, named_files};
+use ekiden_core::guard::estimate::{Advice, Estimate};
 use ekiden_core::guard::watch::{Watch, WatchEvent, WatchRecord};
 use ekiden_core::guard::{CheckpointState, Level, Reading, StateOf};
 use ekiden_core::limits;
@@ -190,16 +190,10 @@ impl Asked<'_> {
 
     fn estimate(&self, task: &str, output: &mut Output) -> Result<Exit, Failure> {
         let text = task_text(task);
-        let files: Vec<u64> = named_files(&text)
-            .into_iter()
-            .filter_map(|file| self.scene.place.dir.join(file).metadata().ok())
-            .filter(std::fs::Metadata::is_file)
-            .map(|metadata| metadata.len())
-            .collect();
         let unread = || self.scene.window(self.scene.files.figure(), "");
         let window = self.reading.as_ref().map_or_else(unread, |reading| reading.window);
         let used = self.reading.as_ref().map(|reading| reading.used_tokens);
-        let estimate = Estimate::of(&text, &files, window.usable_tokens(), used);
+        let estimate = self.scene.estimate(&text, &window, used);
         if let Some(used_tokens) = used {
             self.record(WatchEvent::Expected { ahead_tokens: estimate.tokens, used_tokens })?;
         }

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use ekiden_core::guard::alert::{self, Said};
+use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::guard::watch::{
     Alert, Batch, BatchCall, Decision, Moment, Refusal, Source, Watch, WatchEvent, WatchRecord, decide,
     judge_batch,
@@ -61,6 +62,8 @@ impl Hook<'_> {
         let reading = self.scene.reading();
         let (watch, decision) = self.settle(watch, &moment, reading.as_ref());
         let reading_now = reading.as_ref();
+        let mut alerts = decision.alerts.clone();
+        alerts.extend(reading_now.and_then(|reading| self.too_large(&moment, reading)).map(Alert::Large));
         if let Some(reason) = decision.begin {
             self.begin(&Checkpoint::of(self.scene, reason, reading_now), moment == Moment::Compacts);
         }
@@ -68,7 +71,7 @@ impl Hook<'_> {
             self.scene.publish(&watch, reading);
         }
         let loaded = if decision.load { self.load(&moment) } else { None };
-        Some(self.tell(&decision.alerts, loaded.as_deref()))
+        Some(self.tell(&alerts, loaded.as_deref()))
     }
 
     /// What happens right now; none if it is nothing to the guard.
@@ -152,6 +155,15 @@ impl Hook<'_> {
                 Some(hook_output::permission(false, &ekiden_core::prompt::refusal(&denial, &directory)))
             }
         }
+    }
+
+    /// The estimate of what a prompt asks for, by the files that it names, if it may not fit.
+    fn too_large(&self, moment: &Moment, reading: &Reading) -> Option<Estimate> {
+        if *moment != Moment::Prompt {
+            return None;
+        }
+        let estimate = self.scene.estimate(&self.call.prompt, &reading.window, Some(reading.used_tokens));
+        (estimate.files > 0 && estimate.fits == Some(false)).then_some(estimate)
     }
 
     /// Begins a checkpoint: apart from the session, unless the client is about to summarise it, which

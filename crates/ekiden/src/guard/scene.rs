@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ekiden_core::guard::alert::CommandNames;
 use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
+use ekiden_core::guard::estimate::{Estimate, named_files};
 use ekiden_core::guard::watch::{Watch, WatchSettings};
-use ekiden_core::guard::{CheckpointState, Level, Profile, Reading, StateOf};
+use ekiden_core::guard::{CheckpointState, Level, Profile, Reading, StateOf, Window};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::archive::ensure_dir;
@@ -108,6 +109,18 @@ impl Scene {
         Ok(scene)
     }
 
+    /// What a task may take: its text, and the files of the project that it names.
+    #[must_use]
+    pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
+        let files: Vec<u64> = named_files(task)
+            .into_iter()
+            .filter_map(|file| self.place.dir.join(file).metadata().ok())
+            .filter(std::fs::Metadata::is_file)
+            .map(|metadata| metadata.len())
+            .collect();
+        Estimate::of(task, &files, window.usable_tokens(), used_tokens)
+    }
+
     /// A path as the person would name it.
     #[must_use]
     pub fn shown(&self, path: &Path) -> String {
@@ -206,7 +219,7 @@ impl Scene {
 
     /// The model's window as the client was started, with what its status line told.
     #[must_use]
-    pub fn window(&self, figure: Option<Figure>, model: &str) -> ekiden_core::guard::Window {
+    pub fn window(&self, figure: Option<Figure>, model: &str) -> Window {
         let compaction = Compaction::of(&self.environment, &client_args(&self.environment));
         compaction.window(figure.map(|figure| figure.window_tokens), model)
     }

@@ -197,6 +197,22 @@ fn a_person_asks_and_puts_off() {
     assert_eq!(taken["modified_files"], json!(["src/api.rs"]));
 }
 
+// shows: EST-002
+#[test]
+fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
+    let session = Watched::new();
+    session.environment.write("docs/spec.md", &"- [ ] port a module\n".repeat(20));
+    session.uses(55);
+    let answer = session.hook("UserPromptSubmit", &json!({"prompt": "Implement docs/spec.md, all of it."}));
+    assert_eq!(person(&answer), "");
+    session.environment.write("docs/large.md", &"words of a large specification\n".repeat(3_000));
+    let prompt = json!({"prompt": "Implement docs/large.md, all of it."});
+    let answer = session.hook("UserPromptSubmit", &prompt);
+    assert!(person(&answer).contains("or proceed anyway"), "{answer}");
+    assert!(agent(&answer).contains("offer three ways"), "{answer}");
+    assert_eq!(answer["decision"], Value::Null);
+}
+
 // shows: MON-08
 #[test]
 fn in_a_session_of_ekiden_it_stands_aside() {

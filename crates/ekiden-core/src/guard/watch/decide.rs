@@ -21,6 +21,7 @@
 use super::moment::{Batch, Moment, Source};
 use super::state::{Phase, Watch, WatchEvent, WatchRecord};
 use crate::guard::checkpoint::CheckpointReason;
+use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Levels, Reading};
 use crate::limits;
 use crate::time::Timestamp;
@@ -63,6 +64,8 @@ pub enum Alert {
     Written(String),
     /// The checkpoint could not be written.
     Failed,
+    /// The person asks for something that may not fit into what is left.
+    Large(Estimate),
     /// The turn ends with much context used and no handoff.
     NoHandoff {
         /// The use, in percent of the usable window.
