@@ -75,6 +75,7 @@ mod tests {
         let text: Vec<String> =
             told.iter().flat_map(lines).map(|line| line.plain().trim_end().to_owned() + "\n").collect();
         expect_test::expect![[r#"
+            told
               Bash      pytest -q tests rm
               says      First the tests.
                         Then the rest.

@@ -264,6 +264,7 @@ mod tests {
             text(WaitCause::Pause, Some(EndCause::Completed), 3_600_000),
         ];
         expect_test::expect![[r#"
+            told
               4 of 10  waiting 1h, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 1m 30s, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 1m 29s, until 01:00:30  the 5-hour limit is reached
