@@ -75,6 +75,7 @@ mod tests {
         let text: Vec<String> =
             told.iter().flat_map(lines).map(|line| line.plain().trim_end().to_owned() + "\n").collect();
         expect_test::expect![[r#"
+            told
               Bash      pytest -q tests rm
               says      First the tests.
                         Then the rest.
@@ -93,7 +94,7 @@ mod tests {
                         (28 lines left out)
                         the service is asked again (2): overloaded
         "#]]
-        .assert_eq(&text.concat());
+        .assert_eq(&format!("told\n{}", text.concat()));
         let endless = lines(&Activity::Words("x".repeat(1_000_000)));
         assert!(endless.len() == 1 && endless[0].plain().chars().count() < 300);
     }

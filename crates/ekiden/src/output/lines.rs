@@ -327,6 +327,8 @@ fn handoff_lines(handoff: &HandoffNews) -> Vec<Line> {
 fn rescue(session: u32, cause: &EndCause) -> Line {
     let cause = if *cause == EndCause::Interrupted {
         "it did not hand over when it was told to".to_owned()
+    } else if *cause == EndCause::Completed {
+        "its files are missing or not valid".to_owned()
     } else {
         one_line(&cause.to_string())
     };

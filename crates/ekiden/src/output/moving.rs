@@ -264,6 +264,7 @@ mod tests {
             text(WaitCause::Pause, Some(EndCause::Completed), 3_600_000),
         ];
         expect_test::expect![[r#"
+            told
               4 of 10  waiting 1h, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 1m 30s, until 01:00:30  the 5-hour limit is reached
               4 of 10  waiting 1m 29s, until 01:00:30  the 5-hour limit is reached
@@ -275,7 +276,7 @@ mod tests {
               4 of 10  waiting 30s, until 01:00:30  quiet hours
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]
-        .assert_eq(&told.map(|line| line + "\n").concat());
+        .assert_eq(&format!("told\n{}", told.map(|line| line + "\n").concat()));
         let paused = Doing::Paused { since: Timestamp(0), session: 4 };
         let line = paused.line(Timestamp(90_000), Profile::Relay.levels(), &TimeZone::UTC).unwrap();
         assert_eq!(line.plain(), "  paused 1m 30s  `ekiden unpause` goes on with session 4");

@@ -192,5 +192,6 @@ mod tests {
         assert!(typed::<Asking>(&["-m", "3"]).is_err());
         assert!(typed::<Changing>(&["-m", "3"]).is_ok());
         assert!(typed::<Changing>(&["--guided"]).is_err());
+        assert!(typed::<Changing>(&["--skip-permissions"]).is_err(), "that is no limit");
     }
 }

@@ -70,7 +70,7 @@ pub enum Joins {
 pub enum UsedBy {
     /// Those that start a run.
     Run,
-    /// Those that start a run or carry one on, for whoever watches it there.
+    /// Those that start a run or carry one on, but not those that only change its limits.
     Watching,
     /// Those that start a run, carry one on or change its limits.
     RunAndResume,

@@ -197,7 +197,7 @@ pub static MODEL: Setting<String> = Setting {
 pub static PERMISSION_MODE: Setting<String> = Setting {
     row: Row {
         takes: Takes::One("MODE"),
-        used_by: UsedBy::RunAndResume,
+        used_by: UsedBy::Watching,
         trust: Trust::User,
         doc: "The agent's permission mode, by its own name, such as acceptEdits",
         ..Row::flag("permission_mode", "permission-mode", "EKIDEN_PERMISSION_MODE")
@@ -210,7 +210,7 @@ pub static SKIP_PERMISSIONS: Setting<bool> = Setting {
     row: Row {
         default: Some("false"),
         takes: Takes::Nothing { off: "no-skip-permissions" },
-        used_by: UsedBy::RunAndResume,
+        used_by: UsedBy::Watching,
         trust: Trust::User,
         doc: "Let the agent do everything without asking",
         ..Row::flag("skip_permissions", "skip-permissions", "EKIDEN_SKIP_PERMISSIONS")
@@ -235,7 +235,7 @@ pub static ALLOWED_TOOL: Setting<Vec<String>> = Setting {
     row: Row {
         takes: Takes::Many("RULE"),
         joins: Joins::Lines,
-        used_by: UsedBy::RunAndResume,
+        used_by: UsedBy::Watching,
         trust: Trust::User,
         doc: "A tool that may run without asking, such as 'Bash(git:*)'; can be given more than once",
         ..Row::flag("allowed_tool", "allowed-tool", "EKIDEN_ALLOWED_TOOL")
@@ -259,7 +259,7 @@ pub static SAFE_MODE: Setting<bool> = Setting {
     row: Row {
         default: Some("false"),
         takes: Takes::Nothing { off: "no-safe-mode" },
-        used_by: UsedBy::RunAndResume,
+        used_by: UsedBy::Watching,
         trust: Trust::User,
         doc: "Let the agent do only what its own rules allow, over any other mode or skipping that is set",
         ..Row::flag("safe_mode", "safe-mode", "EKIDEN_SAFE_MODE")

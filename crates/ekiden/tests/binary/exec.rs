@@ -117,7 +117,7 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
     run RUN · relay, at most 1 session · agent.sh · Write two files.
     session 1 · CLOCK
       ended     without a handoff after TIME
-      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 1)
+      ! no handoff that can be used (its files are missing or not valid); rescue handoff written from what ekiden saw (session 1)
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 files not committed
     trouble    1 rescue (session 1)

@@ -67,10 +67,10 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
     run RUN · relay, at most 10 sessions · agent.sh · Write two files.
     session 1 · CLOCK
       ended     without a handoff after TIME
-      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 1)
+      ! no handoff that can be used (its files are missing or not valid); rescue handoff written from what ekiden saw (session 1)
     session 2 · CLOCK
       ended     without a handoff after TIME
-      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 2)
+      ! no handoff that can be used (its files are missing or not valid); rescue handoff written from what ekiden saw (session 2)
       ! session 2 changed neither tree nor verification nor open items: 1 of 1
 
     stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed

@@ -92,7 +92,7 @@ fn a_night_reads_well_in_the_morning() {
       verify    failed in TIME
     session 4 · CLOCK
       USAGE  ended without a handoff after TIME · 3 tool calls
-      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 4)
+      ! no handoff that can be used (its files are missing or not valid); rescue handoff written from what ekiden saw (session 4)
       verify    failed in TIME
     session 5 · CLOCK
       USAGE  handed off after TIME · 6 tool calls
@@ -101,7 +101,7 @@ fn a_night_reads_well_in_the_morning() {
       verify    failed in TIME
     session 6 · CLOCK
       USAGE  ended without a handoff after TIME · 21 tool calls
-      ! no handoff that can be used (the turn ended); rescue handoff written from what ekiden saw (session 6)
+      ! no handoff that can be used (its files are missing or not valid); rescue handoff written from what ekiden saw (session 6)
       verify    failed in TIME
     session 7 · CLOCK
       USAGE  handed off after TIME · 6 tool calls
