@@ -15,4 +15,5 @@ mod plugin;
 mod project;
 mod relay;
 mod stage;
+mod watched;
 mod windows;
