@@ -187,7 +187,7 @@ fn a_night_reads_well_in_the_morning() {
       next      The item "Item 52", with `echo made > item-52.txt`.
       verify    failed in TIME
     session 21 · CLOCK
-      USAGE  stopped after TIME · 10 tool calls
+      USAGE  stopped after TIME
       ! no handoff that can be used (it did not hand over when it was told to); rescue handoff written from what ekiden saw (session 21)
       verify    failed in TIME
     session 22 · CLOCK
@@ -247,8 +247,13 @@ fn a_night_reads_well_in_the_morning() {
     assert_eq!(environment.normal(&again), environment.normal(&said), "the log tells what was told live");
 }
 
-/// Where a level is reached within a percent, the lengths of paths and times decide.
+/// Where a level is reached within a percent, the lengths of paths and times decide; how many calls an agent
+/// comes to that is interrupted, the moment.
 fn steady(text: &str) -> String {
     let level = |line: &&str| line.starts_with("  context ") || line.contains("the first response already");
-    text.lines().filter(|line| !level(line)).map(|line| format!("{line}\n")).collect()
+    let calls = |line: &'_ str| match line.split_once("  stopped after TIME") {
+        Some((label, _)) => format!("{label}  stopped after TIME\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().filter(|line| !level(line)).map(calls).collect()
 }

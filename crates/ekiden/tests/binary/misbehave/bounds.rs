@@ -114,7 +114,7 @@ fn other_words_and_nothing_moves() {
     attempt_ended attempt=1 cause="completed" left="handoff" session=3
     handoff next="Item 1" session=3
     judged in_a_row=2 kind="idle" session=3
-    run_ended exit_code=3 outcome={"kind":"stalled","sessions":2} sessions=3
+    run_ended exit_code=3 outcome={"kind":"stalled","sessions":2} sessions=3 trouble={"idle":[2,3]}
     --- exit code 3
     "#);
 }
@@ -143,7 +143,7 @@ fn a_claim_that_is_never_true() {
     handoff facts=2 items_done=2 next="The questions under the issues of this session." session=3
     check command="false" result={"code":1,"kind":"failed"} session=3
     judged in_a_row=2 kind="idle" session=3
-    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check? After a failed check everything was done over once."} sessions=3
+    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check? After a failed check everything was done over once."} sessions=3 trouble={"idle":[2,3],"vetoes":[1,2]}
     --- exit code 4
     "#);
 }
@@ -199,7 +199,7 @@ fn the_money_of_a_session_is_spent() {
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=2
     rescue cause="budget_spent" session=2
     judged in_a_row=1 kind="idle" session=2
-    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=2
+    run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=2 trouble={"idle":[2],"rescues":[1,2]}
     --- exit code 3
     "#);
 }
@@ -216,7 +216,7 @@ fn the_money_of_a_run_is_spent() {
     spend estimated=true mark="spent" measure="money" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
     rescue cause="budget_spent" session=1
-    run_ended exit_code=3 outcome={"budget":{"micro_usd":280000000,"tokens":null},"kind":"budget_spent","spent":"SPENT"} sessions=1
+    run_ended exit_code=3 outcome={"budget":{"micro_usd":280000000,"tokens":null},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
 }
@@ -252,7 +252,7 @@ fn the_tokens_of_a_run_are_used_by_a_deaf_agent() {
     spend estimated=true mark="spent" measure="tokens" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
     rescue cause="budget_spent" session=1
-    run_ended exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":60000},"kind":"budget_spent","spent":"SPENT"} sessions=1
+    run_ended exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":60000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
 }
@@ -268,7 +268,7 @@ fn attempts_that_die_use_up_the_run() {
     window
     attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true left="nothing" session=1
     rescue cause={"killed":{"signal":9}} session=1
-    run_ended estimated=true exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":25000},"kind":"budget_spent","spent":"SPENT"} sessions=1
+    run_ended estimated=true exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":25000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"crashes":[1],"rescues":[1]}
     --- exit code 3
     "#);
 }
