@@ -197,7 +197,7 @@ fn fills_the_window(request: &Request) -> Reply {
 #[test]
 fn a_window_that_is_full_before_the_work_ends_the_run() {
     let reply = |_: &Request| -> Reply { call().using(Usage::context(130_000)).into() };
-    Case::new("a full window", reply, json!("stopped"), Then::Exit(78)).check();
+    Case::new("a full window", reply, json!("interrupted"), Then::Exit(78)).check();
 }
 
 // shows: REL-15
