@@ -22,7 +22,8 @@ pub fn lower(settings: &mut Settings, client: &ClientSettings) {
 }
 
 /// The flag of a user's own command, in either form. `auto` names no window.
-fn flag(command: &[String]) -> Option<u64> {
+#[must_use]
+pub fn flag(command: &[String]) -> Option<u64> {
     let place = command.iter().rposition(|word| word.starts_with(FLAG))?;
     let value = match command[place].strip_prefix(FLAG)? {
         "" => command.get(place + 1)?,

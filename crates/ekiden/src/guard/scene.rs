@@ -20,6 +20,7 @@ use ekiden_store::state::create_state_root;
 use ekiden_wire::transcript::LastResponse;
 
 use super::window::{Compaction, client_args};
+use crate::client::settings::ClientSettings;
 use crate::client::transcript;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -220,7 +221,8 @@ impl Scene {
     /// The model's window as the client was started, with what its status line told.
     #[must_use]
     pub fn window(&self, figure: Option<Figure>, model: &str) -> Window {
-        let compaction = Compaction::of(&self.environment, &client_args(&self.environment));
+        let settings = ClientSettings::read(&self.environment, &self.place.dir, false);
+        let compaction = Compaction::of(&self.environment, &client_args(&self.environment), &settings);
         compaction.window(figure.map(|figure| figure.window_tokens), model)
     }
 

@@ -1,7 +1,8 @@
 //! The window of a watched session, told from what the client was started with.
 //!
 //! The client says its window to its status line only. Before that, and without one, it is told from
-//! the model's name; and a lower window for compaction from the client's arguments and environment.
+//! the model's name; and a lower window for compaction from the client's arguments, environment and
+//! settings.
 //! Whatever is guessed is guessed low: an alert too early costs a minute, one too late the session.
 
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::path::Path;
 use ekiden_core::guard::Window;
 use ekiden_core::limits;
 
+use crate::client::settings::ClientSettings;
+use crate::client::window::flag;
 use crate::settings::environment::Environment;
 
 /// The window of models that nobody knows.
@@ -28,12 +31,14 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// What the environment and the client's own arguments say; the arguments win.
+    /// What the client's own arguments say, or else the environment, or else its settings.
     #[must_use]
-    pub fn of(environment: &Environment, client_args: &[String]) -> Self {
+    pub fn of(environment: &Environment, client_args: &[String], settings: &ClientSettings) -> Self {
         let number = |name| environment.variable(name).and_then(|text| text.parse().ok());
         Self {
-            window_tokens: argument(client_args).or_else(|| number("CLAUDE_CODE_AUTO_COMPACT_WINDOW")),
+            window_tokens: flag(client_args)
+                .or_else(|| number("CLAUDE_CODE_AUTO_COMPACT_WINDOW"))
+                .or_else(|| settings.compaction_window()),
             percent: number("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE").filter(|percent| (1..=100).contains(percent)),
         }
     }
@@ -48,13 +53,6 @@ impl Compaction {
         let compaction_tokens = by_share.into_iter().chain(self.window_tokens).min();
         Window { model_tokens, compaction_tokens, reserve_tokens, cap_tokens: None }
     }
-}
-
-/// `--autocompact N`, or `--autocompact=N`.
-fn argument(args: &[String]) -> Option<u64> {
-    let at = args.iter().position(|arg| arg.starts_with("--autocompact"))?;
-    let value = args[at].strip_prefix("--autocompact=").or_else(|| args.get(at + 1).map(String::as_str))?;
-    value.parse().ok()
 }
 
 /// The window of a model, in tokens.
@@ -87,7 +85,7 @@ mod tests {
 
     fn of(vars: &[(&str, &str)], args: &[&str]) -> Compaction {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Compaction::of(&Environment::of(vars.iter().copied()), &args)
+        Compaction::of(&Environment::of(vars.iter().copied()), &args, &ClientSettings::default())
     }
 
     // shows: MON-06
