@@ -217,3 +217,5 @@ pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
 pub const CHECKPOINT_FILES_MAX: usize = 2_000;
 /// What is read of a file of standing instructions, in bytes.
 pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;
+/// An alert to the agent of a watched session: two or three sentences, read many times over.
+pub const ALERT_TOKENS_MAX: usize = 120;

@@ -35,20 +35,19 @@ pub struct Said {
 const AGENT_EARLY: &str = "Much of this session's context is in use. The custom here is to finish the item at \
      hand before anything new is begun. {handoff} writes a handoff at any time.";
 const AGENT_SOON: &str = "The project's guard has begun a checkpoint of this session. The custom here is to \
-     finish the current edit and to begin nothing new; the document to fill in will be named next.";
-const AGENT_NOW: &str = "The project's guard takes a checkpoint of this session now, and a fresh conversation goes \
-     on from it. Only files in {directory} can still be read and written here; the document to fill in will be \
-     named next.";
+     finish the current edit and to begin nothing new. The document to fill in will be named next.";
+const AGENT_NOW: &str = "The project's guard takes a checkpoint of this session now. A fresh conversation goes on \
+     from it. Only files in {directory} can still be read and written here. The document to fill in will be named next.";
 const AGENT_WRITTEN: &str = "The guard's handoff document of this session is {document}. It holds what a program \
-     can know. The custom here is to finish the current edit and to fill in, with {handoff} or by editing it, \
-     what is done, what was decided and why, what stands in the way, and the next steps; then to end the turn.";
+     can know. The custom here is to finish the current edit, then to fill in what is missing there, with {handoff} or \
+     by editing it. Missing are what is done, what was decided and why, what stands in the way, and the next steps. \
+     After that the turn ends.";
 const AGENT_REFUSED: &str = "Not run: this session is handing over, and a fresh conversation goes on from its \
      document. Files in {directory} can still be read and written. When the document says what is done, decided \
      and next, end the turn.";
-
 const AGENT_LARGE: &str = "What is asked for here may not fit into what is left of this session's context. The custom \
-     here is to tell the user so before beginning, and to offer three ways: to split it into parts, to hand over first \
-     with {handoff} and begin it in a fresh session, or to go on all the same.";
+     here is to tell the user so before beginning. Three ways are open: to split it into parts, to run {handoff} first \
+     and begin it in a fresh session, or to go on all the same.";
 
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
 pub const AGENT_TEXTS: [&str; 6] =

@@ -191,6 +191,15 @@ pub const CATALOGUE: &[Entry] = &[
         texts: &[loaded::OPENING, loaded::OPENING_AGELESS, loaded::CLOSING],
     },
     Entry {
+        name: "Alerts in watched sessions",
+        channel: "a hook's context beside what the agent reads next, or the reason of a refused call",
+        why: "Facts, and what to do as the custom of the place: text of a hook that reads like an order is shown to the \
+              user as an injection. No number to watch, since countdowns make models trim their work; the person gets \
+              the percentage.",
+        tokens_max: crate::limits::ALERT_TOKENS_MAX,
+        texts: &crate::guard::alert::AGENT_TEXTS,
+    },
+    Entry {
         name: "Skills",
         channel: "a skill's file, read when `/checkpoint`, `/handoff` or `/orient` is called",
         why: "They name one command and say what to do with its answer, so that a newer program needs no newer \

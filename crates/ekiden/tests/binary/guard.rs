@@ -209,7 +209,7 @@ fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
     let prompt = json!({"prompt": "Implement docs/large.md, all of it."});
     let answer = session.hook("UserPromptSubmit", &prompt);
     assert!(person(&answer).contains("or proceed anyway"), "{answer}");
-    assert!(agent(&answer).contains("offer three ways"), "{answer}");
+    assert!(agent(&answer).contains("Three ways are open"), "{answer}");
     assert_eq!(answer["decision"], Value::Null);
 }
 
