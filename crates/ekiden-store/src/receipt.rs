@@ -249,6 +249,7 @@ mod tests {
         assert!(matches!(place().read(&disk).unwrap_err(), ReceiptError::Damaged { .. }));
         let newer = serde_json::to_string(&Versioned { header: RECEIPT.header(), receipt: receipt(b"a") });
         let newer = newer.unwrap().replace("\"version\":1", "\"version\":2");
+        let disk = SimDisk::new();
         disk.plant_file(&place().receipt(), newer.as_bytes());
         assert!(matches!(place().read(&disk).unwrap_err(), ReceiptError::Format(_)));
     }
