@@ -257,19 +257,20 @@ fn hooks_that_are_switched_off_stay_off() {
     assert!(pty.written().contains("watched through its transcript alone"), "{}", pty.written());
 }
 
-/// The client shows a menu and waits for a person; the relay waits for the reset.
+/// The client shows a menu and waits for a person; the relay ends it, and the run, since it may not wait so
+/// long. The reset is known if the client had written it down by then, which it does in batches.
 // shows: AGT-02, REL-11
 #[test]
-fn a_usage_limit_is_taken_from_the_transcript() {
+fn a_usage_limit_in_the_clients_own_interface_ends_the_session() {
     let Some(client) = real_client_for("a usage limit in the client's own interface") else { return };
     let scene = Scene::new(|_| Box::new(|_: &Request| crate::ends::limit("five_hour", "5h")));
     let environment =
         scene.environment.with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake").without("ANTHROPIC_API_KEY");
     let scene = Scene { environment, ..scene };
-    let mut pty = scene.start(&client, &["--max-wait", "1h"]);
+    let mut pty = scene.start(&client, &["--max-wait", "1m"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
-    let cause = json!({"rate_limited": {"kind": "five_hour", "resets_at": crate::ends::RESET * 1000}});
-    assert_eq!(course(&scene.project.log(), 1).last().unwrap(), &format!("ended {cause}"));
+    let last = course(&scene.project.log(), 1).pop().unwrap();
+    assert!(last.starts_with("ended {\"rate_limited\":"), "{last}");
     check_terminal(&pty);
 }
