@@ -11,11 +11,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{ioctl_tiocsctty, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize, ttyname};
 
 /// How often what is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -23,10 +28,43 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A program and its terminal.
 pub struct Pty {
     child: Child,
-    master: File,
+    /// None once it was hung up.
+    master: Option<File>,
+    reader: Option<Reader>,
     /// Kept open, so that the terminal outlives the program and can be looked at.
     terminal: OwnedFd,
     written: Arc<Mutex<Vec<u8>>>,
+}
+
+/// The thread that takes what is written.
+struct Reader {
+    /// Ends it when it is dropped.
+    stop: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    fn start(master: &File, written: Arc<Mutex<Vec<u8>>>) -> io::Result<Self> {
+        let mut master = master.try_clone()?;
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let thread = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            loop {
+                let mut fds = [PollFd::new(&stopped, PollFlags::IN), PollFd::new(&master, PollFlags::IN)];
+                if poll(&mut fds, None).is_err() || !fds[0].revents().is_empty() {
+                    return;
+                }
+                let Ok(count @ 1..) = master.read(&mut bytes) else { return };
+                written.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+            }
+        });
+        Ok(Self { stop, thread })
+    }
+
+    fn end(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
 }
 
 impl Pty {
@@ -36,7 +74,9 @@ impl Pty {
     ///
     /// If the system has no pty or cannot start the program.
     pub fn spawn(mut command: Command) -> io::Result<Self> {
+        // Nobody else may hold this end: the terminal is gone when the test lets go of it.
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        fcntl_setfd(&master, FdFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
@@ -54,14 +94,8 @@ impl Pty {
         let child = command.spawn()?;
         let master = File::from(master);
         let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut reader, kept) = (master.try_clone()?, Arc::clone(&written));
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
-            }
-        });
-        Ok(Self { child, master, terminal, written })
+        let reader = Some(Reader::start(&master, Arc::clone(&written))?);
+        Ok(Self { child, master: Some(master), reader, terminal, written })
     }
 
     /// The program's pid.
@@ -95,7 +129,41 @@ impl Pty {
     ///
     /// If the terminal is gone.
     pub fn press(&mut self, keys: &str) -> io::Result<()> {
-        self.master.write_all(keys.as_bytes())
+        let master = self.master.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        master.write_all(keys.as_bytes())
+    }
+
+    /// Takes nothing any more, as a connection that hangs; and the terminal is full.
+    ///
+    /// # Errors
+    ///
+    /// If the terminal is gone.
+    pub fn stall(&mut self) -> io::Result<()> {
+        self.stop_reading();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let terminal = open(ttyname(&self.terminal, Vec::new())?, flags, Mode::empty())?;
+        while rustix::io::write(&terminal, b".").is_ok() {}
+        Ok(())
+    }
+
+    /// Closes the window: the terminal is gone.
+    pub fn hang_up(&mut self) {
+        self.stop_reading();
+        self.master = None;
+    }
+
+    fn stop_reading(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.end();
+        }
+    }
+
+    /// The processes of the terminal's session that are there.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| session_of(*pid) == Some(self.pid())).collect()
     }
 
     /// Waits until something is so; whether it came to be within the time.
@@ -130,8 +198,16 @@ impl Pty {
     /// The process group in the foreground.
     #[must_use]
     pub fn foreground(&self) -> Option<i32> {
-        tcgetpgrp(&self.master).ok().map(|group| group.as_raw_nonzero().get())
+        tcgetpgrp(self.master.as_ref()?).ok().map(|group| group.as_raw_nonzero().get())
     }
+}
+
+/// The session of a process that lives, from the sixth field of its state.
+fn session_of(pid: u32) -> Option<u32> {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = state.rsplit_once(')')?.1.split_ascii_whitespace();
+    let lives = fields.next()? != "Z";
+    fields.nth(2)?.parse().ok().filter(|_| lives)
 }
 
 impl Drop for Pty {

@@ -6,16 +6,27 @@
 //!
 //! While the engine lives, modes and foreground are put back too. Once it is dead, the shell has the
 //! terminal again and has set both as it likes.
+//!
+//! Nobody may be reading what is written there: a connection hangs, or a person pressed ctrl-s. So it is
+//! opened anew for the keeper alone, not to wait in a write, and given up after a while.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::Pid;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp, ttyname};
+
+use crate::unix::{Deadline, poll_until};
 
 /// Back to the main screen; no mouse reports, no focus reports, no bracketed paste, no keyboard
 /// protocol; the cursor visible, and plain colours.
 const RESET: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[>4m\x1b[?25h\x1b[0m\r\n";
+
+/// How long a terminal may take nothing, before it is left as it is.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A terminal and how it was.
 #[derive(Debug)]
@@ -33,7 +44,11 @@ impl Terminal {
     ///
     /// It is no terminal.
     pub(super) fn of(file: &OwnedFd, group: Pid) -> io::Result<Self> {
-        Ok(Self { modes: tcgetattr(file)?, tty: file.try_clone()?, group })
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // A terminal from outside of a container has no name in it.
+        let named = ttyname(file, Vec::new()).and_then(|name| open(&name, flags, Mode::empty()));
+        let tty = named.or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
+        Ok(Self { modes: tcgetattr(file)?, tty, group })
     }
 
     /// The process group that had it.
@@ -48,7 +63,20 @@ impl Terminal {
             let _ = tcsetattr(&self.tty, OptionalActions::Now, &self.modes);
         }
         if agent_was_killed {
-            let _ = rustix::io::write(&self.tty, RESET);
+            self.write(RESET);
+        }
+    }
+
+    fn write(&self, mut bytes: &[u8]) {
+        let until = Deadline::after(PATIENCE);
+        while !bytes.is_empty() && !until.passed() {
+            match rustix::io::write(&self.tty, bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+                    let _ = poll_until(&mut [PollFd::new(&self.tty, PollFlags::OUT)], Some(until));
+                }
+                Err(_) => break,
+            }
         }
     }
 }

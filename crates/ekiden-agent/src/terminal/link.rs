@@ -8,17 +8,20 @@ use std::time::Duration;
 use ekiden_core::time::Millis;
 use ekiden_wire::trace::Trace;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::launch;
 use super::listener::{Listener, Question};
 use super::talk::{Ending, Talk};
-use super::unhooked::{Unhooked, last_response};
+use super::unhooked::{Unhooked, last_response, tells_limit};
 use crate::attempt::{AttemptSpec, Order, Report};
 use crate::child::{Child, ChildEnd, spawn};
 
 /// How often a session without hooks is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the transcript is asked for a limit that a hook told of.
+const LOOK_FOR_LIMIT_EVERY: Duration = Duration::from_millis(100);
 
 /// Carries an attempt out, from its start to its last report.
 pub(super) async fn run(
@@ -67,6 +70,7 @@ enum Woke {
     Asked(Question),
     Order(Option<Order>),
     Look,
+    LookForLimit,
     End(ChildEnd),
 }
 
@@ -95,17 +99,25 @@ impl Link {
                 self.tell(report).await;
             }
             let hooked = self.talk.is_hooked();
+            let looks_for_limit = self.talk.failure().looks_for_limit();
             let woke = tokio::select! {
                 biased;
                 order = next_order(&mut self.orders) => Woke::Order(order),
                 question = self.listener.next() => Woke::Asked(question),
                 end = self.child.wait() => Woke::End(end),
                 _ = looks.tick(), if !hooked => Woke::Look,
+                () = sleep(LOOK_FOR_LIMIT_EVERY), if looks_for_limit => Woke::LookForLimit,
             };
             match woke {
                 Woke::Asked(question) => self.talk.ask(question, last_response),
                 Woke::Order(order) => self.obey(order),
                 Woke::Look => self.unhooked.look(&mut self.talk),
+                Woke::LookForLimit => {
+                    let limited = self.talk.transcript().is_some_and(tells_limit);
+                    if self.talk.failure().looked(limited) {
+                        self.talk.turn_failed();
+                    }
+                }
                 Woke::End(end) => break end,
             }
         };

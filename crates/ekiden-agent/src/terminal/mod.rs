@@ -30,6 +30,7 @@
 //! Where hooks are switched off, the session is watched through its transcript alone, and says so.
 
 mod address;
+mod failure;
 pub mod hook;
 mod launch;
 mod link;

@@ -10,16 +10,15 @@ use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{HookInput, ToolUse};
 use ekiden_core::ids::ConversationId;
 use ekiden_core::time::Millis;
-use ekiden_wire::ends;
 use ekiden_wire::hook_output;
 use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::status_line::StatusInput;
-use ekiden_wire::stream::{ApiErrorKind, RateLimitInfo};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::failure::Failure;
 use super::hook::Asker;
 use super::listener::Question;
 use crate::attempt::{Activity, Ended, HookAnswer, Report};
@@ -51,8 +50,7 @@ pub(super) struct Talk {
     cost_usd: f64,
     tool_calls: u32,
     compacted: bool,
-    limit: Option<RateLimitInfo>,
-    failure: Option<ApiErrorKind>,
+    failure: Failure,
     ending: Option<Ending>,
     reports: VecDeque<Report>,
 }
@@ -92,8 +90,7 @@ impl Talk {
             cost_usd: 0.0,
             tool_calls: 0,
             compacted: false,
-            limit: None,
-            failure: None,
+            failure: Failure::default(),
             ending: None,
             reports: VecDeque::new(),
         }
@@ -175,11 +172,12 @@ impl Talk {
                 self.was_compacted(self.last.context_tokens);
             }
             HookEvent::StopFailure => {
-                self.failure = Some(call.failure);
-                self.reports.push_back(Report::TurnEnded { failed: true });
+                if self.failure.told(call.failure) {
+                    self.turn_failed();
+                }
             }
             HookEvent::UserPromptSubmit => {
-                self.failure = None;
+                self.failure.forget();
                 return reply(question.answer, self.said_with(call.event).to_string());
             }
             HookEvent::PreCompact
@@ -191,6 +189,16 @@ impl Talk {
             | HookEvent::Other => {}
         }
         self.consult(call, question.answer);
+    }
+
+    /// The last turn's failure, if it failed.
+    pub(super) fn failure(&mut self) -> &mut Failure {
+        &mut self.failure
+    }
+
+    /// The turn is over, and its failure known.
+    pub(super) fn turn_failed(&mut self) {
+        self.reports.push_back(Report::TurnEnded { failed: true });
     }
 
     /// Asks the engine, where it has something to decide.
@@ -239,7 +247,7 @@ impl Talk {
 
     /// Takes what the whole transcript says, once nothing is added to it any more.
     pub(super) fn left(&mut self, trace: &Trace) -> Traces {
-        self.limit.clone_from(&trace.limit);
+        self.failure.limit(trace.limit.clone());
         if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
             self.was_compacted(context_tokens);
         }
@@ -346,10 +354,7 @@ impl Talk {
         match (end, self.ending) {
             (ChildEnd::NotStarted(why), _) => EndCause::NeverStarted(why),
             (_, Some(Ending::Stopped)) => EndCause::Stopped,
-            (_, Some(Ending::Done)) => match self.failure {
-                Some(kind) => ends::of_failure(kind, self.limit.as_ref()),
-                None => EndCause::Completed,
-            },
+            (_, Some(Ending::Done)) => self.failure.cause(),
             (ChildEnd::Exited(code), None) if LEFT.contains(&code) => EndCause::PersonLeft,
             (ChildEnd::Exited(TERMINATED), None) => EndCause::Killed { signal: TERMINATED - 128 },
             (ChildEnd::Exited(exit), None) => EndCause::Crashed { exit },
@@ -366,6 +371,8 @@ fn reply(to: oneshot::Sender<String>, answer: String) {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_wire::stream::ApiErrorKind;
+
     use super::*;
 
     const ID: &str = "6f0e5a52-1111-5111-8111-111111111111";
@@ -478,8 +485,8 @@ mod tests {
         assert_eq!(cause(None, ChildEnd::Exited(143)), EndCause::Killed { signal: 15 });
         assert_eq!(cause(None, ChildEnd::Exited(1)), EndCause::Crashed { exit: 1 });
         assert_eq!(cause(None, ChildEnd::Signaled(9)), EndCause::Killed { signal: 9 });
-        let failure = Some(ApiErrorKind::AuthenticationFailed);
-        let failed = Talk { ending: Some(Ending::Done), failure, ..talk() };
+        let mut failed = Talk { ending: Some(Ending::Done), ..talk() };
+        failed.failure().told(ApiErrorKind::AuthenticationFailed);
         assert_eq!(failed.cause(ChildEnd::Exited(143)), EndCause::AuthenticationFailed);
     }
 

@@ -4,12 +4,18 @@
 //! What the session uses is seen, and the end of a turn; nothing can be said to the agent.
 
 use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
 
 use super::launch::config_dir;
 use super::talk::Talk;
+
+/// Where the client's word of a limit is looked for: it is short, and the last thing in a transcript but for
+/// a few lines of state.
+const LAST_WORDS_BYTES: u64 = 64 * 1024;
 
 /// The watch over such a session.
 #[derive(Debug, Default)]
@@ -26,7 +32,11 @@ impl Unhooked {
         if self.transcript.is_none() {
             self.transcript = find_transcript(talk.conversation());
         }
-        let Some(response) = self.transcript.as_deref().and_then(last_response) else { return };
+        let Some(transcript) = self.transcript.as_deref() else { return };
+        if talk.failure().seen(tells_limit(transcript)) {
+            talk.turn_failed();
+        }
+        let Some(response) = last_response(transcript) else { return };
         if !std::mem::replace(&mut self.warned, true) {
             talk.warn(
                 "the agent's hooks do not report (are they switched off?); this session is watched through \
@@ -53,6 +63,17 @@ impl Unhooked {
 /// The last response in a transcript. One that cannot be read now can be read later.
 pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
     LastResponse::find(&mut File::open(transcript).ok()?).ok().flatten()
+}
+
+/// A limit is the last that a transcript tells of.
+pub(super) fn tells_limit(transcript: &Path) -> bool {
+    let read = || -> io::Result<Trace> {
+        let mut transcript = File::open(transcript)?;
+        let length = transcript.seek(SeekFrom::End(0))?;
+        transcript.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
+        Trace::from_transcript(transcript.take(LAST_WORDS_BYTES))
+    };
+    read().is_ok_and(|trace| trace.limit.is_some())
 }
 
 /// A conversation's transcript lies in the directory of its project, whose name is the client's own

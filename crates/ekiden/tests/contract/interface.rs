@@ -224,6 +224,37 @@ fn a_client_that_is_killed_leaves_a_sane_terminal() {
     assert!(gone, "nothing outlives a killed ekiden: {}", pty.written());
 }
 
+// shows: RUN-10, RUN-11
+#[test]
+fn a_window_that_is_closed_stops_the_run() {
+    let Some(client) = real_client_for("a closed window in the client's own interface") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start(&client, &[]);
+    wait_for_talk(&mut pty);
+    pty.hang_up();
+    let end = pty.wait(Duration::from_secs(20));
+    assert_eq!(end.and_then(|end| end.code()), Some(129), "{}", pty.written());
+    assert_eq!(pty.processes(), [0; 0], "nothing is left");
+    assert_eq!(course(&scene.project.log(), 1).last().unwrap(), "ended \"stopped\"");
+}
+
+/// A connection hangs, and ekiden is killed: the keepers do not wait in a write for ever.
+// shows: RUN-10
+#[test]
+fn nothing_outlives_a_killed_ekiden_on_a_terminal_that_takes_nothing() {
+    let Some(client) = real_client_for("a terminal that takes nothing") else { return };
+    let scene = Scene::new(|_| Box::new(talker()));
+    let mut pty = scene.start(&client, &[]);
+    wait_for_talk(&mut pty);
+    pty.stall().unwrap();
+    kill(pty.pid());
+    let gone = pty.wait_until(Duration::from_secs(5), |pty| {
+        pty.wait(Duration::ZERO);
+        pty.processes().is_empty()
+    });
+    assert!(gone, "{:?}", pty.processes());
+}
+
 fn is_start(record: &serde_json::Value) -> bool {
     record["event"]["event"]["kind"] == "attempt_started"
 }
@@ -257,20 +288,21 @@ fn hooks_that_are_switched_off_stay_off() {
     assert!(pty.written().contains("watched through its transcript alone"), "{}", pty.written());
 }
 
-/// The client shows a menu and waits for a person; the relay ends it, and the run, since it may not wait so
-/// long. The reset is known if the client had written it down by then, which it does in batches.
+/// The client shows a menu and waits for a person; the relay waits for the reset.
 // shows: AGT-02, REL-11
 #[test]
-fn a_usage_limit_in_the_clients_own_interface_ends_the_session() {
+fn a_usage_limit_is_taken_from_the_transcript() {
     let Some(client) = real_client_for("a usage limit in the client's own interface") else { return };
     let scene = Scene::new(|_| Box::new(|_: &Request| crate::ends::limit("five_hour", "5h")));
     let environment =
         scene.environment.with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake").without("ANTHROPIC_API_KEY");
     let scene = Scene { environment, ..scene };
-    let mut pty = scene.start(&client, &["--max-wait", "1m"]);
+    let mut pty = scene.start(&client, &["--max-wait", "1h"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
+    let cause = json!({"rate_limited": {"kind": "five_hour", "resets_at": crate::ends::RESET * 1000}});
+    let transcript = std::fs::read_to_string(session_dir(&scene.project, 1).join("events.jsonl"));
     let last = course(&scene.project.log(), 1).pop().unwrap();
-    assert!(last.starts_with("ended {\"rate_limited\":"), "{last}");
+    assert_eq!(last, format!("ended {cause}"), "{transcript:?}");
     check_terminal(&pty);
 }
