@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use ekiden_core::hash::sha256_hex;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -32,6 +33,8 @@ pub struct SettingsFile {
     pub values: Vec<FileValue>,
     /// The agents that it describes.
     pub agents: Vec<AgentRow>,
+    /// The hash of its bytes.
+    pub hash: String,
 }
 
 /// A setting in a file.
@@ -79,7 +82,8 @@ impl SettingsFile {
             let what = error.message().trim().replace('\n', ", ");
             place.failure(error.span().unwrap_or(0..0), &what)
         })?;
-        let mut file = Self { path: path.to_owned(), values: Vec::new(), agents: Vec::new() };
+        let hash = sha256_hex(text.as_bytes());
+        let mut file = Self { path: path.to_owned(), values: Vec::new(), agents: Vec::new(), hash };
         file.take_table(&place, "", root.get_ref())?;
         file.values.sort_by_key(|value| value.line);
         Ok(file)

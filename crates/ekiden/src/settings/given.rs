@@ -5,12 +5,13 @@
 //! read is an error where it is gathered, whether the command needs it or not.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::agents::AgentRow;
+use super::approval;
 use super::environment::Environment;
 use super::file::{FILE_NAME, SettingsFile};
-use super::table::{AnySetting, Row, Setting, TABLE, Trust, WORK_DIR};
+use super::table::{AnySetting, Row, Setting, TABLE, WORK_DIR};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -80,19 +81,18 @@ impl Given {
     /// If a source says something that cannot be, or that it may not say.
     pub fn gather(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
         let mut given = Self { values: BTreeMap::new(), agents: Vec::new() };
-        let spoken = Spoken { flags, environment };
-        let work_dir = spoken.text_of(&WORK_DIR.row).map_or(PathBuf::from("."), PathBuf::from);
+        let project_file = project_file(&flags, environment);
         if let Some(file) =
             environment.user_file().map(|path| SettingsFile::read(&path)).transpose()?.flatten()
         {
             given.take_file(file, Origin::User);
         }
-        if let Some(file) = SettingsFile::read(&work_dir.join(".ekiden").join(FILE_NAME))? {
-            refuse_untrusted(&file, environment)?;
+        if let Some(file) = SettingsFile::read(&project_file)? {
+            approval::check(&file, environment)?;
             given.take_file(file, Origin::Project);
         }
         given.take_environment(environment)?;
-        given.take_flags(spoken.flags)?;
+        given.take_flags(flags)?;
         Ok(given)
     }
 
@@ -184,43 +184,12 @@ impl Given {
     }
 }
 
-/// What was said before any file is read.
-struct Spoken<'a> {
-    flags: Flags,
-    environment: &'a Environment,
-}
-
-impl Spoken<'_> {
-    fn text_of(&self, row: &Row) -> Option<&str> {
-        self.flags.get(row.name).map(String::as_str).or_else(|| self.environment.setting(row.env))
-    }
-}
-
-/// A project's file may not decide which commands run: whoever clones a repository would run them.
-fn refuse_untrusted(file: &SettingsFile, environment: &Environment) -> Result<(), Failure> {
-    let own = environment.user_file().map_or("your own config.toml".to_owned(), |path| phrase::path(&path));
-    let refused = |line: usize, what: String, instead: String| {
-        let text = format!("{}:{line}: a project's own file may not set {what}", phrase::path(&file.path));
-        Failure::new(Exit::Settings, text)
-            .hint("it would decide what runs on the machine of everybody who clones the project")
-            .hint(instead)
-    };
-    let distrusted =
-        |name| super::table::find(name).map(AnySetting::row).filter(|row| row.trust == Trust::User);
-    for value in &file.values {
-        if let Some(row) = distrusted(value.name) {
-            let flag = row.long.unwrap_or(row.name);
-            let instead = format!("give `--{flag}` on the command line, or put it into {own}");
-            return Err(refused(value.line, format!("`{}`", row.name), instead));
-        }
-    }
-    match file.agents.first() {
-        Some(agent) => {
-            let what = format!("[agents.{}]", agent.name);
-            Err(refused(agent.line, what, format!("put it into {own}")))
-        }
-        None => Ok(()),
-    }
+/// Where the project's own settings file would lie. Which project it is was said before any file is read.
+#[must_use]
+pub fn project_file(flags: &Flags, environment: &Environment) -> PathBuf {
+    let row = &WORK_DIR.row;
+    let said = flags.get(row.name).map(String::as_str).or_else(|| environment.setting(row.env));
+    Path::new(said.unwrap_or(".")).join(".ekiden").join(FILE_NAME)
 }
 
 fn bad(row: &Row, said: &Said, wanted: &str) -> Failure {

@@ -10,6 +10,7 @@
 //! ([`chosen`]) are two types, so that every value can say where it came from.
 
 pub mod agents;
+pub mod approval;
 mod bounds;
 pub mod chosen;
 pub mod environment;

@@ -27,7 +27,8 @@ pub fn remember(file: &Path, line: &str) -> DiskResult<()> {
     replace_foreign(&disk, file, &whole(&before))
 }
 
-fn create_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
+/// Makes a directory and those above it.
+pub(super) fn create_dirs(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     if disk.stat(dir)?.is_some() {
         return Ok(());
     }

@@ -74,3 +74,68 @@ fn help_ends_with_the_exit_codes() {
     let last = "  128+n  ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM\n";
     assert!(help.contains("\nExit codes:\n  0      done") && help.ends_with(last), "{help}");
 }
+
+// shows: SEC-06
+#[test]
+fn a_project_says_what_runs_once_a_person_has_approved_it() {
+    let environment = Environment::new();
+    let file = "verify = \"printf '\\u001b[2J'\"\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"sh\", \"agent.sh\"]\n";
+    environment.write(".ekiden/config.toml", file);
+    insta::assert_snapshot!(environment.run(&["status"]), @r"
+    --- standard error
+    error: .ekiden/config.toml:1: a project's own file may not set `verify`
+    hint: it would decide what runs on the machine of everybody who clones the project
+    hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
+    hint: or read the file, and approve it as it is now: `ekiden config approve`
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
+    .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
+    .ekiden/config.toml:3  [agents.mine] sh agent.sh
+    approved, until the file changes
+    --- standard error
+    next: ekiden config show
+    --- exit code 0
+    ");
+    let shown = environment.run(&["config", "show"]);
+    assert!(shown.stdout.contains(".ekiden/config.toml:1"), "{shown}");
+    environment.write(".ekiden/config.toml", &file.replace("agent.sh", "other.sh"));
+    insta::assert_snapshot!(environment.run(&["status"]), @r"
+    --- standard error
+    error: .ekiden/config.toml:1: a project's own file may not set `verify`, and the file is not the one that was approved
+    hint: it would decide what runs on the machine of everybody who clones the project
+    hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
+    hint: or read the file, and approve it as it is now: `ekiden config approve`
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.run(&["config", "approve", "--json"]), @r#"
+    {"v":1,"file":".ekiden/config.toml","approved":[{"line":1,"what":"`verify`","value":"printf '\u001b[2J'"},{"line":3,"what":"[agents.mine]","value":"sh other.sh"}]}
+    --- exit code 0
+    "#);
+    insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
+    .ekiden/config.toml is not approved any more
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
+    .ekiden/config.toml was not approved
+    --- exit code 0
+    ");
+    environment.write(".ekiden/config.toml", "pause = 3\n");
+    insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
+    .ekiden/config.toml says nothing that needs an approval
+    --- exit code 0
+    ");
+}
+
+// shows: SEC-06
+#[test]
+fn a_session_approves_nothing() {
+    let environment = Environment::new().with("EKIDEN_RUN", "7f3a0b1c");
+    environment.write(".ekiden/config.toml", "verify = 'true'\n");
+    insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
+    --- standard error
+    error: an approval is a person's, and this is a session of ekiden
+    hint: run it yourself, outside of the session
+    --- exit code 78
+    ");
+}
