@@ -7,7 +7,6 @@ use ekiden_core::prompt::Notes;
 use ekiden_engine::kept::{self, Detail, Patch};
 use ekiden_engine::workspace::Workspace;
 use serde::Serialize;
-use similar::TextDiff;
 
 use super::{Scene, Told, asked_run};
 use crate::exit::Exit;
@@ -15,6 +14,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::account::Session;
 use crate::output::line::{Line, Tone, one_line};
+use crate::output::patch::unified;
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -227,12 +227,8 @@ fn handoffs(before: Option<&Session>, session: &Session) -> String {
         None => "nothing".to_owned(),
     };
     let one = |old: &str, new: &str, file: &str| {
-        TextDiff::from_lines(old, new)
-            .unified_diff()
-            .context_radius(CONTEXT_LINES)
-            .missing_newline_hint(false)
-            .header(&name(before, file), &name(Some(session), file))
-            .to_string()
+        let names = [name(before, file), name(Some(session), file)];
+        unified(names.each_ref().map(String::as_str), [old, new], CONTEXT_LINES)
     };
     if session.notes.is_none() {
         return String::new();

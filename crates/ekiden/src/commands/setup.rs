@@ -6,7 +6,6 @@ use clap::Args;
 use ekiden_core::text;
 use ekiden_wire::client_settings::{StatusLineFate, load_fault};
 use serde::Serialize;
-use similar::TextDiff;
 
 use super::Scene;
 use crate::client::guard;
@@ -15,6 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::line::{Line, Tone};
+use crate::output::patch::unified;
 use crate::settings::flags::{Asking, Typed};
 use crate::setup::{FileChange, Place, Plan, Scope, apply, own_program};
 
@@ -96,12 +96,8 @@ fn diff(change: &FileChange) -> String {
         Some(_) => change.path.display().to_string(),
         None => "/dev/null".to_owned(),
     };
-    TextDiff::from_lines(&before, &after)
-        .unified_diff()
-        .context_radius(CONTEXT_LINES)
-        .missing_newline_hint(false)
-        .header(&name(&change.before), &name(&change.after))
-        .to_string()
+    let names = [name(&change.before), name(&change.after)];
+    unified(names.each_ref().map(String::as_str), [&before, &after], CONTEXT_LINES)
 }
 
 /// Without what would move the cursor: the settings are other people's text.

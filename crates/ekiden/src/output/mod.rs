@@ -18,6 +18,7 @@ pub mod lines;
 pub mod live;
 pub mod moving;
 pub mod news;
+pub mod patch;
 pub mod phrase;
 pub mod retell;
 pub mod steering;
