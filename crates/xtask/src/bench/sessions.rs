@@ -28,11 +28,12 @@ const STOPPED_EARLY: i32 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const TASK: &str = "# Nothing\n\n- [ ] Hand over for ever\n";
-/// Each handoff differs and brings a fact.
+/// Each handoff differs and brings a fact, and a file grows: a run that changes nothing would be ended.
 const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
 n=$((n + 1))
 echo "$n" > ../n
+echo "$n" >> items.txt
 cd "$EKIDEN_HANDOFF" || exit 1
 cat > PROGRESS.md << END
 STATUS: IN_PROGRESS
