@@ -117,6 +117,7 @@ impl<H: Hands> Engine<H> {
         for (id, effect) in outstanding {
             self.settle(id, effect, observer)?;
         }
+        self.catch_up(at, observer);
         self.drain(at, observer)
     }
 
@@ -262,15 +263,19 @@ impl<H: Hands> Engine<H> {
         let effects = self.journal.record(at, event)?;
         observer.recorded(self.journal.last(), self.journal.run());
         self.perform_all(effects, observer)?;
-        // While somebody waits for an agent there is nothing new to say.
-        let starting = self.journal.run().relays().any(|(_, relay)| relay.is_starting());
-        if starting {
-            return Ok(());
+        self.catch_up(at, observer);
+        Ok(())
+    }
+
+    /// Does what waited, unless somebody waits for an agent; then there is nothing new to say either.
+    fn catch_up(&mut self, at: Timestamp, observer: &mut dyn Observer) {
+        if self.journal.run().relays().any(|(_, relay)| relay.is_between_agents()) {
+            return;
         }
+        self.archive_late();
         if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
             self.warn_once(observer, &in_full(&error));
         }
-        Ok(())
     }
 
     fn warn_once(&mut self, observer: &mut dyn Observer, text: &str) {

@@ -15,12 +15,13 @@
 //! A line that cannot be read is passed over: it may be torn, or a newer version's. The log of a
 //! session that a person started must never be the reason why that session fails.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ekiden_core::guard::watch::WatchRecord;
 use ekiden_core::hash::sha256_hex;
@@ -236,6 +237,28 @@ pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
     found.into_iter().rev().map(|(_, name)| name).collect()
 }
 
+/// Removes the files of sessions of which nothing was written since a time, and how many files those were.
+/// One that is taken up again later is watched as a new one. What cannot be removed stays.
+pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
+    let before = SystemTime::UNIX_EPOCH + Duration::from_millis(before.0);
+    let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else { return 0 };
+    let mut sessions: BTreeMap<String, (SystemTime, Vec<PathBuf>)> = BTreeMap::new();
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let of_session = name.to_str().and_then(|name| name.rsplit_once('.'));
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        if let (Some((session, "jsonl" | "lock" | "figure" | "writing")), Ok(modified)) =
+            (of_session, modified)
+        {
+            let (last, files) = sessions.entry(session.to_owned()).or_insert((modified, Vec::new()));
+            *last = modified.max(*last);
+            files.push(path);
+        }
+    }
+    let old = sessions.into_values().filter(|(last, _)| *last < before);
+    old.flat_map(|(_, files)| files).filter(|file| disk.remove(file).is_ok()).count()
+}
+
 /// Puts a small file in the place of another, by a temporary one of this process's own, so that many
 /// processes may do it at once. Nothing is synced.
 ///
@@ -316,6 +339,26 @@ mod tests {
         let inside = std::fs::read_dir(guard_dir(dir.path())).expect("a directory").count();
         assert_eq!(inside, 6);
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
+    }
+
+    #[test]
+    fn sessions_that_nobody_heard_of_for_long_are_swept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = RealDisk::new();
+        for session in ["old", "young"] {
+            files(dir.path(), session).append(&[record(1)]).expect("appended");
+            drop(files(dir.path(), session).lock(Duration::ZERO).expect("opened"));
+        }
+        note_error(dir.path(), "a trouble").expect("noted");
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        for kind in ["jsonl", "lock"] {
+            let path = guard_dir(dir.path()).join(format!("old.{kind}"));
+            File::open(path).and_then(|file| file.set_modified(long_ago)).expect("aged");
+        }
+        assert_eq!(sweep(&disk, dir.path(), Timestamp(999_000)), 0);
+        assert_eq!(sweep(&disk, dir.path(), Timestamp(2_000_000)), 2);
+        assert_eq!(watched_sessions(dir.path()), ["young"]);
+        assert!(guard_dir(dir.path()).join("errors.log").exists());
     }
 
     #[test]

@@ -142,7 +142,11 @@ impl Pty {
         self.stop_reading();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
         let terminal = open(ttyname(&self.terminal, Vec::new())?, flags, Mode::empty())?;
-        while rustix::io::write(&terminal, b".").is_ok() {}
+        let fill = || std::iter::from_fn(|| rustix::io::write(&terminal, b".").ok()).count();
+        // The system moves what was written on by and by, and takes more after that.
+        while fill() > 0 {
+            std::thread::sleep(LOOK_EVERY);
+        }
         Ok(())
     }
 

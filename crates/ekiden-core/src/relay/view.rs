@@ -8,7 +8,7 @@ use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::outcome::Outcome;
 use crate::relay::judging::Bench;
-use crate::relay::{Baseline, LastSession, Next, Phase, Relay, Tally};
+use crate::relay::{Baseline, LastSession, Looking, Next, Phase, Relay, Tally};
 use crate::settings::{AgentSpec, Stage};
 use crate::time::Timestamp;
 
@@ -167,6 +167,12 @@ impl Relay {
     #[must_use]
     pub fn is_starting(&self) -> bool {
         matches!(&self.phase, Phase::Running(session) if session.pid.is_none())
+    }
+
+    /// An agent is gone and the next one's process is about to begin: what can wait does.
+    #[must_use]
+    pub fn is_between_agents(&self) -> bool {
+        self.is_starting() || matches!(&self.phase, Phase::Reviewing { looking: Looking::Survey, .. })
     }
 
     /// How full the working session's context is.

@@ -32,9 +32,7 @@ impl<H: Hands> Engine<H> {
         match report {
             Report::Started { pid } => {
                 self.begin_attempt(stage, observer);
-                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)?;
-                self.archive_late();
-                Ok(())
+                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)
             }
             Report::Window { model_tokens, compaction_tokens, model, filled_by } => {
                 if let Some(working) = self.working.get_mut(stage) {
@@ -197,7 +195,6 @@ impl<H: Hands> Engine<H> {
         if self.working.get(stage).is_some_and(|working| working.attempt == attempt) {
             self.working.remove(stage);
             self.publish_late(stage, observer);
-            self.archive_late();
         }
         let Found { files, touched, misplaced } = self.found_after(stage, attempt, &ended.cause, observer);
         let (mut cause, mut counters) = (ended.cause, ended.counters);

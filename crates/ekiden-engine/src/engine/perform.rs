@@ -67,10 +67,7 @@ impl<H: Hands> Engine<H> {
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
             RelayEffect::Notify { text } => self.hands.notify(text),
-            RelayEffect::Archive { attempt } if self.working.contains_key(stage) => {
-                self.late.archive(id, stage, attempt);
-            }
-            RelayEffect::Archive { attempt } => self.archive(id, stage, attempt),
+            RelayEffect::Archive { attempt } => self.late.archive(id, stage, attempt),
         }
         Ok(())
     }

@@ -36,13 +36,8 @@ fn is_derived(path: &Path) -> bool {
     is_published || path.file_name().is_some_and(|name| name.to_string_lossy().contains("verify.log"))
 }
 
-/// So many losses at each crash of a scenario that shares most of its course with one of which all are
-/// tried.
-const LOSSES_OF_VARIANTS: usize = 40;
-
-/// At most this many losses at each crash, at even distances: for a quick look, or with a large number
-/// for a thorough one.
-fn losses_asked() -> Option<usize> {
+/// At most this many losses at each crash, at even distances: for a quick look. Usually all.
+fn losses_max() -> Option<usize> {
     std::env::var("EKIDEN_LOSSES").ok().and_then(|n| n.parse().ok())
 }
 
@@ -67,15 +62,6 @@ type Futures = HashMap<u64, Rc<str>>;
 /// again, once where only the process died and once for each legal loss of a power cut, as far as
 /// one can be told from another, and checks everything.
 fn crash_everywhere(scenario: &Scenario) {
-    crash_with(scenario, losses_asked());
-}
-
-/// The same with some of the losses at each crash, at even distances.
-fn crash_at_variant(scenario: &Scenario) {
-    crash_with(scenario, Some(losses_asked().unwrap_or(LOSSES_OF_VARIANTS)));
-}
-
-fn crash_with(scenario: &Scenario, losses_max: Option<usize>) {
     let undisturbed = Arc::new(machine(scenario));
     let begun = undisturbed.ops();
     live_on(&undisturbed, &Rc::default(), scenario).expect("an undisturbed run");
@@ -88,29 +74,23 @@ fn crash_with(scenario: &Scenario, losses_max: Option<usize>) {
             let _ = live_on(&disk, &world, scenario);
             tried.crashes += 1;
             go_on(disk.after_kill(), &world.borrow(), scenario, true, &mut Futures::new());
-            lose_what_can_be_lost(&disk, &world.borrow(), scenario, losses_max, &mut tried);
+            lose_everything_possible(&disk, &world.borrow(), scenario, &mut tried);
         }
     }
     let Tried { crashes, legal, losses, worlds, futures } = &tried;
     let (worlds, futures) = (worlds.len(), futures.len());
     println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {futures} futures");
-    assert!(worlds > 500 || losses_max.is_some(), "only {worlds} worlds");
+    assert!(worlds > 500 || losses_max().is_some(), "only {worlds} worlds");
 }
 
 /// Tries the losses of one crash. Disks that read the same, in worlds that are the same, are one.
-fn lose_what_can_be_lost(
-    disk: &SimDisk,
-    world: &World,
-    scenario: &Scenario,
-    losses_max: Option<usize>,
-    tried: &mut Tried,
-) {
+fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, tried: &mut Tried) {
     let factored = disk.factored(is_derived);
     assert!(factored.is_complete, "too many losses");
     tried.legal += factored.legal;
     let about = hash(&format!("{world:?}"));
     let mut logs: BTreeMap<usize, Rc<str>> = BTreeMap::new();
-    let step = losses_max.map_or(1, |max| factored.len().div_ceil(max).max(1));
+    let step = losses_max().map_or(1, |max| factored.len().div_ceil(max).max(1));
     for Survivor { group, disk: found } in factored.step_by(step) {
         tried.losses += 1;
         if tried.worlds.insert((found.fingerprint(), about)) {
@@ -203,7 +183,7 @@ fn a_failing_verification() {
 #[test]
 fn commits_after_sessions() {
     let deeds = vec![(2, Deed::Crash)];
-    crash_at_variant(&Scenario { git: true, commits: true, deeds, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario { git: true, commits: true, deeds, ..Scenario::of_items(2) });
 }
 
 // shows: DUR-02, REL-11
@@ -223,19 +203,19 @@ fn a_claim_that_is_vetoed() {
 #[test]
 fn a_pause_and_a_stop_by_message() {
     let steering = vec![(1, Steering::Pause), (2, Steering::Stop { now: true })];
-    crash_at_variant(&Scenario { steering, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario { steering, ..Scenario::of_items(2) });
 }
 
 // shows: RUN-12
 #[test]
 fn what_a_person_left_where_we_publish() {
-    crash_at_variant(&Scenario { found: Some("a person's own\n"), ..Scenario::of_items(1) });
+    crash_everywhere(&Scenario { found: Some("a person's own\n"), ..Scenario::of_items(1) });
 }
 
 // shows: DUR-01, DUR-02, RUN-13
 #[test]
 fn follow_up_work() {
-    crash_at_variant(&Scenario { follow_up: true, verified: true, ..Scenario::of_items(1) });
+    crash_everywhere(&Scenario { follow_up: true, verified: true, ..Scenario::of_items(1) });
 }
 
 /// Each session is asked to hand off by its budget, and every other minute is quiet.
@@ -249,7 +229,7 @@ fn budgets_and_quiet_hours() {
         ..Bounds::default()
     };
     let deeds = vec![(1, Deed::Crash)];
-    crash_at_variant(&Scenario { bounds, deeds, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario { bounds, deeds, ..Scenario::of_items(2) });
 }
 
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.

@@ -59,6 +59,9 @@ impl Hook<'_> {
             return self.before_tool(&watch);
         }
         let moment = self.moment(&watch)?;
+        if matches!(moment, Moment::Begins(_)) {
+            self.scene.sweep();
+        }
         let reading = self.scene.reading();
         let (watch, decision) = self.settle(watch, &moment, reading.as_ref());
         let reading_now = reading.as_ref();

@@ -8,11 +8,11 @@ use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
 use ekiden_core::guard::estimate::{Estimate, named_files};
 use ekiden_core::guard::watch::{Watch, WatchSettings};
 use ekiden_core::guard::{CheckpointState, Level, Profile, Reading, StateOf, Window};
-use ekiden_core::time::Timestamp;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{DiskResult, RealDisk};
-use ekiden_store::guard::{Figure, GuardFiles, replace_at_once, watched_sessions};
+use ekiden_store::guard::{Figure, GuardFiles, replace_at_once, sweep, watched_sessions};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::published::{exclude_from_git, prepare_published};
@@ -27,6 +27,9 @@ use crate::failure::Failure;
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table;
+
+/// How long what was seen of a session is kept.
+const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
 /// A watched session and what surrounds it.
 #[derive(Debug)]
@@ -82,6 +85,12 @@ impl Scene {
         super::report::at(&place.state_dir, now);
         let session = session.to_owned();
         Some(Self { place, files, session, transcript, settings, issue, wip, state_dir, now, environment })
+    }
+
+    /// Forgets sessions that are long over.
+    pub(super) fn sweep(&self) {
+        let before = Timestamp(self.now.0.saturating_sub(KEPT_FOR.0));
+        sweep(&RealDisk::fenced(&self.place.dir), &self.place.state_dir, before);
     }
 
     /// The session that a command is about: the one that it names, else the one that it is called from,

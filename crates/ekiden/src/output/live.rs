@@ -168,6 +168,10 @@ impl<'a> Live<'a> {
 
 impl Observer for Live<'_> {
     fn recorded(&mut self, record: &Record, run: &Run) {
+        // The agent's own interface and we must not print at the same time.
+        if run.header().settings.agent.interface == Interface::Headless {
+            self.output.print_beside();
+        }
         let taken = takes_terminal(run);
         if !taken {
             self.release();

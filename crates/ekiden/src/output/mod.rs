@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod aloud;
+mod beside;
 pub mod bounds;
 pub mod ending;
 mod handed;
@@ -36,6 +37,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use self::beside::{Beside, Stream};
 use self::line::Line;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -57,7 +59,18 @@ pub struct Output {
     talk: Box<dyn Write>,
     /// The terminal that the moving line is drawn on, if standard output is one.
     screen: Option<Screen>,
+    printing: Printing,
     broken: Option<io::Error>,
+}
+
+/// Which thread prints.
+enum Printing {
+    /// This one, to writers that were given.
+    Here,
+    /// This one, to the process's own streams.
+    HereSoFar,
+    /// Another one.
+    Beside(Beside),
 }
 
 /// A terminal.
@@ -93,8 +106,27 @@ impl Output {
             answer: Box::new(AutoStream::auto(stdout)),
             talk: Box::new(AutoStream::auto(stderr)),
             screen,
+            printing: Printing::HereSoFar,
             broken: None,
         }
+    }
+
+    /// From now on nobody waits for whoever reads, but for [`Output::finish`]. Without another thread
+    /// everything stays as it is.
+    pub fn print_beside(&mut self) {
+        if !matches!(self.printing, Printing::HereSoFar) {
+            return;
+        }
+        let Ok(beside) = Beside::start(io::stdout(), io::stderr()) else { return };
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let handle = |stream| Box::new(beside.handle(stream)) as Box<dyn Write>;
+        self.answer = Box::new(AutoStream::new(handle(Stream::Answer), AutoStream::choice(&stdout)));
+        self.talk = Box::new(AutoStream::new(handle(Stream::Talk), AutoStream::choice(&stderr)));
+        self.raw = Box::new(beside.handle(Stream::Answer));
+        if let Some(screen) = &mut self.screen {
+            screen.out = Box::new(beside.handle(Stream::Answer));
+        }
+        self.printing = Printing::Beside(beside);
     }
 
     /// A line of the answer.
@@ -158,7 +190,8 @@ impl Output {
 
     /// Draws the line that moves, in place of the one before.
     pub fn draw(&mut self, line: &Line) {
-        let Some(screen) = &mut self.screen else { return };
+        let behind = matches!(&self.printing, Printing::Beside(beside) if beside.is_behind());
+        let Some(screen) = self.screen.as_mut().filter(|_| !behind) else { return };
         let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
         let text = screen.in_locale(line.cut(columns.saturating_sub(1), screen.coloured));
         if screen.drawn.as_ref() == Some(&text) {
@@ -200,6 +233,12 @@ impl Output {
     #[must_use]
     pub fn finish(mut self, exit: Exit) -> Exit {
         self.erase();
+        if let Printing::Beside(beside) = std::mem::replace(&mut self.printing, Printing::Here) {
+            if let Err(error) = beside.finish(self.to_terminal) {
+                self.broken.get_or_insert(error);
+            }
+            self.talk = Box::new(AutoStream::auto(io::stderr()));
+        }
         match self.broken.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe && exit == Exit::Done => {
                 let failure = Failure::caused(Exit::State, "cannot print the answer", &error);
@@ -285,7 +324,15 @@ impl Output {
             block: Vec::new(),
         });
         let (raw, to_terminal) = (Box::new(io::sink()), false);
-        Self { answer: Box::new(answer), raw, to_terminal, talk: Box::new(io::sink()), screen, broken: None }
+        Self {
+            answer: Box::new(answer),
+            raw,
+            to_terminal,
+            talk: Box::new(io::sink()),
+            screen,
+            printing: Printing::Here,
+            broken: None,
+        }
     }
 
     /// The same, as if the answer went to a terminal without a moving line.

@@ -31,6 +31,7 @@ mod second;
 mod sessions;
 mod settings;
 mod setup;
+mod stalled;
 mod start;
 mod steering;
 mod stop;
