@@ -18,19 +18,87 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// What a person had in the settings before: order, blanks and an own hook.
 const SETTINGS: &str = "{\n   \"model\": \"claude-haiku-4-5-20251001\",\n\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]},\n   \"permissions\": {\"allow\": [\"Bash(ls:*)\"]}\n}";
 
+fn list(percent: u64) -> Reply {
+    let call = Message::call("Bash", json!({"command": "ls task.md"}));
+    call.using(Usage::context(167_000 * percent / 100 + 1)).into()
+}
+
 /// Three calls that fill the window over L1 and L2, and a last word. A conversation that begins with a
 /// handoff only says so.
-fn model(request: &Request) -> Reply {
-    let call = |percent: u64| -> Reply {
-        let call = Message::call("Bash", json!({"command": "ls task.md"}));
-        call.using(Usage::context(167_000 * percent / 100 + 1)).into()
-    };
+fn over_l2(request: &Request) -> Reply {
     match request.answers() {
         _ if request.text().contains("It reads:") => Message::text("going on").into(),
-        0 => call(60),
-        1 => call(72),
-        2 => call(86),
+        0 => list(60),
+        1 => list(72),
+        2 => list(86),
         _ => Message::text("all listed").using(Usage::context(146_000)).into(),
+    }
+}
+
+/// One call over L3, and then the same for ever: nothing is handed over.
+fn deaf_over_l3(request: &Request) -> Reply {
+    if request.text().contains("It reads:") { Message::text("going on").into() } else { list(96) }
+}
+
+/// A person at the client, with the guard set up.
+struct Person {
+    project: Project,
+    environment: CleanEnvironment,
+    settings: PathBuf,
+    terminal: Pty,
+    _api: MessagesApi,
+    _turn: Turn,
+}
+
+impl Person {
+    fn sits_down(what: &str, model: fn(&Request) -> Reply) -> Option<Self> {
+        let client = real_client_for(what)?;
+        let turn = Turn::wait();
+        let project = Project::new();
+        let mut git = Command::new("git");
+        assert!(git.args(["init", "--quiet"]).current_dir(project.path()).status().unwrap().success());
+        project.write("task.md", "List the files.\n");
+        let api = MessagesApi::start(model);
+        let environment =
+            CleanEnvironment::new(&api).unwrap().with("TERM", "xterm-256color").with("NO_COLOR", "1");
+        environment.seed_interface(&project.path()).unwrap();
+        let settings = environment.home().join(".claude/settings.json");
+        std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+        std::fs::write(&settings, SETTINGS).unwrap();
+        ekiden(&environment, &project, "setup");
+        let mut command = environment.command(&client);
+        let words = ["--permission-mode", "acceptEdits", "List the files, slowly."];
+        command.current_dir(project.path()).args(words);
+        let terminal = Pty::spawn(command).unwrap();
+        Some(Self { project, environment, settings, terminal, _api: api, _turn: turn })
+    }
+
+    #[track_caller]
+    fn reads(&mut self, words: &str) {
+        let found = self.terminal.wait_until(PATIENCE, |terminal| plain(&terminal.written()).contains(words));
+        assert!(found, "no `{words}` on the terminal:\n{}", plain(&self.terminal.written()));
+    }
+
+    /// Clears, and asks the new conversation to go on.
+    fn goes_on(&mut self) {
+        self.terminal.press("/clear\r").unwrap();
+        let consumed = self.project.path().join(".git/ekiden/root/guard/consumed");
+        let cleared = self.terminal.wait_until(PATIENCE, |_| consumed.exists());
+        assert!(cleared, "{}", plain(&self.terminal.written()));
+        self.types("Go on.");
+        self.reads("goingon");
+    }
+
+    fn leaves(mut self) -> (Project, CleanEnvironment, PathBuf) {
+        self.types("/exit");
+        assert!(self.terminal.wait(PATIENCE).is_some(), "{}", plain(&self.terminal.written()));
+        assert!(self.terminal.is_sane());
+        (self.project, self.environment, self.settings)
+    }
+
+    fn types(&mut self, words: &str) {
+        self.terminal.press(words).unwrap();
+        self.terminal.press("\r").unwrap();
     }
 }
 
@@ -43,45 +111,27 @@ fn ekiden(environment: &CleanEnvironment, project: &Project, words: &str) {
 // shows: MON-001, MON-004, CHK-001, CHK-003, HND-07, UIX-06, OPS-02
 #[test]
 fn levels_show_below_the_prompt_and_after_clear_the_next_conversation_goes_on() {
-    let Some(client) = real_client_for("the guard in the client's own interface") else { return };
-    let _turn = Turn::wait();
-    let project = Project::new();
-    let mut git = Command::new("git");
-    assert!(git.args(["init", "--quiet"]).current_dir(project.path()).status().unwrap().success());
-    project.write("task.md", "List the files.\n");
-    let api = MessagesApi::start(model);
-    let environment =
-        CleanEnvironment::new(&api).unwrap().with("TERM", "xterm-256color").with("NO_COLOR", "1");
-    environment.seed_interface(&project.path()).unwrap();
-    let settings = environment.home().join(".claude/settings.json");
-    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
-    std::fs::write(&settings, SETTINGS).unwrap();
-    ekiden(&environment, &project, "setup");
-
-    let mut command = environment.command(&client);
-    command.current_dir(project.path()).args(["--permission-mode", "acceptEdits", "List the files, slowly."]);
-    let mut terminal = Pty::spawn(command).unwrap();
-    let shown = |terminal: &mut Pty, words: &str| {
-        let found = terminal.wait_until(PATIENCE, |terminal| plain(&terminal.written()).contains(words));
-        assert!(found, "no `{words}` on the terminal:\n{}", plain(&terminal.written()));
+    let Some(mut person) = Person::sits_down("the guard in the client's own interface", over_l2) else {
+        return;
     };
-    shown(&mut terminal, "CTX:");
-    shown(&mut terminal, "checkpointsequence.");
-    shown(&mut terminal, "CKPT:Done");
-    shown(&mut terminal, "alllisted");
-    terminal.press("/clear\r").unwrap();
-    let cleared = |project: &Project| project.path().join(".git/ekiden/root/guard/consumed").exists();
-    assert!(terminal.wait_until(PATIENCE, |_| cleared(&project)), "{}", plain(&terminal.written()));
-    terminal.press("Go on.").unwrap();
-    terminal.press("\r").unwrap();
-    shown(&mut terminal, "goingon");
-    terminal.press("/exit").unwrap();
-    terminal.press("\r").unwrap();
-    assert!(terminal.wait(PATIENCE).is_some(), "{}", plain(&terminal.written()));
-    assert!(terminal.is_sane());
-
+    for words in ["CTX:", "checkpointsequence.", "CKPT:Done", "alllisted"] {
+        person.reads(words);
+    }
+    person.goes_on();
+    let (project, environment, settings) = person.leaves();
     ekiden(&environment, &project, "setup --remove");
     assert_eq!(std::fs::read_to_string(&settings).unwrap(), SETTINGS, "byte for byte");
+}
+
+// shows: CHK-005, MON-004, HND-07
+#[test]
+fn at_l3_the_turn_of_who_does_not_hand_over_ends_and_the_next_conversation_goes_on() {
+    let Some(mut person) = Person::sits_down("L3 in the client's own interface", deaf_over_l3) else {
+        return;
+    };
+    person.reads("soekidenendeditsturn");
+    person.goes_on();
+    person.leaves();
 }
 
 /// What was written without what moves the cursor and without blanks, which the client leaves to it. What
