@@ -2,40 +2,38 @@
 //!
 //! The client's hook tells of the failure first. When a limit ends is written into the transcript with the
 //! next batch of lines, usually a tenth of a second later, and not at all if the client is ended at once. So
-//! after a limit the turn is over only when the transcript tells of it too, or when it seems that it will not.
+//! after a limit the turn is over only some seconds later, beside a wait of hours, or when the client asks
+//! for something and its transcript tells of the limit already.
 
 use ekiden_core::ends::EndCause;
 use ekiden_wire::ends;
 use ekiden_wire::stream::{ApiErrorKind, RateLimitInfo};
-
-/// How often the transcript is asked.
-const LOOKS: u32 = 30;
 
 /// What is known of the last turn's failure.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     kind: Option<ApiErrorKind>,
     limit: Option<RateLimitInfo>,
-    looks_left: u32,
+    /// The transcript has not told of the limit yet.
+    waits: bool,
 }
 
 impl Failure {
     /// A hook told of it; whether that is all there is to know.
     pub(super) fn told(&mut self, kind: ApiErrorKind) -> bool {
         let limited = kind == ApiErrorKind::RateLimit;
-        *self = Self { kind: Some(kind), limit: None, looks_left: if limited { LOOKS } else { 0 } };
+        *self = Self { kind: Some(kind), limit: None, waits: limited };
         !limited
     }
 
-    /// The transcript is to be asked for the limit.
-    pub(super) fn looks_for_limit(&self) -> bool {
-        self.looks_left > 0
+    /// The transcript is expected to tell of the limit.
+    pub(super) fn waits_for_limit(&self) -> bool {
+        self.waits
     }
 
-    /// It was asked; whether nothing more is expected of it.
-    pub(super) fn looked(&mut self, limited: bool) -> bool {
-        self.looks_left = if limited { 0 } else { self.looks_left.saturating_sub(1) };
-        self.looks_left == 0
+    /// It has told, or it is not waited for any longer.
+    pub(super) fn wait_is_over(&mut self) {
+        self.waits = false;
     }
 
     /// The transcript alone says whether the last turn met a limit; whether that is news.
@@ -67,24 +65,22 @@ mod tests {
 
     // shows: REL-11
     #[test]
-    fn a_limit_is_looked_for_until_it_is_found_or_nobody_tells() {
+    fn the_transcript_is_expected_to_tell_of_a_limit() {
         let mut failure = Failure::default();
         assert!(!failure.told(ApiErrorKind::RateLimit));
-        assert!(failure.looks_for_limit());
-        assert!(!failure.looked(false));
-        assert!(failure.looked(true), "found");
-        assert!(!failure.looks_for_limit());
-        failure.told(ApiErrorKind::RateLimit);
-        assert_eq!((1..=100).find(|_| failure.looked(false)), Some(LOOKS));
+        assert!(failure.waits_for_limit());
+        failure.wait_is_over();
+        assert!(!failure.waits_for_limit());
+        assert!(matches!(failure.cause(), EndCause::RateLimited { .. }), "{:?}", failure.cause());
         failure.forget();
         assert_eq!(failure.cause(), EndCause::Completed);
     }
 
     #[test]
-    fn another_failure_needs_no_look() {
+    fn no_other_failure_is_waited_for() {
         let mut failure = Failure::default();
         assert!(failure.told(ApiErrorKind::Overloaded));
-        assert!(!failure.looks_for_limit());
+        assert!(!failure.waits_for_limit());
     }
 
     // shows: AGT-02

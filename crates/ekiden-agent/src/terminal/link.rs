@@ -8,7 +8,7 @@ use std::time::Duration;
 use ekiden_core::time::Millis;
 use ekiden_wire::trace::Trace;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::launch;
 use super::listener::{Listener, Question};
@@ -20,8 +20,8 @@ use crate::child::{Child, ChildEnd, spawn};
 /// How often a session without hooks is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the transcript is asked for a limit that a hook told of.
-const LOOK_FOR_LIMIT_EVERY: Duration = Duration::from_millis(100);
+/// How long the transcript may take to tell of a limit that a hook told of.
+const LIMIT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Carries an attempt out, from its start to its last report.
 pub(super) async fn run(
@@ -70,7 +70,7 @@ enum Woke {
     Asked(Question),
     Order(Option<Order>),
     Look,
-    LookForLimit,
+    LimitUntold,
     End(ChildEnd),
 }
 
@@ -92,6 +92,7 @@ impl Link {
         if let Some(pid) = self.child.started().await {
             self.tell(Report::Started { pid }).await;
         }
+        let mut limit_by = None;
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = loop {
@@ -99,25 +100,28 @@ impl Link {
                 self.tell(report).await;
             }
             let hooked = self.talk.is_hooked();
-            let looks_for_limit = self.talk.failure().looks_for_limit();
+            let waits_for_limit = self.talk.failure().waits_for_limit();
+            let untold =
+                waits_for_limit.then(|| *limit_by.get_or_insert_with(|| Instant::now() + LIMIT_PATIENCE));
+            limit_by = untold;
             let woke = tokio::select! {
                 biased;
                 order = next_order(&mut self.orders) => Woke::Order(order),
                 question = self.listener.next() => Woke::Asked(question),
                 end = self.child.wait() => Woke::End(end),
                 _ = looks.tick(), if !hooked => Woke::Look,
-                () = sleep(LOOK_FOR_LIMIT_EVERY), if looks_for_limit => Woke::LookForLimit,
+                () = sleep_until(untold.unwrap_or(self.started)), if waits_for_limit => Woke::LimitUntold,
             };
             match woke {
-                Woke::Asked(question) => self.talk.ask(question, last_response),
-                Woke::Order(order) => self.obey(order),
-                Woke::Look => self.unhooked.look(&mut self.talk),
-                Woke::LookForLimit => {
-                    let limited = self.talk.transcript().is_some_and(tells_limit);
-                    if self.talk.failure().looked(limited) {
-                        self.talk.turn_failed();
+                Woke::Asked(question) => {
+                    self.talk.ask(question, last_response);
+                    if waits_for_limit && self.talk.transcript().is_some_and(tells_limit) {
+                        self.talk.limit_is_known();
                     }
                 }
+                Woke::Order(order) => self.obey(order),
+                Woke::Look => self.unhooked.look(&mut self.talk),
+                Woke::LimitUntold => self.talk.limit_is_known(),
                 Woke::End(end) => break end,
             }
         };

@@ -201,6 +201,15 @@ impl Talk {
         self.reports.push_back(Report::TurnEnded { failed: true });
     }
 
+    /// All is known of the limit that ended the turn, or nothing more will be; unless a person has spoken
+    /// meanwhile.
+    pub(super) fn limit_is_known(&mut self) {
+        if self.failure.waits_for_limit() {
+            self.failure.wait_is_over();
+            self.turn_failed();
+        }
+    }
+
     /// Asks the engine, where it has something to decide.
     fn consult(&mut self, call: HookCall, answer: oneshot::Sender<String>) {
         let subagent = call.agent_id.is_some();

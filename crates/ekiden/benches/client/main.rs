@@ -5,8 +5,8 @@
 //! real disk included, but for git.
 //!
 //! - **From client to client.** A relay whose sessions only hand over. This program stands before the
-//!   client ([`wrapper`]) and tells its own first moment, which is the next client's exec, and the moment
-//!   at which the client was gone. Beside it stands what the log has for the same gap and for that of a
+//!   client ([`wrapper`]) and tells its own first moment and the moment at which the client was gone. What
+//!   it takes itself from its exec to that first moment is measured in the same run and left out. Beside it stands what the log has for the same gap and for that of a
 //!   relay of `rehearsal`: from the record of an end to the record of the next start.
 //! - **CPU.** One session of sixty tool turns, all of them reading a file, so that no tool costs anything.
 //!   All processes below this one are looked at again and again ([`tree`]): those that run ekiden's program
@@ -49,9 +49,9 @@ fn main() -> Result<()> {
     let handover = from_client_to_client(&client)?;
     let rehearsal_ms = from_rehearsal_to_rehearsal()?;
     let Tree { ekiden_ms, client_ms } = cpu(&client)?;
-    let Handover { exec_ms, logged_ms } = handover;
+    let Handover { exec_ms, start_ms, logged_ms } = handover;
     let figures = json!({
-        "exec_ms": exec_ms, "logged_ms": logged_ms, "rehearsal_ms": rehearsal_ms,
+        "exec_ms": exec_ms, "wrapper_ms": start_ms, "logged_ms": logged_ms, "rehearsal_ms": rehearsal_ms,
         "ekiden_cpu_ms": ekiden_ms, "client_cpu_ms": client_ms,
     });
     println!("{figures}");
@@ -61,6 +61,8 @@ fn main() -> Result<()> {
 /// The gaps between two clients, by their own clock and by the log's.
 struct Handover {
     exec_ms: Vec<f64>,
+    /// What the wrapper took of each, and is left out.
+    start_ms: f64,
     logged_ms: Vec<f64>,
 }
 
@@ -74,7 +76,9 @@ fn from_client_to_client(client: &Path) -> Result<Handover> {
     let mut command = with_client(&work, &api, &wrapped)?;
     let status = command.args(["-m", &sessions, "--stall-sessions", "0"]).status()?;
     expect(status.code() == Some(STOPPED_EARLY), "all sessions were used")?;
-    Ok(Handover { exec_ms: wrapper::gaps(&std::fs::read_to_string(times)?), logged_ms: gaps(&work)? })
+    let start_ms = wrapper::start_ms(&own_path()?, &dir.path().join("starts"), SESSIONS)?;
+    let exec_ms = wrapper::gaps(&std::fs::read_to_string(times)?).into_iter().map(|gap| gap - start_ms);
+    Ok(Handover { exec_ms: exec_ms.collect(), start_ms, logged_ms: gaps(&work)? })
 }
 
 /// The same with `rehearsal`, whose window is full after two items.

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,6 +36,22 @@ pub(crate) fn gaps(times: &str) -> Vec<f64> {
         .filter_map(|(began, ended)| Some((began.parse().ok()?, ended.parse().ok()?)))
         .collect();
     lives.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
+}
+
+/// How long this wrapper takes from its exec to its first moment: `spawn` comes back when the exec is done.
+/// The median of as many starts as there are sessions, before a program that does nothing.
+pub(crate) fn start_ms(own: &str, times: &Path, count: u32) -> io::Result<f64> {
+    let mut starts = Vec::new();
+    for _ in 0..count {
+        let mut wrapper = Command::new(own).arg(ROLE).arg(times).arg("true").spawn()?;
+        starts.push(now_ms());
+        wrapper.wait()?;
+    }
+    let told = std::fs::read_to_string(times)?;
+    let began = told.lines().filter_map(|line| line.split_once(' ')?.0.parse::<f64>().ok());
+    let mut taken: Vec<f64> = began.zip(starts).map(|(began, started)| began - started).collect();
+    taken.sort_by(f64::total_cmp);
+    Ok(taken.get(taken.len() / 2).copied().unwrap_or(0.0).max(0.0))
 }
 
 /// On the clock that all processes share.
