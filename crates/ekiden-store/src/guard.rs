@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive::ensure_dir;
 use crate::disk::{Disk, DiskError, DiskResult, Operation};
 use crate::limits::{GUARD_LOG_BYTES_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX};
-use crate::replace::{Durability, replace_by};
+use crate::replace::{Durability, replace_by, temporary_of_process};
 
 /// How often another process may have made a directory a moment before us: there are three to make.
 const MAKERS_MAX: u32 = 4;
@@ -266,9 +266,7 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
 ///
 /// If it cannot be written or renamed.
 pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    replace_by(disk, &temporary, path, bytes, Durability::Derived)
+    replace_by(disk, &temporary_of_process(path), path, bytes, Durability::Derived)
 }
 
 #[cfg(test)]

@@ -83,8 +83,10 @@ pub fn exclude_from_git(disk: &dyn Disk, info_exclude: &Path) -> DiskResult<()> 
         Ok(before) => before,
         Err(error) if error.is_not_found() => {
             make_dir(disk, crate::disk::parent(info_exclude))?;
-            disk.create_file(info_exclude, b"", Reach::Cache)?;
-            Vec::new()
+            match disk.create_file(info_exclude, b"", Reach::Cache) {
+                Err(error) if error.is_already_there() => disk.read(info_exclude, EXCLUDE_BYTES_MAX)?,
+                created => created.map(|()| Vec::new())?,
+            }
         }
         Err(error) => return Err(error),
     };

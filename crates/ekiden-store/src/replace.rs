@@ -53,9 +53,12 @@ pub fn replace_by(
 
 /// Replaces a file that belongs to somebody else, such as git's exclude file: through a link where
 /// the owner has put one, and with the permissions it had. Durable.
+///
+/// Worktrees share such files, so several processes may do this at once: each has a temporary file of its
+/// own, and the last one counts.
 pub fn replace_foreign(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
     let path = &disk.resolve(path)?;
-    let temporary = temporary(path);
+    let temporary = temporary_of_process(path);
     stage(disk, &temporary, bytes, Durability::Full)?;
     if let Err(error) = disk.copy_mode(path, &temporary) {
         let _ = disk.remove(&temporary);
@@ -69,6 +72,12 @@ pub fn replace_foreign(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult
 pub fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     path.with_file_name(format!(".{name}.new"))
+}
+
+/// The same where other processes write the same file at the same time.
+pub(crate) fn temporary_of_process(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.new", std::process::id()))
 }
 
 /// Writes the temporary file, in place of one that a crash has left.

@@ -100,3 +100,28 @@ fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {
     ");
     environment.run(&["resume"]).expect(0);
 }
+
+/// Linked worktrees share the repository's exclude file and the directory of all state.
+// shows: RUN-08, OPS-04
+#[test]
+fn runs_in_several_worktrees_begin_at_once() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    environment.shell("rm -r .git/info");
+    let trees: Vec<String> = (0..6).map(|tree| format!("../tree-{tree}")).collect();
+    for tree in &trees {
+        environment.git(&["worktree", "add", "--quiet", tree]);
+    }
+    let started = trees.iter().map(|tree| {
+        let mut command = environment.command(&run(&["run", "task.md"]));
+        command.current_dir(environment.dir().join(tree));
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    });
+    for run in started.collect::<Vec<_>>() {
+        let said = run.wait_with_output().unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
+    let exclude = environment.read(".git/info/exclude");
+    assert_eq!(exclude.matches("/.ekiden/*").count(), 1, "{exclude}");
+}
