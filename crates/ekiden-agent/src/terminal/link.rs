@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::launch;
 use super::listener::{Listener, Question};
 use super::talk::{Ending, Talk};
-use super::unhooked::{Unhooked, last_response, tells_limit};
+use super::unhooked::{Unhooked, last_response};
 use crate::attempt::{AttemptSpec, Order, Report};
 use crate::child::{Child, ChildEnd, spawn};
 
@@ -29,8 +29,9 @@ pub(super) async fn run(
     orders: mpsc::UnboundedReceiver<Order>,
     reports: mpsc::Sender<Report>,
 ) {
+    let unhooked = Unhooked::new(&spec.conversation.to_string());
     let last = match begin(&mut spec) {
-        Ok((child, listener)) => Link::new(&spec, child, listener, orders, reports.clone()).run(spec).await,
+        Ok(begun) => Link::new(&spec, unhooked, begun, orders, reports.clone()).run(spec).await,
         Err(why) => Report::unstarted(why),
     };
     // Nobody listens any more: then nobody needs it.
@@ -77,13 +78,12 @@ enum Woke {
 impl Link {
     fn new(
         spec: &AttemptSpec,
-        child: Child,
-        listener: Listener,
+        unhooked: Unhooked,
+        (child, listener): (Child, Listener),
         orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::Sender<Report>,
     ) -> Self {
         let talk = Talk::new(spec.conversation, spec.attempt.session.get(), spec.prompt_file.clone());
-        let unhooked = Unhooked::default();
         let started = Instant::now();
         Self { child, listener, orders: Some(orders), reports, talk, unhooked, started }
     }
@@ -115,7 +115,7 @@ impl Link {
             match woke {
                 Woke::Asked(question) => {
                     self.talk.ask(question, last_response);
-                    if waits_for_limit && self.talk.transcript().is_some_and(tells_limit) {
+                    if waits_for_limit && self.tells_limit() {
                         self.talk.limit_is_known();
                     }
                 }
@@ -131,6 +131,10 @@ impl Link {
             self.tell(report).await;
         }
         self.talk.ended(end, duration, traces)
+    }
+
+    fn tells_limit(&self) -> bool {
+        self.talk.transcript().is_some_and(|transcript| self.unhooked.tells_limit(transcript))
     }
 
     /// An engine that is gone wants nothing to live on.

@@ -21,19 +21,28 @@ const LAST_WORDS_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Unhooked {
     transcript: Option<PathBuf>,
+    /// What of it is there from an earlier attempt, whose limit is over.
+    earlier_bytes: u64,
     warned: bool,
     /// The response that ended the last turn that was told.
     told: String,
 }
 
 impl Unhooked {
+    /// The watch over a conversation whose client is about to be started.
+    pub(super) fn new(conversation: &str) -> Self {
+        let transcript = find_transcript(conversation);
+        let metadata = transcript.as_ref().and_then(|path| path.metadata().ok());
+        Self { transcript, earlier_bytes: metadata.map_or(0, |metadata| metadata.len()), ..Self::default() }
+    }
+
     /// Looks again.
     pub(super) fn look(&mut self, talk: &mut Talk) {
         if self.transcript.is_none() {
             self.transcript = find_transcript(talk.conversation());
         }
         let Some(transcript) = self.transcript.as_deref() else { return };
-        if talk.failure().seen(tells_limit(transcript)) {
+        if talk.failure().seen(self.tells_limit(transcript)) {
             talk.turn_failed();
         }
         let Some(response) = last_response(transcript) else { return };
@@ -54,6 +63,18 @@ impl Unhooked {
         }
     }
 
+    /// A limit is the last that a transcript tells of in this attempt.
+    pub(super) fn tells_limit(&self, transcript: &Path) -> bool {
+        let read = || -> io::Result<Trace> {
+            let mut transcript = File::open(transcript)?;
+            let length = transcript.seek(SeekFrom::End(0))?;
+            let from = length.saturating_sub(LAST_WORDS_BYTES).max(self.earlier_bytes);
+            transcript.seek(SeekFrom::Start(from))?;
+            Trace::from_transcript(transcript.take(LAST_WORDS_BYTES))
+        };
+        read().is_ok_and(|trace| trace.limit.is_some())
+    }
+
     /// The transcript that was found.
     pub(super) fn transcript(&self) -> Option<&Path> {
         self.transcript.as_deref()
@@ -65,21 +86,34 @@ pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
     LastResponse::find(&mut File::open(transcript).ok()?).ok().flatten()
 }
 
-/// A limit is the last that a transcript tells of.
-pub(super) fn tells_limit(transcript: &Path) -> bool {
-    let read = || -> io::Result<Trace> {
-        let mut transcript = File::open(transcript)?;
-        let length = transcript.seek(SeekFrom::End(0))?;
-        transcript.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
-        Trace::from_transcript(transcript.take(LAST_WORDS_BYTES))
-    };
-    read().is_ok_and(|trace| trace.limit.is_some())
-}
-
 /// A conversation's transcript lies in the directory of its project, whose name is the client's own
 /// matter.
 fn find_transcript(conversation: &str) -> Option<PathBuf> {
     let name = format!("{conversation}.jsonl");
     let projects = fs::read_dir(config_dir()?.join("projects")).ok()?;
     projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: &str = r#"{"type":"assistant","message":{"id":"m2","model":"<synthetic>","content":[]},"apiErrorParams":{"rate_limit_info":{"status":"rejected","resetsAt":2000000000,"rateLimitType":"five_hour"}},"error":"rate_limit","isApiErrorMessage":true}"#;
+
+    // shows: REL-11
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test writes what the client would")]
+    fn a_limit_of_an_earlier_attempt_is_over() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let transcript = dir.path().join("transcript.jsonl");
+        let earlier = format!("{LIMIT}\n");
+        fs::write(&transcript, &earlier).expect("written");
+        let fresh = Unhooked::default();
+        assert!(fresh.tells_limit(&transcript));
+        let resumed = Unhooked { earlier_bytes: earlier.len() as u64, ..Unhooked::default() };
+        assert!(!resumed.tells_limit(&transcript));
+        fs::write(&transcript, earlier.repeat(2)).expect("written");
+        assert!(resumed.tells_limit(&transcript));
+        assert!(!fresh.tells_limit(&dir.path().join("missing")));
+    }
 }

@@ -10,19 +10,28 @@ use serde_json::{Value, json};
 use crate::project::Project;
 use crate::stage::Turn;
 
-/// The older model: its window is 200,000 tokens, of which 167,000 count as usable.
-const MODEL: &str = "claude-haiku-4-5-20251001";
+/// A model, and what counts as usable of its window, in tokens.
+type Model = (&'static str, u64);
+/// Its window is 200,000 tokens.
+const SMALL: Model = ("claude-haiku-4-5-20251001", 167_000);
+/// Its window is 1,000,000 tokens.
+const LARGE: Model = ("claude-sonnet-5-5", 967_000);
 
 struct Scene {
     project: Project,
     api: MessagesApi,
     environment: CleanEnvironment,
     client: std::path::PathBuf,
+    model: &'static str,
     _turn: Turn,
 }
 
 impl Scene {
-    fn set(what: &str, model: impl FnMut(&Request) -> Reply + Send + 'static) -> Option<Self> {
+    fn set(
+        what: &str,
+        (model, _): Model,
+        replies: impl FnMut(&Request) -> Reply + Send + 'static,
+    ) -> Option<Self> {
         let client = real_client_for(what)?;
         let turn = Turn::wait();
         let project = Project::new();
@@ -32,9 +41,9 @@ impl Scene {
             assert!(git.status().unwrap().success(), "git {line}");
         }
         project.write("a.txt", "one\n");
-        let api = MessagesApi::start(model);
+        let api = MessagesApi::start(replies);
         let environment = CleanEnvironment::new(&api).unwrap();
-        Some(Self { project, api, environment, client, _turn: turn })
+        Some(Self { project, api, environment, client, model, _turn: turn })
     }
 
     /// One headless session of a person, with our hooks.
@@ -56,7 +65,7 @@ impl Scene {
             events.into_iter().map(|event| (event.to_owned(), hook(event))).collect();
         let settings = json!({"hooks": hooks}).to_string();
         let mut command = self.environment.command(&self.client);
-        command.current_dir(self.project.path()).args(["-p", prompt, "--model", MODEL]);
+        command.current_dir(self.project.path()).args(["-p", prompt, "--model", self.model]);
         command.args(["--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]);
         command.args(["--allowedTools", "Bash(ls:*)", "--settings", &settings]);
         command.output().unwrap()
@@ -70,23 +79,34 @@ impl Scene {
     }
 }
 
-fn shell(percent: u64) -> Reply {
+fn shell((_, usable): Model, percent: u64) -> Reply {
     let call = Message::call("Bash", json!({"command": "ls a.txt"}));
-    call.using(Usage::context(167_000 * percent / 100 + 1)).into()
+    call.using(Usage::context(usable * percent / 100 + 1)).into()
 }
 
 // shows: MON-001, MON-004, CHK-003, HND-07
 #[test]
 fn levels_are_told_in_the_session_and_the_next_one_goes_on() {
-    let scene = Scene::set("the guard over levels", |request| match request.answers() {
-        0 => shell(60),
-        1 => shell(71),
-        2 => shell(86),
+    for model in [SMALL, LARGE] {
+        let Some(scene) = Scene::set("the guard over levels", model, replies_over_levels(model)) else {
+            return;
+        };
+        goes_over_levels(&scene);
+    }
+}
+
+fn replies_over_levels(model: Model) -> impl FnMut(&Request) -> Reply {
+    move |request| match request.answers() {
+        0 => shell(model, 60),
+        1 => shell(model, 71),
+        2 => shell(model, 86),
         // The document is written beside the session, which works on until it is told of it.
-        3..100 if !request.text().contains(".ekiden/handoffs/") => shell(87),
-        _ => Message::text("done").using(Usage::context(150_000)).into(),
-    });
-    let Some(scene) = scene else { return };
+        3..100 if !request.text().contains(".ekiden/handoffs/") => shell(model, 87),
+        _ => Message::text("done").using(Usage::context(model.1 * 9 / 10)).into(),
+    }
+}
+
+fn goes_over_levels(scene: &Scene) {
     let said = scene.session("List the files, slowly.");
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let read: Vec<String> = scene.api.main_requests().iter().map(Request::text).collect();
@@ -103,9 +123,9 @@ fn levels_are_told_in_the_session_and_the_next_one_goes_on() {
 // shows: CHK-005
 #[test]
 fn at_l3_the_third_refusal_ends_the_turn() {
-    let scene = Scene::set("the guard at L3", |request| match request.answers() {
-        0 => shell(96),
-        _ => shell(97),
+    let scene = Scene::set("the guard at L3", SMALL, |request| match request.answers() {
+        0 => shell(SMALL, 96),
+        _ => shell(SMALL, 97),
     });
     let Some(scene) = scene else { return };
     let said = scene.session("List the files.");
