@@ -67,7 +67,7 @@ impl Scene {
         let mut command = self.environment.command(&self.client);
         command.current_dir(self.project.path()).args(["-p", prompt, "--model", self.model]);
         command.args(["--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]);
-        command.args(["--allowedTools", "Bash(ls:*)", "--settings", &settings]);
+        command.args(["--allowedTools", "Bash(sleep:*)", "--settings", &settings]);
         command.output().unwrap()
     }
 
@@ -79,8 +79,9 @@ impl Scene {
     }
 }
 
+/// A tool that takes longer than the client takes to write a response into its transcript.
 fn shell((_, usable): Model, percent: u64) -> Reply {
-    let call = Message::call("Bash", json!({"command": "ls a.txt"}));
+    let call = Message::call("Bash", json!({"command": "sleep 0.3"}));
     call.using(Usage::context(usable * percent / 100 + 1)).into()
 }
 
@@ -111,7 +112,12 @@ fn goes_over_levels(scene: &Scene) {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let read: Vec<String> = scene.api.main_requests().iter().map(Request::text).collect();
     let last = read.last().unwrap();
-    assert!(last.contains("Much of this session's context is in use"), "L1 reaches the agent");
+    let log = scene.log();
+    assert!(
+        last.contains("Much of this session's context is in use"),
+        "L1 reaches the agent: {} {log}",
+        scene.model
+    );
     assert!(last.contains("guard has begun a checkpoint"), "L2 reaches the agent");
     assert!(last.contains(".ekiden/handoffs/"), "and the document: {}", scene.log());
     assert_eq!(last.matches("Much of this session's context is in use").count(), 1);

@@ -16,10 +16,11 @@ use crate::stage::Turn;
 /// Long beside what anything here takes: the client alone needs seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What a person had in the settings before: order, blanks and an own hook.
-const SETTINGS: &str = "{\n   \"model\": \"claude-haiku-4-5-20251001\",\n\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]},\n   \"permissions\": {\"allow\": [\"Bash(ls:*)\"]}\n}";
+const SETTINGS: &str = "{\n   \"model\": \"claude-haiku-4-5-20251001\",\n\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]},\n   \"permissions\": {\"allow\": [\"Bash(sleep:*)\"]}\n}";
 
+/// A tool that takes longer than the client takes to write a response into its transcript.
 fn list(percent: u64) -> Reply {
-    let call = Message::call("Bash", json!({"command": "ls task.md"}));
+    let call = Message::call("Bash", json!({"command": "sleep 0.3"}));
     call.using(Usage::context(167_000 * percent / 100 + 1)).into()
 }
 
