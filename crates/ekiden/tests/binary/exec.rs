@@ -235,7 +235,6 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
       next      write the second file
     session 2 · CLOCK
     --- standard error
-    warning: cannot archive: create directory `PROJECT/.git/ekiden/root/runs/RUN/sessions/1`: No such file or directory (os error 2); a resume tries again
     error: cannot archive: create directory `PROJECT/.git/ekiden/root/runs/RUN/sessions/2`: No such file or directory (os error 2)
     hint: nothing is lost; `ekiden resume` goes on when the disk takes it
     --- exit code 74
