@@ -1,7 +1,7 @@
 //! A person's approval of what a project's own settings file may not say by itself.
 //!
 //! It holds for this file with these bytes: whoever changes it, an agent or a `git pull`, loses it. The
-//! approvals lie beside the user's settings, where no project writes, a line each: hash and path.
+//! approvals lie beside the user's settings, where no project writes, a line each: hash and project.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ enum Standing {
 #[derive(Debug)]
 pub struct Approvals {
     path: Option<PathBuf>,
-    /// Hash and path.
+    /// Hash and project.
     lines: Vec<(String, String)>,
 }
 
@@ -172,10 +172,12 @@ impl Approvals {
     }
 }
 
-/// The file's own place, whatever leads there; on one line.
-fn name_of(path: &Path) -> String {
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let name = path.to_string_lossy();
+/// The project that the file speaks for, on one line. Not the place that the file itself lies in: a link to
+/// another project's approved file would have its commands run here, where they may mean something else.
+fn name_of(file: &Path) -> String {
+    let project = file.ancestors().nth(2).filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let project = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    let name = project.to_string_lossy();
     // Nobody calls a directory so, and a name of two lines would be two approvals.
     if name.contains('\n') { sha256_hex(name.as_bytes()) } else { name.into_owned() }
 }
@@ -189,7 +191,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
     fn an_approval_holds_for_the_bytes_that_were_approved() {
         let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("project.toml");
+        let path = home.path().join("project/.ekiden/config.toml");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let config = home.path().join("config").to_string_lossy().into_owned();
         let environment = Environment::of([("XDG_CONFIG_HOME", config.as_str())]);
         let file = |text: &str| {
@@ -209,5 +212,24 @@ mod tests {
         assert!(Approvals::read(&environment).unwrap().withdraw(&path).unwrap());
         assert!(!Approvals::read(&environment).unwrap().withdraw(&path).unwrap());
         assert!(check(&first, &environment).is_err());
+    }
+
+    // shows: SEC-06
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+    fn a_link_to_an_approved_file_is_not_approved() {
+        let home = tempfile::tempdir().unwrap();
+        let config = home.path().join("config").to_string_lossy().into_owned();
+        let environment = Environment::of([("XDG_CONFIG_HOME", config.as_str())]);
+        let [trusted, hostile] = ["trusted", "hostile"].map(|name| home.path().join(name));
+        std::fs::create_dir_all(trusted.join(".ekiden")).unwrap();
+        std::fs::write(trusted.join(".ekiden/config.toml"), "verify = './check.sh'\n").unwrap();
+        std::fs::create_dir(&hostile).unwrap();
+        std::os::unix::fs::symlink("../trusted/.ekiden", hostile.join(".ekiden")).unwrap();
+        let read =
+            |project: &Path| SettingsFile::read(&project.join(".ekiden/config.toml")).unwrap().unwrap();
+        Approvals::read(&environment).unwrap().approve(&read(&trusted)).unwrap();
+        check(&read(&trusted), &environment).unwrap();
+        assert!(check(&read(&hostile), &environment).is_err());
     }
 }
