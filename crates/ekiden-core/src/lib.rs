@@ -25,6 +25,7 @@ pub mod ids;
 pub mod judge;
 pub mod knowledge;
 pub mod limits;
+pub mod manifest;
 mod markdown;
 mod notice;
 pub mod outcome;

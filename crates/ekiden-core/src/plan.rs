@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::ids::StageId;
+use crate::manifest::Manifest;
 use crate::outcome::Outcome;
-use crate::settings::Manifest;
 
 /// Which stages of a manifest are where.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,9 @@ use crate::bounds::Bounds;
 use crate::budget::{Price, Prices};
 use crate::guard::Levels;
 use crate::handoff::Marker;
-use crate::ids::{RunId, StageId};
+use crate::ids::RunId;
 use crate::limits;
+use crate::manifest::Manifest;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
 
@@ -46,41 +47,6 @@ pub struct Place {
     /// The branch that the run works on, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-}
-
-/// Stages and the edges between them. `ekiden run` makes one of a single stage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// The stages, in the order of the file.
-    pub stages: Vec<Stage>,
-}
-
-/// A goal with its prompt, its validation and its limits. A relay pursues it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stage {
-    /// Its id.
-    pub id: StageId,
-    /// The task in the user's words.
-    pub task: String,
-    /// Where the task came from, for people: a file's name, `-` or the words themselves.
-    pub task_name: String,
-    /// The objective check of done, if there is one.
-    pub verification: Option<Verification>,
-    /// A passing verification is not enough: the agent must claim to be done as well. Always so for
-    /// the stages of a plan and for lists of items.
-    pub claim_needed: bool,
-    /// Sessions that it may take, counted from the start or the last resume.
-    pub sessions_max: u32,
-}
-
-/// A command whose exit code 0 means done. It may run more than once on the same tree, so it must
-/// be repeatable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verification {
-    /// The command, for `sh -c`.
-    pub command: String,
-    /// How long it may take.
-    pub timeout: Millis,
 }
 
 /// How a run works: resolved from flags, environment and files before it starts.

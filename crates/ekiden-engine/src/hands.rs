@@ -8,7 +8,8 @@ use ekiden_core::budget::Prices;
 use ekiden_core::effect::StartMode;
 use ekiden_core::event::{Check, Commit, StopRequest, Survey};
 use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
-use ekiden_core::settings::{AgentSpec, Verification};
+use ekiden_core::manifest::Verification;
+use ekiden_core::settings::AgentSpec;
 
 use crate::archive_job::ArchiveJob;
 use crate::commit::CommitJob;

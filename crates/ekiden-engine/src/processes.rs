@@ -10,7 +10,7 @@ use ekiden_agent::task;
 use ekiden_core::event::{Check, CheckOutcome};
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
-use ekiden_core::settings::Verification;
+use ekiden_core::manifest::Verification;
 use ekiden_core::time::Millis;
 use ekiden_store::disk::Disk;
 use tokio::sync::{mpsc, watch};

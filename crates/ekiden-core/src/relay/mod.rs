@@ -48,10 +48,11 @@ use crate::handoff::OpenItems;
 use crate::ids::{RunId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::limits;
+use crate::manifest::Stage;
 use crate::notice;
 use crate::outcome::Outcome;
 use crate::prompt::{Notes, Slot};
-use crate::settings::{RunStarted, Settings, Stage};
+use crate::settings::{RunStarted, Settings};
 use crate::time::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 

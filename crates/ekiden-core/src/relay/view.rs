@@ -6,10 +6,11 @@ use crate::guard::Level;
 use crate::handoff::{HandoffFiles, Inspection, inspect_after};
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::knowledge::Knowledge;
+use crate::manifest::Stage;
 use crate::outcome::Outcome;
 use crate::relay::judging::Bench;
 use crate::relay::{Baseline, LastSession, Looking, Next, Phase, Relay, Tally};
-use crate::settings::{AgentSpec, Stage};
+use crate::settings::AgentSpec;
 use crate::time::Timestamp;
 
 impl Relay {

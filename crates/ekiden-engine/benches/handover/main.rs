@@ -31,10 +31,9 @@ use ekiden_core::guard::Levels;
 use ekiden_core::handoff::Marker;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::limits;
+use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::settings::{
-    AgentKind, AgentSpec, Interface, Manifest, Permissions, RunStarted, Settings, Stage,
-};
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Permissions, RunStarted, Settings};
 use ekiden_core::time::Millis;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::workspace::Workspace;
@@ -75,13 +74,14 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
         verification: None,
         claim_needed: false,
         sessions_max: SESSIONS,
+        part: Part::default(),
     };
     Ok(RunStarted {
         run: RunId::from_bits(std::process::id()),
         from: None,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),
-        manifest: Manifest { stages: vec![stage] },
+        manifest: Manifest::single(stage),
         settings: Settings {
             marker: Marker::default(),
             levels: Levels::try_from([50, 60, 70])?,

@@ -21,12 +21,12 @@ use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::{HandoffFile, Marker};
 use ekiden_core::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use ekiden_core::limits;
+use ekiden_core::manifest::{Manifest, Part, Stage, Verification};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::renewal::{Continued, NewTask};
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, Place, RunStarted, Settings,
-    Stage, Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, Place, RunStarted, Settings,
 };
 use ekiden_core::steering::Steering;
 use ekiden_core::time::{Millis, Timestamp};
@@ -492,22 +492,21 @@ fn more() -> Continued {
 fn header(scenario: &Scenario, life: u32) -> RunStarted {
     let verification = scenario
         .verified
-        .then(|| Verification { command: "check".to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT });
+        .then(|| Verification::by_command("check".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT));
     RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
         from: None,
         ekiden: "0.1.0".to_owned(),
         place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git, branch: None },
-        manifest: Manifest {
-            stages: vec![Stage {
-                id: StageId::only(),
-                task: "Make the items.".to_owned(),
-                task_name: "task.md".to_owned(),
-                verification,
-                claim_needed: false,
-                sessions_max: scenario.items.max(50),
-            }],
-        },
+        manifest: Manifest::single(Stage {
+            id: StageId::only(),
+            task: "Make the items.".to_owned(),
+            task_name: "task.md".to_owned(),
+            verification,
+            claim_needed: false,
+            sessions_max: scenario.items.max(50),
+            part: Part::default(),
+        }),
         settings: Settings {
             marker: Marker::default(),
             levels: Profile::Relay.levels(),

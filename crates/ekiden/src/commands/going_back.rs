@@ -2,9 +2,10 @@
 
 use ekiden_core::event::LimitsChanged;
 use ekiden_core::ids::SessionNumber;
+use ekiden_core::manifest::Manifest;
 use ekiden_core::renewal::StartingPoint;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{Manifest, Place, RunStarted};
+use ekiden_core::settings::{Place, RunStarted};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 

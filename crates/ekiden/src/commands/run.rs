@@ -7,7 +7,8 @@ use std::path::Path;
 use clap::Args;
 use ekiden_agent::child::find_program;
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
-use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Manifest, RunStarted, Stage};
+use ekiden_core::manifest::{Manifest, Part, Stage};
+use ekiden_core::settings::{AgentKind, AgentSpec, Interface, RunStarted};
 use ekiden_engine::clock::{self, Clock, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::observer::Observer as _;
@@ -120,12 +121,13 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
         verification: chosen::verification(&scene.given)?,
         claim_needed: false,
         sessions_max: scene.given.need(&table::MAX_SESSIONS)?,
+        part: Part::default(),
     };
     Ok(RunStarted {
         run: new_id(),
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),
-        manifest: Manifest { stages: vec![stage] },
+        manifest: Manifest::single(stage),
         settings,
         from: None,
         prices: history::prices(workspace),

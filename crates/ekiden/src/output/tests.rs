@@ -15,11 +15,11 @@ use ekiden_core::guard::{Level, Profile, Window};
 use ekiden_core::handoff::{FileText, HandoffFiles, Marker};
 use ekiden_core::ids::{AttemptId, AttemptNumber, EffectId, RunId, SessionNumber, StageId};
 use ekiden_core::limits;
+use ekiden_core::manifest::{Manifest, Part, Stage, Verification};
 use ekiden_core::record::{LOGIC, Record};
 use ekiden_core::run::Run;
 use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, DirtyFile, Interface, Manifest, Permissions, Place, RunStarted,
-    Settings, Stage, Verification,
+    AgentKind, AgentSpec, CommitPlan, DirtyFile, Interface, Permissions, Place, RunStarted, Settings,
 };
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
@@ -162,7 +162,7 @@ impl Tale {
 
 fn header(verification: Option<&str>, git: bool) -> RunStarted {
     let verification = verification
-        .map(|command| Verification { command: command.to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT });
+        .map(|command| Verification::by_command(command.to_owned(), limits::VERIFY_TIMEOUT_DEFAULT));
     let stage = Stage {
         id: StageId::only(),
         task: "Migrate the tests.".to_owned(),
@@ -170,13 +170,14 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
         verification,
         claim_needed: false,
         sessions_max: 3,
+        part: Part::default(),
     };
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
         ekiden: "0.1.0".to_owned(),
         place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git, branch: None },
-        manifest: Manifest { stages: vec![stage] },
+        manifest: Manifest::single(stage),
         settings: Settings {
             marker: Marker::default(),
             levels: Profile::Relay.levels(),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
+use ekiden_core::manifest::Verification;
 use ekiden_core::settings::{
     AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, PermissionsChange, Settings,
-    Verification,
 };
 
 use super::agents::{self, Agent};
@@ -104,7 +104,7 @@ pub fn permissions_typed(given: &Given) -> Result<PermissionsChange, Failure> {
 /// As [`Given::get`].
 pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
     let timeout = given.need(&table::VERIFY_TIMEOUT)?;
-    Ok(given.get(&table::VERIFY)?.map(|command| Verification { command, timeout }))
+    Ok(given.get(&table::VERIFY)?.map(|command| Verification::by_command(command, timeout)))
 }
 
 /// Where the command works.

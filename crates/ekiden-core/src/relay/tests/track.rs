@@ -15,13 +15,14 @@ use crate::handoff::{FileText, HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
 use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
+use crate::manifest::{Manifest, Part, Stage, Verification};
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::renewal::{Continued, NewTask, StartingPoint};
 use crate::run::Run;
 use crate::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Manifest, Permissions, PermissionsChange, Place,
-    RunStarted, Settings, Stage, Verification,
+    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, PermissionsChange, Place, RunStarted,
+    Settings,
 };
 use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
@@ -591,8 +592,7 @@ fn header(given: &str) -> RunStarted {
             .split_whitespace()
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
     };
-    let verification =
-        Verification { command: "pytest -q".to_owned(), timeout: limits::VERIFY_TIMEOUT_DEFAULT };
+    let verification = Verification::by_command("pytest -q".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT);
     RunStarted {
         run: RunId::from_bits(0x7f3a),
         ekiden: "0.1.0".to_owned(),
@@ -602,16 +602,15 @@ fn header(given: &str) -> RunStarted {
             git: has("git"),
             branch: None,
         },
-        manifest: Manifest {
-            stages: vec![Stage {
-                id: StageId::only(),
-                task: "Convert the tests to plain functions.\n".to_owned(),
-                task_name: "migrate.md".to_owned(),
-                verification: has("check").then_some(verification),
-                claim_needed: has("claim"),
-                sessions_max: number("max").map_or(10, |max| u32::try_from(max).unwrap()),
-            }],
-        },
+        manifest: Manifest::single(Stage {
+            id: StageId::only(),
+            task: "Convert the tests to plain functions.\n".to_owned(),
+            task_name: "migrate.md".to_owned(),
+            verification: has("check").then_some(verification),
+            claim_needed: has("claim"),
+            sessions_max: number("max").map_or(10, |max| u32::try_from(max).unwrap()),
+            part: Part::default(),
+        }),
         settings: Settings {
             marker: Marker::default(),
             levels: Profile::Relay.levels(),

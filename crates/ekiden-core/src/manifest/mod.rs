@@ -1,0 +1,219 @@
+//! The manifest: stages, and the edges between them.
+//!
+//! `ekiden run` makes one of a single stage that works in place; a plan has many, and rules by which
+//! they work together. What stands here is what a run is started with, frozen into its first record:
+//! names of files are resolved, defaults are filled in, and nothing in it is at fault any more.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budget;
+use crate::ids::StageId;
+use crate::settings::AgentSpec;
+use crate::time::Millis;
+
+/// Stages and the edges between them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The stages, in the order of the file.
+    pub stages: Vec<Stage>,
+    /// How they work together; nothing for a single relay in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<PlanRules>>,
+}
+
+/// How the stages of a plan work together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRules {
+    /// What the plan is for, for people.
+    pub project: String,
+    /// Where the manifest came from, for people.
+    pub file: String,
+    /// SHA-256 of the manifest as it was approved, in hexadecimal.
+    pub hash: String,
+    /// Stages that may work at the same time; 1 or more.
+    pub jobs: u32,
+    /// Where they work.
+    pub ground: Ground,
+    /// The summary of the architecture document, within its budget; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub architecture: String,
+}
+
+/// Where the stages of a plan work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Ground {
+    /// All in the work dir, one at a time.
+    InPlace,
+    /// Each in a git worktree of its own.
+    Worktrees {
+        /// Where the worktrees of this run lie, absolute, outside the project.
+        dir: String,
+        /// Files that git does not know and a stage needs, from the work dir; may be globs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        copy: Vec<String>,
+        /// What makes a new worktree ready, for `sh -c`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        setup: Option<String>,
+    },
+}
+
+/// A goal with its prompt, its validation and its limits. A relay pursues it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Its id.
+    pub id: StageId,
+    /// The task in the user's words.
+    pub task: String,
+    /// Where the task came from, for people: a file's name, `-`, the words themselves, or a stage's name.
+    pub task_name: String,
+    /// The objective check of done, if there is one.
+    pub verification: Option<Verification>,
+    /// A passing verification is not enough: the agent must claim to be done as well. Always so for
+    /// the stages of a plan and for lists of items.
+    pub claim_needed: bool,
+    /// Sessions that it may take, counted from the start or the last resume.
+    pub sessions_max: u32,
+    /// What it needs of other stages, and how it fails. A stage that stands alone has none of it.
+    #[serde(default, skip_serializing_if = "Part::stands_alone")]
+    pub part: Part,
+}
+
+/// A stage as a part of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// The stages whose results it needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// Files that its agent should see first, from the work dir; may be globs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
+    /// Files that it is to make or change, from the work dir; may be globs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+    /// What its failure means for the others.
+    pub on_fail: OnFail,
+    /// How often it is tried again after it failed.
+    pub retries: u32,
+    /// The tokens that it is thought to take, 0 if nobody said.
+    pub estimate_tokens: u64,
+    /// Its own agent, in place of the run's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Box<AgentSpec>>,
+    /// What one session of it may spend, in place of the run's bound.
+    pub session: Budget,
+    /// Responses of the model before a session of it is told to hand off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns_max: Option<u32>,
+    /// What it learns is not told to other stages, nor theirs to it.
+    pub knowledge_apart: bool,
+    /// Whether this run carries it out.
+    pub take: Take,
+}
+
+/// An edge: this stage needs that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// The stage that must be over before.
+    pub stage: StageId,
+    /// It may have been skipped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+/// What a stage's failure means, after its last try.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFail {
+    /// What needs it is blocked; the rest goes on.
+    #[default]
+    Block,
+    /// Nothing new begins.
+    Stop,
+    /// It counts as skipped: what needs it only optionally goes on.
+    Skip,
+}
+
+/// Whether a run carries a stage out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Take {
+    /// It does.
+    #[default]
+    Run,
+    /// The user left it out.
+    Skip,
+    /// It was done before, which its validation has to confirm.
+    Assume,
+}
+
+/// What says objectively that a stage is done: every command ends as expected, and the files are there.
+/// It may run more than once on the same tree, so it must be repeatable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// The command, for `sh -c`; empty if only files are looked for.
+    pub command: String,
+    /// How long it may take.
+    pub timeout: Millis,
+    /// The exit code that means done.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exit_code: i32,
+    /// Commands beside it, each of which must end with 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
+    /// Globs from the work dir, each of which must find a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+impl Manifest {
+    /// A single relay in place.
+    #[must_use]
+    pub fn single(stage: Stage) -> Self {
+        Self { stages: vec![stage], plan: None }
+    }
+}
+
+impl Part {
+    /// The stage is no part of a larger plan.
+    #[must_use]
+    pub fn stands_alone(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Verification {
+    /// A command whose exit code 0 means done.
+    #[must_use]
+    pub fn by_command(command: String, timeout: Millis) -> Self {
+        Self { command, timeout, exit_code: 0, beside: Vec::new(), files: Vec::new() }
+    }
+
+    /// Each command with the exit code that it must have, in the order in which they run.
+    pub fn commands(&self) -> impl Iterator<Item = (&str, i32)> {
+        let own = (!self.command.is_empty()).then_some((self.command.as_str(), self.exit_code));
+        own.into_iter().chain(self.beside.iter().map(|command| (command.as_str(), 0)))
+    }
+
+    /// What is checked, a line each, for people and agents.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let mut lines: Vec<String> = self
+            .commands()
+            .map(|(command, code)| match code {
+                0 => command.to_owned(),
+                code => format!("{command}   (must end with exit code {code})"),
+            })
+            .collect();
+        if !self.files.is_empty() {
+            lines.push(format!("these files exist: {}", self.files.join(", ")));
+        }
+        lines.join("\n")
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(code: &i32) -> bool {
+    *code == 0
+}
