@@ -23,11 +23,33 @@ pub enum Effect {
         /// What to do.
         effect: RelayEffect,
     },
+    /// Something for the ground of a stage.
+    Ground {
+        /// The stage.
+        stage: StageId,
+        /// What to do.
+        effect: GroundEffect,
+    },
+    /// Give the user what all stages made. Outcome: [`Event::Delivered`].
+    Deliver,
     /// The run is over: stop the engine.
     EndRun {
         /// How it ended.
         outcome: Outcome,
     },
+}
+
+/// Something that a plan wants done where a stage works. Each may be done again after a crash: what is
+/// there already is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroundEffect {
+    /// Make its ground ready, and read its context. Outcome: [`crate::event::GroundEvent::Prepared`].
+    Prepare,
+    /// Make what it did part of the whole, and validate that. Outcome: [`crate::event::GroundEvent::Merged`].
+    Merge,
+    /// Look whether it was done before. Outcome: [`crate::event::GroundEvent::Confirmed`].
+    Confirm,
 }
 
 /// Something that a relay wants done.
@@ -148,6 +170,7 @@ impl Effect {
                 | RelayEffect::Close { .. }
                 | RelayEffect::Terminate { .. } => false,
             },
+            Self::Ground { .. } | Self::Deliver => true,
             Self::EndRun { .. } => false,
         }
     }
@@ -155,8 +178,13 @@ impl Effect {
     /// The event is this effect's outcome.
     #[must_use]
     pub fn is_settled_by(&self, id: EffectId, event: &Event) -> bool {
-        let (Self::Stage { stage, effect }, Event::Stage { stage: at, event }) = (self, event) else {
-            return false;
+        let (stage, effect, at, event) = match (self, event) {
+            (Self::Stage { stage, effect }, Event::Stage { stage: at, event }) => (stage, effect, at, event),
+            (Self::Ground { .. }, Event::Ground { event, .. }) => return event.effect() == id,
+            (Self::Deliver, Event::Delivered { effect, .. }) => return *effect == id,
+            (Self::Stage { .. } | Self::Ground { .. } | Self::Deliver | Self::EndRun { .. }, _) => {
+                return false;
+            }
         };
         let same = match event {
             RelayEvent::Surveyed { effect, .. }

@@ -95,7 +95,10 @@ impl TryFrom<String> for StageId {
 
     fn try_from(text: String) -> Result<Self, InvalidId> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        if !text.is_empty() && text.len() <= 64 && text.bytes().all(fits) && !text.starts_with('.') {
+        // It stands in names of branches too, and on command lines.
+        let starts = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
+        let ends = !text.ends_with('.') && !text.ends_with(".lock") && !text.contains("..");
+        if text.len() <= 64 && text.bytes().all(fits) && starts && ends {
             Ok(Self(text))
         } else {
             Err(InvalidId { text, expected: "a stage id (letters, digits, `-`, `_`, `.`; at most 64)" })
@@ -220,11 +223,14 @@ impl AttemptId {
         Self { attempt: self.attempt.next(), ..self }
     }
 
-    /// The conversation id that a fresh attempt gets. It follows from run and attempt, so that a
+    /// The conversation id that a fresh attempt gets. It follows from run, stage and attempt, so that a
     /// restarted engine finds the same transcript.
     #[must_use]
-    pub fn conversation(self, run: &RunId) -> ConversationId {
-        let name = format!("{run}/{}/{}", self.session, self.attempt);
+    pub fn conversation(self, run: &RunId, stage: &StageId) -> ConversationId {
+        let mut name = format!("{run}/{}/{}", self.session, self.attempt);
+        if *stage != StageId::only() {
+            name = format!("{name}/{stage}");
+        }
         ConversationId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
     }
 }
@@ -311,7 +317,7 @@ mod tests {
         for bad in ["", "7f3a", "7F3A0B1C", "7f3a0b1g", "../../ab"] {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }
-        for bad in ["", ".hidden", "a/b", "a b"] {
+        for bad in ["", ".hidden", "a/b", "a b", "-x", "a..b", "a.lock", "a."] {
             assert!(StageId::try_from(bad.to_owned()).is_err(), "{bad}");
         }
         assert!(SessionNumber::try_from(0).is_err());
@@ -322,9 +328,11 @@ mod tests {
 
     #[test]
     fn each_attempt_has_its_own_conversation() {
-        let run = RunId::from_bits(7);
+        let (run, main) = (RunId::from_bits(7), StageId::only());
+        let other = StageId::try_from("S02".to_owned()).unwrap();
         let one = AttemptId::first(SessionNumber::FIRST);
-        assert_eq!(one.conversation(&run), one.conversation(&run));
-        assert_ne!(one.conversation(&run), one.again().conversation(&run));
+        assert_eq!(one.conversation(&run, &main), one.conversation(&run, &main));
+        assert_ne!(one.conversation(&run, &main), one.conversation(&run, &other));
+        assert_ne!(one.conversation(&run, &main), one.again().conversation(&run, &main));
     }
 }

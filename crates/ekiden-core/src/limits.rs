@@ -79,6 +79,8 @@ pub const COMMIT_TIMEOUT: Millis = Millis::from_secs(600);
 /// How long a repository may be locked by another process before a commit is given up. Git holds its
 /// locks for moments; a lock that stays was left by a git that died.
 pub const GIT_LOCK_PATIENCE: Millis = Millis::from_secs(10);
+/// The limit of making a new worktree ready: it may install what the project needs.
+pub const SETUP_TIMEOUT: Millis = Millis::from_secs(1_800);
 /// Lines kept of what git and its hooks say of a commit that they refuse.
 pub const COMMIT_TAIL_LINES: usize = 10;
 /// Characters kept of it.

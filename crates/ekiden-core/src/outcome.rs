@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{Budget, Spend};
 use crate::ends::EndCause;
 use crate::event::StopRequest;
+use crate::ids::StageId;
 use crate::time::Timestamp;
 
 /// How a run ended. All but [`Outcome::Complete`] can be carried on by `ekiden resume`.
@@ -80,6 +81,37 @@ pub enum Outcome {
         /// The last cause.
         cause: EndCause,
     },
+    /// A stage has no ground to work on, or what it did cannot be taken from there.
+    NoGround {
+        /// Why.
+        why: String,
+    },
+    /// What a stage did does not go together with what others did.
+    Unmerged {
+        /// The files that are in conflict; none if only the validation fails.
+        files: Vec<String>,
+    },
+    /// A stage that the user takes for done is not.
+    NotDone {
+        /// What says so.
+        why: String,
+    },
+    /// Stages of a plan failed; what does not need them is done.
+    StagesFailed {
+        /// Which, and how, in the order of the manifest.
+        failed: Vec<StageFailed>,
+        /// How many others need them.
+        blocked: u32,
+    },
+}
+
+/// A stage that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageFailed {
+    /// Which.
+    pub stage: StageId,
+    /// How its last try ended.
+    pub outcome: Box<Outcome>,
 }
 
 impl Outcome {

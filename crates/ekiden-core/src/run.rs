@@ -1,26 +1,52 @@
 //! A run: the plan and its relays, folded from events.
+//!
+//! The plan says which stage begins, each relay what its stage wants; here they meet. Every step ends with
+//! the plan being asked what is next, until it wants nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::budget::Prices;
-use crate::effect::{Effect, RelayEffect};
-use crate::event::{Event, RelayEvent, RunResumed, StopRequest};
+use crate::budget::{Prices, Spend};
+use crate::effect::{Effect, GroundEffect, RelayEffect};
+use crate::event::{Event, GroundEvent, LimitsChanged, RelayEvent, RunResumed, StopRequest};
 use crate::ids::{MessageId, StageId};
+use crate::knowledge::Knowledge;
+use crate::manifest::{Ground, Stage};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
-use crate::relay::Relay;
+use crate::relay::{Company, Relay};
 use crate::renewal::Continued;
-use crate::settings::RunStarted;
+use crate::settings::{RunStarted, Settings};
 use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
+
+mod grounds;
+mod telling;
+
+pub use grounds::StageResult;
 
 /// One execution of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     header: RunStarted,
+    /// The settings by which a stage begins, as they stand.
+    settings: Settings,
+    /// Another limit of sessions than each stage's own, for stages that begin.
+    sessions_max: Option<u32>,
     started_at: Timestamp,
     plan: Plan,
+    /// Stages that have begun.
     relays: BTreeMap<StageId, Relay>,
+    /// Those of them that have not ended.
+    live: BTreeSet<StageId>,
+    /// What the relays have spent that have ended.
+    spent: Spend,
+    /// What stages that are done have learned.
+    shared: Knowledge,
+    /// What stages that are done have left.
+    results: BTreeMap<StageId, StageResult>,
+    /// What the plan wants and is not carried out yet.
+    decided: Vec<PlanDecision>,
+    paused: bool,
     /// Messages that have acted.
     heard: BTreeSet<MessageId>,
 }
@@ -29,49 +55,65 @@ impl Run {
     /// Begins a run. Its first record holds `RunStarted` and these effects.
     #[must_use]
     pub fn begin(at: Timestamp, header: &RunStarted) -> (Self, Vec<Effect>) {
-        let relays = header
-            .manifest
-            .stages
-            .iter()
-            .map(|stage| (stage.id.clone(), Relay::new(header, stage.clone())))
-            .collect();
-        let plan = Plan::new(&header.manifest);
-        let mut run = Self { header: header.clone(), started_at: at, plan, relays, heard: BTreeSet::new() };
-        let decisions = run.plan.begin();
-        let effects = run.carry_out(at, decisions);
+        let mut run = Self {
+            header: header.clone(),
+            settings: header.settings.clone(),
+            sessions_max: None,
+            started_at: at,
+            plan: Plan::new(&header.manifest),
+            relays: BTreeMap::new(),
+            live: BTreeSet::new(),
+            spent: Spend::default(),
+            shared: Knowledge::default(),
+            results: BTreeMap::new(),
+            decided: Vec::new(),
+            paused: false,
+            heard: BTreeSet::new(),
+        };
+        let effects = run.carry_on(at);
         (run, effects)
     }
 
     /// Decides what follows from an event. Deterministic: the same events give the same effects.
     pub fn step(&mut self, at: Timestamp, event: &Event) -> Vec<Effect> {
-        match event {
-            Event::RunStarted(_) | Event::LogicChanged { .. } => Vec::new(),
+        let mut effects = match event {
+            Event::RunStarted(_) | Event::LogicChanged { .. } => return Vec::new(),
+            Event::Woke => Vec::new(),
             Event::RunResumed(resumed) => self.resume(at, resumed),
             Event::Continued(continued) => self.go_on(at, continued),
             Event::UtcOffsetChanged { utc_offset_secs } => {
-                self.each_relay(|relay| relay.utc_offset_changed(at, *utc_offset_secs))
+                self.settings.bounds.utc_offset_secs = *utc_offset_secs;
+                self.each_live(at, |relay| relay.utc_offset_changed(at, *utc_offset_secs))
             }
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
-            Event::Stage { stage, event } => self.stage_event(at, stage, event),
-        }
+            Event::Stage { stage, event } => self.of_relay(at, stage, |relay| relay.step(at, event)),
+            Event::Ground { stage, event } => self.ground_event(at, stage, event),
+            Event::Delivered { .. } => {
+                self.plan.delivered();
+                Vec::new()
+            }
+        };
+        effects.extend(self.carry_on(at));
+        effects
     }
 
     /// The events that are due at a time because nothing else happened.
     #[must_use]
     pub fn due(&self, at: Timestamp) -> Vec<Event> {
-        let due = |relay: &Relay| relay.wakes_at().is_some_and(|wakes| wakes <= at);
-        self.relays
-            .iter()
-            .filter(|(_, relay)| due(relay))
+        let due = |wakes: Option<Timestamp>| wakes.is_some_and(|wakes| wakes <= at);
+        let plan = due(self.plan.wakes_at()).then_some(Event::Woke);
+        self.live()
+            .filter(|(_, relay)| due(relay.wakes_at()))
             .map(|(stage, _)| Event::Stage { stage: stage.clone(), event: RelayEvent::Woke })
+            .chain(plan)
             .collect()
     }
 
     /// The next time at which [`Run::due`] has something.
     #[must_use]
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        self.relays.values().filter_map(Relay::wakes_at).min()
+        self.live().filter_map(|(_, relay)| relay.wakes_at()).chain(self.plan.wakes_at()).min()
     }
 
     /// What the run was started with.
@@ -89,18 +131,17 @@ impl Run {
     /// What the tasks of its stages are called now, for people.
     #[must_use]
     pub fn task_names(&self) -> String {
+        if let Some(rules) = &self.header.manifest.plan {
+            return rules.project.clone();
+        }
         let names: Vec<&str> = self.relays.values().map(|relay| relay.stage().task_name.as_str()).collect();
         names.join(", ")
     }
 
-    /// How it ended, if every relay did.
+    /// How it ended, if it did.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
-        let mut last = None;
-        for relay in self.relays.values() {
-            last = Some(relay.outcome()?);
-        }
-        last
+        self.plan.ended()
     }
 
     /// A message of this id has acted already.
@@ -112,45 +153,80 @@ impl Run {
     /// Somebody wants the run to stop, and it has not stopped yet.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.relays.values().any(Relay::is_stopping)
+        self.outcome().is_none() && self.plan.is_stopping()
     }
 
     /// What models cost, as far as it is known.
     #[must_use]
     pub fn prices(&self) -> Prices {
-        self.relays.values().fold(Prices::default(), |mut prices, relay| {
-            prices.merge(relay.prices());
-            prices
-        })
+        let mut prices = self.header.prices.clone();
+        self.relays.values().for_each(|relay| prices.merge(relay.prices()));
+        prices
     }
 
-    /// One stage's relay.
+    /// Which stage is where.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// A stage of the manifest.
+    #[must_use]
+    pub fn stage(&self, stage: &StageId) -> Option<&Stage> {
+        self.header.manifest.stages.get(self.plan.place(stage)?)
+    }
+
+    /// One stage's relay, once it has begun.
     #[must_use]
     pub fn relay(&self, stage: &StageId) -> Option<&Relay> {
         self.relays.get(stage)
     }
 
-    /// All relays.
+    /// The relays of all stages that have begun.
     pub fn relays(&self) -> impl Iterator<Item = (&StageId, &Relay)> {
         self.relays.iter()
     }
 
-    fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<Effect> {
-        self.plan.resume();
-        self.each_relay(|relay| relay.resume(at, resumed))
+    /// The relays that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = (&StageId, &Relay)> {
+        self.live.iter().filter_map(|stage| Some((stage, self.relays.get(stage)?)))
     }
 
-    /// Only a complete run goes on like this.
+    fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<Effect> {
+        if self.outcome().is_some_and(Outcome::is_complete) {
+            return Vec::new();
+        }
+        self.take_limits(&resumed.limits);
+        self.paused &= self.outcome().is_none();
+        self.plan.resume();
+        self.plan.pause(self.paused);
+        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
+        for stage in &stages {
+            if let Some(relay) = self.relays.get_mut(stage) {
+                relay.resume(at, resumed);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Only a complete run of a single relay goes on like this.
     fn go_on(&mut self, at: Timestamp, continued: &Continued) -> Vec<Effect> {
-        if !self.outcome().is_some_and(Outcome::is_complete) {
+        if !self.outcome().is_some_and(Outcome::is_complete) || self.header.manifest.plan.is_some() {
             return Vec::new();
         }
         self.plan.go_on();
-        self.each_relay(|relay| relay.continue_with(at, continued))
+        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
+        stages
+            .iter()
+            .flat_map(|stage| self.of_relay(at, stage, |relay| relay.continue_with(at, continued)))
+            .collect()
     }
 
     fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
-        self.each_relay(|relay| relay.request_stop(at, request))
+        self.plan.stop(request);
+        let mut effects = self.each_live(at, |relay| relay.request_stop(at, request));
+        effects.extend(self.cancel_grounds());
+        effects
     }
 
     fn steer(&mut self, at: Timestamp, steered: &Steered) -> Vec<Effect> {
@@ -162,46 +238,156 @@ impl Run {
             stop @ Steering::Stop { .. } => {
                 stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
             }
-            Steering::Pause => self.each_relay(|relay| relay.pause(at)),
-            Steering::Unpause => self.each_relay(|relay| relay.unpause(at)),
-            Steering::Instruct { words } => self.each_relay(|relay| relay.instruct(at, words)),
-            Steering::ChangeLimits(limits) => self.each_relay(|relay| relay.limit(at, limits)),
+            Steering::Pause => self.pause(at, true),
+            Steering::Unpause => self.pause(at, false),
+            Steering::Instruct { words } => self.each_to_come(at, |relay| relay.instruct(at, words)),
+            Steering::ChangeLimits(limits) => {
+                self.take_limits(limits);
+                self.each_to_come(at, |relay| relay.limit(at, limits))
+            }
         }
     }
 
-    fn stage_event(&mut self, at: Timestamp, stage: &StageId, event: &RelayEvent) -> Vec<Effect> {
-        self.of_relay(stage, |relay| relay.step(at, event))
+    fn pause(&mut self, at: Timestamp, paused: bool) -> Vec<Effect> {
+        self.paused = paused && self.outcome().is_none();
+        self.plan.pause(self.paused);
+        self.each_live(at, |relay| if paused { relay.pause(at) } else { relay.unpause(at) })
     }
 
-    fn each_relay(&mut self, mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>) -> Vec<Effect> {
+    /// Takes over limits for stages that have not begun.
+    fn take_limits(&mut self, limits: &LimitsChanged) {
+        self.settings.change(limits);
+        self.sessions_max = limits.sessions_max.or(self.sessions_max);
+    }
+
+    fn each_live(
+        &mut self,
+        at: Timestamp,
+        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
+        let stages: Vec<StageId> = self.live.iter().cloned().collect();
+        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
+    }
+
+    /// The relays at work; in a run that has ended, those that a resume goes on with.
+    fn each_to_come(
+        &mut self,
+        at: Timestamp,
+        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
+        if !self.live.is_empty() {
+            return self.each_live(at, act);
+        }
         let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-        stages.iter().flat_map(|stage| self.of_relay(stage, &mut act)).collect()
+        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
     }
 
-    /// Lets a relay act, and the plan hear of it if the relay has ended by that. A relay that was resumed
-    /// may end again at once, so what counts is what the plan knows.
-    fn of_relay(&mut self, stage: &StageId, act: impl FnOnce(&mut Relay) -> Vec<RelayEffect>) -> Vec<Effect> {
+    /// Lets a relay act, and the plan hear of it if the relay has ended by that, or has met a limit.
+    fn of_relay(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        act: impl FnOnce(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
+        let company = self.company_of(stage, at);
         let Some(relay) = self.relays.get_mut(stage) else { return Vec::new() };
-        let mut effects = staged(stage, act(relay));
-        if let Some(outcome) = relay.outcome().filter(|_| !self.plan.has_ended(stage)) {
-            for decision in self.plan.stage_ended(stage, outcome.clone()) {
-                if let PlanDecision::End(outcome) = decision {
-                    effects.push(Effect::EndRun { outcome });
+        let before = relay.tally();
+        relay.meet(company);
+        let effects = staged(stage, act(relay));
+        let tally = relay.tally();
+        self.spent = self.spent.plus(tally.spend().since(before.spend()));
+        if let Some(until) = relay.limited_until() {
+            self.plan.hold(until);
+        }
+        match relay.outcome() {
+            None => {
+                self.live.insert(stage.clone());
+            }
+            Some(outcome) => {
+                self.live.remove(stage);
+                let was_done = self.plan.is_done(stage);
+                self.decided.extend(self.plan.stage_ended(stage, outcome, tally.tokens));
+                if self.plan.is_done(stage) && !was_done && self.header.manifest.plan.is_some() {
+                    let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
+                    self.keep_result(stage, &declared.unwrap_or_default(), &[]);
                 }
             }
         }
         effects
     }
 
-    fn carry_out(&mut self, at: Timestamp, decisions: Vec<PlanDecision>) -> Vec<Effect> {
+    /// What the other relays mean for one. Only those at work are looked at, which are few.
+    fn company_of(&self, stage: &StageId, at: Timestamp) -> Company {
+        if self.header.manifest.plan.is_none() {
+            return Company::default();
+        }
+        let own = self.relays.get(stage).map(|relay| relay.tally().spend()).unwrap_or_default();
+        let mut spent = self.spent.since(own);
+        for (_, relay) in self.live().filter(|(other, _)| *other != stage) {
+            spent = spent.plus(relay.spend().since(relay.tally().spend())).plus(relay.set_aside());
+        }
+        let sharers = u32::try_from(self.plan.may_begin()).unwrap_or(u32::MAX).saturating_add(1);
+        Company { spent, sharers, held_until: self.plan.held_until().filter(|until| at < *until) }
+    }
+
+    /// Carries out what the plan wants, until it wants nothing more.
+    fn carry_on(&mut self, at: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
-        for decision in decisions {
-            match decision {
-                PlanDecision::Start(stage) => effects.extend(self.of_relay(&stage, |relay| relay.begin(at))),
-                PlanDecision::End(outcome) => effects.push(Effect::EndRun { outcome }),
+        loop {
+            let mut decisions = std::mem::take(&mut self.decided);
+            if decisions.is_empty() {
+                decisions = self.plan.next(at);
+            }
+            if decisions.is_empty() {
+                return effects;
+            }
+            for decision in decisions {
+                effects.extend(self.carry_out(at, decision));
             }
         }
-        effects
+    }
+
+    fn carry_out(&mut self, at: Timestamp, decision: PlanDecision) -> Vec<Effect> {
+        let ground = |stage, effect| vec![Effect::Ground { stage, effect }];
+        match decision {
+            PlanDecision::Prepare(stage) => ground(stage, GroundEffect::Prepare),
+            PlanDecision::Merge(stage) => ground(stage, GroundEffect::Merge),
+            PlanDecision::Confirm(stage) => ground(stage, GroundEffect::Confirm),
+            PlanDecision::Start(stage) => self.start(at, &stage),
+            PlanDecision::Retry { stage, attempt, max } => self.try_again(at, &stage, attempt, max),
+            PlanDecision::Deliver => vec![Effect::Deliver],
+            PlanDecision::End(outcome) => vec![Effect::EndRun { outcome }],
+        }
+    }
+
+    fn start(&mut self, at: Timestamp, stage: &StageId) -> Vec<Effect> {
+        if !self.relays.contains_key(stage) {
+            let Some(mut of_manifest) = self.stage(stage).cloned() else { return Vec::new() };
+            of_manifest.sessions_max = self.sessions_max.unwrap_or(of_manifest.sessions_max);
+            let mut relay = Relay::new(&self.header, self.settings_of(&of_manifest), of_manifest);
+            if !relay.stage().part.knowledge_apart {
+                relay.learn(&self.shared);
+            }
+            self.relays.insert(stage.clone(), relay);
+        }
+        self.of_relay(at, stage, |relay| relay.begin(at))
+    }
+
+    fn ground_event(&mut self, at: Timestamp, stage: &StageId, event: &GroundEvent) -> Vec<Effect> {
+        match event {
+            GroundEvent::Prepared { ground, .. } => self.prepared(stage, ground),
+            GroundEvent::Merged { merge, .. } => self.merged(at, stage, merge),
+            GroundEvent::Confirmed { result, .. } => {
+                self.confirmed(stage, result);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The stages work in worktrees of their own.
+    fn has_worktrees(&self) -> bool {
+        let rules = self.header.manifest.plan.as_deref();
+        rules.is_some_and(|rules| matches!(rules.ground, Ground::Worktrees { .. }))
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::Bounds;
 use crate::budget::{Price, Prices};
+use crate::event::LimitsChanged;
 use crate::guard::Levels;
 use crate::handoff::Marker;
 use crate::ids::RunId;
@@ -82,6 +83,17 @@ pub struct Settings {
     /// Somebody sits there who may say something before each session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guided: bool,
+}
+
+impl Settings {
+    /// Takes over limits that somebody changes, but for those that are counted.
+    pub fn change(&mut self, limits: &LimitsChanged) {
+        self.guided = limits.guided.unwrap_or(self.guided);
+        self.bounds.change(&limits.bounds);
+        self.agent.permissions.change(&limits.permissions);
+        self.wait_max = limits.wait_max.unwrap_or(self.wait_max);
+        self.pause = limits.pause.unwrap_or(self.pause);
+    }
 }
 
 /// By which rules sessions are judged: see [`crate::judge`].

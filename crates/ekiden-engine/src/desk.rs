@@ -3,6 +3,7 @@
 //! Archived files are truth that a person can read, and durable. Published files are derived from
 //! state: they are written again whenever an engine starts, so most of them need no sync.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +20,11 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive, archive_dir};
+use ekiden_store::archive::{NewFile, archive, archive_dir, ensure_dir};
 use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
 use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
-use ekiden_store::layout::{Published, RunLayout};
+use ekiden_store::layout::Published;
 use ekiden_store::published::restore_places;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
@@ -32,6 +33,7 @@ use crate::archive_job::ArchiveJob;
 use crate::error::EngineError;
 use crate::hands::Launch;
 use crate::journal::Journal;
+use crate::places::Places;
 use crate::status::status;
 
 /// The most that is read of a text that somebody else may have written.
@@ -41,12 +43,10 @@ pub(crate) const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Desk {
     disk: Arc<dyn Disk>,
-    published: Published,
-    layout: RunLayout,
-    state_dir: PathBuf,
+    places: Places,
     status: StatusFile,
-    /// The standing text, once it is frozen.
-    protocol: String,
+    /// The standing text of each stage that has begun.
+    protocols: BTreeMap<StageId, String>,
     /// What `status.json` says, as far as we wrote it.
     told: Option<Status>,
 }
@@ -57,30 +57,45 @@ impl Desk {
     /// # Errors
     ///
     /// If `status.json` was written by a newer program.
-    pub fn new(
-        disk: Arc<dyn Disk>,
-        published: Published,
-        layout: RunLayout,
-        state_dir: PathBuf,
-    ) -> Result<Self, StatusError> {
-        let status = StatusFile::open(&*disk, published.status())?;
-        let (protocol, told) = (String::new(), None);
-        Ok(Self { disk, published, layout, state_dir, status, protocol, told })
+    pub fn new(disk: Arc<dyn Disk>, places: Places) -> Result<Self, StatusError> {
+        let status = StatusFile::open(&*disk, Published::new(&places.workspace().dir).status())?;
+        Ok(Self { disk, places, status, protocols: BTreeMap::new(), told: None })
     }
 
-    /// Freezes what stays the same all run: the protocol, where agents read it from. It is durable when
-    /// this returns.
+    /// Where each stage works.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Freezes what stays the same for all sessions of the stages that have begun: the protocol, where
+    /// agents read it from. It is durable when this returns.
     ///
     /// # Errors
     ///
     /// If the disk refuses, or another protocol stands there.
     pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
-        let path = self.layout.protocol();
-        if let Some((_, relay)) = run.relays().next() {
-            // A run that an older program began keeps its own words.
-            self.protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
-            archive(&*self.disk, &path, self.protocol.as_bytes())?;
+        run.live().try_for_each(|(stage, relay)| self.freeze_stage(stage, relay))
+    }
+
+    /// The same for one stage; nothing if it is frozen.
+    ///
+    /// # Errors
+    ///
+    /// As [`Desk::freeze`].
+    pub fn freeze_stage(&mut self, stage: &StageId, relay: &Relay) -> Result<(), EngineError> {
+        if self.protocols.contains_key(stage) {
+            return Ok(());
         }
+        let layout = self.places.relay(stage);
+        if layout.sessions() != self.places.run().relay(None).sessions() {
+            ensure_dir(&*self.disk, &layout.sessions())?;
+        }
+        let path = layout.protocol();
+        // A run that an older program began keeps its own words.
+        let protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
+        archive(&*self.disk, &path, protocol.as_bytes())?;
+        self.protocols.insert(stage.clone(), protocol);
         Ok(())
     }
 
@@ -90,12 +105,17 @@ impl Desk {
     /// # Errors
     ///
     /// If the disk refuses.
-    pub fn restore(&self, run: &Run) -> DiskResult<()> {
-        restore_places(&*self.disk, &self.published)?;
-        if self.reads(&self.published.task(), &task_text(run)) {
+    pub fn restore(&self, relay: &Relay) -> DiskResult<()> {
+        let (published, task) = (self.published(relay), &relay.stage().task);
+        restore_places(&*self.disk, &published)?;
+        if self.reads(&published.task(), task) {
             return Ok(());
         }
-        replace(&*self.disk, &self.published.task(), task_text(run).as_bytes(), Durability::Derived)
+        replace(&*self.disk, &published.task(), task.as_bytes(), Durability::Derived)
+    }
+
+    fn published(&self, relay: &Relay) -> Published {
+        self.places.published(&relay.stage().id)
     }
 
     /// Writes `status.json` if there is something new to say. Always whole, so that a reader never
@@ -105,8 +125,7 @@ impl Desk {
     ///
     /// If the disk refuses.
     pub fn tell_status(&mut self, run: &Run, at: Timestamp) -> Result<(), StatusError> {
-        let Some((_, relay)) = run.relays().next() else { return Ok(()) };
-        let status = status(run, relay, at);
+        let status = status(run, at);
         let same = |told: &Status| Status { updated_at: at, ..told.clone() } == status;
         if self.told.as_ref().is_some_and(same) {
             return Ok(());
@@ -123,39 +142,41 @@ impl Desk {
     ///
     /// If the disk refuses.
     pub fn publish(&self, relay: &Relay, durably: bool) -> DiskResult<()> {
+        let published = self.published(relay);
         let durability = if durably { Durability::Full } else { Durability::Derived };
         for (file, text) in published_texts(relay) {
-            let path = self.published.file(file);
+            let path = published.file(file);
             // What reads right may still be in the cache only.
             if durably || !self.reads(&path, &text) {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
-        let (path, task) = (self.published.task(), &relay.stage().task);
+        let (path, task) = (published.task(), &relay.stage().task);
         if !self.reads(&path, task) {
             replace(&*self.disk, &path, task.as_bytes(), Durability::Derived)?;
         }
         if !durably {
             return Ok(());
         }
-        make_private(&*self.disk, &self.published.handoff())?;
+        make_private(&*self.disk, &published.handoff())?;
         // The directory itself may be new.
-        self.disk.sync_dir(self.published.work_dir())
+        self.disk.sync_dir(published.work_dir())
     }
 
     /// The published files that somebody has changed or removed, as they are.
     #[must_use]
     pub fn touched(&self, relay: &Relay) -> Vec<(HandoffFile, FileText)> {
+        let published = self.published(relay);
         published_texts(relay)
             .into_iter()
-            .filter_map(|(file, text)| Some((file, self.other_than(&self.published.file(file), &text)?)))
+            .filter_map(|(file, text)| Some((file, self.other_than(&published.file(file), &text)?)))
             .collect()
     }
 
     /// The same of the task.
     #[must_use]
     pub fn touched_task(&self, relay: &Relay) -> Option<FileText> {
-        self.other_than(&self.published.task(), &relay.stage().task)
+        self.other_than(&self.published(relay).task(), &relay.stage().task)
     }
 
     /// What stands there, if it is not this text. A link is followed: what it leads to is what somebody
@@ -177,15 +198,17 @@ impl Desk {
     /// If the disk refuses.
     pub fn keep_touched(
         &self,
+        stage: &StageId,
         session: SessionNumber,
         touched: &[(HandoffFile, FileText)],
         task: Option<&FileText>,
     ) -> DiskResult<()> {
-        let left = self.layout.session(session).left();
+        let (left, published) =
+            (self.places.relay(stage).session(session).left(), self.places.published(stage));
         if let Some(task) = task {
-            self.keep_one(&left, &self.published.task(), task)?;
+            self.keep_one(&left, &published.task(), task)?;
         }
-        self.keep_in(&left, touched)
+        self.keep_in(&left, &published, touched)
     }
 
     /// Keeps what stood in the published places before this run's first session: another run's files,
@@ -196,14 +219,19 @@ impl Desk {
     /// If the disk refuses.
     pub fn keep_found(&self, run: &Run) -> DiskResult<()> {
         let untouched = |relay: &Relay| relay.last().is_none() && !relay.has_started();
-        for (_, relay) in run.relays().filter(|(_, relay)| untouched(relay)) {
-            self.keep_in(&self.layout.left(), &self.touched(relay))?;
+        for (stage, relay) in run.live().filter(|(_, relay)| untouched(relay)) {
+            self.keep_in(&self.places.relay(stage).left(), &self.published(relay), &self.touched(relay))?;
         }
         Ok(())
     }
 
-    fn keep_in(&self, left: &Path, touched: &[(HandoffFile, FileText)]) -> DiskResult<()> {
-        touched.iter().try_for_each(|(file, text)| self.keep_one(left, &self.published.file(*file), text))
+    fn keep_in(
+        &self,
+        left: &Path,
+        published: &Published,
+        touched: &[(HandoffFile, FileText)],
+    ) -> DiskResult<()> {
+        touched.iter().try_for_each(|(file, text)| self.keep_one(left, &published.file(*file), text))
     }
 
     /// What says nothing is not kept: a power cut makes such files of ours.
@@ -232,7 +260,7 @@ impl Desk {
             .relays()
             .filter(|(_, relay)| idle(relay))
             .filter_map(|(stage, relay)| {
-                let text = self.read_text(&self.published.file(HandoffFile::Knowledge))?;
+                let text = self.read_text(&self.published(relay).file(HandoffFile::Knowledge))?;
                 (text != relay.knowledge().render()).then(|| (stage.clone(), text))
             })
             .collect()
@@ -244,7 +272,7 @@ impl Desk {
     ///
     /// If the disk refuses.
     pub fn messages(&self, is_known: impl Fn(&MessageId) -> bool) -> DiskResult<Scan<Steering>> {
-        Inbox::new(self.layout.inbox()).scan(&*self.disk, is_known)
+        Inbox::new(self.places.run().inbox()).scan(&*self.disk, is_known)
     }
 
     /// Removes a message that is in the log.
@@ -253,14 +281,14 @@ impl Desk {
     ///
     /// If the disk refuses. The message comes again and is known.
     pub fn remove_message(&self, received: &Received<Steering>) -> DiskResult<()> {
-        Inbox::new(self.layout.inbox()).remove(&*self.disk, received)
+        Inbox::new(self.places.run().inbox()).remove(&*self.disk, received)
     }
 
     /// The handoff directory as it stands. What cannot be read is as good as absent: the agent is
     /// asked for it.
     #[must_use]
-    pub fn handoff_files(&self) -> HandoffFiles {
-        read_handoff(&*self.disk, &self.published.handoff()).unwrap_or_default()
+    pub fn handoff_files(&self, stage: &StageId) -> HandoffFiles {
+        read_handoff(&*self.disk, &self.places.published(stage).handoff()).unwrap_or_default()
     }
 
     /// Makes ready for an attempt: its texts are archived, and a new conversation finds an empty
@@ -278,7 +306,8 @@ impl Desk {
         let run = journal.run();
         let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
         let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let session = self.layout.session(start.attempt.session);
+        let layout = self.places.relay(stage);
+        let session = layout.session(start.attempt.session);
         let text = prompt.to_archive();
         let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
         let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
@@ -286,8 +315,8 @@ impl Desk {
         if start.mode == StartMode::Fresh {
             let before = before(start.attempt);
             // A run that goes on from another's session has not begun that one itself.
-            let is_ours = self.disk.stat(self.layout.session(before).dir())?.is_some();
-            self.empty_handoff(journal, if is_ours { before } else { start.attempt.session })?;
+            let is_ours = self.disk.stat(layout.session(before).dir())?.is_some();
+            self.empty_handoff(journal, stage, if is_ours { before } else { start.attempt.session })?;
         }
         Ok(Launch {
             run: run.header().run.clone(),
@@ -297,7 +326,7 @@ impl Desk {
             conversation: start.conversation,
             mode: start.mode,
             prices: run.prices(),
-            protocol: self.protocol.clone(),
+            protocol: self.protocols.get(stage).cloned().unwrap_or_else(|| relay.protocol()),
             message: match prompt {
                 Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks.clone()),
                 Prompt::Resume(note) => FirstMessage::Note(note.clone()),
@@ -305,17 +334,19 @@ impl Desk {
         })
     }
 
-    fn empty_handoff(&self, journal: &Journal, left_by: SessionNumber) -> DiskResult<()> {
-        restore_places(&*self.disk, &self.published)?;
+    fn empty_handoff(&self, journal: &Journal, stage: &StageId, left_by: SessionNumber) -> DiskResult<()> {
+        let published = self.places.published(stage);
+        restore_places(&*self.disk, &published)?;
         let recorded: Vec<_> = journal.unarchived().collect();
-        let keeping = Keeping { session: &self.layout.session(left_by), recorded: &recorded };
-        take_handoff(&*self.disk, &self.published.handoff(), keeping, Reach::Disk).map(|_| ())
+        let session = self.places.relay(stage).session(left_by);
+        let keeping = Keeping { session: &session, recorded: &recorded };
+        take_handoff(&*self.disk, &published.handoff(), keeping, Reach::Disk).map(|_| ())
     }
 
     /// What an attempt left in the handoff directory, to be archived.
     #[must_use]
-    pub fn archive_job(&self, attempt: AttemptId, files: &HandoffFiles) -> ArchiveJob {
-        let layout = self.layout.session(attempt.session);
+    pub fn archive_job(&self, stage: &StageId, attempt: AttemptId, files: &HandoffFiles) -> ArchiveJob {
+        let layout = self.places.relay(stage).session(attempt.session);
         let named = |file: HandoffFile| {
             let path = layout.handoff(file);
             let name = path.file_name()?.to_str()?;
@@ -331,8 +362,8 @@ impl Desk {
     /// # Errors
     ///
     /// If the disk refuses.
-    pub fn keep_output(&self, session: SessionNumber, output: &str) -> DiskResult<()> {
-        let layout = self.layout.session(session);
+    pub fn keep_output(&self, stage: &StageId, session: SessionNumber, output: &str) -> DiskResult<()> {
+        let layout = self.places.relay(stage).session(session);
         if self.disk.stat(layout.dir())?.is_none() {
             return Ok(());
         }
@@ -341,21 +372,23 @@ impl Desk {
 
     /// What the saved event stream tells of an attempt whose engine died.
     #[must_use]
-    pub fn traces_of(&self, run: &Run, attempt: AttemptId) -> (Traces, Counters, bool) {
-        let kind = run.header().settings.agent.kind;
-        let events = self.layout.session(attempt.session).events();
+    pub fn traces_of(&self, run: &Run, stage: &StageId, attempt: AttemptId) -> (Traces, Counters, bool) {
+        let agent = run.relay(stage).map_or(&run.header().settings.agent, Relay::agent);
+        let kind = agent.kind;
+        let events = self.places.relay(stage).session(attempt.session).events();
         let saved = self.disk.reader(&events, 0).ok().and_then(|stream| saved(stream, kind, run.prices()));
         saved.unwrap_or_default()
     }
 
     /// Where the agent may write and where it may not.
     #[must_use]
-    pub fn guard_view(&self) -> GuardView {
+    pub fn guard_view(&self, stage: &StageId) -> GuardView {
+        let (published, workspace) = (self.places.published(stage), self.places.workspace());
         GuardView {
             profile: Profile::Relay,
             level: Level::L0,
-            handoff_dir: self.published.handoff(),
-            engine_dirs: vec![self.published.dir(), self.state_dir.clone()],
+            handoff_dir: published.handoff(),
+            engine_dirs: vec![published.dir(), workspace.published.clone(), workspace.state_dir.clone()],
             missing: String::new(),
         }
     }
@@ -407,10 +440,6 @@ fn before(attempt: AttemptId) -> SessionNumber {
         return attempt.session;
     }
     SessionNumber::try_from(attempt.session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
-}
-
-fn task_text(run: &Run) -> String {
-    run.relays().map(|(_, relay)| relay.stage().task.as_str()).collect()
 }
 
 fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {

@@ -203,6 +203,10 @@ impl<H: Hands> Engine<H> {
             Input::Published { stage, effect } => {
                 self.record_of(at, &stage, RelayEvent::Published { effect }, observer)
             }
+            Input::Ground { stage, event } => self.record(at, Event::Ground { stage, event }, observer),
+            Input::Delivered { effect, delivery } => {
+                self.record(at, Event::Delivered { effect, delivery }, observer)
+            }
             Input::Stop(request) => self.record(at, Event::StopRequested(request), observer),
             Input::LookIntoInbox => self.take_messages(at, false, observer),
             Input::Tick => self.tick(at, observer),

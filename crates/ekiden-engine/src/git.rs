@@ -84,6 +84,15 @@ impl Git {
         stdout_of(args, self.output(args).await?).map(lossy)
     }
 
+    /// The same where the answer is one line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Git::run`].
+    pub(crate) async fn line(&self, args: &[&str]) -> Result<String, GitError> {
+        Ok(self.run(args).await?.trim().to_owned())
+    }
+
     /// The same, byte for byte: paths need not be text.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use ekiden_agent::attempt::{FirstMessage, Order, Report};
 use ekiden_core::budget::Prices;
 use ekiden_core::effect::StartMode;
-use ekiden_core::event::{Check, Commit, StopRequest, Survey};
+use ekiden_core::event::{Check, Commit, Delivery, GroundEvent, StopRequest, Survey};
 use ekiden_core::ids::{AttemptId, ConversationId, EffectId, RunId, StageId};
 use ekiden_core::manifest::Verification;
 use ekiden_core::settings::AgentSpec;
@@ -14,6 +14,7 @@ use ekiden_core::settings::AgentSpec;
 use crate::archive_job::ArchiveJob;
 use crate::commit::CommitJob;
 use crate::error::EngineError;
+use crate::grounds::GroundJob;
 
 /// Something that reaches the engine from outside.
 #[derive(Debug)]
@@ -71,6 +72,20 @@ pub enum Input {
         stage: StageId,
         /// The effect that asked for it.
         effect: EffectId,
+    },
+    /// Something happened to a stage's ground.
+    Ground {
+        /// Whose stage.
+        stage: StageId,
+        /// What happened.
+        event: GroundEvent,
+    },
+    /// The user has what all stages made, or knows where it lies.
+    Delivered {
+        /// The effect that asked for it.
+        effect: EffectId,
+        /// What came of it.
+        delivery: Delivery,
     },
     /// A notification could not be shown.
     Unnotified {
@@ -143,6 +158,18 @@ pub trait Hands {
 
     /// Writes a session's texts to the archive.
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob);
+
+    /// Makes a stage's ground ready.
+    fn prepare(&mut self, effect: EffectId, job: GroundJob);
+
+    /// Makes what a stage did part of the whole, unless that is done already.
+    fn merge(&mut self, effect: EffectId, job: GroundJob);
+
+    /// Looks whether a stage was done before.
+    fn confirm(&mut self, effect: EffectId, job: GroundJob);
+
+    /// Gives the user what all stages made.
+    fn deliver(&mut self, effect: EffectId);
 
     /// Tells a person who is elsewhere.
     fn notify(&mut self, text: String);

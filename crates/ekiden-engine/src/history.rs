@@ -149,7 +149,7 @@ pub fn starting_point(
 fn starts_after(record: &Record, session: SessionNumber) -> bool {
     record.effects.iter().any(|effect| match effect {
         Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } => start.attempt.session > session,
-        Effect::Stage { .. } | Effect::EndRun { .. } => false,
+        Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => false,
     })
 }
 

@@ -47,7 +47,7 @@ impl Kept {
     /// The archive of a session, whether or not there is anything in it.
     #[must_use]
     pub fn of(workspace: &Workspace, run: &RunId, session: SessionNumber) -> Self {
-        let layout = StateLayout::new(&workspace.state_dir).run(run).session(session);
+        let layout = StateLayout::new(&workspace.state_dir).run(run).relay(None).session(session);
         Self { disk: Arc::new(RealDisk::fenced(&workspace.dir)), layout }
     }
 

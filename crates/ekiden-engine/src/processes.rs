@@ -5,27 +5,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
-use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, StdinKind};
-use ekiden_agent::task;
-use ekiden_core::event::{Check, CheckOutcome};
+use ekiden_agent::child::{ChildSpec, OUTER_AGENT_ENV, StdinKind};
+use ekiden_core::event::GroundEvent;
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
 use ekiden_core::manifest::Verification;
-use ekiden_core::time::Millis;
 use ekiden_store::disk::Disk;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::archive_job::ArchiveJob;
 use crate::commit::{self, CommitJob};
 use crate::error::{EngineError, in_full};
 use crate::git::Git;
+use crate::grounds::{GroundJob, Grounds};
 use crate::hands::{Hands, Input, Launch, Since};
 use crate::notify;
 use crate::session_files::SessionFiles;
 use crate::survey::Surveyor;
-use crate::workspace::Workspace;
+use crate::verification;
 
 /// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
 const REPORTS_MAX: usize = 256;
@@ -43,8 +41,8 @@ pub(crate) fn task_mark(run: &RunId, effect: EffectId) -> String {
 pub(crate) struct ProcessHands {
     /// Our own executable, which has the hidden roles.
     ekiden: PathBuf,
-    workspace: Workspace,
     files: SessionFiles,
+    grounds: Grounds,
     disk: Arc<dyn Disk>,
     inputs: mpsc::Sender<Input>,
     attempts: BTreeMap<StageId, AttemptHandle>,
@@ -58,13 +56,13 @@ impl ProcessHands {
     #[must_use]
     pub(crate) fn new(
         ekiden: PathBuf,
-        workspace: Workspace,
         files: SessionFiles,
+        grounds: Grounds,
         disk: Arc<dyn Disk>,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         let (attempts, tasks) = (BTreeMap::new(), JoinSet::new());
-        Self { ekiden, workspace, files, disk, inputs, attempts, tasks, cancelled: watch::Sender::new(0) }
+        Self { ekiden, files, grounds, disk, inputs, attempts, tasks, cancelled: watch::Sender::new(0) }
     }
 
     /// Nothing is at work, so no outcome will come.
@@ -74,43 +72,60 @@ impl ProcessHands {
     }
 
     fn spec(&self, launch: Launch) -> Result<AttemptSpec, EngineError> {
-        let session = launch.attempt.session;
-        let lock = self.files.lock(session)?;
-        let raw = self.files.raw_stream(session)?;
+        let (stage, session) = (&launch.stage, launch.attempt.session);
+        let lock = self.files.lock(stage, session)?;
+        let raw = self.files.raw_stream(stage, session)?;
         Ok(AttemptSpec {
             ekiden: self.ekiden.clone(),
             env: vec![
                 ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
                 ("EKIDEN_SESSION_ID".to_owned(), launch.conversation.to_string()),
-                ("EKIDEN_HANDOFF".to_owned(), self.files.handoff_dir().display().to_string()),
+                ("EKIDEN_HANDOFF".to_owned(), self.files.handoff_dir(stage).display().to_string()),
             ],
             agent: launch.agent,
             attempt: launch.attempt,
             conversation: launch.conversation,
             mode: launch.mode,
-            dir: self.workspace.dir.clone(),
+            dir: self.files.places().dir(stage),
             prices: launch.prices,
             protocol: launch.protocol,
-            protocol_file: self.files.protocol(),
+            protocol_file: self.files.protocol(stage),
             message: launch.message,
-            prompt_file: self.files.prompt(session),
+            prompt_file: self.files.prompt(stage, session),
             lock,
             raw,
         })
     }
 
-    fn sh(&self, command: &str, effect: EffectId) -> ChildSpec {
-        ChildSpec {
-            keeper: self.ekiden.clone(),
+    /// How a command of a stage runs.
+    fn sh(&self, stage: &StageId, effect: EffectId) -> impl Fn(&str) -> ChildSpec + use<> {
+        let (keeper, dir) = (self.ekiden.clone(), self.files.places().dir(stage));
+        let mark = task_mark(self.files.run(), effect);
+        move |command| ChildSpec {
+            keeper: keeper.clone(),
             program: "sh".into(),
             args: vec!["-c".into(), command.into()],
-            dir: self.workspace.dir.clone(),
-            env_set: vec![(TASK_MARK.into(), task_mark(self.files.run(), effect).into())],
+            dir: dir.clone(),
+            env_set: vec![(TASK_MARK.into(), mark.clone().into())],
             env_remove: OUTER_AGENT_ENV.iter().map(Into::into).collect(),
             lock: None,
             grace: limits::KILL_GRACE,
             stdin: StdinKind::Null,
         }
+    }
+
+    /// Starts work on a ground, whose outcome is an event.
+    fn on_ground<F: Future<Output = GroundEvent> + Send + 'static>(
+        &mut self,
+        stage: StageId,
+        work: impl FnOnce(Grounds, watch::Receiver<u32>) -> F,
+    ) {
+        let (work, inputs) = (work(self.grounds.clone(), self.cancelled.subscribe()), self.inputs.clone());
+        self.tasks.spawn(async move {
+            let event = work.await;
+            // Without an engine the effect stays outstanding, and a resume performs it again.
+            let _ = inputs.send(Input::Ground { stage, event }).await;
+        });
     }
 }
 
@@ -139,7 +154,7 @@ impl Hands for ProcessHands {
     }
 
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
-        let surveyor = Surveyor::new(self.ekiden.clone(), self.workspace.clone());
+        let surveyor = Surveyor::new(self.ekiden.clone(), self.files.places().workspace_of(stage));
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {
@@ -152,7 +167,7 @@ impl Hands for ProcessHands {
     }
 
     fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
-        let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone()).marked(job.effect.clone());
+        let git = Git::new(self.ekiden.clone(), self.files.places().dir(stage)).marked(job.effect.clone());
         let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let commit = commit::commit(&git, &job, cancelled).await;
@@ -162,10 +177,11 @@ impl Hands for ProcessHands {
     }
 
     fn verify(&mut self, stage: &StageId, effect: EffectId, verification: &Verification) {
-        let (spec, timeout) = (self.sh(&verification.command, effect), verification.timeout);
+        let (sh, dir) = (self.sh(stage, effect), self.files.places().dir(stage));
+        let verification = verification.clone();
         let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
-            let (check, output) = verify(spec, timeout, cancelled).await;
+            let (check, output) = verification::run(sh, &dir, &verification, cancelled).await;
             // Without an engine nobody waits for it.
             let _ = inputs.send(Input::Verified { stage, effect, check, output }).await;
         });
@@ -188,8 +204,36 @@ impl Hands for ProcessHands {
         });
     }
 
+    fn prepare(&mut self, effect: EffectId, job: GroundJob) {
+        self.on_ground(job.stage.id.clone(), move |grounds, cancelled| async move {
+            grounds.prepare(effect, job, cancelled).await
+        });
+    }
+
+    fn merge(&mut self, effect: EffectId, job: GroundJob) {
+        self.on_ground(job.stage.id.clone(), move |grounds, cancelled| async move {
+            grounds.merge(effect, job, cancelled).await
+        });
+    }
+
+    fn confirm(&mut self, effect: EffectId, job: GroundJob) {
+        self.on_ground(job.stage.id.clone(), move |grounds, cancelled| async move {
+            grounds.confirm(effect, job, cancelled).await
+        });
+    }
+
+    fn deliver(&mut self, effect: EffectId) {
+        let (grounds, inputs, cancelled) =
+            (self.grounds.clone(), self.inputs.clone(), self.cancelled.subscribe());
+        self.tasks.spawn(async move {
+            let delivery = grounds.deliver(cancelled).await;
+            // Without an engine the effect stays outstanding, and a resume finds what was handed over.
+            let _ = inputs.send(Input::Delivered { effect, delivery }).await;
+        });
+    }
+
     fn notify(&mut self, text: String) {
-        let showing = notify::notify(self.ekiden.clone(), self.workspace.dir.clone(), text);
+        let showing = notify::notify(self.ekiden.clone(), self.files.places().workspace().dir.clone(), text);
         let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
             if let Err(why) = showing.await {
@@ -197,56 +241,5 @@ impl Hands for ProcessHands {
                 let _ = inputs.send(Input::Unnotified { why }).await;
             }
         });
-    }
-}
-
-/// Runs a verification. Its result is bound to a tree by the engine, which knows the last survey.
-async fn verify(spec: ChildSpec, timeout: Millis, mut cancelled: watch::Receiver<u32>) -> (Check, String) {
-    let started = Instant::now();
-    let (outcome, output) = tokio::select! {
-        done = task::run_task(spec, timeout, limits::VERIFY_LOG_BYTES) => match done {
-            Ok(done) => (outcome(&done.end, done.timed_out), done.tail),
-            Err(error) => (CheckOutcome::NotRun { error: in_full(&error) }, String::new()),
-        },
-        _ = cancelled.changed() => (CheckOutcome::Cancelled, String::new()),
-    };
-    let duration = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
-    (Check { outcome, tree: None, duration, tail: tail(&output) }, output)
-}
-
-fn outcome(end: &ChildEnd, timed_out: bool) -> CheckOutcome {
-    match end {
-        _ if timed_out => CheckOutcome::TimedOut,
-        ChildEnd::Exited(0) => CheckOutcome::Passed,
-        ChildEnd::Exited(code) => CheckOutcome::Failed { code: *code },
-        ChildEnd::Signaled(signal) => CheckOutcome::Failed { code: 128 + signal },
-        ChildEnd::NotStarted(error) => CheckOutcome::NotRun { error: error.clone() },
-        ChildEnd::KeeperLost => CheckOutcome::NotRun { error: "its keeper was killed".to_owned() },
-    }
-}
-
-/// The last lines of an output, within what a record may hold.
-fn tail(output: &str) -> String {
-    let mut lines: Vec<&str> = output.trim_end().lines().rev().take(limits::VERIFY_TAIL_LINES).collect();
-    lines.reverse();
-    let text = lines.join("\n");
-    let from = text.len().saturating_sub(limits::VERIFY_TAIL_BYTES);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text[from..].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // shows: REL-07
-    #[test]
-    fn a_tail_is_bounded_in_lines_and_bytes() {
-        let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        assert_eq!(tail(&many).lines().count(), limits::VERIFY_TAIL_LINES);
-        assert!(tail(&many).ends_with("line 99"));
-        let long = "ä".repeat(limits::VERIFY_TAIL_BYTES);
-        assert!(tail(&long).len() <= limits::VERIFY_TAIL_BYTES);
-        assert_eq!(tail(""), "");
     }
 }

@@ -9,14 +9,15 @@
 //! The loop only receives and hands on. It ends when the run is over and everything that was started
 //! has ended too.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::{Event, RunResumed, StopRequest};
-use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::ids::RunId;
 use ekiden_core::limits::KILL_GRACE;
+use ekiden_core::manifest::Ground;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::renewal::Continued;
 use ekiden_core::settings::RunStarted;
@@ -38,10 +39,12 @@ use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::Git;
+use crate::grounds::Grounds;
 use crate::hands::Input;
 use crate::history;
 use crate::journal::Journal;
 use crate::observer::Observer;
+use crate::places::Places;
 use crate::processes::{ProcessHands, TASK_MARK, task_mark};
 use crate::session_files::SessionFiles;
 use crate::workspace::Workspace;
@@ -77,7 +80,7 @@ pub fn start(
     unfinished: Unfinished,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    start_on(real_disk(workspace), workspace, header, unfinished, observer)
+    start_on(real_disk(workspace, &header), workspace, header, unfinished, observer)
 }
 
 /// As [`start`], on a disk that the caller may watch: it counts its syncs.
@@ -117,7 +120,7 @@ pub fn resume(
     resumed: RunResumed,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(real_disk(workspace), workspace)?;
+    let place = Place::take(fenced(workspace), workspace)?;
     let run = history::resumable(place.state.view(), workspace, prefix)?;
     carry_on(place, &run, Event::RunResumed(resumed), observer)
 }
@@ -133,19 +136,21 @@ pub fn continue_with(
     continued: Continued,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(real_disk(workspace), workspace)?;
+    let place = Place::take(fenced(workspace), workspace)?;
     let run = history::continuable(place.state.view(), workspace, prefix)?;
     carry_on(place, &run, Event::Continued(continued), observer)
 }
 
 fn carry_on(
-    place: Place,
+    mut place: Place,
     run: &RunId,
     event: Event,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    if let Some(branch) = history::header(place.state.view(), run)?.place.branch {
-        branch::switch(&place.workspace, &branch)?;
+    let header = history::header(place.state.view(), run)?;
+    place.disk = real_disk(&place.workspace, &header);
+    if let Some(branch) = &header.place.branch {
+        branch::switch(&place.workspace, branch)?;
     }
     place.drive(run.clone(), observer, |place, observer| {
         let journal = Journal::open(&place.state, run)?;
@@ -168,7 +173,6 @@ type Started = (Engine<ProcessHands>, mpsc::Receiver<Input>);
 struct Place {
     workspace: Workspace,
     disk: Arc<dyn Disk>,
-    published: Published,
     state: LockedStateDir,
     /// Our own executable, which has the hidden roles.
     ekiden: PathBuf,
@@ -189,7 +193,7 @@ impl Place {
         }
         let ekiden = ekiden_agent::keeper::executable()
             .map_err(|source| EngineError::System { what: "find the own executable", source })?;
-        Ok(Self { workspace: workspace.clone(), disk, published, state, ekiden })
+        Ok(Self { workspace: workspace.clone(), disk, state, ekiden })
     }
 
     /// Takes the run's branch, and notes what commits will leave alone.
@@ -227,20 +231,19 @@ impl Place {
     }
 
     fn engine(&self, journal: Journal) -> Result<Started, EngineError> {
-        let id = journal.run().header().run.clone();
-        let layout = self.state.view().layout().run(&id);
-        let desk = self.desk(&id)?;
+        let header = journal.run().header();
+        let (places, disk) = (self.places(header), || Arc::clone(&self.disk));
+        let desk = Desk::new(disk(), places.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
-        let files = SessionFiles::new(id, Arc::clone(&self.disk), self.published.clone(), layout);
-        let disk = Arc::clone(&self.disk);
-        let hands = ProcessHands::new(self.ekiden.clone(), self.workspace.clone(), files, disk, sender);
+        let files = SessionFiles::new(header.run.clone(), disk(), places.clone());
+        let ground = header.manifest.plan.as_ref().map_or(Ground::InPlace, |rules| rules.ground.clone());
+        let grounds = Grounds::new(self.ekiden.clone(), disk(), places, ground);
+        let hands = ProcessHands::new(self.ekiden.clone(), files, grounds, disk(), sender);
         Ok((Engine::new(journal, desk, hands), inputs))
     }
 
-    fn desk(&self, run: &RunId) -> Result<Desk, EngineError> {
-        let layout = self.state.view().layout().run(run);
-        let (disk, state_dir) = (Arc::clone(&self.disk), self.workspace.state_dir.clone());
-        Ok(Desk::new(disk, self.published.clone(), layout, state_dir)?)
+    fn places(&self, header: &RunStarted) -> Places {
+        Places::new(self.workspace.clone(), self.state.view().layout().run(&header.run), header)
     }
 
     /// Where another run has worked since, what it published must not pass for a person's edit.
@@ -249,25 +252,26 @@ impl Place {
             return Ok(());
         }
         let run = journal.run();
-        let desk = self.desk(&run.header().run)?;
+        let desk = Desk::new(Arc::clone(&self.disk), self.places(run.header()))?;
         run.relays().try_for_each(|(_, relay)| Ok(desk.publish(relay, false)?))
     }
 
     /// Waits until nothing of the last attempt lives, and ends what escaped even the keepers.
     fn end_leftovers(&self, journal: &Journal) -> Result<(), EngineError> {
         let run = journal.run();
-        let layout = self.state.view().layout().run(&run.header().run);
+        let places = self.places(run.header());
         for (id, effect) in journal.outstanding() {
             if matches!(
                 effect,
-                Effect::Stage { effect: RelayEffect::Verify | RelayEffect::Commit { .. }, .. }
+                Effect::Ground { .. }
+                    | Effect::Stage { effect: RelayEffect::Verify | RelayEffect::Commit { .. }, .. }
             ) {
                 let _ = ekiden_agent::end_marked(TASK_MARK, &task_mark(&run.header().run, id), KILL_GRACE);
             }
         }
-        for (attempt, conversation) in run.relays().filter_map(|(_, relay)| relay.attempt()) {
-            let session: SessionNumber = attempt.session;
-            let path = layout.session(session).attempt_lock();
+        let attempts = run.live().filter_map(|(stage, relay)| Some((stage, relay.attempt()?)));
+        for (stage, (attempt, conversation)) in attempts {
+            let path = places.relay(stage).session(attempt.session).attempt_lock();
             if self.disk.stat(&path)?.is_none() {
                 continue;
             }
@@ -290,7 +294,16 @@ fn runtime() -> Result<Runtime, EngineError> {
     built.map_err(|source| EngineError::System { what: "start a runtime", source })
 }
 
-fn real_disk(workspace: &Workspace) -> Arc<dyn Disk> {
+/// Files on which a run works: its work dir has a fence, and so have its worktrees.
+fn real_disk(workspace: &Workspace, header: &RunStarted) -> Arc<dyn Disk> {
+    let disk = RealDisk::fenced(&workspace.dir);
+    match header.manifest.plan.as_deref().map(|rules| &rules.ground) {
+        Some(Ground::Worktrees { dir, .. }) => Arc::new(disk.and_fenced(Path::new(dir))),
+        Some(Ground::InPlace) | None => Arc::new(disk),
+    }
+}
+
+fn fenced(workspace: &Workspace) -> Arc<dyn Disk> {
     Arc::new(RealDisk::fenced(&workspace.dir))
 }
 

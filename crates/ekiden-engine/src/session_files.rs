@@ -5,28 +5,27 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_store::disk::{Disk, DiskError, DiskResult};
-use ekiden_store::layout::{Published, RunLayout};
 use ekiden_store::lock::{AttemptLock, LockError};
 use ekiden_store::stream::StreamWriter;
 
 use crate::error::in_full;
+use crate::places::Places;
 
 /// The files of a session that a process needs open.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionFiles {
     run: RunId,
     disk: Arc<dyn Disk>,
-    published: Published,
-    layout: RunLayout,
+    places: Places,
 }
 
 impl SessionFiles {
     /// The files of one run's sessions.
     #[must_use]
-    pub(crate) fn new(run: RunId, disk: Arc<dyn Disk>, published: Published, layout: RunLayout) -> Self {
-        Self { run, disk, published, layout }
+    pub(crate) fn new(run: RunId, disk: Arc<dyn Disk>, places: Places) -> Self {
+        Self { run, disk, places }
     }
 
     /// The run.
@@ -35,21 +34,27 @@ impl SessionFiles {
         &self.run
     }
 
+    /// Where each stage works.
+    #[must_use]
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
     /// Where the agent writes its handoff.
     #[must_use]
-    pub(crate) fn handoff_dir(&self) -> PathBuf {
-        self.published.handoff()
+    pub(crate) fn handoff_dir(&self, stage: &StageId) -> PathBuf {
+        self.places.published(stage).handoff()
     }
 
     /// The standing text.
     #[must_use]
-    pub(crate) fn protocol(&self) -> PathBuf {
-        self.layout.protocol()
+    pub(crate) fn protocol(&self, stage: &StageId) -> PathBuf {
+        self.places.relay(stage).protocol()
     }
 
     /// The session's prompt as it was archived.
-    pub(crate) fn prompt(&self, session: SessionNumber) -> PathBuf {
-        self.layout.session(session).prompt()
+    pub(crate) fn prompt(&self, stage: &StageId, session: SessionNumber) -> PathBuf {
+        self.places.relay(stage).session(session).prompt()
     }
 
     /// The attempt's lock, taken. The keepers get it.
@@ -57,8 +62,8 @@ impl SessionFiles {
     /// # Errors
     ///
     /// If something of an earlier attempt still lives, or the disk refuses.
-    pub(crate) fn lock(&self, session: SessionNumber) -> Result<Option<File>, LockError> {
-        Ok(AttemptLock::take(&self.layout.session(session).attempt_lock())?.into_file())
+    pub(crate) fn lock(&self, stage: &StageId, session: SessionNumber) -> Result<Option<File>, LockError> {
+        Ok(AttemptLock::take(&self.places.relay(stage).session(session).attempt_lock())?.into_file())
     }
 
     /// The end of the raw event stream, to go on writing it.
@@ -66,8 +71,12 @@ impl SessionFiles {
     /// # Errors
     ///
     /// If the disk refuses.
-    pub(crate) fn raw_stream(&self, session: SessionNumber) -> DiskResult<Box<dyn Write + Send>> {
-        let path = self.layout.session(session).events();
+    pub(crate) fn raw_stream(
+        &self,
+        stage: &StageId,
+        session: SessionNumber,
+    ) -> DiskResult<Box<dyn Write + Send>> {
+        let path = self.places.relay(stage).session(session).events();
         let stream = StreamWriter::open(Arc::clone(&self.disk), &path)?;
         Ok(Box::new(RawStream(stream)))
     }

@@ -8,20 +8,40 @@ use ekiden_store::status::{Status, StatusWord};
 
 /// The content of `status.json` for a run as it stands.
 #[must_use]
-pub fn status(run: &Run, relay: &Relay, at: Timestamp) -> Status {
-    let (status, message) = words(relay);
+pub fn status(run: &Run, at: Timestamp) -> Status {
     let header = run.header();
+    let relay = run.live().chain(run.relays()).map(|(_, relay)| relay).next();
+    let (status, message) = match (&header.manifest.plan, relay) {
+        (None, Some(relay)) => words(relay),
+        (None, None) => (StatusWord::Running, "Starting".to_owned()),
+        (Some(_), relay) => of_plan(run, relay),
+    };
     Status {
         tool: "ekiden".to_owned(),
         version: header.ekiden.clone(),
-        session: relay.session().get(),
-        max_sessions: relay.session_max(),
+        session: relay.map_or(0, |relay| relay.session().get()),
+        max_sessions: relay.map_or(0, Relay::session_max),
         status,
         message,
         updated_at: at,
         work_dir: header.place.work_dir.clone().into(),
         completion_marker: header.settings.marker.to_string(),
         run: header.run.clone(),
+    }
+}
+
+/// A plan in one line: how many stages are over, and what one of those at work does.
+fn of_plan(run: &Run, relay: Option<&Relay>) -> (StatusWord, String) {
+    if let Some(outcome) = run.outcome() {
+        return ended(outcome);
+    }
+    let so_far = format!("{} of {} stages over", run.plan().over(), run.plan().stages());
+    match relay.filter(|relay| relay.outcome().is_none()) {
+        Some(relay) => {
+            let (word, message) = words(relay);
+            (word, format!("{so_far}; {}: {message}", relay.stage().id))
+        }
+        None => (StatusWord::Running, so_far),
     }
 }
 
@@ -75,6 +95,13 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
         }
         Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
         Outcome::Denied { rules } => (StatusWord::Error, format!("Not permitted: {}", rules.join(", "))),
+        Outcome::NoGround { why } => (StatusWord::Error, format!("No place to work: {why}")),
+        Outcome::Unmerged { .. } => (StatusWord::Error, "A stage does not merge".to_owned()),
+        Outcome::NotDone { why } => (StatusWord::Error, format!("Not done: {why}")),
+        Outcome::StagesFailed { failed, .. } => {
+            let stages: Vec<&str> = failed.iter().map(|one| one.stage.as_str()).collect();
+            (StatusWord::Error, format!("Stages failed: {}", stages.join(", ")))
+        }
         Outcome::TooManyCrashes { cause } => (StatusWord::Error, format!("Too many crashes: {cause}")),
     }
 }

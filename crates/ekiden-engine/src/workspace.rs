@@ -34,6 +34,8 @@ pub struct GitPlace {
     pub common_dir: PathBuf,
     /// The linked worktree's name, nothing in the main one.
     pub worktree: Option<String>,
+    /// The work dir's path from the root of its worktree, without a slash at its end; empty at the root.
+    pub prefix: String,
 }
 
 /// A place cannot be worked in. Reads well after "cannot".
@@ -78,13 +80,10 @@ impl Workspace {
         }
         let published = dir.join(".ekiden");
         let unknown = |error| WorkspaceError::Git { path: named.to_owned(), source: io::Error::other(error) };
-        let (git, prefix) = match GitPlace::find(&dir).map_err(unknown)? {
-            Some((place, prefix)) => (Some(place), prefix),
-            None => (None, String::new()),
-        };
+        let git = GitPlace::find(&dir).map_err(unknown)?;
         let state_dir = match (state_dir, &git) {
             (Some(elsewhere), _) => elsewhere.join(project_name(&dir.to_string_lossy())),
-            (None, Some(place)) => place.common_dir.join("ekiden").join(project_name(&prefix)),
+            (None, Some(place)) => place.common_dir.join("ekiden").join(project_name(&place.prefix)),
             (None, None) => published.join("state"),
         };
         Ok(Self { dir, git, state_dir, published })
@@ -103,9 +102,8 @@ impl Workspace {
 }
 
 impl GitPlace {
-    /// The place of `dir`, and its path within the worktree. None where git is missing or says that
-    /// there is no repository.
-    fn find(dir: &Path) -> Result<Option<(Self, String)>, GitError> {
+    /// The place of `dir`. None where git is missing or says that there is no repository.
+    fn find(dir: &Path) -> Result<Option<Self>, GitError> {
         let args = [
             "rev-parse",
             "--path-format=absolute",
@@ -126,14 +124,14 @@ impl GitPlace {
     }
 
     /// Reads the three lines that git answers.
-    fn read(text: &str) -> Option<(Self, String)> {
+    fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let common_dir = PathBuf::from(lines.next()?);
         let git_dir = PathBuf::from(lines.next()?);
         let prefix = lines.next().unwrap_or_default().trim_end_matches('/').to_owned();
         let linked = git_dir != common_dir;
         let worktree = linked.then(|| git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned());
-        Some((Self { common_dir, worktree }, prefix))
+        Some(Self { common_dir, worktree, prefix })
     }
 }
 

@@ -108,6 +108,27 @@ pub(crate) fn copy_whole(disk: &dyn Disk, from: &Path, to: &Path) -> DiskResult<
     }
 }
 
+/// Copies a file to a place that may not exist yet, directories included; one that is there stays. Not
+/// durable: whoever made the place makes it again.
+///
+/// # Errors
+///
+/// If the disk refuses.
+pub fn copy(disk: &dyn Disk, from: &Path, to: &Path) -> DiskResult<()> {
+    if disk.stat(to)?.is_some() {
+        return Ok(());
+    }
+    let mut missing = Vec::new();
+    let mut dir = parent(to);
+    while disk.stat(dir)?.is_none() {
+        missing.push(dir);
+        dir = parent(dir);
+    }
+    missing.into_iter().rev().try_for_each(|dir| make_dir(disk, dir).map(|_| ()))?;
+    copy_whole(disk, from, to)?;
+    disk.copy_mode(from, to)
+}
+
 /// Whether there is a file with exactly the content of another.
 pub(crate) fn same_content(disk: &dyn Disk, a: &Path, b: &Path) -> DiskResult<bool> {
     let (Some(stat_a), Some(stat_b)) = (disk.stat(a)?, disk.stat(b)?) else { return Ok(false) };

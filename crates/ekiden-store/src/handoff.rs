@@ -191,7 +191,7 @@ mod tests {
     const DIR: &str = "/p/.ekiden/handoff";
 
     fn session() -> SessionLayout {
-        StateLayout::new(Path::new("/s")).run(&RunId::from_bits(7)).session(SessionNumber::FIRST)
+        StateLayout::new(Path::new("/s")).run(&RunId::from_bits(7)).relay(None).session(SessionNumber::FIRST)
     }
 
     fn with(files: &[(&str, &[u8])]) -> SimDisk {

@@ -8,7 +8,8 @@
 //! └── runs/<run-id>/                  ├── TASK.md
 //!     ├── log.jsonl                   ├── PROGRESS.md KNOWLEDGE.md NEXT_PROMPT.md
 //!     ├── inbox/  inbox/bad/          ├── status.json
-//!     └── sessions/<n>/               └── runs -> <state directory>/runs
+//!     ├── sessions/<n>/               └── runs -> <state directory>/runs
+//!     └── stages/<id>/sessions/<n>/
 //! ```
 //!
 //! Every name is fixed or an id that cannot hold a `/`, so no text of an agent can change a path.
@@ -16,7 +17,7 @@
 use std::path::{Path, PathBuf};
 
 use ekiden_core::handoff::HandoffFile;
-use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::ids::{RunId, SessionNumber, StageId};
 
 /// The paths of a state directory, which may serve several work dirs: the worktrees of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,16 +121,40 @@ impl RunLayout {
         self.dir.join("inbox")
     }
 
-    /// The standing text, the same for every session of the run.
+    /// The relay of a stage of a plan; of the only stage if none is named.
+    #[must_use]
+    pub fn relay(&self, stage: Option<&StageId>) -> RelayLayout {
+        let dir = match stage {
+            Some(stage) => self.dir.join("stages").join(stage.as_str()),
+            None => self.dir.clone(),
+        };
+        RelayLayout { dir }
+    }
+}
+
+/// The paths of one stage's relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayLayout {
+    dir: PathBuf,
+}
+
+impl RelayLayout {
+    /// The standing text, the same for every session of the relay.
     #[must_use]
     pub fn protocol(&self) -> PathBuf {
         self.dir.join("protocol.md")
     }
 
-    /// Files that stood where the run publishes when it began, and were not its own.
+    /// Files that stood where the relay publishes when it began, and were not its own.
     #[must_use]
     pub fn left(&self) -> PathBuf {
         self.dir.join("left")
+    }
+
+    /// What the stage hands over to those that need it.
+    #[must_use]
+    pub fn result(&self) -> PathBuf {
+        self.dir.join("handoff.md")
     }
 
     /// All sessions.

@@ -147,7 +147,7 @@ impl StateDir {
         if self.disk.stat(&run.log())?.is_some() {
             return Ok(true);
         }
-        match self.disk.list(&run.sessions()) {
+        match self.disk.list(&run.relay(None).sessions()) {
             Ok(sessions) => Ok(!sessions.is_empty()),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
@@ -197,7 +197,7 @@ impl LockedStateDir {
         let run = self.dir.layout.run(run);
         disk.create_dir(run.dir())?;
         disk.create_dir(&run.inbox())?;
-        disk.create_dir(&run.sessions())?;
+        disk.create_dir(&run.relay(None).sessions())?;
         // The log makes it a run, so whatever else a run has is on the disk before.
         disk.sync_dir(run.dir())?;
         let log = LogWriter::create(disk.clone(), &run.log(), first)?;

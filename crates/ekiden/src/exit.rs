@@ -120,7 +120,11 @@ impl Exit {
             Outcome::WindowTooFull { .. } => Self::Settings,
             Outcome::Stopped { request: StopRequest::Gently } => Self::StoppedEarly,
             Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
-            Outcome::TooManyCrashes { .. } => Self::Unfinished,
+            Outcome::TooManyCrashes { .. }
+            | Outcome::NoGround { .. }
+            | Outcome::Unmerged { .. }
+            | Outcome::NotDone { .. }
+            | Outcome::StagesFailed { .. } => Self::Unfinished,
             Outcome::Denied { .. } => Self::NotPermitted,
             Outcome::AgentFailed { cause } => match cause.class() {
                 EndClass::Stop(Hint::Permit) => Self::NotPermitted,

@@ -181,6 +181,10 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
             | Outcome::WindowTooFull { .. }
             | Outcome::AgentFailed { .. }
             | Outcome::Denied { .. }
+            | Outcome::NoGround { .. }
+            | Outcome::Unmerged { .. }
+            | Outcome::NotDone { .. }
+            | Outcome::StagesFailed { .. }
             | Outcome::TooManyCrashes { .. },
         ) => "it has stopped early",
     };

@@ -68,6 +68,18 @@ impl Spend {
     }
 }
 
+impl Spend {
+    /// What was spent since an earlier account.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            micro_usd: self.micro_usd.saturating_sub(before.micro_usd),
+            tokens: self.tokens.saturating_sub(before.tokens),
+            estimated: self.estimated,
+        }
+    }
+}
+
 impl Budget {
     /// What is left of it.
     #[must_use]

@@ -42,6 +42,15 @@ impl Knowledge {
         merged
     }
 
+    /// Takes over the facts of another stage that are not known here. Its log stays its own.
+    pub fn adopt(&mut self, other: &Self) {
+        for fact in &other.core {
+            if !self.core.iter().any(|known| says_the_same(&known.text, &fact.text)) {
+                self.core.push(fact.clone());
+            }
+        }
+    }
+
     /// Takes the fact out that a new one corrects, unless they say the same.
     fn correct(&mut self, new: &NewFact, session: u32, merged: &mut Merged) {
         let Some(words) = &new.corrects else { return };

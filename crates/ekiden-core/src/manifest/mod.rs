@@ -34,9 +34,12 @@ pub struct PlanRules {
     pub jobs: u32,
     /// Where they work.
     pub ground: Ground,
-    /// The summary of the architecture document, within its budget; empty if there is none.
+    /// The summary of the architecture document; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub architecture: String,
+    /// Where that document lies, from the work dir.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub document: String,
 }
 
 /// Where the stages of a plan work.
@@ -47,8 +50,13 @@ pub enum Ground {
     InPlace,
     /// Each in a git worktree of its own.
     Worktrees {
-        /// Where the worktrees of this run lie, absolute, outside the project.
+        /// Where worktrees lie, absolute, outside the project.
         dir: String,
+        /// The commit at which the run began.
+        base: String,
+        /// The branch that was checked out then, if there was one: it gets what all stages made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
         /// Files that git does not know and a stage needs, from the work dir; may be globs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copy: Vec<String>,

@@ -19,8 +19,11 @@ impl Relay {
             return self.hold_back(at, next);
         }
         if self.is_not_worth_it(&next) {
-            let (spent, budget) = (self.tally.spend(), self.settings.bounds.run);
+            let (spent, budget) = (self.spent_by_run(), self.settings.bounds.run);
             return self.end(Outcome::BudgetSpent { spent, budget }, Next::Attempt(next));
+        }
+        if let Some(until) = self.held_until(at) {
+            return self.wait(at, until.since(at), WaitCause::UsageLimit, next);
         }
         match self.settings.bounds.quiet_hours.until(at, self.utc_offset_secs) {
             Some(until) => self.wait(at, until.since(at), WaitCause::QuietHours, next),
@@ -55,7 +58,7 @@ impl Relay {
 
     /// Nothing is left of the run's budget, or for a new session too little.
     fn is_not_worth_it(&self, next: &NextAttempt) -> bool {
-        let left = self.settings.bounds.run.after(self.tally.spend());
+        let left = self.part_of_run();
         left.is_spent() || (next.id.attempt == AttemptNumber::FIRST && self.is_too_little(left))
     }
 

@@ -26,6 +26,7 @@
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
 mod admission;
+mod company;
 mod guiding;
 mod judging;
 mod pausing;
@@ -58,6 +59,7 @@ use serde::{Deserialize, Serialize};
 
 use judging::Bench;
 
+pub use company::Company;
 pub use phase::{Looking, Next, NextAttempt, Phase, Session, SessionEnd, Used, WaitCause};
 pub use spending::Share;
 pub use start::{HANDOFF_DIR, Prompt};
@@ -96,6 +98,7 @@ pub struct Relay {
     prices: Prices,
     /// Local time's offset from UTC, as last recorded.
     utc_offset_secs: i32,
+    company: Company,
 }
 
 /// What the next session goes on from.
@@ -158,15 +161,14 @@ pub struct Tally {
 impl Relay {
     /// A relay for one stage of a run.
     #[must_use]
-    pub fn new(header: &RunStarted, stage: Stage) -> Self {
-        let bench = header.settings.judging.map(|rules| Bench::new(rules, &stage.task));
+    pub fn new(header: &RunStarted, settings: Settings, stage: Stage) -> Self {
+        let bench = settings.judging.map(|rules| Bench::new(rules, &stage.task));
         let mut relay = Self {
             run: header.run.clone(),
             quota: Quota { max: stage.sessions_max, from: 0, over: 0 },
             stage,
-            settings: header.settings.clone(),
-            surveys: header.place.git || header.settings.judging.is_some(),
-            commits: header.place.git && header.settings.commit.is_some(),
+            surveys: header.place.git || settings.judging.is_some(),
+            commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
             baseline: Baseline::Unknown,
@@ -183,7 +185,9 @@ impl Relay {
             words: Vec::new(),
             tally: Tally::default(),
             prices: header.prices.clone(),
-            utc_offset_secs: header.settings.bounds.utc_offset_secs,
+            utc_offset_secs: settings.bounds.utc_offset_secs,
+            settings,
+            company: Company::default(),
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);
@@ -207,11 +211,11 @@ impl Relay {
         }
     }
 
-    /// Takes the settings of a resume. Sessions count anew from an end, and from any resume that
-    /// names a number.
-    pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<RelayEffect> {
+    /// Takes the settings of a resume; what has ended begins when the plan says so. Sessions count anew
+    /// from an end, and from any resume that names a number.
+    pub fn resume(&mut self, at: Timestamp, resumed: &RunResumed) {
         if self.outcome().is_some_and(Outcome::is_complete) {
-            return Vec::new();
+            return;
         }
         self.stop = None;
         match &mut self.phase {
@@ -230,17 +234,12 @@ impl Relay {
             self.edit_task(task);
         }
         self.paused &= !ended;
-        if ended { self.begin(at) } else { Vec::new() }
     }
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
-        let &LimitsChanged { sessions_max, wait_max, pause, guided, .. } = limits;
-        self.settings.guided = guided.unwrap_or(self.settings.guided);
-        self.settings.bounds.change(&limits.bounds);
-        self.settings.agent.permissions.change(&limits.permissions);
-        self.settings.wait_max = wait_max.unwrap_or(self.settings.wait_max);
-        self.settings.pause = pause.unwrap_or(self.settings.pause);
+        let sessions_max = limits.sessions_max;
+        self.settings.change(limits);
         if let Some(bench) = &mut self.bench {
             bench.resume(limits, anew);
         }

@@ -10,7 +10,7 @@ use crate::handoff::Handoff;
 use crate::ids::{AttemptId, ConversationId};
 use crate::outcome::Outcome;
 use crate::relay::judging::Crash;
-use crate::relay::{Prompt, Talk};
+use crate::relay::{Prompt, Share, Talk};
 use crate::time::{Millis, Timestamp};
 
 /// Where a relay is in its life.
@@ -134,6 +134,8 @@ pub struct Session {
     pub pid: Option<u32>,
     /// The conversation with it.
     pub talk: Talk,
+    /// What it may spend, set aside when it began.
+    pub share: Share,
     /// The process is told to end at this time: the grace after a gentle stop, or when its time or its
     /// budget is up.
     pub stop_by: Option<Timestamp>,

@@ -86,7 +86,7 @@ impl Relay {
         if next.id != AttemptId::first(SessionNumber::FIRST) {
             self.slots.push(Slot::TaskChanged);
         }
-        let conversation = next.id.conversation(&self.run);
+        let conversation = self.conversation_of(next.id);
         NextAttempt { mode: StartMode::Fresh, conversation, ..next }
     }
 

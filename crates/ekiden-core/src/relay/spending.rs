@@ -43,7 +43,7 @@ impl Relay {
     #[must_use]
     pub fn share(&self) -> Option<Share> {
         match &self.phase {
-            Phase::Running(session) => Some(self.share_of(&session.attempt)),
+            Phase::Running(session) => Some(session.share),
             Phase::Planned
             | Phase::Preparing(_)
             | Phase::Reviewing { .. }
@@ -122,9 +122,9 @@ impl Relay {
         self.share_of(next).budget.is_spent()
     }
 
-    fn share_of(&self, next: &NextAttempt) -> Share {
+    pub(super) fn share_of(&self, next: &NextAttempt) -> Share {
         let bounds = &self.settings.bounds;
-        let of_run = bounds.run.after(self.tally.spend());
+        let of_run = self.part_of_run();
         Share {
             budget: bounds.session.after(next.used.spend).within(of_run),
             turns: bounds.turns_max.map(|turns| turns.saturating_sub(next.used.turns)),

@@ -6,7 +6,7 @@ use crate::event::AttemptEnded;
 use crate::guard::Level;
 use crate::handoff::OpenItems;
 use crate::hash;
-use crate::ids::{AttemptId, AttemptNumber, SessionNumber};
+use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::limits;
 use crate::outcome::Outcome;
 use crate::prompt::{self, Measured, SessionInput, Slot};
@@ -98,15 +98,24 @@ impl Relay {
             prompt: hash::sha256_hex(prompt.to_archive().as_bytes()),
         };
         let talk = Talk::new(self.settings.agent.kind.takes_messages());
-        let session =
-            Session { attempt: next, prompt, pid: None, talk, stop_by: None, order_by: None, heard: None };
+        let share = self.share_of(&next);
+        let session = Session {
+            attempt: next,
+            prompt,
+            pid: None,
+            talk,
+            share,
+            stop_by: None,
+            order_by: None,
+            heard: None,
+        };
         self.phase = Phase::Running(Box::new(session));
         vec![RelayEffect::Publish, RelayEffect::StartAttempt(start)]
     }
 
     pub(super) fn fresh(&self, session: SessionNumber) -> NextAttempt {
         let id = AttemptId::first(session);
-        let conversation = id.conversation(&self.run);
+        let conversation = self.conversation_of(id);
         NextAttempt {
             id,
             conversation,
@@ -115,6 +124,11 @@ impl Relay {
             waited: Millis(0),
             used: Used::default(),
         }
+    }
+
+    /// The conversation that an attempt begins. Each stage of a run has its own.
+    pub(super) fn conversation_of(&self, attempt: AttemptId) -> ConversationId {
+        attempt.conversation(&self.run, &self.stage.id)
     }
 
     /// The attempt after one that did not finish its session. The conversation goes on if the agent
@@ -128,7 +142,7 @@ impl Relay {
         let id = before.id.again();
         let conversation = match mode {
             StartMode::Resume => before.conversation,
-            StartMode::Fresh => id.conversation(&self.run),
+            StartMode::Fresh => self.conversation_of(id),
         };
         let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
         let waited = if ended.counters.tool_calls == 0 { before.waited } else { Millis(0) };

@@ -10,7 +10,7 @@ use crate::manifest::Stage;
 use crate::outcome::Outcome;
 use crate::relay::judging::Bench;
 use crate::relay::{Baseline, LastSession, Looking, Next, Phase, Relay, Tally};
-use crate::settings::AgentSpec;
+use crate::settings::{AgentSpec, Settings};
 use crate::time::Timestamp;
 
 impl Relay {
@@ -68,6 +68,12 @@ impl Relay {
     #[must_use]
     pub fn stage(&self) -> &Stage {
         &self.stage
+    }
+
+    /// By which settings it works, as they stand.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The agent that works, as it may work now.

@@ -165,7 +165,7 @@ impl<H: Hands> Engine<H> {
     fn guard_view(&self, stage: &StageId) -> GuardView {
         let level = self.working.get(stage).map_or(Level::L0, |working| working.meter.level());
         let missing = if level == Level::L3 { self.inspect(stage).missing() } else { String::new() };
-        GuardView { level, missing, ..self.desk.guard_view() }
+        GuardView { level, missing, ..self.desk.guard_view(stage) }
     }
 
     fn refused_too_often(&mut self, stage: &StageId) -> bool {
@@ -180,7 +180,7 @@ impl<H: Hands> Engine<H> {
     }
 
     fn inspect(&self, stage: &StageId) -> Inspection {
-        let files = self.desk.handoff_files();
+        let files = self.desk.handoff_files(stage);
         self.relay(stage).map(|relay| relay.inspect(&files)).unwrap_or_default()
     }
 
@@ -235,13 +235,13 @@ impl<H: Hands> Engine<H> {
         let lost = *cause == EndCause::EngineLost;
         // Before the process ran, the directory may still hold the handoff of the session before.
         if relay.has_started() {
-            found.files = self.desk.handoff_files();
-            let unguided = self.journal.run().header().settings.agent.kind == AgentKind::Exec;
+            found.files = self.desk.handoff_files(stage);
+            let unguided = relay.agent().kind == AgentKind::Exec;
             if unguided && !lost {
                 found.misplaced = take_misplaced(&mut touched, &mut found.files);
             }
         }
-        let kept = self.desk.keep_touched(attempt.session, &touched, task.as_ref());
+        let kept = self.desk.keep_touched(stage, attempt.session, &touched, task.as_ref());
         if !lost {
             let handoff = touched.iter().map(|(file, _)| file.name());
             found.touched = handoff.chain(task.is_some().then_some(TASK_FILE)).map(str::to_owned).collect();

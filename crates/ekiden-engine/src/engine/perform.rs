@@ -1,14 +1,16 @@
 //! Dispatching: what the engine does about an effect, in this life or the next.
 
 use ekiden_agent::attempt::{Ended, HookAnswer, Order, Report};
-use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
+use ekiden_core::effect::{Effect, GroundEffect, RelayEffect, StartAttempt};
 use ekiden_core::ends::EndCause;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
+use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::Relay;
 
 use super::{Engine, Working};
 use crate::commit::CommitJob;
 use crate::error::{EngineError, in_full};
+use crate::grounds::GroundJob;
 use crate::hands::{Hands, Input, Since};
 use crate::meter::Meter;
 use crate::observer::Observer;
@@ -23,6 +25,8 @@ impl<H: Hands> Engine<H> {
         for (id, effect) in effects {
             match effect {
                 Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
+                Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect),
+                Effect::Deliver => self.hands.deliver(id),
                 Effect::EndRun { outcome } => self.over = Some(outcome),
             }
         }
@@ -72,6 +76,34 @@ impl<H: Hands> Engine<H> {
         Ok(())
     }
 
+    fn perform_ground(&mut self, id: EffectId, stage: &StageId, effect: GroundEffect) {
+        let Some(job) = self.ground_job(id, stage) else { return };
+        match effect {
+            GroundEffect::Prepare => self.hands.prepare(id, job),
+            GroundEffect::Merge => self.hands.merge(id, job),
+            GroundEffect::Confirm => self.hands.confirm(id, job),
+        }
+    }
+
+    fn ground_job(&self, id: EffectId, stage: &StageId) -> Option<GroundJob> {
+        let run = self.journal.run();
+        let rules = run.header().manifest.plan.as_deref()?;
+        let place = |stage: &StageId| self.desk.places().relay(stage).result().display().to_string();
+        let results = run.results_before(stage).into_iter().map(|(stage, result)| ResultInput {
+            stage: stage.id.clone(),
+            name: stage.task_name.clone(),
+            text: result.text.clone(),
+            place: place(&stage.id),
+        });
+        let input = ContextInput {
+            architecture: rules.architecture.clone(),
+            document: rules.document.clone(),
+            files: Vec::new(),
+            results: results.collect(),
+        };
+        Some(GroundJob { stage: run.stage(stage)?.clone(), mark: task_mark(&run.header().run, id), input })
+    }
+
     /// What is to be done about an effect that was ordered in an earlier life.
     pub(super) fn settle(
         &mut self,
@@ -79,7 +111,13 @@ impl<H: Hands> Engine<H> {
         effect: Effect,
         observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
-        let Effect::Stage { stage, effect } = effect else { return Ok(()) };
+        let (stage, effect) = match effect {
+            Effect::Stage { stage, effect } => (stage, effect),
+            again @ (Effect::Ground { .. } | Effect::Deliver) => {
+                return self.perform_all(vec![(id, again)], observer);
+            }
+            Effect::EndRun { .. } => return Ok(()),
+        };
         match effect {
             // The attempt's lock was free when this run was opened, so nothing of it lives.
             RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
@@ -105,7 +143,8 @@ impl<H: Hands> Engine<H> {
 
     fn commit(&mut self, id: EffectId, stage: &StageId, session: SessionNumber) {
         let header = self.journal.run().header();
-        let plan = header.settings.commit.clone().unwrap_or_default();
+        let settings = self.relay(stage).map_or(&header.settings, Relay::settings);
+        let plan = settings.commit.clone().unwrap_or_default();
         let job = CommitJob { session, effect: task_mark(&header.run, id), plan };
         self.hands.commit(stage, id, job);
     }
@@ -114,16 +153,18 @@ impl<H: Hands> Engine<H> {
     /// settles it as an attempt that was lost.
     fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
         let attempt = start.attempt;
+        let relay =
+            self.journal.run().relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
+        self.desk.freeze_stage(stage, relay)?;
         let launch = self.desk.prepare(&self.journal, stage, start)?;
-        let share = self.relay(stage).and_then(Relay::share).unwrap_or_default();
-        let meter = Meter::new(&self.journal.run().header().settings, share, start.mode);
+        let meter = Meter::new(relay.settings(), relay.share().unwrap_or_default(), start.mode);
         self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
         self.hands.start(launch)
     }
 
     /// The engine died while this attempt ran. What it left in the handoff directory counts.
     fn lost(&mut self, stage: &StageId, attempt: AttemptId) {
-        let (traces, counters, resumable) = self.desk.traces_of(self.journal.run(), attempt);
+        let (traces, counters, resumable) = self.desk.traces_of(self.journal.run(), stage, attempt);
         let ended = Ended { cause: EndCause::EngineLost, counters, traces, resumable };
         let report = Report::Ended(Box::new(ended));
         self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
@@ -131,8 +172,7 @@ impl<H: Hands> Engine<H> {
 
     pub(super) fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
         if let Some(relay) = self.journal.run().relay(stage)
-            && let Err(error) =
-                self.desk.restore(self.journal.run()).and_then(|()| self.desk.publish(relay, false))
+            && let Err(error) = self.desk.restore(relay).and_then(|()| self.desk.publish(relay, false))
         {
             self.warn_once(observer, &in_full(&error));
         }
@@ -140,7 +180,7 @@ impl<H: Hands> Engine<H> {
 
     fn publish_durably(&mut self, id: EffectId, stage: &StageId, observer: &mut dyn Observer) {
         let Some(relay) = self.journal.run().relay(stage) else { return };
-        let restored = self.desk.restore(self.journal.run());
+        let restored = self.desk.restore(relay);
         match restored.and_then(|()| self.desk.publish(relay, true)) {
             Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),
             Err(error) => self.warn_once(observer, &in_full(&error)),
@@ -149,13 +189,13 @@ impl<H: Hands> Engine<H> {
 
     pub(super) fn archive(&mut self, id: EffectId, stage: &StageId, attempt: AttemptId) {
         let files = self.journal.files_of(id).cloned().unwrap_or_default();
-        let job = self.desk.archive_job(attempt, &files);
+        let job = self.desk.archive_job(stage, attempt, &files);
         self.hands.archive(stage, id, job);
     }
 
     pub(super) fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {
         let Some(relay) = self.journal.run().relay(stage) else { return };
-        if let Err(error) = self.desk.keep_output(relay.session(), output) {
+        if let Err(error) = self.desk.keep_output(stage, relay.session(), output) {
             self.warn_once(observer, &in_full(&error));
         }
     }

@@ -65,7 +65,8 @@ pub(crate) fn hold(
     everything_is_archived(disk, &records, &runs[0]);
     published_files_say_what_state_says(disk, folded.run());
     if let Some(text) = scenario.found {
-        let kept = disk.read(&layout().run(&runs[0]).left().join("KNOWLEDGE.md"), READ_MAX).unwrap();
+        let kept =
+            disk.read(&layout().run(&runs[0]).relay(None).left().join("KNOWLEDGE.md"), READ_MAX).unwrap();
         assert_eq!(kept, text.as_bytes(), "what a person left");
     }
 }
@@ -229,14 +230,14 @@ fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core:
     let run = layout().run(run);
     // The prompt of an attempt that never got a process may be missing: the machine died before.
     for start in starts(records) {
-        let session = run.session(start.attempt.session);
+        let session = run.relay(None).session(start.attempt.session);
         let path = session.dir().join(named("prompt.md", start.attempt.attempt));
         if let Ok(bytes) = disk.read(&path, READ_MAX) {
             assert_eq!(sha256_hex(&bytes), start.prompt, "the prompt of {} as archived", start.attempt);
         }
     }
     for ended in ends(records) {
-        let session = run.session(ended.attempt.session);
+        let session = run.relay(None).session(ended.attempt.session);
         for file in HandoffFile::ALL {
             let Some(text) = ended.files.get(file).text() else { continue };
             let name = session.handoff(file).file_name().unwrap().to_str().unwrap().to_owned();

@@ -35,9 +35,12 @@ use ekiden_engine::archive_job::ArchiveJob;
 use ekiden_engine::commit::CommitJob;
 use ekiden_engine::desk::Desk;
 use ekiden_engine::engine::Engine;
+use ekiden_engine::grounds::GroundJob;
 use ekiden_engine::hands::{Hands, Input, Launch, Since};
 use ekiden_engine::journal::Journal;
 use ekiden_engine::observer::Blind;
+use ekiden_engine::places::Places;
+use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::inbox::{Inbox, Message};
 use ekiden_store::layout::{Published, StateLayout};
@@ -322,6 +325,22 @@ impl Hands for SimHands {
         self.push(Input::Archived { stage: stage.clone(), effect, failure });
     }
 
+    fn prepare(&mut self, _effect: EffectId, job: GroundJob) {
+        panic!("{} stands alone", job.stage.id)
+    }
+
+    fn merge(&mut self, _effect: EffectId, job: GroundJob) {
+        panic!("{} stands alone", job.stage.id)
+    }
+
+    fn confirm(&mut self, _effect: EffectId, job: GroundJob) {
+        panic!("{} stands alone", job.stage.id)
+    }
+
+    fn deliver(&mut self, effect: EffectId) {
+        panic!("{effect} has nothing to hand over")
+    }
+
     fn notify(&mut self, text: String) {
         self.world.borrow_mut().notices.push(text);
     }
@@ -339,6 +358,11 @@ pub(crate) fn machine(scenario: &Scenario) -> SimDisk {
 
 pub(crate) fn layout() -> StateLayout {
     StateLayout::new(Path::new(STATE_DIR))
+}
+
+fn workspace() -> Workspace {
+    let dir = PathBuf::from(WORK_DIR);
+    Workspace { published: dir.join(".ekiden"), dir, git: None, state_dir: PathBuf::from(STATE_DIR) }
 }
 
 pub(crate) fn published() -> Published {
@@ -422,8 +446,9 @@ fn from_here(engine: &Engine<SimHands>, world: &World, queue: &VecDeque<Next>) -
 
 fn engine(disk: &Arc<SimDisk>, journal: Journal, hands: SimHands) -> Result<Engine<SimHands>, EngineError> {
     let shared: Arc<dyn Disk> = disk.clone();
-    let run = layout().run(&journal.run().header().run);
-    let desk = Desk::new(shared, published(), run, PathBuf::from(STATE_DIR))?;
+    let header = journal.run().header();
+    let places = Places::new(workspace(), layout().run(&header.run), header);
+    let desk = Desk::new(shared, places)?;
     Ok(Engine::new(journal, desk, hands).with_zone(zone))
 }
 

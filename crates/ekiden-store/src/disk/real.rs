@@ -27,7 +27,7 @@ const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 /// (`F_FULLFSYNC`).
 #[derive(Debug, Default)]
 pub struct RealDisk {
-    fence: Option<PathBuf>,
+    fences: Vec<PathBuf>,
     syncs: AtomicU64,
 }
 
@@ -42,12 +42,18 @@ impl RealDisk {
     /// should be resolved: links above and in it are followed.
     #[must_use]
     pub fn fenced(project: &Path) -> Self {
-        Self { fence: Some(project.to_owned()), syncs: AtomicU64::new(0) }
+        Self { fences: vec![project.to_owned()], syncs: AtomicU64::new(0) }
+    }
+
+    /// The same beneath one more directory.
+    #[must_use]
+    pub fn and_fenced(mut self, dir: &Path) -> Self {
+        self.fences.push(dir.to_owned());
+        self
     }
 
     fn within_fence<'p>(&self, path: &'p Path) -> Option<(&Path, &'p Path)> {
-        let fence = self.fence.as_deref()?;
-        path.strip_prefix(fence).ok().map(|rest| (fence, rest))
+        self.fences.iter().find_map(|fence| Some((fence.as_path(), path.strip_prefix(fence).ok()?)))
     }
 
     /// Opens a directory without passing a link beneath the fence.

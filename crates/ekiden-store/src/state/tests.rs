@@ -57,7 +57,7 @@ fn a_run_that_began_is_there_after_every_crash_and_one_that_did_not_is_no_obstac
             for run in &runs {
                 let (_, opened) = state.open_log::<Note>(run, |_| ()).unwrap();
                 assert_eq!(opened.records, 1, "{opened:?} at {at:?}");
-                for dir in [layout().run(run).inbox(), layout().run(run).sessions()] {
+                for dir in [layout().run(run).inbox(), layout().run(run).relay(None).sessions()] {
                     disk.list(&dir).unwrap_or_else(|error| panic!("{error} at {at:?}"));
                 }
             }

@@ -58,7 +58,7 @@ fn a_session_starts_with_six_syncs() {
     let mut log = state.create_run(&run, &Note { seq: 1 }).unwrap();
 
     // The first session has ended. Its handoff is in the record of that, and not in the archive yet.
-    let first = layout.run(&run).session(SessionNumber::FIRST);
+    let first = layout.run(&run).relay(None).session(SessionNumber::FIRST);
     let prompt = [NewFile { name: SessionLayout::PROMPT, bytes: b"the task" }];
     archive_dir(&*disk, first.dir(), &prompt).unwrap();
     let progress = FileText::Text("STATUS: IN_PROGRESS".to_owned());
@@ -68,7 +68,7 @@ fn a_session_starts_with_six_syncs() {
 
     let before = disk.syncs();
     log.append(&Note { seq: 2 }).unwrap();
-    let second = layout.run(&run).session(SessionNumber::FIRST.next());
+    let second = layout.run(&run).relay(None).session(SessionNumber::FIRST.next());
     archive_dir(&*disk, second.dir(), &prompt).unwrap();
     let keeping = Keeping { session: &first, recorded: &[&recorded] };
     let taken = take_handoff(&*disk, &published.handoff(), keeping, Reach::Disk).unwrap();

@@ -56,7 +56,7 @@ fn layout() -> StateLayout {
 }
 
 fn session(run: &RunId, number: u32) -> SessionLayout {
-    layout().run(run).session(SessionNumber::try_from(number).expect("from 1"))
+    layout().run(run).relay(None).session(SessionNumber::try_from(number).expect("from 1"))
 }
 
 fn inbox(run: &RunId) -> Inbox {

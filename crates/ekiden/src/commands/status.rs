@@ -2,7 +2,6 @@
 
 use clap::Args;
 use ekiden_core::budget::Budget;
-use ekiden_core::event::StopRequest;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Looking, Phase, Relay, WaitCause};
@@ -30,8 +29,6 @@ Examples:
 
 /// The version of the JSON form.
 const JSON_VERSION: u32 = 1;
-/// The most that a row shows of a question or a cause, in characters.
-const REASON_CHARS_MAX: usize = 60;
 
 /// Show what runs here, and how far it is
 ///
@@ -397,6 +394,10 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
                 Outcome::AgentFailed { .. }
                 | Outcome::Denied { .. }
                 | Outcome::TooManyCrashes { .. }
+                | Outcome::NoGround { .. }
+                | Outcome::Unmerged { .. }
+                | Outcome::NotDone { .. }
+                | Outcome::StagesFailed { .. }
                 | Outcome::WindowTooFull { .. },
             ),
         ) => State::Failed,
@@ -419,30 +420,6 @@ fn doing(relay: &Relay) -> String {
         Phase::Waiting { cause: WaitCause::Guided, .. } => "counting down".to_owned(),
         Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
         Phase::Paused { .. } => "nothing begins".to_owned(),
-        Phase::Ended { outcome, .. } => ended(outcome),
+        Phase::Ended { outcome, .. } => phrase::ended(outcome),
     }
-}
-
-fn ended(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Complete { verified: true } => "verified".to_owned(),
-        Outcome::Complete { verified: false } => "not verified".to_owned(),
-        Outcome::Blocked { question } => in_short(question),
-        Outcome::SessionLimit => "session limit".to_owned(),
-        Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
-        Outcome::Stopped { request: StopRequest::AS_BY_CTRL_C_TWICE } => "at once, as you asked".to_owned(),
-        Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
-        Outcome::LimitTooFar { .. } | Outcome::RateLimited { .. } => "usage limit".to_owned(),
-        Outcome::BudgetSpent { .. } => "budget spent".to_owned(),
-        Outcome::WindowTooFull { .. } => "window full from the start".to_owned(),
-        Outcome::Stuck { .. } => "stuck".to_owned(),
-        Outcome::Stalled { .. } => "stalled".to_owned(),
-        Outcome::Denied { .. } => "not permitted".to_owned(),
-        Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
-    }
-}
-
-/// A row has room for the beginning; `ekiden log` tells the rest.
-fn in_short(text: &str) -> String {
-    ekiden_core::text::short(&one_line(text), REASON_CHARS_MAX)
 }

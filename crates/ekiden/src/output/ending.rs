@@ -37,6 +37,16 @@ pub fn lines(telling: &Telling, at: Timestamp, end: &RunEnd) -> Vec<Line> {
         lines.push(Line::new(Tone::Plain, text));
         lines.extend(rules.iter().map(|rule| Line::new(Tone::Plain, format!("  {}", one_line(rule)))));
     }
+    if let Outcome::StagesFailed { failed, blocked } = &end.outcome {
+        lines.extend(failed.iter().map(|one| {
+            let text = format!("  {}  {}", one.stage, phrase::ended(&one.outcome));
+            Line::new(Tone::Plain, text)
+        }));
+        if *blocked > 0 {
+            let blocked = phrase::count(u64::from(*blocked), "other stage");
+            lines.push(Line::new(Tone::Plain, format!("  {blocked} blocked by that")));
+        }
+    }
     lines.extend(end.trouble.line());
     if end.facts > 0 {
         let facts = phrase::count(end.facts as u64, "fact");
@@ -100,6 +110,16 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
             let text = "the agent was refused what it needed, and nobody is there to be asked";
             (Tone::Failed, format!("failed ({code}): {text}"))
         }
+        Outcome::NoGround { why } => {
+            (Tone::Failed, format!("failed ({code}): no place to work: {}", one_line(why)))
+        }
+        Outcome::Unmerged { .. } | Outcome::NotDone { .. } => {
+            (Tone::Failed, format!("failed ({code}): {}", phrase::ended(&end.outcome)))
+        }
+        Outcome::StagesFailed { failed, .. } => {
+            let failed = phrase::count(failed.len() as u64, "stage");
+            (Tone::Failed, format!("failed ({code}): {failed} failed"))
+        }
         Outcome::TooManyCrashes { cause } => {
             let cause = one_line(&cause.to_string());
             (Tone::Failed, format!("failed ({code}): too many sessions in a row crashed; at last {cause}"))
@@ -149,6 +169,10 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
         Outcome::Stuck { .. } | Outcome::Stalled { .. } => {
             ("to go on, once you know why:", "ekiden resume".to_owned())
         }
+        Outcome::StagesFailed { .. }
+        | Outcome::NoGround { .. }
+        | Outcome::Unmerged { .. }
+        | Outcome::NotDone { .. } => ("to go on, once that is repaired:", "ekiden resume".to_owned()),
         Outcome::Stopped { .. } | Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. } => {
             ("to go on:", "ekiden resume".to_owned())
         }

@@ -81,6 +81,15 @@ impl Line {
         self
     }
 
+    /// The same, behind the stage that it is about.
+    #[must_use]
+    pub fn under(mut self, stage: &str) -> Self {
+        let stage = format!("{stage:<4} ");
+        self.hang += stage.len();
+        self.parts.insert(0, (Tone::Quiet, stage));
+        self
+    }
+
     /// The words alone.
     #[must_use]
     pub fn plain(&self) -> String {

@@ -17,8 +17,9 @@ use super::bounds;
 use super::ending;
 use super::judged;
 use super::line::{Line, Tone, one_line};
-use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
+use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, PlanNews, RunStart, WindowNews};
 use super::phrase;
+use super::stages;
 use super::steering;
 use super::waits::Wait;
 
@@ -107,6 +108,8 @@ impl Telling {
                 let facts = phrase::count(*facts as u64, "fact");
                 vec![Line::new(Tone::Quiet, format!("your edit of KNOWLEDGE.md is taken over: {facts}"))]
             }
+            News::Stage(news) => stages::lines(news),
+            News::Delivered(delivery) => vec![stages::delivery(delivery)],
             News::RunEnded(end) => ending::lines(self, at, end),
             News::Warning { text } => vec![Line::attention(one_line(text))],
         }
@@ -114,7 +117,13 @@ impl Telling {
 
     fn run_started(&self, start: &RunStart) -> Line {
         let before = start.from.as_ref().map_or(0, |from| from.session);
-        let sessions = phrase::count(u64::from(start.session_max.saturating_sub(before)), "session");
+        let length = match &start.plan {
+            Some(plan) => plan_length(plan),
+            None => {
+                let sessions = u64::from(start.session_max.saturating_sub(before));
+                format!("relay, at most {}", phrase::count(sessions, "session"))
+            }
+        };
         let from =
             start.from.as_ref().map(|from| format!(" · from session {} of {}", from.session, from.run));
         let agent = match &start.model {
@@ -125,10 +134,7 @@ impl Telling {
             bounds::budget(start.run_budget).map(|budget| format!(", at most {budget}")).unwrap_or_default();
         let hands_off = start.levels.map(|[_, at, _]| format!(", hands off at {at}%")).unwrap_or_default();
         Line::new(Tone::Plain, format!("run {}", self.run))
-            .with(
-                Tone::Quiet,
-                format!(" · relay, at most {sessions}{budget} · {agent}{hands_off} · {}", start.task),
-            )
+            .with(Tone::Quiet, format!(" · {length}{budget} · {agent}{hands_off} · {}", start.task))
             .with(Tone::Quiet, from.unwrap_or_default())
     }
 
@@ -146,6 +152,14 @@ impl Telling {
 
     fn clock(&self, at: Timestamp) -> String {
         phrase::clock(at, self.started, &self.zone)
+    }
+}
+
+fn plan_length(plan: &PlanNews) -> String {
+    let stages = phrase::count(plan.stages as u64, "stage");
+    match plan.worktrees {
+        true => format!("plan, {stages}, at most {} at a time", plan.jobs),
+        false => format!("plan, {stages}, one at a time in the work dir"),
     }
 }
 

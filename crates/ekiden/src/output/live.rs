@@ -35,6 +35,10 @@ pub struct Live<'a> {
     telling: Option<Telling>,
     run: Option<RunId>,
     levels: Levels,
+    /// Lines say which stage they are about.
+    is_plan: bool,
+    /// The stage that the moving line tells of.
+    shown: Option<StageId>,
     /// Paths are told from here.
     work_dir: String,
     doing: Doing,
@@ -65,6 +69,8 @@ impl<'a> Live<'a> {
             telling: None,
             run: None,
             levels: Profile::Relay.levels(),
+            is_plan: false,
+            shown: None,
             work_dir: String::new(),
             doing: Doing::Nothing,
             now: Timestamp::default(),
@@ -102,6 +108,7 @@ impl<'a> Live<'a> {
         self.run.get_or_insert_with(|| run.header().run.clone());
         if self.telling.is_none() {
             self.work_dir = format!("{}/", run.header().place.work_dir);
+            self.is_plan = run.header().manifest.plan.is_some();
             let telling = Telling::of(run, &self.others, self.zone.clone());
             self.telling = Some(Telling { guided: self.typed.is_some(), ..telling });
         }
@@ -134,6 +141,10 @@ impl<'a> Live<'a> {
             self.output.json(&JsonLine { v: JSON_VERSION, time, run, stage, news: &told.news });
         } else {
             for line in telling.lines(time, &told.news) {
+                let line = match told.stage.as_ref().filter(|_| self.is_plan) {
+                    Some(stage) => line.under(stage.as_str()),
+                    None => line,
+                };
                 self.output.line(&line);
             }
         }
@@ -181,7 +192,11 @@ impl Observer for Live<'_> {
             self.output.erase();
             self.held.get_or_insert_default();
         }
-        if let Some((_, relay)) = run.relays().next() {
+        if let Some((stage, relay)) = run.live().chain(run.relays()).next() {
+            if self.shown.as_ref() != Some(stage) {
+                self.shown = Some(stage.clone());
+                self.doing = Doing::Nothing;
+            }
             self.doing = std::mem::replace(&mut self.doing, Doing::Nothing).after(
                 relay,
                 record.time,
@@ -191,7 +206,7 @@ impl Observer for Live<'_> {
         self.draw();
     }
 
-    fn activity(&mut self, _stage: &StageId, activity: &Activity) {
+    fn activity(&mut self, stage: &StageId, activity: &Activity) {
         let shown = match activity {
             Activity::Tool { name, target } => {
                 let target = target.replace(&self.work_dir, "");
@@ -201,6 +216,9 @@ impl Observer for Live<'_> {
             Activity::Warning(text) => return self.warn(text),
         };
         self.tell_aloud(&shown);
+        if self.shown.as_ref() != Some(stage) {
+            return;
+        }
         self.show_activity(match shown {
             Activity::Tool { name, target } => format!("{name} {target}"),
             Activity::Words(words) | Activity::Warning(words) => words,
@@ -208,15 +226,19 @@ impl Observer for Live<'_> {
         });
     }
 
-    fn usage(&mut self, _stage: &StageId, usage_tokens: u64, window: Window) {
-        if let Doing::Working(work) = &mut self.doing {
+    fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window) {
+        if let Doing::Working(work) = &mut self.doing
+            && self.shown.as_ref() == Some(stage)
+        {
             work.usage = Some((usage_tokens, window));
             self.draw();
         }
     }
 
-    fn spend(&mut self, _stage: &StageId, spend: Spend) {
-        if let Doing::Working(work) = &mut self.doing {
+    fn spend(&mut self, stage: &StageId, spend: Spend) {
+        if let Doing::Working(work) = &mut self.doing
+            && self.shown.as_ref() == Some(stage)
+        {
             work.spend = spend;
             self.draw();
         }

@@ -7,7 +7,7 @@
 use ekiden_core::budget::{Budget, Mark, Measure};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{CheckOutcome, Commit, StopRequest};
+use ekiden_core::event::{CheckOutcome, Commit, Delivery, StopRequest};
 use ekiden_core::guard::Level;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::judge::Warning;
@@ -16,6 +16,7 @@ use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
 
+use super::stages::StageNews;
 use super::trouble::Trouble;
 use super::{judged, phrase};
 
@@ -200,6 +201,10 @@ pub enum News {
         /// How many facts it holds now.
         facts: usize,
     },
+    /// Something about a stage of a plan.
+    Stage(StageNews),
+    /// The user has what all stages of a plan made, or knows where it lies.
+    Delivered(Delivery),
     /// The run is over for now.
     RunEnded(Box<RunEnd>),
     /// Something is wrong that does not stop the run. Told while it happens, not kept.
@@ -241,6 +246,8 @@ impl News {
             | Self::SurveyFailed { .. }
             | Self::Waiting { .. }
             | Self::KnowledgeEdited { .. }
+            | Self::Stage(_)
+            | Self::Delivered(_)
             | Self::RunEnded(_)
             | Self::Warning { .. } => None,
         }
@@ -277,6 +284,22 @@ pub struct RunStart {
     /// The run and the session that it goes on from, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<FromNews>,
+    /// The plan, if it is more than a single relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanNews>,
+}
+
+/// A plan that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlanNews {
+    /// Its manifest.
+    pub manifest: String,
+    /// How many stages it has.
+    pub stages: usize,
+    /// How many of them may work at the same time.
+    pub jobs: usize,
+    /// They work in worktrees of their own.
+    pub worktrees: bool,
 }
 
 /// Where a run goes on from.

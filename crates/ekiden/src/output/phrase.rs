@@ -5,11 +5,15 @@
 
 use std::path::Path;
 
+use ekiden_core::event::StopRequest;
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
+use ekiden_core::outcome::Outcome;
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+
+use super::line::one_line;
 
 /// The least likeness, from 0 to 1, at which a word is offered in place of another.
 const LIKENESS_MIN: f64 = 0.65;
@@ -183,6 +187,42 @@ fn tenths(tenths: u64, unit: &str) -> String {
         0 => format!("{}{unit}", tenths / 10),
         rest => format!("{}.{rest}{unit}", tenths / 10),
     }
+}
+
+/// How a relay, a stage or a run ended, in a few words.
+#[must_use]
+pub fn ended(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete { verified: true } => "verified".to_owned(),
+        Outcome::Complete { verified: false } => "not verified".to_owned(),
+        Outcome::Blocked { question } => in_short(question),
+        Outcome::SessionLimit => "session limit".to_owned(),
+        Outcome::Stopped { request: StopRequest::Gently } => "as you asked".to_owned(),
+        Outcome::Stopped { request: StopRequest::AS_BY_CTRL_C_TWICE } => "at once, as you asked".to_owned(),
+        Outcome::Stopped { request: StopRequest::Now { signal } } => format!("by signal {signal}"),
+        Outcome::LimitTooFar { .. } | Outcome::RateLimited { .. } => "usage limit".to_owned(),
+        Outcome::BudgetSpent { .. } => "budget spent".to_owned(),
+        Outcome::WindowTooFull { .. } => "window full from the start".to_owned(),
+        Outcome::Stuck { .. } => "stuck".to_owned(),
+        Outcome::Stalled { .. } => "stalled".to_owned(),
+        Outcome::Denied { .. } => "not permitted".to_owned(),
+        Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
+        Outcome::NoGround { why } => format!("no place to work: {}", in_short(why)),
+        Outcome::Unmerged { .. } => "does not go together with other stages".to_owned(),
+        Outcome::NotDone { why } => format!("not done: {}", in_short(why)),
+        Outcome::StagesFailed { failed, .. } => {
+            let stages: Vec<&str> = failed.iter().map(|one| one.stage.as_str()).collect();
+            in_short(&format!("failed: {}", stages.join(", ")))
+        }
+    }
+}
+
+/// The most that is shown of a question or a cause, in characters.
+const REASON_CHARS_MAX: usize = 60;
+
+/// A row has room for the beginning; `ekiden log` tells the rest.
+fn in_short(text: &str) -> String {
+    ekiden_core::text::short(&one_line(text), REASON_CHARS_MAX)
 }
 
 #[cfg(test)]

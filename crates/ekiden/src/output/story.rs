@@ -13,6 +13,7 @@ use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, Relay
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
 use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::manifest::Ground;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
 use ekiden_core::record::Record;
@@ -24,8 +25,10 @@ use ekiden_core::time::{Millis, Timestamp};
 use super::handed::{cautions, handoff_news, handoff_of, left};
 use super::line::one_line;
 use super::news::{
-    AttemptNews, CheckNews, FilledNews, FromNews, Left, News, RunEnd, RunStart, SpendNews, WindowNews,
+    AttemptNews, CheckNews, FilledNews, FromNews, Left, News, PlanNews, RunEnd, RunStart, SpendNews,
+    WindowNews,
 };
+use super::stages::Stages;
 use super::steering;
 use super::trouble::Trouble;
 use crate::exit::Exit;
@@ -50,6 +53,7 @@ pub struct Story {
     /// The highest level that a first response reached.
     filled: Level,
     trouble: Trouble,
+    stages: Stages,
 }
 
 impl Story {
@@ -87,7 +91,8 @@ impl Story {
                     session_max: session_max(run),
                 })
             }
-            Event::UtcOffsetChanged { .. } => Vec::new(),
+            Event::UtcOffsetChanged { .. } | Event::Woke | Event::Ground { .. } => Vec::new(),
+            Event::Delivered { delivery, .. } => of_run(News::Delivered(delivery.clone())),
             Event::LogicChanged { seq } => of_run(News::LogicChanged { seq: *seq }),
             Event::StopRequested(request) => {
                 of_run(News::StopRequested { request: *request, session: working_session(run) })
@@ -98,6 +103,8 @@ impl Story {
                 staged(stage, news.unwrap_or_default())
             }
         };
+        let stages = self.stages.tell(record, run).into_iter();
+        told.extend(stages.map(|(stage, news)| Told { stage: Some(stage), news: News::Stage(news) }));
         self.note(record.time, &told);
         for effect in &record.effects {
             let of_effect = self.of_effect(effect, run);
@@ -232,7 +239,7 @@ impl Story {
             Effect::Stage { stage, effect: RelayEffect::Warn { warning } } => {
                 staged(stage, vec![News::Judged(warning.clone())])
             }
-            Effect::Stage { .. } => Vec::new(),
+            Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver => Vec::new(),
             Effect::EndRun { outcome } => of_run(News::RunEnded(Box::new(self.run_end(run, outcome)))),
         }
     }
@@ -361,7 +368,9 @@ fn of_steering(steered: &Steered, run: &Run) -> Vec<Told> {
 
 fn run_start(run: &Run) -> RunStart {
     let header = run.header();
-    let verification = header.manifest.stages.iter().find_map(|stage| stage.verification.as_ref());
+    let single = header.manifest.plan.is_none();
+    let verification =
+        header.manifest.stages.iter().find_map(|stage| stage.verification.as_ref()).filter(|_| single);
     RunStart {
         ekiden: header.ekiden.clone(),
         task: one_line(&run.task_names()),
@@ -370,7 +379,7 @@ fn run_start(run: &Run) -> RunStart {
         model: header.settings.agent.model.clone(),
         session_max: session_max(run),
         levels: is_heard(run).then(|| header.settings.levels.into()),
-        verification: verification.map(|verification| verification.command.clone()),
+        verification: verification.map(|verification| verification.told()),
         branch: header.place.branch.clone(),
         left_alone: header.settings.commit.as_ref().map(|commit| commit.dirty.len()),
         from: header
@@ -378,6 +387,12 @@ fn run_start(run: &Run) -> RunStart {
             .as_ref()
             .map(|from| FromNews { run: from.run.clone(), session: from.last.session.get() }),
         run_budget: header.settings.bounds.run,
+        plan: header.manifest.plan.as_ref().map(|rules| PlanNews {
+            manifest: one_line(&rules.file),
+            stages: header.manifest.stages.len(),
+            jobs: run.plan().jobs(),
+            worktrees: rules.ground != Ground::InPlace,
+        }),
     }
 }
 
@@ -415,7 +430,7 @@ fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
         return None;
     }
     let news = CheckNews {
-        command: verification.command.clone(),
+        command: verification.told(),
         result: check.outcome.clone(),
         duration: check.duration,
         last_line: check.tail.lines().rev().map(one_line).find(|line| !line.is_empty()),

@@ -90,7 +90,9 @@ impl Trouble {
                 self.outages.push(*session);
             }
             News::RunEnded(_) => *self = self.clone().at_end(at),
-            News::RunStarted(_)
+            News::Stage(_)
+            | News::Delivered(_)
+            | News::RunStarted(_)
             | News::RunResumed { .. }
             | News::RunContinued { .. }
             | News::TaskChanged { .. }

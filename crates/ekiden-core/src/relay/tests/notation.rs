@@ -18,6 +18,8 @@ pub(super) fn line(word: &str, effects: &[Effect]) -> String {
 fn effect(effect: &Effect) -> String {
     match effect {
         Effect::Stage { effect, .. } => relay_effect(effect),
+        Effect::Ground { stage, effect } => format!("{effect:?} {stage}").to_lowercase(),
+        Effect::Deliver => "deliver".to_owned(),
         Effect::EndRun { .. } => "end".to_owned(),
     }
 }
@@ -132,5 +134,13 @@ pub(super) fn end(outcome: &Outcome) -> String {
         Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::Denied { rules } => format!("denied {}", rules.join(", ")),
         Outcome::TooManyCrashes { .. } => "too many crashes".to_owned(),
+        Outcome::NoGround { why } => format!("no ground: {why}"),
+        Outcome::Unmerged { files } => format!("unmerged {}", files.join(", ")),
+        Outcome::NotDone { why } => format!("not done: {why}"),
+        Outcome::StagesFailed { failed, blocked } => {
+            let failed: Vec<_> =
+                failed.iter().map(|one| format!("{} {}", one.stage, end(&one.outcome))).collect();
+            format!("failed: {}; {blocked} blocked", failed.join(", "))
+        }
     }
 }

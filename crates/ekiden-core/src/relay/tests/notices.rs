@@ -11,7 +11,7 @@ fn notices(given: &str, events: &str) -> String {
     let effects = track.records.iter().flat_map(|record| &record.effects);
     let notices = effects.filter_map(|effect| match effect {
         Effect::Stage { effect: RelayEffect::Notify { text }, .. } => Some(format!("{text}\n")),
-        Effect::Stage { .. } | Effect::EndRun { .. } => None,
+        Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
     });
     notices.collect()
 }

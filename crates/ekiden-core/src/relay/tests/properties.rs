@@ -330,6 +330,9 @@ impl Promises {
             | Event::StopRequested(_)
             | Event::Steered(_)
             | Event::UtcOffsetChanged { .. }
+            | Event::Woke
+            | Event::Ground { .. }
+            | Event::Delivered { .. }
             | Event::Stage { .. } => {}
         }
         for effect in &record.effects {
@@ -341,6 +344,7 @@ impl Promises {
                     self.paused = false;
                 }
                 Effect::Stage { effect, .. } => self.of_relay(effect),
+                Effect::Ground { .. } | Effect::Deliver => panic!("a relay that stands alone has no ground"),
             }
         }
     }

@@ -150,7 +150,7 @@ impl Track {
         let effects = self.records.iter().flat_map(|record| &record.effects);
         let warnings = effects.filter_map(|effect| match effect {
             Effect::Stage { effect: RelayEffect::Warn { warning }, .. } => Some(notation::warning(warning)),
-            Effect::Stage { .. } | Effect::EndRun { .. } => None,
+            Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
         });
         warnings.collect()
     }

@@ -445,6 +445,10 @@ impl Player {
             | Outcome::RateLimited { .. }
             | Outcome::BudgetSpent { .. }
             | Outcome::WindowTooFull { .. }
+            | Outcome::NoGround { .. }
+            | Outcome::Unmerged { .. }
+            | Outcome::NotDone { .. }
+            | Outcome::StagesFailed { .. }
             | Outcome::AgentFailed { .. }) => panic!("{other:?}"),
         };
         Some(format!("{word} after {after}"))

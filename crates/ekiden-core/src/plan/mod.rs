@@ -1,0 +1,677 @@
+//! The plan: which stage may run, when, and what its end means for the others.
+//!
+//! ```text
+//! Waiting ─► Ready ─► Preparing ─► Working ─► Merging ─► Over
+//!  for its    for a     its         its        into what
+//!  needs      slot      ground      relay      all have done
+//! ```
+//!
+//! The plan sees of a relay that it started, how it ended and that a usage limit was met; of a merge,
+//! what came of it. A stage of a single relay in place has neither ground nor merge.
+//!
+//! Scheduling is greedy: while a slot is free and a stage is ready, one starts, the one with the most work
+//! behind it first. So the whole takes at most 2 - 1/m times as long as the best order would on m slots.
+//! What a stage's end costs here depends on its own edges, not on the size of the plan, but for a new
+//! weighing of all stages each time that twice as many are over.
+//!
+//! Invariants:
+//! - a stage starts only when each stage that it needs is done, or over where the edge is optional;
+//! - at most `jobs` stages hold a slot; at most one merge is under way;
+//! - once halted nothing new begins, and what is over stays over until a resume.
+
+mod forecast;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::event::StopRequest;
+use crate::ids::StageId;
+use crate::manifest::{Ground, Manifest, OnFail, Take};
+use crate::outcome::{Outcome, StageFailed};
+use crate::time::Timestamp;
+
+use forecast::Forecast;
+use node::{Node, nodes};
+pub use node::{StageEnd, StageState};
+
+/// How often a stage may be sent back to its relay because it does not merge.
+pub const MENDS_MAX: u32 = 2;
+
+/// Which stages of a manifest are where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    nodes: Vec<Node>,
+    index: BTreeMap<StageId, usize>,
+    jobs: usize,
+    /// Stages need a ground before they work.
+    grounds: bool,
+    /// What they do is merged.
+    merges: bool,
+    ready: BTreeSet<(Reverse<u64>, usize)>,
+    /// Stages that hold a slot.
+    at_work: usize,
+    queue: VecDeque<usize>,
+    /// The stage that is being merged, or whose being done is confirmed.
+    merging: Option<usize>,
+    over: usize,
+    halted: Option<Outcome>,
+    /// Somebody wants the run to stop.
+    stop: Option<StopRequest>,
+    paused: bool,
+    held_until: Option<Timestamp>,
+    delivery: Delivery,
+    forecast: Forecast,
+    ended: Option<Outcome>,
+}
+
+/// Whether the user has what all stages made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    /// Not yet.
+    Due,
+    /// It is being handed over.
+    UnderWay,
+    /// There is nothing to hand over, or it was.
+    Over,
+}
+
+/// What a plan wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanDecision {
+    /// Make this stage's ground ready, and read its context.
+    Prepare(StageId),
+    /// Begin this stage's relay, or go on with it.
+    Start(StageId),
+    /// Let its relay try again, on the ground as it is.
+    Retry {
+        /// Which stage.
+        stage: StageId,
+        /// Which try this is, from 2.
+        attempt: u32,
+        /// How many there may be.
+        max: u32,
+    },
+    /// Merge what it did.
+    Merge(StageId),
+    /// Look whether it was done before, as the user says.
+    Confirm(StageId),
+    /// Hand over what all stages made.
+    Deliver,
+    /// Everything is over.
+    End(Outcome),
+}
+
+/// What the end of a relay means for its stage.
+enum Meaning {
+    Done,
+    /// The whole run cannot go on.
+    Halt,
+    /// Another try may succeed.
+    Failed,
+    /// Another try would fail in the same way.
+    FailedForGood,
+}
+
+impl Plan {
+    /// The plan of a manifest, nothing begun. The manifest has no cycle and no unknown need: that is
+    /// looked at when it is read.
+    #[must_use]
+    pub fn new(manifest: &Manifest) -> Self {
+        let (nodes, index) = nodes(manifest);
+        let rules = manifest.plan.as_deref();
+        let jobs = rules.map_or(manifest.stages.len(), |rules| match rules.ground {
+            Ground::InPlace => 1,
+            Ground::Worktrees { .. } => rules.jobs as usize,
+        });
+        let merges = rules.is_some_and(|rules| rules.ground != Ground::InPlace);
+        let mut plan = Self {
+            nodes,
+            index,
+            jobs: jobs.max(1),
+            grounds: rules.is_some(),
+            merges,
+            ready: BTreeSet::new(),
+            at_work: 0,
+            queue: VecDeque::new(),
+            merging: None,
+            over: 0,
+            halted: None,
+            stop: None,
+            paused: false,
+            held_until: None,
+            delivery: if merges { Delivery::Due } else { Delivery::Over },
+            forecast: Forecast::default(),
+            ended: None,
+        };
+        plan.weigh();
+        plan.open();
+        plan
+    }
+
+    /// What is to be done now; nothing if all that may run runs.
+    pub fn next(&mut self, at: Timestamp) -> Vec<PlanDecision> {
+        let mut decisions = Vec::new();
+        if self.halt().is_none() {
+            decisions.extend(self.next_merge());
+            while let Some(decision) = self.next_stage(at) {
+                decisions.push(decision);
+            }
+        }
+        if decisions.is_empty() && self.is_quiet() && self.ended.is_none() {
+            decisions.push(self.conclude());
+        }
+        decisions
+    }
+
+    /// The ground of a stage is ready, or it could not be made.
+    pub fn prepared(&mut self, stage: &StageId, result: Result<(), String>) -> Option<PlanDecision> {
+        let at = self.in_state(stage, &StageState::Preparing)?;
+        if let Some(halted) = self.halt() {
+            self.at_work -= 1;
+            self.nodes[at].state = StageState::Interrupted(halted);
+            return None;
+        }
+        match result {
+            Ok(()) => {
+                let node = &mut self.nodes[at];
+                node.state = StageState::Working;
+                node.begun = true;
+                Some(PlanDecision::Start(node.id.clone()))
+            }
+            Err(why) => {
+                self.at_work -= 1;
+                self.fail(at, Outcome::NoGround { why });
+                None
+            }
+        }
+    }
+
+    /// A stage's relay ended, after so many tokens.
+    pub fn stage_ended(&mut self, stage: &StageId, outcome: &Outcome, tokens: u64) -> Option<PlanDecision> {
+        let at = self.in_state(stage, &StageState::Working)?;
+        let halted = self.halt().is_some();
+        let node = &mut self.nodes[at];
+        match meaning(outcome) {
+            Meaning::Failed if node.tries <= node.retries && halted => {
+                self.at_work -= 1;
+                node.state = StageState::Interrupted(outcome.clone());
+            }
+            Meaning::Failed if node.tries <= node.retries => {
+                node.tries += 1;
+                let (attempt, max) = (node.tries, node.retries + 1);
+                return Some(PlanDecision::Retry { stage: stage.clone(), attempt, max });
+            }
+            Meaning::Failed | Meaning::FailedForGood => {
+                self.at_work -= 1;
+                self.fail(at, outcome.clone());
+            }
+            Meaning::Halt => {
+                self.at_work -= 1;
+                node.state = StageState::Interrupted(outcome.clone());
+                self.halted.get_or_insert(outcome.clone());
+            }
+            Meaning::Done => {
+                self.at_work -= 1;
+                node.is_verified = *outcome == Outcome::Complete { verified: true };
+                self.forecast.learn(node.estimate, tokens);
+                if self.merges {
+                    node.state = StageState::Merging;
+                    self.queue.push_back(at);
+                } else {
+                    self.finish(at, StageEnd::Done);
+                }
+            }
+        }
+        None
+    }
+
+    /// What a stage did is part of the whole; or, for one that was done before, that is confirmed.
+    pub fn merged(&mut self, stage: &StageId) {
+        if let Some(at) = self.leave_merge(stage) {
+            self.finish(at, StageEnd::Done);
+        }
+    }
+
+    /// What a stage did does not go together with what others did. True if its relay is to mend that.
+    pub fn unmerged(&mut self, stage: &StageId, files: Vec<String>) -> bool {
+        let Some(at) = self.leave_merge(stage) else { return false };
+        if self.halt().is_some() {
+            self.queue.push_front(at);
+            return false;
+        }
+        let node = &mut self.nodes[at];
+        if node.mends >= MENDS_MAX {
+            self.fail(at, Outcome::Unmerged { files });
+            return false;
+        }
+        node.mends += 1;
+        node.state = StageState::Working;
+        self.at_work += 1;
+        true
+    }
+
+    /// A merge was cancelled: it is due again.
+    pub fn merge_cancelled(&mut self, stage: &StageId) {
+        if let Some(at) = self.leave_merge(stage) {
+            self.queue.push_front(at);
+        }
+    }
+
+    /// A stage cannot be merged for a reason that no agent can mend; or it was not done, though the user
+    /// says so.
+    pub fn not_merged(&mut self, stage: &StageId, why: String) {
+        if let Some(at) = self.leave_merge(stage) {
+            let node = &mut self.nodes[at];
+            let outcome = match node.take {
+                Take::Assume => Outcome::NotDone { why },
+                Take::Run | Take::Skip => Outcome::NoGround { why },
+            };
+            self.fail(at, outcome);
+        }
+    }
+
+    /// What all stages made was handed over, as far as that is possible.
+    pub fn delivered(&mut self) {
+        self.delivery = Delivery::Over;
+    }
+
+    /// Somebody stops the run: nothing new begins.
+    pub fn stop(&mut self, request: StopRequest) {
+        if self.stop.is_none_or(|before| request.outweighs(before)) {
+            self.stop = Some(request);
+        }
+    }
+
+    /// Somebody wants the run to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Nothing begins while a person wants a pause.
+    pub fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// A usage limit that one stage met holds all until then.
+    pub fn hold(&mut self, until: Timestamp) {
+        self.held_until = self.held_until.max(Some(until));
+    }
+
+    /// When a stage may begin that a usage limit holds back.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<Timestamp> {
+        let held = self.may_begin() > 0 && self.halt().is_none() && !self.paused;
+        self.held_until.filter(|_| held)
+    }
+
+    /// Until when a usage limit holds all.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Timestamp> {
+        self.held_until
+    }
+
+    /// How many stages could begin now.
+    #[must_use]
+    pub fn may_begin(&self) -> usize {
+        self.ready.len().min(self.jobs.saturating_sub(self.at_work))
+    }
+
+    /// The place of a stage in the manifest.
+    #[must_use]
+    pub fn place(&self, stage: &StageId) -> Option<usize> {
+        self.index.get(stage).copied()
+    }
+
+    /// What was interrupted or failed goes on.
+    pub fn resume(&mut self) {
+        self.halted = None;
+        self.stop = None;
+        self.paused = false;
+        self.held_until = None;
+        self.ended = None;
+        if self.delivery == Delivery::UnderWay {
+            self.delivery = Delivery::Due;
+        }
+        for at in 0..self.nodes.len() {
+            self.revive(at);
+        }
+        self.over = self.nodes.iter().filter(|node| node.is_over()).count();
+        self.open();
+    }
+
+    /// Complete stages go on, with follow-up work.
+    pub fn go_on(&mut self) {
+        self.ended = None;
+        for node in &mut self.nodes {
+            if node.state == StageState::Over(StageEnd::Done) {
+                node.state = StageState::Working;
+                self.over -= 1;
+                self.at_work += 1;
+            }
+        }
+    }
+
+    /// How the plan ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Outcome> {
+        self.ended.as_ref()
+    }
+
+    /// Where a stage is.
+    #[must_use]
+    pub fn state(&self, stage: &StageId) -> Option<&StageState> {
+        self.index.get(stage).map(|at| &self.nodes[*at].state)
+    }
+
+    /// A stage is done, and part of the whole.
+    #[must_use]
+    pub fn is_done(&self, stage: &StageId) -> bool {
+        self.state(stage) == Some(&StageState::Over(StageEnd::Done))
+    }
+
+    /// All stages in the order of the file, each with its state.
+    pub fn states(&self) -> impl Iterator<Item = (&StageId, &StageState)> {
+        self.nodes.iter().map(|node| (&node.id, &node.state))
+    }
+
+    /// How many stages are over.
+    #[must_use]
+    pub fn over(&self) -> usize {
+        self.over
+    }
+
+    /// How many stages there are.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Which try at a stage this is, from 1.
+    #[must_use]
+    pub fn tries(&self, stage: &StageId) -> u32 {
+        self.index.get(stage).map_or(1, |at| self.nodes[*at].tries)
+    }
+
+    /// Stages that hold a slot.
+    #[must_use]
+    pub fn at_work(&self) -> usize {
+        self.at_work
+    }
+
+    /// Stages that may work at the same time.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
+    /// what those need.
+    #[must_use]
+    pub fn done_before(&self, stage: &StageId) -> Vec<StageId> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut next: VecDeque<usize> = self.index.get(stage).copied().into_iter().collect();
+        while let Some(at) = next.pop_front() {
+            for (need, _) in &self.nodes[at].needs {
+                if seen.insert(*need) {
+                    next.push_back(*need);
+                    let node = &self.nodes[*need];
+                    if node.state == StageState::Over(StageEnd::Done) {
+                        found.push(node.id.clone());
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn next_merge(&mut self) -> Option<PlanDecision> {
+        if self.merging.is_some() {
+            return None;
+        }
+        let at = self.queue.pop_front()?;
+        self.merging = Some(at);
+        let node = &self.nodes[at];
+        Some(match node.take {
+            Take::Assume => PlanDecision::Confirm(node.id.clone()),
+            Take::Run | Take::Skip => PlanDecision::Merge(node.id.clone()),
+        })
+    }
+
+    fn next_stage(&mut self, now: Timestamp) -> Option<PlanDecision> {
+        let held = self.paused || self.held_until.is_some_and(|until| now < until);
+        if held || self.at_work >= self.jobs {
+            return None;
+        }
+        let (_, at) = self.ready.pop_first()?;
+        self.at_work += 1;
+        let node = &mut self.nodes[at];
+        if self.grounds && !node.begun {
+            node.state = StageState::Preparing;
+            return Some(PlanDecision::Prepare(node.id.clone()));
+        }
+        node.state = StageState::Working;
+        node.begun = true;
+        Some(PlanDecision::Start(node.id.clone()))
+    }
+
+    /// Why nothing new begins, if that is so.
+    fn halt(&self) -> Option<Outcome> {
+        self.halted.clone().or(self.stop.map(|request| Outcome::Stopped { request }))
+    }
+
+    /// Nothing is at work and nothing will be.
+    fn is_quiet(&self) -> bool {
+        let waits = self.halt().is_none() && (!self.ready.is_empty() || !self.queue.is_empty());
+        self.at_work == 0 && self.merging.is_none() && !waits && self.delivery != Delivery::UnderWay
+    }
+
+    fn conclude(&mut self) -> PlanDecision {
+        let outcome = self.outcome();
+        if outcome.is_complete() && self.delivery == Delivery::Due {
+            self.delivery = Delivery::UnderWay;
+            return PlanDecision::Deliver;
+        }
+        self.ended = Some(outcome.clone());
+        PlanDecision::End(outcome)
+    }
+
+    /// How the plan ends if it ends now.
+    fn outcome(&self) -> Outcome {
+        if let Some(halt) = self.halt().filter(|_| self.over < self.nodes.len()) {
+            return halt;
+        }
+        let mut failed = Vec::new();
+        let mut blocked = 0;
+        for node in &self.nodes {
+            match &node.state {
+                StageState::Over(StageEnd::Failed(outcome)) => {
+                    failed.push(StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) });
+                }
+                StageState::Over(StageEnd::Blocked { .. }) => blocked += 1,
+                StageState::Over(StageEnd::Done | StageEnd::Skipped(_) | StageEnd::LeftOut { .. })
+                | StageState::Waiting
+                | StageState::Ready
+                | StageState::Preparing
+                | StageState::Working
+                | StageState::Merging
+                | StageState::Interrupted(_) => {}
+            }
+        }
+        match failed.pop() {
+            None => {
+                let done = |node: &&Node| node.state == StageState::Over(StageEnd::Done);
+                Outcome::Complete { verified: self.nodes.iter().filter(done).all(|node| node.is_verified) }
+            }
+            // A relay that stands alone ends its run as it ended itself.
+            Some(one) if !self.grounds => *one.outcome,
+            Some(last) => {
+                failed.push(last);
+                Outcome::StagesFailed { failed, blocked }
+            }
+        }
+    }
+
+    fn leave_merge(&mut self, stage: &StageId) -> Option<usize> {
+        let at = *self.index.get(stage)?;
+        (self.merging == Some(at)).then(|| self.merging = None)?;
+        Some(at)
+    }
+
+    fn in_state(&self, stage: &StageId, state: &StageState) -> Option<usize> {
+        self.index.get(stage).copied().filter(|at| self.nodes[*at].state == *state)
+    }
+
+    fn fail(&mut self, at: usize, outcome: Outcome) {
+        let end = match self.nodes[at].on_fail {
+            OnFail::Skip => StageEnd::Skipped(outcome),
+            OnFail::Block => StageEnd::Failed(outcome),
+            OnFail::Stop => {
+                let one =
+                    StageFailed { stage: self.nodes[at].id.clone(), outcome: Box::new(outcome.clone()) };
+                if self.grounds {
+                    self.halted.get_or_insert(Outcome::StagesFailed { failed: vec![one], blocked: 0 });
+                }
+                StageEnd::Failed(outcome)
+            }
+        };
+        self.finish(at, end);
+    }
+
+    /// A stage is over: what waits for it becomes ready, is blocked, or is left out with it.
+    fn finish(&mut self, at: usize, end: StageEnd) {
+        let mut ends = vec![(at, end)];
+        while let Some((at, end)) = ends.pop() {
+            let node = &mut self.nodes[at];
+            let passes = end == StageEnd::Done;
+            let left_out = matches!(end, StageEnd::LeftOut { .. });
+            node.state = StageState::Over(end);
+            self.over += 1;
+            let (by, dependants) = (node.id.clone(), node.dependants.clone());
+            for (dependant, optional) in dependants {
+                let node = &mut self.nodes[dependant];
+                if node.state != StageState::Waiting {
+                    continue;
+                }
+                if passes || optional {
+                    node.needs_left -= 1;
+                    if node.needs_left == 0 {
+                        self.make_ready(dependant);
+                    }
+                } else if left_out {
+                    ends.push((dependant, StageEnd::LeftOut { with: Some(by.clone()) }));
+                } else {
+                    ends.push((dependant, StageEnd::Blocked { by: by.clone() }));
+                }
+            }
+        }
+        if self.over.is_power_of_two() {
+            self.weigh();
+        }
+    }
+
+    fn make_ready(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        if node.take == Take::Assume {
+            node.state = StageState::Merging;
+            self.queue.push_back(at);
+        } else {
+            node.state = StageState::Ready;
+            self.ready.insert((Reverse(node.behind), at));
+        }
+    }
+
+    /// Counts for each waiting stage what it still needs; opens those that need nothing.
+    fn open(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].state != StageState::Waiting {
+                continue;
+            }
+            let settled = |(need, optional): &(usize, bool)| match &self.nodes[*need].state {
+                StageState::Over(StageEnd::Done) => true,
+                StageState::Over(_) => *optional,
+                StageState::Waiting
+                | StageState::Ready
+                | StageState::Preparing
+                | StageState::Working
+                | StageState::Merging
+                | StageState::Interrupted(_) => false,
+            };
+            let left = self.nodes[at].needs.iter().filter(|need| !settled(need)).count();
+            self.nodes[at].needs_left = left;
+        }
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].state != StageState::Waiting {
+                continue;
+            }
+            if self.nodes[at].take == Take::Skip {
+                self.finish(at, StageEnd::LeftOut { with: None });
+            } else if self.nodes[at].needs_left == 0 {
+                self.make_ready(at);
+            }
+        }
+    }
+
+    /// Puts a stage back that is not done, so that a resume goes on with it.
+    fn revive(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        let again = match &node.state {
+            StageState::Interrupted(_) => StageState::Waiting,
+            StageState::Over(end) => match end {
+                StageEnd::Failed(outcome) | StageEnd::Skipped(outcome) => {
+                    node.tries = 1;
+                    node.mends = 0;
+                    // A person may have put together what did not go together.
+                    if matches!(outcome, Outcome::Unmerged { .. }) {
+                        self.queue.push_back(at);
+                        StageState::Merging
+                    } else {
+                        StageState::Waiting
+                    }
+                }
+                StageEnd::Blocked { .. } => StageState::Waiting,
+                StageEnd::Done | StageEnd::LeftOut { .. } => return,
+            },
+            StageState::Waiting
+            | StageState::Ready
+            | StageState::Preparing
+            | StageState::Working
+            | StageState::Merging => return,
+        };
+        self.nodes[at].state = again;
+    }
+
+    /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
+    fn weigh(&mut self) {
+        self.forecast.weigh(&mut self.nodes);
+        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.nodes[*at].behind), *at)).collect();
+    }
+}
+
+/// What the end of a relay means.
+fn meaning(outcome: &Outcome) -> Meaning {
+    match outcome {
+        Outcome::Complete { .. } => Meaning::Done,
+        // What ends one relay so would end every other in the same way.
+        Outcome::Stopped { .. }
+        | Outcome::LimitTooFar { .. }
+        | Outcome::RateLimited { .. }
+        | Outcome::BudgetSpent { .. }
+        | Outcome::AgentFailed { .. } => Meaning::Halt,
+        Outcome::SessionLimit
+        | Outcome::Stuck { .. }
+        | Outcome::Stalled { .. }
+        | Outcome::TooManyCrashes { .. } => Meaning::Failed,
+        Outcome::Blocked { .. }
+        | Outcome::WindowTooFull { .. }
+        | Outcome::Denied { .. }
+        | Outcome::NoGround { .. }
+        | Outcome::Unmerged { .. }
+        | Outcome::NotDone { .. }
+        | Outcome::StagesFailed { .. } => Meaning::FailedForGood,
+    }
+}

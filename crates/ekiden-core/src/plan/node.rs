@@ -1,0 +1,115 @@
+//! A stage in its plan: its edges, and where it is.
+
+use std::collections::BTreeMap;
+
+use crate::ids::StageId;
+use crate::manifest::{Manifest, OnFail, Take};
+use crate::outcome::Outcome;
+
+/// Where a stage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StageState {
+    /// It needs others that are not over.
+    Waiting,
+    /// It needs a slot.
+    Ready,
+    /// Its ground is being made.
+    Preparing,
+    /// Its relay works.
+    Working,
+    /// It is done, and is merged or waits for that.
+    Merging,
+    /// The run was halted while it worked.
+    Interrupted(Outcome),
+    /// It is over.
+    Over(StageEnd),
+}
+
+/// How a stage is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StageEnd {
+    /// Done, and part of the whole.
+    Done,
+    /// Its last try failed.
+    Failed(Outcome),
+    /// Its last try failed, and the plan says that this does not matter.
+    Skipped(Outcome),
+    /// It needs a stage that failed.
+    Blocked {
+        /// Which.
+        by: StageId,
+    },
+    /// The user left it out.
+    LeftOut {
+        /// Or this one, which it needs.
+        with: Option<StageId>,
+    },
+}
+
+/// A stage with its edges, by their places.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub id: StageId,
+    pub needs: Vec<(usize, bool)>,
+    pub dependants: Vec<(usize, bool)>,
+    pub needs_left: usize,
+    pub state: StageState,
+    pub take: Take,
+    pub on_fail: OnFail,
+    pub retries: u32,
+    /// Which try this is, from 1.
+    pub tries: u32,
+    /// How often it was sent back because it did not merge.
+    pub mends: u32,
+    /// It has a ground and a relay.
+    pub begun: bool,
+    /// Tokens that it is thought to take, 0 if nobody said.
+    pub estimate: u64,
+    /// Tokens from its beginning to the end of the longest chain behind it.
+    pub behind: u64,
+    /// Something checks it.
+    pub is_verified: bool,
+}
+
+impl Node {
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, StageState::Over(_))
+    }
+}
+
+/// The stages of a manifest, and where each id is.
+pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, BTreeMap<StageId, usize>) {
+    let index: BTreeMap<StageId, usize> =
+        manifest.stages.iter().enumerate().map(|(at, stage)| (stage.id.clone(), at)).collect();
+    let mut nodes: Vec<Node> = manifest
+        .stages
+        .iter()
+        .map(|stage| Node {
+            id: stage.id.clone(),
+            needs: stage
+                .part
+                .needs
+                .iter()
+                .filter_map(|need| Some((*index.get(&need.stage)?, need.optional)))
+                .collect(),
+            dependants: Vec::new(),
+            needs_left: 0,
+            state: StageState::Waiting,
+            take: stage.part.take,
+            on_fail: stage.part.on_fail,
+            retries: stage.part.retries,
+            tries: 1,
+            mends: 0,
+            begun: false,
+            estimate: stage.part.estimate_tokens,
+            behind: 0,
+            is_verified: stage.verification.is_some(),
+        })
+        .collect();
+    for at in 0..nodes.len() {
+        for (need, optional) in nodes[at].needs.clone() {
+            nodes[need].dependants.push((at, optional));
+        }
+    }
+    (nodes, index)
+}

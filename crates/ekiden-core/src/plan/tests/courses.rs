@@ -1,0 +1,422 @@
+use expect_test::{Expect, expect};
+
+use crate::event::StopRequest;
+use crate::ids::StageId;
+use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Take};
+use crate::outcome::Outcome;
+use crate::plan::{Plan, PlanDecision};
+use crate::time::Timestamp;
+
+const NOW: Timestamp = Timestamp(1_000);
+
+pub(super) fn id(name: &str) -> StageId {
+    StageId::try_from(name.to_owned()).unwrap()
+}
+
+/// A stage from `id: need need? option=value`.
+fn stage(line: &str) -> Stage {
+    let (name, rest) = line.split_once(':').unwrap();
+    let mut part = Part::default();
+    for word in rest.split_whitespace() {
+        match word.split_once('=') {
+            Some(("retries", count)) => part.retries = count.parse().unwrap(),
+            Some(("tokens", count)) => part.estimate_tokens = count.parse().unwrap(),
+            Some(("fail", "skip")) => part.on_fail = OnFail::Skip,
+            Some(("fail", "stop")) => part.on_fail = OnFail::Stop,
+            Some(("take", "skip")) => part.take = Take::Skip,
+            Some(("take", "assume")) => part.take = Take::Assume,
+            Some(other) => panic!("{other:?}"),
+            None => {
+                let optional = word.ends_with('?');
+                part.needs.push(Need { stage: id(word.trim_end_matches('?')), optional });
+            }
+        }
+    }
+    Stage {
+        id: id(name),
+        task: "Do it.".to_owned(),
+        task_name: name.to_owned(),
+        verification: None,
+        claim_needed: true,
+        sessions_max: 3,
+        part,
+    }
+}
+
+pub(super) fn manifest(jobs: u32, stages: Vec<Stage>) -> Manifest {
+    let ground = Ground::Worktrees {
+        dir: "/trees".to_owned(),
+        base: String::new(),
+        branch: None,
+        copy: Vec::new(),
+        setup: None,
+    };
+    let rules = PlanRules {
+        project: "demo".to_owned(),
+        file: "demo.toml".to_owned(),
+        hash: String::new(),
+        jobs,
+        ground,
+        architecture: String::new(),
+        document: String::new(),
+    };
+    Manifest { stages, plan: Some(Box::new(rules)) }
+}
+
+/// Lets a plan run as the words say, and writes down what it wants. Words: `A+` its ground is ready, `A-`
+/// cannot be made, `A.` its relay is done, `A!` fails, `A~` is stopped, `Am` merged, `Ac` conflicts, `An`
+/// cannot be merged, `d` delivered, `stop`, `resume`, `pause`, `unpause`, `hold`.
+fn course(jobs: u32, stages: &str, words: &str) -> String {
+    let stages = stages.lines().map(str::trim).filter(|line| !line.is_empty()).map(stage).collect();
+    let mut plan = Plan::new(&manifest(jobs, stages));
+    let mut lines = vec![format!("begin: {}", told(&drain(&mut plan, Vec::new())))];
+    for word in words.split_whitespace() {
+        let decided = hear(&mut plan, word);
+        lines.push(format!("{word}: {}", told(&drain(&mut plan, decided))).trim_end().to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+fn drain(plan: &mut Plan, mut decided: Vec<PlanDecision>) -> Vec<PlanDecision> {
+    loop {
+        let next = plan.next(NOW);
+        if next.is_empty() {
+            return decided;
+        }
+        decided.extend(next);
+    }
+}
+
+fn hear(plan: &mut Plan, word: &str) -> Vec<PlanDecision> {
+    match word {
+        "d" => plan.delivered(),
+        "stop" => plan.stop(StopRequest::Gently),
+        "resume" => plan.resume(),
+        "pause" => plan.pause(true),
+        "unpause" => plan.pause(false),
+        "hold" => plan.hold(Timestamp(5_000)),
+        _ => {
+            let (name, what) = word.split_at(word.len() - 1);
+            let stage = id(name);
+            return of_stage(plan, &stage, what).into_iter().collect();
+        }
+    }
+    Vec::new()
+}
+
+fn of_stage(plan: &mut Plan, stage: &StageId, what: &str) -> Option<PlanDecision> {
+    match what {
+        "+" => return plan.prepared(stage, Ok(())),
+        "-" => return plan.prepared(stage, Err("no room".to_owned())),
+        "." => return plan.stage_ended(stage, &Outcome::Complete { verified: true }, 1_000),
+        "!" => return plan.stage_ended(stage, &Outcome::SessionLimit, 1_000),
+        "~" => {
+            let stopped = Outcome::Stopped { request: StopRequest::Gently };
+            return plan.stage_ended(stage, &stopped, 1_000);
+        }
+        "m" => plan.merged(stage),
+        "c" => {
+            if plan.unmerged(stage, vec!["a.rs".to_owned()]) {
+                return Some(PlanDecision::Start(stage.clone()));
+            }
+        }
+        "n" => plan.not_merged(stage, "git is gone".to_owned()),
+        "x" => plan.merge_cancelled(stage),
+        other => panic!("{other}"),
+    }
+    None
+}
+
+fn told(decisions: &[PlanDecision]) -> String {
+    let words: Vec<String> = decisions
+        .iter()
+        .map(|decision| match decision {
+            PlanDecision::Prepare(stage) => format!("prepare {stage}"),
+            PlanDecision::Start(stage) => format!("start {stage}"),
+            PlanDecision::Retry { stage, attempt, max } => format!("retry {stage} ({attempt} of {max})"),
+            PlanDecision::Merge(stage) => format!("merge {stage}"),
+            PlanDecision::Confirm(stage) => format!("confirm {stage}"),
+            PlanDecision::Deliver => "deliver".to_owned(),
+            PlanDecision::End(outcome) => format!("end {}", ended(outcome)),
+        })
+        .collect();
+    words.join(", ")
+}
+
+fn ended(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete { .. } => "complete".to_owned(),
+        Outcome::StagesFailed { failed, blocked } => {
+            let failed: Vec<_> = failed.iter().map(|one| one.stage.to_string()).collect();
+            format!("failed {}, {blocked} blocked", failed.join(" "))
+        }
+        outcome => format!("{outcome:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
+    }
+}
+
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "so that a call reads like the macro's own")]
+fn check(jobs: u32, stages: &str, words: &str, expected: Expect) {
+    expected.assert_eq(&course(jobs, stages, words));
+}
+
+const DIAMOND: &str = "A:\nB: A\nC: A\nD: B C";
+
+// shows: PLN-03, PLN-08
+#[test]
+fn a_diamond_runs_its_sides_side_by_side() {
+    check(
+        2,
+        DIAMOND,
+        "A+ A. Am B+ C+ C. B. Cm Bm D+ D. Dm d",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A.: merge A
+            Am: prepare B, prepare C
+            B+: start B
+            C+: start C
+            C.: merge C
+            B.:
+            Cm: merge B
+            Bm: prepare D
+            D+: start D
+            D.: merge D
+            Dm: deliver
+            d: end complete
+        "#]],
+    );
+}
+
+// shows: PLN-03
+#[test]
+fn one_job_is_one_stage_at_a_time() {
+    check(
+        1,
+        DIAMOND,
+        "A+ A. Am B+ B. Bm C+ C. Cm D+ D. Dm d",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A.: merge A
+            Am: prepare B
+            B+: start B
+            B.: merge B, prepare C
+            Bm:
+            C+: start C
+            C.: merge C
+            Cm: prepare D
+            D+: start D
+            D.: merge D
+            Dm: deliver
+            d: end complete
+        "#]],
+    );
+}
+
+// shows: PLN-12
+#[test]
+fn a_failed_stage_is_tried_again_then_what_needs_it_is_blocked_and_the_rest_goes_on() {
+    check(
+        2,
+        "A: retries=2\nB: A\nC:\nD: C",
+        "A+ C+ A! A! A! C. Cm D+ D. Dm",
+        expect![[r#"
+            begin: prepare A, prepare C
+            A+: start A
+            C+: start C
+            A!: retry A (2 of 3)
+            A!: retry A (3 of 3)
+            A!:
+            C.: merge C
+            Cm: prepare D
+            D+: start D
+            D.: merge D
+            Dm: end failed A, 1 blocked
+        "#]],
+    );
+}
+
+// shows: PLN-13
+#[test]
+fn what_needs_a_skipped_stage_goes_on_only_if_the_edge_is_optional() {
+    check(
+        2,
+        "A: fail=skip\nB: A?\nC: A",
+        "A+ A! B+ B. Bm",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A!: prepare B
+            B+: start B
+            B.: merge B
+            Bm: deliver
+        "#]],
+    );
+    check(
+        2,
+        "A: fail=stop\nB:\nC: B",
+        "A+ B+ A! B. d",
+        expect![[r#"
+            begin: prepare B, prepare A
+            A+: start A
+            B+: start B
+            A!:
+            B.: end failed A, 0 blocked
+            d:
+        "#]],
+    );
+}
+
+// shows: PLN-03
+#[test]
+fn what_the_user_leaves_out_takes_with_it_what_needs_it() {
+    check(
+        2,
+        "A: take=skip\nB: A\nC: A?\nD:",
+        "D+ C+ D. C. Dm Cm d",
+        expect![[r#"
+            begin: prepare C, prepare D
+            D+: start D
+            C+: start C
+            D.: merge D
+            C.:
+            Dm: merge C
+            Cm: deliver
+            d: end complete
+        "#]],
+    );
+}
+
+// shows: PLN-16
+#[test]
+fn what_is_taken_for_done_is_confirmed_first() {
+    check(
+        2,
+        "A: take=assume\nB: A take=assume\nC: B",
+        "Am Bm C+ C. Cm d",
+        expect![[r#"
+            begin: confirm A
+            Am: confirm B
+            Bm: prepare C
+            C+: start C
+            C.: merge C
+            Cm: deliver
+            d: end complete
+        "#]],
+    );
+    check(
+        2,
+        "A: take=assume\nB: A",
+        "An",
+        expect![[r#"
+        begin: confirm A
+        An: end failed A, 1 blocked
+    "#]],
+    );
+}
+
+// shows: PLN-08
+#[test]
+fn a_conflict_goes_back_to_the_relay_twice_and_then_to_the_user() {
+    check(
+        2,
+        "A:\nB: A",
+        "A+ A. Ac A. Ac A. Ac resume Am B+ B. Bm d",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A.: merge A
+            Ac: start A
+            A.: merge A
+            Ac: start A
+            A.: merge A
+            Ac: end failed A, 1 blocked
+            resume: merge A
+            Am: prepare B
+            B+: start B
+            B.: merge B
+            Bm: deliver
+            d: end complete
+        "#]],
+    );
+}
+
+// shows: PLN-12, PLN-16
+#[test]
+fn a_resume_tries_what_failed_and_keeps_what_is_done() {
+    check(
+        2,
+        "A:\nB:\nC: A B",
+        "A- B+ B. Bm resume A+ A. Am C+ C. Cm d resume",
+        expect![[r#"
+            begin: prepare A, prepare B
+            A-:
+            B+: start B
+            B.: merge B
+            Bm: end failed A, 1 blocked
+            resume: prepare A
+            A+: start A
+            A.: merge A
+            Am: prepare C
+            C+: start C
+            C.: merge C
+            Cm: deliver
+            d: end complete
+            resume: end complete
+        "#]],
+    );
+}
+
+// shows: PLN-03
+#[test]
+fn after_a_stop_nothing_begins_and_a_resume_goes_on_where_it_was() {
+    check(
+        2,
+        "A:\nB:\nC: A\nD: B",
+        "A+ B+ A. stop B~ Ax resume Am C+",
+        expect![[r#"
+            begin: prepare A, prepare B
+            A+: start A
+            B+: start B
+            A.: merge A
+            stop:
+            B~:
+            Ax: end Stopped
+            resume: merge A, start B
+            Am: prepare C
+            C+: start C
+        "#]],
+    );
+}
+
+#[test]
+fn a_pause_and_a_limit_hold_what_would_begin() {
+    check(
+        2,
+        "A:\nB: A\nC:",
+        "C+ pause C. A+ A. Am unpause",
+        expect![[r#"
+        begin: prepare A, prepare C
+        C+: start C
+        pause:
+        C.: merge C
+        A+: start A
+        A.:
+        Am:
+        unpause:
+    "#]],
+    );
+    check(
+        1,
+        "A:\nB:",
+        "A+ hold A. Am",
+        expect![[r#"
+        begin: prepare A
+        A+: start A
+        hold:
+        A.: merge A
+        Am:
+    "#]],
+    );
+}

@@ -1,0 +1,112 @@
+//! Running a verification: its commands one after the other, then a look for its files.
+
+use std::path::Path;
+
+use ekiden_agent::child::{ChildEnd, ChildSpec};
+use ekiden_agent::task;
+use ekiden_core::event::{Check, CheckOutcome};
+use ekiden_core::limits;
+use ekiden_core::manifest::Verification;
+use ekiden_core::time::Millis;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::in_full;
+use crate::globs;
+
+/// Runs a verification in `dir`, each command as `sh` makes it. Gives the result, and all of its output
+/// that is kept. To which tree it belongs is the caller's to know.
+pub(crate) async fn run(
+    sh: impl Fn(&str) -> ChildSpec,
+    dir: &Path,
+    verification: &Verification,
+    mut cancelled: watch::Receiver<u32>,
+) -> (Check, String) {
+    let started = Instant::now();
+    let mut output = String::new();
+    let outcome = tokio::select! {
+        outcome = all(sh, dir, verification, &mut output) => outcome,
+        _ = cancelled.changed() => CheckOutcome::Cancelled,
+    };
+    if outcome == CheckOutcome::Cancelled {
+        output.clear();
+    }
+    let duration = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+    (Check { outcome, tree: None, duration, tail: tail(&output) }, output)
+}
+
+async fn all(
+    sh: impl Fn(&str) -> ChildSpec,
+    dir: &Path,
+    verification: &Verification,
+    output: &mut String,
+) -> CheckOutcome {
+    let several = verification.commands().count() > 1;
+    let until = Instant::now() + verification.timeout.into();
+    for (command, code) in verification.commands() {
+        if several {
+            output.push_str(&format!("$ {command}\n"));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let outcome = match task::run_task(sh(command), left, limits::VERIFY_LOG_BYTES).await {
+            Ok(done) => {
+                output.push_str(&done.tail);
+                outcome(&done.end, done.timed_out, code)
+            }
+            Err(error) => CheckOutcome::NotRun { error: in_full(&error) },
+        };
+        if outcome != CheckOutcome::Passed {
+            return outcome;
+        }
+    }
+    files(dir, &verification.files, output)
+}
+
+fn files(dir: &Path, names: &[String], output: &mut String) -> CheckOutcome {
+    match globs::unmatched(dir, names) {
+        Ok(missing) if missing.is_empty() => CheckOutcome::Passed,
+        Ok(missing) => {
+            output.push_str(&format!("these files are not there: {}\n", missing.join(", ")));
+            CheckOutcome::Failed { code: 1 }
+        }
+        Err(error) => CheckOutcome::NotRun { error },
+    }
+}
+
+fn outcome(end: &ChildEnd, timed_out: bool, wanted: i32) -> CheckOutcome {
+    match end {
+        _ if timed_out => CheckOutcome::TimedOut,
+        ChildEnd::Exited(code) if *code == wanted => CheckOutcome::Passed,
+        ChildEnd::Exited(code) => CheckOutcome::Failed { code: *code },
+        ChildEnd::Signaled(signal) => CheckOutcome::Failed { code: 128 + signal },
+        ChildEnd::NotStarted(error) => CheckOutcome::NotRun { error: error.clone() },
+        ChildEnd::KeeperLost => CheckOutcome::NotRun { error: "its keeper was killed".to_owned() },
+    }
+}
+
+/// The last lines of an output, within what a record may hold.
+fn tail(output: &str) -> String {
+    let mut lines: Vec<&str> = output.trim_end().lines().rev().take(limits::VERIFY_TAIL_LINES).collect();
+    lines.reverse();
+    let text = lines.join("\n");
+    let from = text.len().saturating_sub(limits::VERIFY_TAIL_BYTES);
+    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text[from..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-07
+    #[test]
+    fn a_tail_is_bounded_in_lines_and_bytes() {
+        let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        assert_eq!(tail(&many).lines().count(), limits::VERIFY_TAIL_LINES);
+        assert!(tail(&many).ends_with("line 99"));
+        let long = "ä".repeat(limits::VERIFY_TAIL_BYTES);
+        assert!(tail(&long).len() <= limits::VERIFY_TAIL_BYTES);
+        assert_eq!(tail(""), "");
+    }
+}
