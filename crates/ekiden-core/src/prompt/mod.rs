@@ -35,6 +35,7 @@ mod notes;
 mod now;
 mod protocol;
 pub mod quote;
+mod reply;
 mod rescue;
 mod session;
 mod skills;
@@ -51,6 +52,7 @@ pub use messages::{
 pub use notes::Notes;
 pub use now::Slot;
 pub use protocol::{Ordering, ProtocolSlots, protocol};
+pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
 pub use skills::{SKILL_MARK, Skill, SkillNames};
