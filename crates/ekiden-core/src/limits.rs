@@ -210,6 +210,16 @@ pub const STAGE_RESULT_TOKENS_MAX: usize = 1_500;
 pub const STAGE_DIAGNOSIS_TOKENS_MAX: usize = 4_000;
 /// Tries that a diagnosis tells of, the last ones.
 pub const STAGE_DIAGNOSIS_TRIES_MAX: usize = 8;
+/// The wording of a planning text, without the idea or the document.
+pub const PLANNING_TOKENS_MAX: usize = 500;
+/// The document that is split: a session still has room to read the project and to write the manifest.
+pub const PLANNING_DOCUMENT_TOKENS_MAX: usize = 60_000;
+/// The faults of a manifest that are sent back at once; the others show in the next round.
+pub const PLANNING_FAULTS_MAX: usize = 30;
+/// One of them, in characters.
+pub const PLANNING_FAULT_CHARS_MAX: usize = 400;
+/// All of them.
+pub const PLANNING_FAULTS_TOKENS_MAX: usize = 2_000;
 
 // ── Watched sessions ─────────────────────────────────────────────────────────────────────────
 

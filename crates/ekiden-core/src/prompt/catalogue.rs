@@ -1,8 +1,8 @@
 //! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
 
 use super::{
-    OrderReason, context, continuation, loaded, measured, merge, messages, notes, now, protocol, rescue,
-    retry, session, skills, stage,
+    OrderReason, context, continuation, loaded, measured, merge, messages, notes, now, planning, protocol,
+    rescue, retry, session, skills, stage,
 };
 
 /// One text of the catalogue.
@@ -174,6 +174,29 @@ pub const CATALOGUE: &[Entry] = &[
             now::RETRY,
             now::REQUEST_MERGE,
         ],
+    },
+    Entry {
+        name: "Planning: architecture",
+        channel: "first message of the session that writes the document",
+        why: "A document from which strangers can build: outcomes, exact names, and what would show that it is done. \
+              No code, since wrong detail in a plan cascades. The existing project comes first.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::IDEA, planning::DOCUMENT, planning::DOCUMENT_INTRO, planning::ARCHITECTURE],
+    },
+    Entry {
+        name: "Planning: split",
+        channel: "first message of the session that makes the manifest, whose shape a schema holds",
+        why: "What makes a stage that a session can carry out alone. The size is the stage's and not the reader's, \
+              so it is no countdown.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::SPLIT],
+    },
+    Entry {
+        name: "Planning: mend",
+        channel: "message into the same conversation",
+        why: "Every fault at once, word for word with its place; what is right stays.",
+        tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX + crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[planning::MEND, planning::MORE_FAULTS],
     },
     Entry {
         name: "Handoff order",

@@ -11,6 +11,7 @@
 //! resume_note         a conversation goes on after an interruption
 //! loaded_handoff      at a watched session's start: the document that the one before it left
 //! stage_prompt        the same for a stage of a plan: with the whole, files and earlier results
+//! architecture_prompt, split_prompt, mend_manifest    an idea becomes a document, then stages
 //! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
@@ -38,6 +39,7 @@ mod merge;
 mod messages;
 mod notes;
 mod now;
+mod planning;
 mod protocol;
 pub mod quote;
 mod reply;
@@ -47,6 +49,7 @@ mod retry;
 mod session;
 mod skills;
 mod stage;
+mod summary;
 
 pub use catalogue::{CATALOGUE, Entry};
 pub use context::{ContextInput, FileContent, FileInput, ResultInput, StageContext};
@@ -62,6 +65,7 @@ pub use messages::{
 };
 pub use notes::Notes;
 pub use now::Slot;
+pub use planning::{architecture_prompt, mend_manifest, split_prompt};
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
@@ -69,6 +73,7 @@ pub use result::{FailureFacts, StageFacts, TryFacts, diagnosis, stage_result};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
 pub use skills::{SKILL_MARK, Skill, SkillNames};
 pub use stage::{StageInput, stage_prompt};
+pub use summary::summary_of;
 
 /// Where an agent writes its handoff, as the texts name it: seen from the work dir.
 pub const HANDOFF_DIR: &str = ".ekiden/handoff";

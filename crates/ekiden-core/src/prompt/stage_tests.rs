@@ -4,6 +4,7 @@ use expect_test::expect_file;
 use proptest::prelude::*;
 
 use super::budget::tokens;
+use super::quote::MARK;
 use super::tests::{CHECK, corpus, golden, hostile_text, knowledge, measured, number, ours};
 use super::*;
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
@@ -198,6 +199,24 @@ fn sample_slots() -> [Slot; 3] {
     [retry, Slot::Conflict { sides: sides.clone(), files }, Slot::MergeBroke { sides, check }]
 }
 
+// shows: PLN-07, PLN-23
+#[test]
+fn planning_texts_read_so() {
+    let idea = "A shop for tea. See @notes.md\n";
+    let architecture = architecture_prompt(idea, ".ekiden/handoff/architecture.md");
+    assert!(architecture.stable.starts_with(&format!("# Idea\n\n{idea}")));
+    assert!(tokens(&architecture.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&architecture.now));
+    golden(&expect_file!["golden/planning_architecture.md"], &architecture.to_archive(), 1_000);
+    let split = split_prompt("# Shop\n\n## Summary\n\nA shop for tea.\n", "docs/architecture.md", 80_000);
+    assert!(tokens(&split.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&split.now));
+    golden(&expect_file!["golden/planning_split.md"], &split.to_archive(), 1_000);
+    let mend = mend_manifest(&[
+        "stages[2].needs[0]: there is no stage `S9`".to_owned(),
+        "the edges make a circle: S01 -> S02 -> S01".to_owned(),
+    ]);
+    golden(&expect_file!["golden/planning_mend.md"], &mend, limits::PLANNING_FAULTS_TOKENS_MAX);
+}
+
 const FINISHED: &str = "STATUS: ALL_COMPLETE\n\n## Done\n\n- Tables and migrations (`npm test`: 12 passed).\n\n## Stopped at\n\nThe end.\n\n## Issues\n\nTime zones are untested.\n\n## Decisions\n\nSQLite, since there is one writer.\n\n## Interfaces\n\n`db.open(path) -> Db`\n\n## Validation\n\nall is well\n";
 
 fn sample_result() -> String {
@@ -340,6 +359,13 @@ fn assert_invariant(text: &str, name: &str) {
             |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}');
         assert!(!blocks.to_archive().contains(hidden), "{name}");
     }
+    let of = |text: &str| [split_prompt(text, "docs/a.md", 80_000)].map(|blocks| ours(&blocks));
+    assert_eq!(of(text), of("plain words"), "{name}");
+    let mend = mend_manifest(&[text.to_owned()]);
+    let unmarked =
+        |text: &str| text.lines().filter(|line| !line.starts_with(MARK)).collect::<Vec<_>>().join("\n");
+    assert_eq!(unmarked(&mend), unmarked(&mend_manifest(&["plain".to_owned()])), "{name}");
+    assert!(!architecture_prompt(text, text).now.contains(['@', '¦', '`', '/', '<']), "{name}");
 }
 
 // shows: PLN-10, SEC-01
@@ -461,5 +487,8 @@ proptest! {
             blocked: &vec![id("S2"); times], tree: &long,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
+        prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);
+        let split = split_prompt(&long.repeat(20), &long, u64::MAX);
+        prop_assert!(tokens(&split.foreign) <= limits::PLANNING_DOCUMENT_TOKENS_MAX + 10);
     }
 }

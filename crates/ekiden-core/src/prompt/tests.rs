@@ -582,6 +582,7 @@ fn every_slot_of_the_catalogue_is_filled_somewhere() {
         include_str!("golden/stage_retry.md"),
         include_str!("golden/stage_conflict.md"),
         include_str!("golden/stage_merge_broke.md"),
+        include_str!("golden/planning_split.md"),
     ];
     for text in goldens {
         assert!(fill::next_slot(text).is_none(), "{text}");
