@@ -177,6 +177,52 @@ pub const VERIFY_TAIL_LINES: usize = 40;
 /// Bytes kept of a verification's output.
 pub const VERIFY_TAIL_BYTES: usize = 4_000;
 
+// ── Stages of a plan (tokens at `BYTES_PER_TOKEN`) ───────────────────────────────────────────
+
+/// The whole prompt of a stage's session, the protocol included: a small part of any window, so that
+/// the work itself has the rest.
+pub const STAGE_PROMPT_TOKENS_MAX: usize = 30_000;
+/// The summary of the whole: two pages or so, since a stage needs to know where it belongs.
+pub const STAGE_ARCHITECTURE_TOKENS_MAX: usize = 5_000;
+/// The files that the plan names for a stage, together. The agent can read more of them itself.
+pub const STAGE_FILES_TOKENS_MAX: usize = 20_000;
+/// The results of earlier stages, together: two whole ones, and where to read the others.
+pub const STAGE_RESULTS_TOKENS_MAX: usize = 3_000;
+/// The task of a stage. It is never cut, so a larger one is a fault of its manifest.
+pub const STAGE_TASK_TOKENS_MAX: usize = 2_000;
+/// What is checked, as a stage's prompt tells it: a few commands.
+pub const STAGE_CHECK_TOKENS_MAX: usize = 400;
+/// The outputs that a stage's prompt names: some thirty paths.
+pub const STAGE_OUTPUTS_TOKENS_MAX: usize = 300;
+/// The closing request of a stage's session: the usual one, and what done means.
+pub const STAGE_CLOSING_TOKENS_MAX: usize = 850;
+/// Context files that are named where not all of them fit; the others are counted.
+pub const STAGE_FILES_NAMED_MAX: usize = 100;
+/// What happened in the try before.
+pub const STAGE_RETRY_TOKENS_MAX: usize = 1_800;
+/// The output of the check in it: enough for the first fault and the last lines.
+pub const STAGE_RETRY_OUTPUT_TOKENS_MAX: usize = 1_350;
+/// Both sides of a merge.
+pub const STAGE_MERGE_TOKENS_MAX: usize = 4_000;
+/// Stages that it tells of; with more, nobody could do justice to all.
+pub const STAGE_MERGE_SIDES_MAX: usize = 4;
+/// What a finished stage leaves for those that need it: half of what they have for results.
+pub const STAGE_RESULT_TOKENS_MAX: usize = 1_500;
+/// What is written about a stage that failed for good, for a person: two pages.
+pub const STAGE_DIAGNOSIS_TOKENS_MAX: usize = 4_000;
+/// Tries that a diagnosis tells of, the last ones.
+pub const STAGE_DIAGNOSIS_TRIES_MAX: usize = 8;
+/// The wording of a planning text, without the idea or the document.
+pub const PLANNING_TOKENS_MAX: usize = 500;
+/// The document that is split: a session still has room to read the project and to write the manifest.
+pub const PLANNING_DOCUMENT_TOKENS_MAX: usize = 60_000;
+/// The faults of a manifest that are sent back at once; the others show in the next round.
+pub const PLANNING_FAULTS_MAX: usize = 30;
+/// One of them, in characters.
+pub const PLANNING_FAULT_CHARS_MAX: usize = 400;
+/// All of them.
+pub const PLANNING_FAULTS_TOKENS_MAX: usize = 2_000;
+
 // ── Watched sessions ─────────────────────────────────────────────────────────────────────────
 
 /// A longer gap between two responses is a person's pause and no work.

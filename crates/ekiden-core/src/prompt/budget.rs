@@ -33,7 +33,8 @@ pub struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    fn line(self, left_out: usize) -> String {
+    /// The line, for this many lines.
+    pub(super) fn line(self, left_out: usize) -> String {
         format!("{}[{left_out} lines left out here; the whole is in {}]\n", self.prefix, self.whole)
     }
 }

@@ -1,7 +1,8 @@
 //! Every wording that agents read, in one list: for the lint, the manual and the benchmarks.
 
 use super::{
-    OrderReason, continuation, loaded, measured, messages, notes, now, protocol, rescue, session, skills,
+    OrderReason, context, continuation, loaded, measured, merge, messages, notes, now, planning, protocol,
+    rescue, retry, session, skills, stage,
 };
 
 /// One text of the catalogue.
@@ -102,6 +103,100 @@ pub const CATALOGUE: &[Entry] = &[
             now::REQUEST_NO_NOTES,
             now::REQUEST_CHECK,
         ],
+    },
+    Entry {
+        name: "Stage prompt: project, files, results",
+        channel: "first message of a plan's stage, first block, before the task",
+        why: "What is the same in all sessions of the stage, so that it is cached and the task stands behind it. \
+              All of it is data, the plan's own summary too, since a model may have written it. Files are cut first, \
+              because the agent can read them; each cut says where.",
+        tokens_max: crate::limits::STAGE_ARCHITECTURE_TOKENS_MAX
+            + crate::limits::STAGE_FILES_TOKENS_MAX
+            + crate::limits::STAGE_RESULTS_TOKENS_MAX,
+        texts: &[
+            stage::PROJECT,
+            stage::PROJECT_INTRO,
+            stage::FILES,
+            stage::FILES_INTRO,
+            context::MISSING,
+            context::NOT_TEXT,
+            context::TOO_LARGE,
+            stage::RESULTS,
+            stage::RESULTS_INTRO,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: outputs",
+        channel: "first message of a plan's stage, first block, behind the check",
+        why: "Stages work side by side, so each keeps to its own files; and an honest way out, since a plan can be \
+              wrong about them.",
+        tokens_max: crate::limits::STAGE_OUTPUTS_TOKENS_MAX,
+        texts: &[stage::OUTPUTS, stage::OUTPUTS_INTRO],
+    },
+    Entry {
+        name: "Stage prompt: what happened before",
+        channel: "first message of a stage that is tried again, second block",
+        why: "Failures kept in view are not repeated. The first and the last lines of an output tell most.",
+        tokens_max: crate::limits::STAGE_RETRY_TOKENS_MAX,
+        texts: &[retry::HEADING, retry::INTRO, retry::CHANGES, retry::CHECK, retry::OUTPUT],
+    },
+    Entry {
+        name: "Stage prompt: merge",
+        channel: "first message of a session that mends a merge, second block",
+        why: "What either side wanted, in its own words, so that neither is taken whole. The checks of both decide, \
+              since models resolve few real conflicts right at first.",
+        tokens_max: crate::limits::STAGE_MERGE_TOKENS_MAX,
+        texts: &[
+            merge::CONFLICT,
+            merge::CONFLICT_INTRO,
+            merge::BROKE,
+            merge::BROKE_INTRO,
+            merge::SIDE,
+            merge::RESULT,
+            merge::CHECK,
+            merge::OTHERS,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: now",
+        channel: "first message of a plan's stage, last block, with the wordings of any other",
+        why: "What done means, and what to do about a failure. It names the stage by its id alone, which is letters \
+              and digits: a name, an output or a command could name a file to the client.",
+        tokens_max: crate::limits::STAGE_CLOSING_TOKENS_MAX,
+        texts: &[
+            now::STAGE,
+            now::DONE_CHECK,
+            now::DONE_OUTPUTS,
+            now::DONE_BOTH,
+            now::STAGE_REPORT,
+            now::CONFLICT,
+            now::MERGE_BROKE,
+            now::RETRY,
+            now::REQUEST_MERGE,
+        ],
+    },
+    Entry {
+        name: "Planning: architecture",
+        channel: "first message of the session that writes the document",
+        why: "A document from which strangers can build: outcomes, exact names, and what would show that it is done. \
+              No code, since wrong detail in a plan cascades. The existing project comes first.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::IDEA, planning::DOCUMENT, planning::DOCUMENT_INTRO, planning::ARCHITECTURE],
+    },
+    Entry {
+        name: "Planning: split",
+        channel: "first message of the session that makes the manifest, whose shape a schema holds",
+        why: "What makes a stage that a session can carry out alone. The size is the stage's and not the reader's, \
+              so it is no countdown.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::SPLIT],
+    },
+    Entry {
+        name: "Planning: mend",
+        channel: "message into the same conversation",
+        why: "Every fault at once, word for word with its place; what is right stays.",
+        tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX + crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[planning::MEND, planning::MORE_FAULTS],
     },
     Entry {
         name: "Handoff order",

@@ -52,6 +52,11 @@ pub(super) fn quoted_or_nothing(text: &str) -> String {
     if quoted.is_empty() { format!("{MARK}[nothing]\n") } else { quoted }
 }
 
+/// The same within a budget, with a mark of what was left out and where the whole is.
+pub(super) fn quoted_within(text: &str, tokens_max: usize, keep: Keep, whole: &str) -> String {
+    cut(&quoted_or_nothing(text.trim_end()), tokens_max, keep, Mark { prefix: MARK, whole })
+}
+
 impl Measured {
     /// The part of a prompt. Before the first session there is nothing to compare with, so only the
     /// check is told. Which lines are ours never depends on what an agent wrote.

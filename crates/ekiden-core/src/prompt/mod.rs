@@ -10,6 +10,8 @@
 //! continuation        notes that a program writes when a complete run gets a new task
 //! resume_note         a conversation goes on after an interruption
 //! loaded_handoff      at a watched session's start: the document that the one before it left
+//! stage_prompt        the same for a stage of a plan: with the whole, files and earlier results
+//! architecture_prompt, split_prompt, mend_manifest    an idea becomes a document, then stages
 //! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
@@ -21,42 +23,62 @@
 //!   files that the last block names, in marked lines too.
 //! - The prompts of two sessions in a row share their bytes up to the first new fact.
 //! - Each text keeps its budget for any input; what is left out has a mark; the task is never cut.
+//! - A stage's whole prompt keeps its size for every plan; what is cut first is what can be read.
 //! - No percentages, no remaining budgets, no capitals for force. [`CATALOGUE`] lists every wording,
 //!   and a lint reads it.
 
 pub mod budget;
 mod catalogue;
+mod context;
 mod continuation;
+mod excerpt;
 mod fill;
 mod loaded;
 mod measured;
+mod merge;
 mod messages;
 mod notes;
 mod now;
+mod planning;
 mod protocol;
 pub mod quote;
+mod reply;
 mod rescue;
+mod result;
+mod retry;
 mod session;
 mod skills;
+mod stage;
+mod summary;
 
 pub use catalogue::{CATALOGUE, Entry};
+pub use context::{ContextInput, FileContent, FileInput, ResultInput, StageContext};
 pub use continuation::{ContinuationFacts, continuation};
+pub use excerpt::{Excerpt, Excerpts};
 pub use loaded::loaded_handoff;
 pub(crate) use loaded::loaded_handoff_size;
 pub use measured::Measured;
+pub use merge::MergeSide;
 pub use messages::{
     OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, read_prompt, refusal,
     resume_note,
 };
 pub use notes::Notes;
 pub use now::Slot;
+pub use planning::{architecture_prompt, mend_manifest, split_prompt};
 pub use protocol::{Ordering, ProtocolSlots, protocol};
+pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
+pub use result::{FailureFacts, StageFacts, TryFacts, diagnosis, stage_result};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
 pub use skills::{SKILL_MARK, Skill, SkillNames};
+pub use stage::{StageInput, stage_prompt};
+pub use summary::summary_of;
 
 /// Where an agent writes its handoff, as the texts name it: seen from the work dir.
 pub const HANDOFF_DIR: &str = ".ekiden/handoff";
 
+#[cfg(test)]
+mod stage_tests;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::budget::cut_line;
 use super::fill::next_slot;
 use super::{messages, protocol};
-use crate::text::{Hidden, clean, normal};
+use crate::text::{Hidden, clean, normal, one_line};
 
 /// What every foreign line begins with.
 pub const MARK: &str = "¦ ";
@@ -70,6 +70,12 @@ pub fn quote(foreign: &str) -> Quoted {
         text.push('\n');
     }
     Quoted { text, removed }
+}
+
+/// A foreign name on one line, ready to stand behind a [`MARK`]. Unlike a text it is never taken out
+/// as a copy of a protocol: a file may have any name.
+pub(super) fn plain_name(foreign: &str, chars_max: usize) -> String {
+    disarm_tags(&one_line(foreign, chars_max)).0
 }
 
 /// What a person should know of these texts.

@@ -14,7 +14,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::measured::quoted_or_nothing;
-use super::{Measured, Notes, Slot, now};
+use super::now::{self, StageNow};
+use super::{Measured, Notes, Slot};
 use crate::ids::SessionNumber;
 use crate::knowledge::Knowledge;
 use crate::limits;
@@ -78,19 +79,32 @@ impl PromptBlocks {
 /// The prompt of a session.
 #[must_use]
 pub fn session_prompt(input: &SessionInput<'_>) -> PromptBlocks {
+    prompt(input, "", None)
+}
+
+/// The same with what belongs behind the check, and the stage that the request names.
+pub(super) fn prompt(input: &SessionInput<'_>, outputs: &str, stage: Option<&StageNow<'_>>) -> PromptBlocks {
     let known = input.knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
+    let request = now::Request {
+        number: input.number,
+        notes: input.notes.is_some(),
+        check: input.check.is_some(),
+        slots: input.slots,
+        stage,
+    };
     PromptBlocks {
-        stable: stable(input, &known.core),
+        stable: stable(input, outputs, &known.core),
         foreign: foreign(input, &known.log),
-        now: now::now(input.number, input.notes.is_some(), input.check.is_some(), input.slots),
+        now: request.text(),
     }
 }
 
-fn stable(input: &SessionInput<'_>, facts: &str) -> String {
+fn stable(input: &SessionInput<'_>, outputs: &str, facts: &str) -> String {
     let mut text = format!("{TASK}\n\n{}", on_lines(input.task));
     if let Some(check) = input.check {
         text.push_str(&format!("{CHECK}\n\n{CHECK_INTRO}\n{}", on_lines(check)));
     }
+    text.push_str(outputs);
     text.push_str(&format!("{KNOWS}\n\n{KNOWS_INTRO}\n{facts}\n"));
     text
 }
@@ -108,6 +122,7 @@ fn foreign(input: &SessionInput<'_>, log: &str) -> String {
         text.push_str(&input.measured.unwrap_or(&nothing).render(first || input.measured.is_none(), tail));
     }
     text.extend(input.notes.map(Notes::render));
+    text.extend(Slot::ordered(input.slots).into_iter().filter_map(Slot::part));
     for slot in input.slots {
         if let Slot::Operator(words) = slot {
             text.push_str(&format!("{FROM_USER}\n\n{}", on_lines(words)));
@@ -119,7 +134,10 @@ fn foreign(input: &SessionInput<'_>, log: &str) -> String {
 fn veto_tail(slot: &Slot) -> Option<&str> {
     match slot {
         Slot::Veto { tail, .. } => Some(tail),
-        Slot::Repeated { .. }
+        Slot::Conflict { .. }
+        | Slot::MergeBroke { .. }
+        | Slot::Retry { .. }
+        | Slot::Repeated { .. }
         | Slot::TaskChanged
         | Slot::NewTask
         | Slot::GoneBack
@@ -130,6 +148,6 @@ fn veto_tail(slot: &Slot) -> Option<&str> {
 }
 
 /// The user's words as they are, with a line end and a blank line behind them.
-fn on_lines(text: &str) -> String {
+pub(super) fn on_lines(text: &str) -> String {
     if text.ends_with('\n') { format!("{text}\n") } else { format!("{text}\n\n") }
 }

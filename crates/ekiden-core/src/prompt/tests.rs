@@ -17,9 +17,9 @@ use crate::knowledge::{Knowledge, NewKnowledge};
 use crate::limits;
 
 const TASK: &str = "Move the tests under `tests/` from unittest to plain pytest functions.\n\n| part | tests |\n|---|---|\n| billing | 40 |\n";
-const CHECK: &str = "pytest -q @tests.txt";
+pub(super) const CHECK: &str = "pytest -q @tests.txt";
 
-fn number(number: u32) -> SessionNumber {
+pub(super) fn number(number: u32) -> SessionNumber {
     number.try_into().unwrap()
 }
 
@@ -27,7 +27,7 @@ fn protocol_text(ordering: Ordering) -> String {
     protocol(&ProtocolSlots { handoff_dir: HANDOFF_DIR, marker: &Marker::default(), ordering })
 }
 
-fn knowledge(new: &[&str]) -> Knowledge {
+pub(super) fn knowledge(new: &[&str]) -> Knowledge {
     let mut knowledge = Knowledge::default();
     for (session, new) in (1..).zip(new) {
         knowledge.merge(&NewKnowledge::parse(new), session, "2026-11-21");
@@ -35,7 +35,7 @@ fn knowledge(new: &[&str]) -> Knowledge {
     knowledge
 }
 
-fn measured() -> Measured {
+pub(super) fn measured() -> Measured {
     Measured {
         commits: vec!["a1b2c3d tests: convert charge".to_owned(), "9f8e7d6 tests: convert users".to_owned()],
         files: vec![
@@ -98,7 +98,7 @@ fn all_slots() -> Vec<Slot> {
 
 // ── 1. Golden files and sizes ───────────────────────────────────────────────────────────────
 
-fn golden(file: &ExpectFile, text: &str, tokens_max: usize) {
+pub(super) fn golden(file: &ExpectFile, text: &str, tokens_max: usize) {
     file.assert_eq(text);
     assert!(tokens(text) <= tokens_max, "{} tokens of {tokens_max}:\n{text}", tokens(text));
 }
@@ -247,12 +247,12 @@ fn the_notes_are_the_handoff_else_the_rescue() {
 // ── 2. Injection invariance ─────────────────────────────────────────────────────────────────
 
 #[derive(Deserialize)]
-struct Hostile {
-    name: String,
-    text: String,
+pub(super) struct Hostile {
+    pub(super) name: String,
+    pub(super) text: String,
 }
 
-fn corpus() -> Vec<Hostile> {
+pub(super) fn corpus() -> Vec<Hostile> {
     include_str!("fixtures/hostile.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -297,7 +297,7 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
 }
 
 /// The lines that are not marked, block by block.
-fn ours(blocks: &PromptBlocks) -> Vec<Vec<String>> {
+pub(super) fn ours(blocks: &PromptBlocks) -> Vec<Vec<String>> {
     let of =
         |block: &str| block.split('\n').filter(|line| !line.starts_with(MARK)).map(str::to_owned).collect();
     blocks.blocks().map(of).collect()
@@ -332,11 +332,12 @@ fn the_last_block_names_nothing_that_is_not_ours() {
         assert!(!now.contains(['@', '¦', '`', '/', '<']), "{}: {now}", hostile.name);
     }
     let slots = all_slots();
-    let now = now::now(number(2), true, true, &slots);
+    let request = now::Request { number: number(2), notes: true, check: true, slots: &slots, stage: None };
+    let now = request.text();
     assert!(!now.contains(['@', '¦', '`', '/', '<']), "{now}");
 }
 
-fn hostile_text() -> impl Strategy<Value = String> {
+pub(super) fn hostile_text() -> impl Strategy<Value = String> {
     let corpus: Vec<String> =
         corpus().into_iter().map(|hostile| hostile.text.chars().take(200).collect()).collect();
     let piece = prop_oneof![
@@ -526,6 +527,7 @@ fn the_catalogue_is_calm() {
         "BLOCKED",
         "ALL_COMPLETE",
         "ARGUMENTS",
+        "JSON",
     ];
     for text in wordings() {
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
@@ -576,6 +578,11 @@ fn every_slot_of_the_catalogue_is_filled_somewhere() {
         include_str!("golden/go_on.md"),
         include_str!("golden/ask_again.md"),
         include_str!("golden/rescue.md"),
+        include_str!("golden/stage_first.md"),
+        include_str!("golden/stage_retry.md"),
+        include_str!("golden/stage_conflict.md"),
+        include_str!("golden/stage_merge_broke.md"),
+        include_str!("golden/planning_split.md"),
     ];
     for text in goldens {
         assert!(fill::next_slot(text).is_none(), "{text}");

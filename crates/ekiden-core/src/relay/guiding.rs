@@ -71,7 +71,10 @@ impl Relay {
         }
         let given = self.slots.iter().find_map(|slot| match slot {
             Slot::Operator(words) => Some(words.trim_end().to_owned()),
-            Slot::Veto { .. }
+            Slot::Conflict { .. }
+            | Slot::MergeBroke { .. }
+            | Slot::Retry { .. }
+            | Slot::Veto { .. }
             | Slot::Repeated { .. }
             | Slot::TaskChanged
             | Slot::NewTask

@@ -1,0 +1,141 @@
+//! What a stage of a plan begins from: the whole in short, files, results of earlier stages.
+//!
+//! [`StageContext::of`] makes it once, when the stage starts, and it is recorded: all sessions of the
+//! stage see the same bytes, whatever becomes of the files. It holds marked lines within the budget of
+//! each part. Where a session has less room for them all, [`StageContext::within`] cuts harder: files
+//! first, since the agent can read them, then the summary, then the results.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::tokens;
+use super::excerpt::{Excerpt, Excerpts, Sharing};
+use crate::ids::StageId;
+use crate::limits::{self, BYTES_PER_TOKEN};
+
+/// What a stage's context is made of, as it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextInput {
+    /// The summary of the architecture document; empty if there is none.
+    pub architecture: String,
+    /// Where the whole document is.
+    pub document: String,
+    /// The files that the stage names, in its order.
+    pub files: Vec<FileInput>,
+    /// What the stages left that this one needs, the nearest first.
+    pub results: Vec<ResultInput>,
+}
+
+/// A file as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInput {
+    /// Its path from the work dir.
+    pub path: String,
+    /// What is in it.
+    pub content: FileContent,
+}
+
+/// What was found in the place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileContent {
+    /// Its text.
+    Text(String),
+    /// There is no such file.
+    Missing,
+    /// It is not UTF-8 text.
+    NotText,
+    /// It is larger than what is read of one file.
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// What a finished stage left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultInput {
+    /// The stage.
+    pub stage: StageId,
+    /// Its name.
+    pub name: String,
+    /// Its result, as [`super::stage_result`] made it.
+    pub text: String,
+    /// Where that is kept.
+    pub place: String,
+}
+
+/// What a stage's sessions are told of the project; it stays the same for all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StageContext {
+    /// The whole in short.
+    pub architecture: Option<Excerpt>,
+    /// Files, in the plan's order.
+    pub files: Excerpts,
+    /// Results, the nearest first.
+    pub results: Excerpts,
+}
+
+/// Heading and introduction of a part, and the stage's name.
+pub(super) const LABELS_TOKENS_MAX: usize = 150;
+/// What is left of a part, however small the room is.
+const FLOOR_TOKENS: usize = 500;
+
+pub(super) const MISSING: &str = "there is no such file yet";
+pub(super) const NOT_TEXT: &str = "not text";
+pub(super) const TOO_LARGE: &str = "too large to be shown";
+
+impl StageContext {
+    /// The context within its budgets.
+    #[must_use]
+    pub fn of(input: &ContextInput) -> Self {
+        let architecture = input.architecture.trim_end();
+        let architecture = (!architecture.is_empty())
+            .then(|| Excerpt::of("Summary of the plan", &input.document, architecture))
+            .map(|excerpt| excerpt.within(body(limits::STAGE_ARCHITECTURE_TOKENS_MAX)));
+        let files = Excerpts::of(input.files.iter().map(file).collect());
+        let results = Excerpts::of(input.results.iter().map(result).collect());
+        Self {
+            architecture,
+            files: files.within(body(limits::STAGE_FILES_TOKENS_MAX), Sharing::Level),
+            results: results.within(body(limits::STAGE_RESULTS_TOKENS_MAX), Sharing::InOrder),
+        }
+    }
+
+    /// The same in at most this many tokens for its three parts together, labels apart.
+    #[must_use]
+    pub(super) fn within(&self, tokens_max: usize) -> Self {
+        let floor = FLOOR_TOKENS.min(tokens_max / 4);
+        let architecture = self.architecture.as_ref().map_or(0, |text| tokens(&text.print()));
+        let results = tokens(&self.results.print());
+        let files =
+            tokens(&self.files.print()).min(tokens_max.saturating_sub(architecture + results).max(floor));
+        let architecture = architecture.min(tokens_max.saturating_sub(files + results).max(floor));
+        let results = results.min(tokens_max.saturating_sub(files + architecture));
+        let excerpt = |text: &Excerpt| text.within(architecture * BYTES_PER_TOKEN);
+        Self {
+            architecture: self.architecture.as_ref().map(excerpt),
+            files: self.files.within(files * BYTES_PER_TOKEN, Sharing::Level),
+            results: self.results.within(results * BYTES_PER_TOKEN, Sharing::InOrder),
+        }
+    }
+}
+
+/// The bytes of a part without its labels.
+fn body(tokens_max: usize) -> usize {
+    (tokens_max - LABELS_TOKENS_MAX) * BYTES_PER_TOKEN
+}
+
+fn file(file: &FileInput) -> Excerpt {
+    match &file.content {
+        FileContent::Text(text) => Excerpt::of(&file.path, &file.path, text),
+        FileContent::Missing => Excerpt::remark(&file.path, MISSING),
+        FileContent::NotText => Excerpt::remark(&file.path, NOT_TEXT),
+        FileContent::TooLarge { bytes } => {
+            Excerpt::remark(&file.path, &format!("{TOO_LARGE}: {bytes} bytes"))
+        }
+    }
+}
+
+fn result(result: &ResultInput) -> Excerpt {
+    Excerpt::of(&format!("{}: {}", result.stage, result.name), &result.place, &result.text)
+}

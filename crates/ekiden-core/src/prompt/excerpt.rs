@@ -1,0 +1,197 @@
+//! Foreign texts side by side within one budget: files, and results of stages.
+//!
+//! Each excerpt has a line with its name, then its first lines, then a mark if lines are left out.
+//! Names come first: what gets no line of its own is at least named, and of very many the last ones
+//! are counted. What room is left is shared:
+//!
+//! - *level*: no text gets more than another one that is cut, so small ones stay whole;
+//! - *in order*: the first takes what it needs.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::Mark;
+use super::quote::{MARK, plain_name, quote};
+use crate::limits;
+
+/// The beginning of a foreign text, as it stands in a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// What the text is, on one line.
+    pub name: String,
+    /// Where the whole of it is, on one line.
+    pub place: String,
+    /// Marked lines.
+    pub text: String,
+    /// Lines that are left out behind them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+/// Several of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpts {
+    /// In their order.
+    pub items: Vec<Excerpt>,
+    /// How many more there are, without a name.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+/// How room is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    Level,
+    InOrder,
+}
+
+/// A name or a place, in characters.
+const NAME_CHARS_MAX: usize = 160;
+/// The line that counts the others, in bytes.
+const MORE_BYTES_MAX: usize = 64;
+
+impl Excerpt {
+    /// The whole of a text.
+    pub(super) fn of(name: &str, place: &str, text: &str) -> Self {
+        let quoted = quote(text.trim_end()).text;
+        let text = if quoted.is_empty() { format!("{MARK}[empty]\n") } else { quoted };
+        Self {
+            name: plain_name(name, NAME_CHARS_MAX),
+            place: plain_name(place, NAME_CHARS_MAX),
+            text,
+            left_out: 0,
+        }
+    }
+
+    /// Something with a remark of ours in place of its text.
+    pub(super) fn remark(name: &str, remark: &str) -> Self {
+        Self { text: format!("{MARK}[{remark}]\n"), ..Self::of(name, name, "") }
+    }
+
+    pub(super) fn print(&self) -> String {
+        match (self.text.is_empty(), self.left_out) {
+            (true, left_out) => self.bare(left_out),
+            (false, 0) => format!("{}{}", self.header(), self.text),
+            (false, left_out) => format!("{}{}{}", self.header(), self.text, self.mark(left_out)),
+        }
+    }
+
+    /// At most this many bytes of it; at least its name.
+    pub(super) fn within(&self, bytes_max: usize) -> Self {
+        if self.print().len() <= bytes_max {
+            return self.clone();
+        }
+        let lines = self.lines();
+        let fixed = self.header().len() + self.mark(lines).len();
+        let mut room = bytes_max.saturating_sub(fixed);
+        let kept: String = self
+            .text
+            .split_inclusive('\n')
+            .map_while(|line| {
+                room = room.checked_sub(line.len())?;
+                Some(line)
+            })
+            .collect();
+        Self { left_out: lines - kept.lines().count(), text: kept, ..self.clone() }
+    }
+
+    /// What it takes to name it.
+    fn least(&self) -> usize {
+        self.bare(self.lines()).len().min(self.print().len())
+    }
+
+    fn lines(&self) -> usize {
+        self.text.lines().count() + self.left_out
+    }
+
+    fn header(&self) -> String {
+        format!("{MARK}--- {}\n", self.name)
+    }
+
+    fn mark(&self, left_out: usize) -> String {
+        Mark { prefix: MARK, whole: &self.place }.line(left_out)
+    }
+
+    fn bare(&self, left_out: usize) -> String {
+        Mark { prefix: &format!("{MARK}--- {} ", self.name), whole: &self.place }.line(left_out)
+    }
+}
+
+impl Excerpts {
+    /// All of these texts.
+    pub(super) fn of(items: Vec<Excerpt>) -> Self {
+        Self { items, more: 0 }
+    }
+
+    pub(super) fn print(&self) -> String {
+        let mut text: String = self.items.iter().map(Excerpt::print).collect();
+        if self.more > 0 {
+            text.push_str(&format!("{MARK}[{} more, not named here]\n", self.more));
+        }
+        text
+    }
+
+    /// There is nothing to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.more == 0
+    }
+
+    /// At most this many bytes of them; at least the number of those without a name.
+    pub(super) fn within(&self, bytes_max: usize, sharing: Sharing) -> Self {
+        let whole: usize = self.items.iter().map(|item| item.print().len()).sum();
+        if whole + if self.more > 0 { MORE_BYTES_MAX } else { 0 } <= bytes_max {
+            return self.clone();
+        }
+        let bytes_max = bytes_max.saturating_sub(MORE_BYTES_MAX);
+        let named = self.named(bytes_max / 2);
+        let more = self.more + self.items.len() - named.len();
+        Self { items: share(named, bytes_max, sharing), more }
+    }
+
+    /// The first ones, as many as can be named within this size.
+    fn named(&self, bytes_max: usize) -> &[Excerpt] {
+        let mut room = bytes_max;
+        let fits = self.items.iter().take(limits::STAGE_FILES_NAMED_MAX).map_while(|item| {
+            room = room.checked_sub(item.least())?;
+            Some(())
+        });
+        &self.items[..fits.count()]
+    }
+}
+
+/// All of these, with their texts cut to what room there is beside their names.
+fn share(items: &[Excerpt], bytes_max: usize, sharing: Sharing) -> Vec<Excerpt> {
+    let names: usize = items.iter().map(Excerpt::least).sum();
+    let room = bytes_max.saturating_sub(names);
+    let level = match sharing {
+        Sharing::Level => water_level(items, room),
+        Sharing::InOrder => 0,
+    };
+    let mut shared: Vec<Excerpt> = items.iter().map(|item| item.within(item.least() + level)).collect();
+    let mut left = bytes_max.saturating_sub(shared.iter().map(|item| item.print().len()).sum());
+    for (cut, whole) in shared.iter_mut().zip(items) {
+        let size = cut.print().len();
+        *cut = whole.within(size + left);
+        left = (left + size).saturating_sub(cut.print().len());
+    }
+    shared
+}
+
+/// What each may have beside its name, so that those who need less leave the rest to the others.
+fn water_level(items: &[Excerpt], room: usize) -> usize {
+    let mut wants: Vec<usize> = items.iter().map(|item| item.print().len() - item.least()).collect();
+    wants.sort_unstable();
+    let mut room = room;
+    for (served, want) in wants.iter().enumerate() {
+        let share = room / (wants.len() - served);
+        if *want > share {
+            return share;
+        }
+        room -= want;
+    }
+    usize::MAX / 2
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}

@@ -1,0 +1,114 @@
+//! The first message of a session of a plan's stage: the usual one, with what the plan adds.
+//!
+//! What stays the same in all sessions of the stage stands first: the whole in short, files as they
+//! were when the stage began, results of the stages that it needs. Then its task, its check, its
+//! outputs. All but the task and the check is marked as data: much of a plan was written by a model.
+//! WHY: the prompt keeps its size for every plan. What must be told has its own budgets; the context
+//! takes what is left, in steps, so that its bytes change seldom from session to session.
+
+use super::budget::{Keep, Mark, cut, cut_line_to, tokens};
+use super::context::LABELS_TOKENS_MAX;
+use super::now::StageNow;
+use super::quote::{MARK, plain_name};
+use super::session::{self, TASK};
+use super::{PromptBlocks, SessionInput, StageContext};
+use crate::ids::StageId;
+use crate::limits;
+
+/// What the prompt of a stage's session has beside that of any other.
+#[derive(Debug, Clone, Copy)]
+pub struct StageInput<'a> {
+    /// Its id.
+    pub id: &'a StageId,
+    /// Its name in the plan.
+    pub name: &'a str,
+    /// Files that it is to make or change.
+    pub outputs: &'a [String],
+    /// What it begins from.
+    pub context: &'a StageContext,
+}
+
+pub(super) const PROJECT: &str = "# Project";
+pub(super) const PROJECT_INTRO: &str =
+    "This is one stage of a plan. First its name, then what the plan says of the whole:";
+pub(super) const FILES: &str = "# Files";
+pub(super) const FILES_INTRO: &str =
+    "The plan names these for this stage. They read so when it began; where the tree differs, it is right.";
+pub(super) const RESULTS: &str = "# Results of earlier stages";
+pub(super) const RESULTS_INTRO: &str = "What the stages left that this one needs, the nearest first.";
+pub(super) const OUTPUTS: &str = "# Outputs";
+pub(super) const OUTPUTS_INTRO: &str = "Write only these; if another file has to change, change it and name it with the reason under \"Issues\":";
+
+/// A stage's name, in characters: it has to fit beside the labels.
+const NAME_CHARS_MAX: usize = 60;
+/// An output, in characters.
+const OUTPUT_CHARS_MAX: usize = 160;
+/// A line of the check, in characters.
+const CHECK_LINE_CHARS_MAX: usize = 400;
+/// The heading and the introduction of the check.
+const CHECK_LABELS_TOKENS_MAX: usize = 30;
+/// Where the whole of what was cut is.
+const PLAN: &str = "the plan";
+/// What is reserved for the rest of the prompt grows in such steps.
+const STEP_TOKENS: usize = 1_000;
+/// What a session after the first may need for log, measured, notes and request.
+const LATER_TOKENS: usize = limits::KNOWLEDGE_LOG_TOKENS_MAX
+    + limits::MEASURED_TOKENS_MAX
+    + limits::NOTES_TOKENS_MAX
+    + limits::STAGE_CLOSING_TOKENS_MAX;
+
+/// The prompt of a stage's session, within [`limits::STAGE_PROMPT_TOKENS_MAX`] together with the
+/// protocol. The task is never cut.
+#[must_use]
+pub fn stage_prompt(input: &SessionInput<'_>, stage: &StageInput<'_>) -> PromptBlocks {
+    let check = input.check.map(check_within);
+    let input = SessionInput { check: check.as_deref(), ..*input };
+    let now = StageNow { id: stage.id, outputs: !stage.outputs.is_empty() };
+    let mut blocks = session::prompt(&input, &outputs(stage.outputs), Some(&now));
+    debug_assert!(blocks.stable.starts_with(TASK), "the context stands before the task");
+    let context = stage.context.within(context_room(&blocks, input.notes.is_some()));
+    blocks.stable.insert_str(0, &context_part(stage, &context));
+    blocks
+}
+
+/// What the rest of the prompt leaves for the context.
+fn context_room(rest: &PromptBlocks, later: bool) -> usize {
+    let changing = tokens(&rest.foreign) + tokens(&rest.now);
+    let changing = if later { changing.max(LATER_TOKENS) } else { changing };
+    let fixed = limits::PROTOCOL_TOKENS_MAX + 3 * LABELS_TOKENS_MAX;
+    let reserved = [tokens(&rest.stable), changing].map(|size| size.next_multiple_of(STEP_TOKENS));
+    limits::STAGE_PROMPT_TOKENS_MAX.saturating_sub(fixed + reserved.iter().sum::<usize>())
+}
+
+fn context_part(stage: &StageInput<'_>, context: &StageContext) -> String {
+    let name = plain_name(stage.name, NAME_CHARS_MAX);
+    let mut text = format!("{PROJECT}\n\n{PROJECT_INTRO}\n{MARK}{}: {name}\n", stage.id);
+    text.extend(context.architecture.as_ref().map(super::Excerpt::print));
+    text.push('\n');
+    let parts = [(FILES, FILES_INTRO, &context.files), (RESULTS, RESULTS_INTRO, &context.results)];
+    for (heading, intro, excerpts) in parts {
+        if !excerpts.is_empty() {
+            text.push_str(&format!("{heading}\n\n{intro}\n{}\n", excerpts.print()));
+        }
+    }
+    text
+}
+
+fn outputs(outputs: &[String]) -> String {
+    if outputs.is_empty() {
+        return String::new();
+    }
+    let lines: String =
+        outputs.iter().map(|output| format!("{MARK}{}\n", plain_name(output, OUTPUT_CHARS_MAX))).collect();
+    let mark = Mark { prefix: MARK, whole: PLAN };
+    let room = limits::STAGE_OUTPUTS_TOKENS_MAX - tokens(OUTPUTS) - tokens(OUTPUTS_INTRO) - 2;
+    format!("{OUTPUTS}\n\n{OUTPUTS_INTRO}\n{}\n", cut(&lines, room, Keep::First, mark))
+}
+
+/// The check as the user approved it; only what no one would read is cut.
+fn check_within(check: &str) -> String {
+    let lines: String =
+        check.split_inclusive('\n').map(|line| cut_line_to(line, CHECK_LINE_CHARS_MAX).0).collect();
+    let mark = Mark { prefix: "", whole: PLAN };
+    cut(&lines, limits::STAGE_CHECK_TOKENS_MAX - CHECK_LABELS_TOKENS_MAX, Keep::First, mark)
+}
