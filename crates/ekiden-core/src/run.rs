@@ -13,6 +13,7 @@ use crate::knowledge::Knowledge;
 use crate::manifest::{Ground, Stage};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
+use crate::prompt::StageContext;
 use crate::relay::{Company, Relay};
 use crate::renewal::Continued;
 use crate::settings::{RunStarted, Settings};
@@ -23,6 +24,7 @@ mod grounds;
 mod telling;
 
 pub use grounds::StageResult;
+use telling::FailedTry;
 
 /// One execution of a manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,10 @@ pub struct Run {
     shared: Knowledge,
     /// What stages that are done have left.
     results: BTreeMap<StageId, StageResult>,
+    /// What stages are shown that are about to begin.
+    contexts: BTreeMap<StageId, StageContext>,
+    /// The tries of stages that failed.
+    tries: BTreeMap<StageId, Vec<FailedTry>>,
     /// What the plan wants and is not carried out yet.
     decided: Vec<PlanDecision>,
     paused: bool,
@@ -66,6 +72,8 @@ impl Run {
             spent: Spend::default(),
             shared: Knowledge::default(),
             results: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            tries: BTreeMap::new(),
             decided: Vec::new(),
             paused: false,
             heard: BTreeSet::new(),
@@ -364,7 +372,11 @@ impl Run {
         if !self.relays.contains_key(stage) {
             let Some(mut of_manifest) = self.stage(stage).cloned() else { return Vec::new() };
             of_manifest.sessions_max = self.sessions_max.unwrap_or(of_manifest.sessions_max);
-            let mut relay = Relay::new(&self.header, self.settings_of(&of_manifest), of_manifest);
+            let settings = self.settings_of(&of_manifest);
+            let mut relay = Relay::new(&self.header, settings, of_manifest);
+            if self.header.manifest.plan.is_some() {
+                relay.join(self.contexts.remove(stage).unwrap_or_default());
+            }
             if !relay.stage().part.knowledge_apart {
                 relay.learn(&self.shared);
             }

@@ -378,6 +378,24 @@ impl Plan {
         self.nodes.iter().map(|node| (&node.id, &node.state))
     }
 
+    /// The stages that a failed one blocks.
+    #[must_use]
+    pub fn blocked_by(&self, stage: &StageId) -> Vec<StageId> {
+        let mut blocked: Vec<&StageId> = vec![stage];
+        let mut looked = 0;
+        while let Some(at) = blocked.get(looked).and_then(|by| self.index.get(*by)) {
+            looked += 1;
+            let by = &self.nodes[*at].id;
+            for (dependant, _) in &self.nodes[*at].dependants {
+                let node = &self.nodes[*dependant];
+                if node.state == StageState::Over(StageEnd::Blocked { by: by.clone() }) {
+                    blocked.push(&node.id);
+                }
+            }
+        }
+        blocked.into_iter().skip(1).cloned().collect()
+    }
+
     /// How many stages are over.
     #[must_use]
     pub fn over(&self) -> usize {

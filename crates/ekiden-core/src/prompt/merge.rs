@@ -28,8 +28,7 @@ pub struct MergeSide {
 }
 
 pub(super) const CONFLICT: &str = "# Two stages changed the same lines";
-pub(super) const CONFLICT_INTRO: &str =
-    "The merge is in progress in this worktree; ekiden commits it. Files with conflicts:";
+pub(super) const CONFLICT_INTRO: &str = "The other side is merged into this worktree, with git's marks wherever the two conflict. Files with conflicts:";
 pub(super) const BROKE: &str = "# The check fails on the merge";
 pub(super) const BROKE_INTRO: &str =
     "The changes of the other stages are in this tree now, merged without a conflict.";

@@ -77,7 +77,7 @@ pub(super) const DONE_OUTPUTS: &str =
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
 pub(super) const STAGE_REPORT: &str = "Later stages read your PROGRESS.md and nothing else of yours. With the last handoff, name there what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\".";
-pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as told under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, do not abort the merge or rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
+pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as told under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as told under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const RETRY: &str = "The last attempt at this stage failed, as told under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output stands under \"Measured by ekiden\". Find the cause before anything else.";
@@ -98,7 +98,7 @@ pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then go on at \
      of the task.";
 pub(super) const REQUEST_NO_NOTES: &str =
     "Look at the tree,{check} then take the next unfinished part of the task.";
-pub(super) const REQUEST_MERGE: &str = "Look at git status first; notes may be older than the merge. Then begin with the first place that is still open.";
+pub(super) const REQUEST_MERGE: &str = "Look at the tree first; notes may be older than the merge. Then begin with the first place that is still open.";
 pub(super) const REQUEST_CHECK: &str = " run the check once,";
 
 impl Slot {

@@ -5,7 +5,7 @@
 use crate::budget::{Budget, Spend};
 use crate::effect::RelayEffect;
 use crate::knowledge::Knowledge;
-use crate::prompt::Slot;
+use crate::prompt::{Slot, StageContext};
 use crate::relay::{Baseline, Phase, Relay, WaitCause};
 use crate::time::Timestamp;
 
@@ -27,6 +27,11 @@ impl Default for Company {
 }
 
 impl Relay {
+    /// It belongs to a plan, and is shown this of the project.
+    pub(crate) fn join(&mut self, context: StageContext) {
+        self.context = Some(context);
+    }
+
     /// Takes over what the others mean for it.
     pub(crate) fn meet(&mut self, company: Company) {
         self.company = company;
@@ -55,7 +60,8 @@ impl Relay {
     }
 
     fn begin_anew(&mut self, at: Timestamp, slot: Slot) -> Vec<RelayEffect> {
-        self.slots = vec![slot];
+        self.slots = Vec::new();
+        self.standing = Some(slot);
         self.crashes_in_a_row = 0;
         self.quota.from = self.quota.over;
         if let Some(bench) = &mut self.bench {

@@ -52,7 +52,7 @@ use crate::limits;
 use crate::manifest::Stage;
 use crate::notice;
 use crate::outcome::Outcome;
-use crate::prompt::{Notes, Slot};
+use crate::prompt::{Notes, Slot, StageContext};
 use crate::settings::{RunStarted, Settings};
 use crate::time::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,10 @@ pub struct Relay {
     /// Local time's offset from UTC, as last recorded.
     utc_offset_secs: i32,
     company: Company,
+    /// What it is shown of the project, if it belongs to a plan.
+    context: Option<StageContext>,
+    /// What every session is told until the stage is tried again or merged.
+    standing: Option<Slot>,
 }
 
 /// What the next session goes on from.
@@ -188,6 +192,8 @@ impl Relay {
             utc_offset_secs: settings.bounds.utc_offset_secs,
             settings,
             company: Company::default(),
+            context: None,
+            standing: None,
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);

@@ -7,6 +7,7 @@ use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, StopRequest, Surve
 use crate::handoff::{self, Handoff, Status};
 use crate::judge::Standstill;
 use crate::limits;
+use crate::manifest::Verification;
 use crate::outcome::Outcome;
 use crate::prompt::{self, CheckFacts, Notes, RescueFacts, Slot};
 use crate::relay::judging::Crash;
@@ -324,7 +325,7 @@ impl Relay {
 
     fn veto(&mut self) {
         if let (Some(verification), Some(check)) = (&self.stage.verification, &self.check) {
-            self.slots.push(Slot::Veto { check: verification.command.clone(), tail: check.tail.clone() });
+            self.slots.push(Slot::Veto { check: verification.told(), tail: check.tail.clone() });
         }
     }
 
@@ -357,7 +358,7 @@ impl Relay {
     fn rescue(&self, end: &SessionEnd, before: Option<&LastSession>) -> String {
         let survey = self.survey.clone().unwrap_or_default();
         let (untracked, git_status) = survey.status.into_iter().partition(|line| line.starts_with("??"));
-        let command = self.stage.verification.as_ref().map(|verification| verification.command.clone());
+        let command = self.stage.verification.as_ref().map(Verification::told);
         let check = command.zip(self.check.as_ref()).map(|(command, check)| CheckFacts {
             command,
             outcome: check.to_string(),

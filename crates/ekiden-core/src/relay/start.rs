@@ -8,8 +8,9 @@ use crate::handoff::OpenItems;
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::limits;
+use crate::manifest::{Stage, Verification};
 use crate::outcome::Outcome;
-use crate::prompt::{self, Measured, SessionInput, Slot};
+use crate::prompt::{self, Measured, PromptBlocks, SessionInput, Slot, StageInput};
 use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, Used, WaitCause, backoff};
 use crate::time::{Millis, Timestamp};
 
@@ -183,20 +184,33 @@ impl Relay {
     fn prompt_of(&self, next: &NextAttempt) -> Prompt {
         match next.mode {
             StartMode::Resume => Prompt::Resume(prompt::resume_note()),
-            StartMode::Fresh => Prompt::Fresh(prompt::session_prompt(&SessionInput {
-                number: next.id.session,
-                task: &self.stage.task,
-                knowledge: &self.knowledge,
-                measured: Some(&self.measured()),
-                notes: self.last.as_ref().map(|last| &last.notes),
-                check: self.stage.verification.as_ref().map(|verification| verification.command.as_str()),
-                slots: &self.slots_of(next),
-            })),
+            StartMode::Fresh => Prompt::Fresh(self.session_prompt(next)),
+        }
+    }
+
+    fn session_prompt(&self, next: &NextAttempt) -> PromptBlocks {
+        let check = self.stage.verification.as_ref().map(Verification::told);
+        let input = SessionInput {
+            number: next.id.session,
+            task: &self.stage.task,
+            knowledge: &self.knowledge,
+            measured: Some(&self.measured()),
+            notes: self.last.as_ref().map(|last| &last.notes),
+            check: check.as_deref(),
+            slots: &self.slots_of(next),
+        };
+        match &self.context {
+            None => prompt::session_prompt(&input),
+            Some(context) => {
+                let Stage { id, task_name: name, part, .. } = &self.stage;
+                prompt::stage_prompt(&input, &StageInput { id, name, outputs: &part.outputs, context })
+            }
         }
     }
 
     fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
         let mut slots = self.slots.clone();
+        slots.extend(self.standing.clone());
         if self.settings.subagents {
             slots.push(Slot::Delegation);
         }
@@ -208,7 +222,7 @@ impl Relay {
 
     fn measured(&self) -> Measured {
         let survey = self.survey.clone().unwrap_or_default();
-        let command = self.stage.verification.as_ref().map(|verification| verification.command.clone());
+        let command = self.stage.verification.as_ref().map(Verification::told);
         Measured {
             commits: survey.commits,
             files: survey.status,

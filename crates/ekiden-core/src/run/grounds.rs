@@ -8,7 +8,7 @@ use crate::ids::StageId;
 use crate::manifest::Stage;
 use crate::plan::StageState;
 use crate::run::Run;
-use crate::run::telling::{failed_try, result_text};
+use crate::run::telling::{FailedTry, failed_try};
 use crate::settings::{AgentSpec, CommitPlan, Settings};
 use crate::time::Timestamp;
 
@@ -56,6 +56,9 @@ impl Run {
     }
 
     pub(super) fn prepared(&mut self, stage: &StageId, ground: &Result<Grounded, String>) -> Vec<Effect> {
+        if let Ok(ground) = ground {
+            self.contexts.insert(stage.clone(), ground.context.clone());
+        }
         let result = ground.as_ref().map(|_| ()).map_err(Clone::clone);
         self.decided.extend(self.plan.prepared(stage, result));
         Vec::new()
@@ -116,19 +119,19 @@ impl Run {
         attempt: u32,
         max: u32,
     ) -> Vec<Effect> {
-        let Some(slot) = self.relays.get(stage).map(|relay| failed_try(relay, attempt, max)) else {
-            return Vec::new();
-        };
+        let Some(relay) = self.relays.get(stage) else { return Vec::new() };
+        let slot = failed_try(relay, attempt, max);
+        self.tries.entry(stage.clone()).or_default().push(FailedTry::of(relay));
         self.of_relay(at, stage, |relay| relay.try_again(at, slot))
     }
 
     /// Keeps what a stage left that is done, and what it learned.
     pub(super) fn keep_result(&mut self, stage: &StageId, files: &[String], undeclared: &[String]) {
         let Some(relay) = self.relays.get(stage) else { return };
+        let text = self.result_text(relay, files);
         if !relay.stage().part.knowledge_apart {
             self.shared.adopt(relay.knowledge());
         }
-        let text = result_text(relay, files, undeclared);
         let result = StageResult { files: files.to_vec(), undeclared: undeclared.to_vec(), text };
         self.results.insert(stage.clone(), result);
     }

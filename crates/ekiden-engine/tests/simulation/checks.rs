@@ -80,7 +80,7 @@ fn core_only_grows(run: &Run, before: usize) -> usize {
 fn effects(records: &[Record]) -> impl Iterator<Item = &RelayEffect> {
     records.iter().flat_map(|record| &record.effects).filter_map(|effect| match effect {
         Effect::Stage { effect, .. } => Some(effect),
-        Effect::EndRun { .. } => None,
+        Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
     })
 }
 

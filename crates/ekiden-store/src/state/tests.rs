@@ -132,7 +132,7 @@ fn a_run_that_lost_its_log_is_listed_and_cannot_be_opened() {
     first_run(&disk).unwrap();
     let run = RunId::from_bits(7);
     let files = layout().run(&run);
-    disk.create_dir(&files.sessions().join("1")).unwrap();
+    disk.create_dir(&files.relay(None).sessions().join("1")).unwrap();
     disk.remove(&files.log()).unwrap();
     assert_eq!(view(&disk).runs().unwrap(), std::slice::from_ref(&run));
     let error = locked(&disk).unwrap().open_log::<Note>(&run, |_| ()).unwrap_err();

@@ -13,7 +13,7 @@ use ekiden_core::event::{AttemptEnded, Check, CheckOutcome, Commit, Event, Relay
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
 use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_core::manifest::Ground;
+use ekiden_core::manifest::{Ground, Verification};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::prompt::Notes;
 use ekiden_core::record::Record;
@@ -379,7 +379,7 @@ fn run_start(run: &Run) -> RunStart {
         model: header.settings.agent.model.clone(),
         session_max: session_max(run),
         levels: is_heard(run).then(|| header.settings.levels.into()),
-        verification: verification.map(|verification| verification.told()),
+        verification: verification.map(Verification::told),
         branch: header.place.branch.clone(),
         left_alone: header.settings.commit.as_ref().map(|commit| commit.dirty.len()),
         from: header

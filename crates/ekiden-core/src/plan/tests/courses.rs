@@ -144,14 +144,12 @@ fn told(decisions: &[PlanDecision]) -> String {
 }
 
 fn ended(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Complete { .. } => "complete".to_owned(),
-        Outcome::StagesFailed { failed, blocked } => {
-            let failed: Vec<_> = failed.iter().map(|one| one.stage.to_string()).collect();
-            format!("failed {}, {blocked} blocked", failed.join(" "))
-        }
-        outcome => format!("{outcome:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
+    if let Outcome::StagesFailed { failed, blocked } = outcome {
+        let failed: Vec<_> = failed.iter().map(|one| one.stage.to_string()).collect();
+        return format!("failed {}, {blocked} blocked", failed.join(" "));
     }
+    let word: String = format!("{outcome:?}").chars().take_while(|c| c.is_alphanumeric()).collect();
+    word.to_lowercase()
 }
 
 #[track_caller]
