@@ -11,6 +11,8 @@ use crate::text::clean;
 
 /// Characters that make a pattern of a path.
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
+/// Choices in a pattern.
+const BRACES_MAX: usize = 16;
 /// Directories that belong to git and to ekiden.
 const KEPT: [&str; 2] = [".git", ".ekiden"];
 
@@ -65,6 +67,10 @@ pub(super) fn beginning(pattern: &str) -> &str {
 
 /// What is wrong with a pattern, without the work of making it ready.
 fn built(pattern: &str) -> Result<globset::Glob, String> {
+    // What is made of deeper braces, or of more of them, is refused by the library with a panic.
+    if pattern.len() > PATH_BYTES_MAX || pattern.matches('{').count() > BRACES_MAX {
+        return Err("is too long or has too many braces for a pattern".to_owned());
+    }
     let mut builder = GlobBuilder::new(pattern);
     builder.literal_separator(true).backslash_escape(false);
     builder.build().map_err(|error| error.kind().to_string())
@@ -127,6 +133,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     // shows: PLN-06, SEC-01
@@ -180,6 +188,27 @@ mod tests {
         assert!(pattern(".").is_err());
         for bad in ["a[", "a{b", "[z-a]"] {
             assert!(pattern(bad).is_err(), "{bad}");
+        }
+    }
+
+    // shows: SEC-01
+    #[test]
+    fn patterns_that_would_take_too_much_are_refused() {
+        assert!(Glob::new(&format!("{}a{}", "{".repeat(300), "}".repeat(300))).is_err());
+        assert!(Glob::new(&"?".repeat(2_000)).is_err());
+        for most in ["?", "*", "**/", "[!a-z]", "é?", "[^é]"] {
+            let pattern = most.repeat(PATH_BYTES_MAX / most.len());
+            assert!(Glob::new(&pattern).map(|glob| glob.matches(&"/a".repeat(500))).is_ok(), "{most}");
+        }
+        let nested = format!("{}?{}", "{[!a],".repeat(BRACES_MAX), "}".repeat(BRACES_MAX));
+        assert!(Glob::new(&nested).is_ok());
+    }
+
+    proptest! {
+        // shows: SEC-01
+        #[test]
+        fn no_pattern_panics(pattern in "[a{}\\[\\]!^,*?/.-]{0,60}", path in "[a/.]{0,20}") {
+            let _ = Glob::new(&pattern).map(|glob| glob.matches(&path));
         }
     }
 
