@@ -115,8 +115,10 @@ fn what_the_surroundings_cannot_answer_is_told_all_at_once() {
         files.iter().map(|file| stage(&file[..1], &format!("prompt_file = \"{file}\""))).collect();
     let stages = stages.replace("prompt = \"p\"\n", "").replacen("id = \"g\"", "id = \"h\"", 1);
     let text = own(&format!("{stages}{}", stage("agentless", "agent = \"nobody\"")));
-    let told = resolved(&text, Syntax::Toml).unwrap_err().to_string();
+    let told = resolved(&text, Syntax::Toml).unwrap_err();
+    let told = format!("{}\n{told}", told.title());
     expect_test::expect![[r#"
+        4 faults
           line 3  stage "h": prompt "gone.md" does not exist
           line 7  stage "e": prompt "empty.md" is empty
           line 11  stage "l": prompt "long.md" has 2001 tokens, at most 2000 fit: move details into a file and name it in the context
