@@ -267,3 +267,45 @@ pub const CHECKPOINT_FILES_MAX: usize = 2_000;
 pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;
 /// An alert to the agent of a watched session: two or three sentences, read many times over.
 pub const ALERT_TOKENS_MAX: usize = 120;
+
+// ── Manifests ────────────────────────────────────────────────────────────────────────────────
+
+/// A manifest file, in bytes: room for 10,000 stages with long prompts.
+pub const MANIFEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Values in a manifest file. A small file can hold very many, and each takes more memory than text.
+pub const MANIFEST_NODES_MAX: usize = 4_000_000;
+/// Values inside values. Our own format needs five.
+pub const MANIFEST_DEPTH_MAX: usize = 32;
+/// Values that the aliases of a YAML file may stand for: a few lines can stand for billions.
+pub const MANIFEST_ALIASED_MAX: usize = 10_000;
+/// Stages of a manifest. Nobody reads a plan of more.
+pub const STAGES_MAX: usize = 100_000;
+/// Faults of a manifest that are told: who has mended these sees the rest.
+pub const MANIFEST_FAULTS_TOLD_MAX: usize = 50;
+/// Faults that are kept to be put in order; beyond these they are only counted.
+pub const MANIFEST_FAULTS_KEPT_MAX: usize = 1_000;
+/// Names that are compared to find the one that was meant, over all of a manifest: about 0.1 s.
+pub const NEAREST_COMPARISONS_MAX: usize = 100_000;
+/// Outputs that are compared with globs, over all of a manifest: well below a second.
+pub const OVERLAP_COMPARISONS_MAX: usize = 2_000_000;
+/// A stage's prompt. It is never cut, since it says what to do; what is longer belongs into a file among
+/// the stage's context.
+pub const STAGE_TASK_TOKENS_MAX: usize = 2_000;
+/// Stages at the same time. More agents than this on one machine is a typing error.
+pub const JOBS_MAX: u32 = 64;
+/// Tries of a failed stage after the first, unless the manifest says otherwise.
+pub const RETRIES_DEFAULT: u32 = 2;
+/// Responses in one session of a stage, unless the manifest says otherwise.
+pub const STAGE_TURNS_DEFAULT: u32 = 50;
+/// Tokens of one session of a stage, unless the manifest says otherwise: well below any window.
+pub const STAGE_SESSION_TOKENS_DEFAULT: u64 = 80_000;
+/// Tries of a failed stage after the first: what fails ten times fails for a reason.
+pub const RETRIES_MAX: u32 = 10;
+/// A command in a manifest, in bytes. What is longer is a script and belongs into a file.
+pub const COMMAND_BYTES_MAX: usize = 16 * 1024;
+/// A path or glob in a manifest, in bytes.
+pub const PATH_BYTES_MAX: usize = 1_024;
+/// What one session of a stage may be allowed to spend, in dollars: more is a typing error.
+pub const STAGE_DOLLARS_MAX: u32 = 100_000;
+/// Stages named in a cycle; of a longer one the beginning and the end are.
+pub const CYCLE_TOLD_MAX: usize = 12;

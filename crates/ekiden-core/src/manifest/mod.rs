@@ -3,6 +3,39 @@
 //! `ekiden run` makes one of a single stage that works in place; a plan has many, and rules by which
 //! they work together. What stands here is what a run is started with, frozen into its first record:
 //! names of files are resolved, defaults are filled in, and nothing in it is at fault any more.
+//!
+//! How it comes about, from a file in any of three formats:
+//!
+//! ```text
+//! text ─ syntax ─► tree ─ format ─► draft ─► Document ─ settings, files ─► Manifest
+//!        JSON      with   ekiden    names     as the     Document::        frozen
+//!        TOML      lines  CASM      looked    file       into_manifest     in the log
+//!        YAML             cleave    up        says it
+//! ```
+//!
+//! Whatever is wrong on the way is told at once, with lines: [`Faults`].
+
+mod document;
+mod draft;
+mod fault;
+mod format;
+pub mod graph;
+mod node;
+mod overlap;
+mod path;
+mod resolve;
+mod schema;
+mod shape;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+pub use document::{Checks, Document, Format, Prompt, Stage as DocumentStage, Validation, Worktree};
+pub use fault::{Fault, Faults};
+pub use path::{Glob, is_pattern};
+pub use resolve::{Defaults, Surroundings};
+pub use schema::schema;
+pub use syntax::Syntax;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +43,19 @@ use crate::budget::Budget;
 use crate::ids::StageId;
 use crate::settings::AgentSpec;
 use crate::time::Millis;
+
+/// Reads a manifest in any of the three formats.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub fn read(text: &str, syntax: Syntax) -> Result<Document, Faults> {
+    let tree = syntax::tree(text, syntax)?;
+    let mut findings = fault::Findings::default();
+    let draft = format::read(&tree, &mut findings)?;
+    drop(tree);
+    draft.into_document(findings)
+}
 
 /// Stages and the edges between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

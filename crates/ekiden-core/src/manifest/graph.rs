@@ -1,0 +1,283 @@
+//! The graph of a manifest: an order, waves, ancestors, cycles and the longest way.
+//!
+//! Stages are their places in the file, and whatever can come out in several ways comes out in the order
+//! of the file, so that a manifest is always carried out and told the same way. Nothing recurses, and all
+//! but the ancestors of single stages costs one walk over stages and edges.
+
+use std::collections::VecDeque;
+
+use super::Stage;
+use crate::limits::MANIFEST_FAULTS_KEPT_MAX;
+
+/// Stages named in all cycles together. Whoever mends the first ones sees the others.
+const CYCLES_STAGES_MAX: usize = 1_000_000;
+
+/// Which stage needs which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    needs: Vec<Vec<usize>>,
+    needed_by: Vec<Vec<usize>>,
+}
+
+/// The longest way through a graph, by weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CriticalPath {
+    /// The weight of all its stages.
+    pub weight: u64,
+    /// The stages, the first to work first.
+    pub stages: Vec<usize>,
+}
+
+impl Graph {
+    /// A graph of the places that each stage needs.
+    ///
+    /// # Panics
+    ///
+    /// If a stage needs a place that does not exist.
+    #[must_use]
+    pub fn new(needs: Vec<Vec<usize>>) -> Self {
+        let mut needed_by = vec![Vec::new(); needs.len()];
+        for (stage, needs) in needs.iter().enumerate() {
+            for need in needs {
+                needed_by[*need].push(stage);
+            }
+        }
+        Self { needs, needed_by }
+    }
+
+    /// The graph of a run's stages. A need of a stage that does not exist is left out; a manifest that was
+    /// validated has none.
+    #[must_use]
+    pub fn of(stages: &[Stage]) -> Self {
+        let places: std::collections::HashMap<&str, usize> =
+            stages.iter().zip(0..).map(|(stage, place)| (stage.id.as_str(), place)).collect();
+        let needs = |stage: &Stage| {
+            stage.part.needs.iter().filter_map(|need| places.get(need.stage.as_str()).copied()).collect()
+        };
+        Self::new(stages.iter().map(needs).collect())
+    }
+
+    /// How many stages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.needs.len()
+    }
+
+    /// There are no stages.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.needs.is_empty()
+    }
+
+    /// What a stage needs.
+    #[must_use]
+    pub fn needs(&self, stage: usize) -> &[usize] {
+        &self.needs[stage]
+    }
+
+    /// What needs a stage, in the order of the file.
+    #[must_use]
+    pub fn needed_by(&self, stage: usize) -> &[usize] {
+        &self.needed_by[stage]
+    }
+
+    /// An order in which each stage comes after all that it needs: first those that need nothing, then what
+    /// becomes ready, as it does; in the order of the file where several do at once. Nothing if there is a
+    /// cycle.
+    #[must_use]
+    pub fn order(&self) -> Option<Vec<usize>> {
+        let mut missing: Vec<usize> = self.needs.iter().map(Vec::len).collect();
+        let mut ready: VecDeque<usize> = (0..self.len()).filter(|stage| missing[*stage] == 0).collect();
+        let mut order = Vec::with_capacity(self.len());
+        while let Some(stage) = ready.pop_front() {
+            order.push(stage);
+            for next in &self.needed_by[stage] {
+                missing[*next] -= 1;
+                if missing[*next] == 0 {
+                    ready.push_back(*next);
+                }
+            }
+        }
+        (order.len() == self.len()).then_some(order)
+    }
+
+    /// The stages that could work at the same time with any number of agents: those that need nothing, those
+    /// that need only these, and so on. Nothing if there is a cycle.
+    #[must_use]
+    pub fn waves(&self) -> Option<Vec<Vec<usize>>> {
+        let mut wave = vec![0; self.len()];
+        let mut waves: Vec<Vec<usize>> = Vec::new();
+        for stage in self.order()? {
+            wave[stage] = self.needs[stage].iter().map(|need| wave[*need] + 1).max().unwrap_or(0);
+            if wave[stage] == waves.len() {
+                waves.push(Vec::new());
+            }
+            waves[wave[stage]].push(stage);
+        }
+        waves.iter_mut().for_each(|wave| wave.sort_unstable());
+        Some(waves)
+    }
+
+    /// A stage needs another, directly or by way of others.
+    #[must_use]
+    pub fn is_ancestor(&self, ancestor: usize, of: usize) -> bool {
+        let mut seen = vec![false; self.len()];
+        let mut open = vec![of];
+        while let Some(stage) = open.pop() {
+            for need in &self.needs[stage] {
+                if *need == ancestor {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[*need], true) {
+                    open.push(*need);
+                }
+            }
+        }
+        false
+    }
+
+    /// For each pair, whether the first is an ancestor of the second. `order` is the graph's own. Sixty-four
+    /// first stages are followed in one walk.
+    #[must_use]
+    pub fn ancestors(&self, order: &[usize], pairs: &[(usize, usize)]) -> Vec<bool> {
+        let mut by_first: Vec<usize> = (0..pairs.len()).collect();
+        by_first.sort_unstable_by_key(|at| pairs[*at].0);
+        let mut answers = vec![false; pairs.len()];
+        let mut firsts: Vec<usize> = pairs.iter().map(|pair| pair.0).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        let mut rest = by_first.as_slice();
+        for firsts in firsts.chunks(64) {
+            let reached = self.reached(order, firsts);
+            let last = firsts.last().copied().unwrap_or_default();
+            let (now, later) = rest.split_at(rest.partition_point(|at| pairs[*at].0 <= last));
+            rest = later;
+            for at in now {
+                let (first, second) = pairs[*at];
+                let bit = firsts.partition_point(|other| *other < first);
+                answers[*at] = first != second && reached[second] >> bit & 1 == 1;
+            }
+        }
+        answers
+    }
+
+    /// For each stage a bit for each of at most 64 stages that it needs, or is.
+    fn reached(&self, order: &[usize], from: &[usize]) -> Vec<u64> {
+        let mut reached = vec![0_u64; self.len()];
+        for (stage, bit) in from.iter().zip(0_u32..) {
+            reached[*stage] |= 1 << bit;
+        }
+        for stage in order {
+            let above = self.needs[*stage].iter().fold(0, |bits, need| bits | reached[*need]);
+            reached[*stage] |= above;
+        }
+        reached
+    }
+
+    /// Cycles, each as the stages that need the next one, the last one the first; it begins with the stage that
+    /// stands first in the file. Every stage that keeps others waiting for ever is reached by one of them,
+    /// and without their last edges there is no cycle any more.
+    #[must_use]
+    pub fn cycles(&self) -> Vec<Vec<usize>> {
+        let mut walk =
+            Walk { path: Vec::new(), place: vec![Place::New; self.len()], cycles: Vec::new(), named: 0 };
+        for start in 0..self.len() {
+            if walk.place[start] == Place::New {
+                walk.enter(start);
+            }
+            while let Some((stage, at)) = walk.path.last_mut() {
+                let next = self.needs[*stage].get(*at).copied();
+                *at += 1;
+                match next {
+                    Some(next) => walk.follow(next),
+                    None => walk.leave(),
+                }
+            }
+        }
+        walk.cycles.sort();
+        walk.cycles
+    }
+
+    /// The heaviest way from each stage to an end, its own weight included: what is largest should begin first.
+    /// Nothing if there is a cycle.
+    #[must_use]
+    pub fn weights_to_end(&self, weights: &[u64]) -> Option<Vec<u64>> {
+        let mut to_end = vec![0_u64; self.len()];
+        for stage in self.order()?.into_iter().rev() {
+            let after = self.needed_by[stage].iter().map(|next| to_end[*next]).max().unwrap_or(0);
+            to_end[stage] = weights[stage].saturating_add(after);
+        }
+        Some(to_end)
+    }
+
+    /// The heaviest way through the graph. Nothing if there is a cycle or no stage.
+    #[must_use]
+    pub fn critical_path(&self, weights: &[u64]) -> Option<CriticalPath> {
+        let to_end = self.weights_to_end(weights)?;
+        let heaviest = |stages: &mut dyn Iterator<Item = usize>| {
+            stages.min_by_key(|stage| (std::cmp::Reverse(to_end[*stage]), *stage))
+        };
+        let first = heaviest(&mut (0..self.len()).filter(|stage| self.needs[*stage].is_empty()))?;
+        let mut stages = vec![first];
+        let mut last = first;
+        while let Some(next) = heaviest(&mut self.needed_by[last].iter().copied()) {
+            stages.push(next);
+            last = next;
+        }
+        Some(CriticalPath { weight: to_end[first], stages })
+    }
+}
+
+/// Where a walk has been.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    New,
+    /// On the way, at this place of the path.
+    Open(usize),
+    Done,
+}
+
+/// A walk into the depth, which keeps its way itself.
+struct Walk {
+    /// The stages on the way, and which of their needs comes next.
+    path: Vec<(usize, usize)>,
+    place: Vec<Place>,
+    cycles: Vec<Vec<usize>>,
+    named: usize,
+}
+
+impl Walk {
+    fn enter(&mut self, stage: usize) {
+        self.place[stage] = Place::Open(self.path.len());
+        self.path.push((stage, 0));
+    }
+
+    fn leave(&mut self) {
+        if let Some((stage, _)) = self.path.pop() {
+            self.place[stage] = Place::Done;
+        }
+    }
+
+    fn follow(&mut self, next: usize) {
+        match self.place[next] {
+            Place::New => self.enter(next),
+            Place::Open(from) => self.close(from),
+            Place::Done => {}
+        }
+    }
+
+    /// The way has come back to one of its own stages.
+    fn close(&mut self, from: usize) {
+        let room = self.cycles.len() < MANIFEST_FAULTS_KEPT_MAX && self.named < CYCLES_STAGES_MAX;
+        if room || self.cycles.is_empty() {
+            let mut cycle: Vec<usize> = self.path[from..].iter().map(|(stage, _)| *stage).collect();
+            let first = (0..cycle.len()).min_by_key(|at| cycle[*at]).unwrap_or(0);
+            cycle.rotate_left(first);
+            self.named += cycle.len();
+            self.cycles.push(cycle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

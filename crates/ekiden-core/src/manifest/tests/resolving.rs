@@ -1,0 +1,127 @@
+//! From the document to what a run is started with.
+
+use super::*;
+use crate::limits;
+use crate::settings::{AgentKind, Interface, Permissions};
+
+const DEFAULTS: Defaults = Defaults {
+    timeout: Millis::from_secs(120),
+    retries: limits::RETRIES_DEFAULT,
+    sessions_max: 10,
+    turns_max: limits::STAGE_TURNS_DEFAULT,
+    session_tokens: limits::STAGE_SESSION_TOKENS_DEFAULT,
+};
+
+struct Around;
+
+impl Surroundings for Around {
+    fn prompt(&mut self, file: &str) -> Result<String, String> {
+        match file {
+            "gone.md" => Err("does not exist".to_owned()),
+            "empty.md" => Ok(" \n".to_owned()),
+            "long.md" => Ok("x".repeat(6_001)),
+            file => Ok(format!("Do as {file}\u{200b} says.\r\n")),
+        }
+    }
+
+    fn agent(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentSpec, String> {
+        let name = name.unwrap_or("claude");
+        if name == "nobody" {
+            return Err("there is no agent \"nobody\"".to_owned());
+        }
+        Ok(AgentSpec {
+            name: name.to_owned(),
+            kind: AgentKind::Claude,
+            command: vec!["claude".to_owned()],
+            model: model.map(str::to_owned),
+            permissions: Permissions::default(),
+            interface: Interface::Headless,
+        })
+    }
+}
+
+fn rules() -> PlanRules {
+    PlanRules {
+        project: "p".to_owned(),
+        file: "plan.toml".to_owned(),
+        hash: "0".repeat(64),
+        jobs: 1,
+        ground: Ground::InPlace,
+        architecture: String::new(),
+    }
+}
+
+fn resolved(text: &str, syntax: Syntax) -> Result<Manifest, Faults> {
+    read(text, syntax)?.into_manifest(rules(), &DEFAULTS, &mut Around)
+}
+
+// shows: PLN-13, PLN-21
+#[test]
+fn what_the_file_leaves_out_is_filled_in() {
+    let manifest = resolved(include_str!("../fixtures/own.toml"), Syntax::Toml).unwrap();
+    let [first, second, third, fourth] = &manifest.stages[..] else { panic!() };
+    assert_eq!((first.part.retries, first.part.turns_max, first.sessions_max), (2, Some(50), 10));
+    assert_eq!(first.part.session, Budget { micro_usd: None, tokens: Some(80_000) });
+    assert_eq!((second.task.as_str(), second.task_name.as_str()), ("Do as plan/models.md says.", "Models"));
+    assert_eq!((second.part.retries, third.part.on_fail), (3, OnFail::Skip));
+    assert_eq!(third.part.session.micro_usd, Some(500_000));
+    assert_eq!(third.part.agent.as_ref().unwrap().model.as_deref(), Some("haiku"));
+    assert_eq!((fourth.part.turns_max, fourth.sessions_max), (Some(80), 4));
+    assert_eq!(fourth.part.agent.as_ref().unwrap().name, "nightly");
+    assert!(manifest.stages.iter().all(|stage| stage.claim_needed));
+    assert!(fourth.part.needs[1].optional && fourth.part.knowledge_apart);
+    assert_eq!(graph::Graph::of(&manifest.stages).order(), Some(vec![0, 1, 2, 3]));
+}
+
+// shows: PLN-11, PLN-22
+#[test]
+fn every_stage_passes_its_own_validation_the_projects_checks_and_has_its_outputs() {
+    let manifest = resolved(include_str!("../fixtures/own.toml"), Syntax::Toml).unwrap();
+    let told = |at: usize| manifest.stages[at].verification.as_ref().unwrap().told();
+    assert_eq!(told(0), "npx tsc --noEmit\nnpm test\nthese files exist: package.json, tsconfig.json");
+    assert_eq!(told(1), "npm test\nnpx tsc --noEmit\nthese files exist: src/models/**");
+    let data = "jq -e 'length == 20' data/recipes.json\nnpx tsc --noEmit\nnpm test\nthese files exist: data/recipes.json";
+    assert_eq!(told(2), data);
+    let page = "npx tsc --noEmit\nnpm test\nthese files exist: app/**/*.tsx, app/[id]/page.tsx";
+    assert_eq!(told(3), page);
+}
+
+// shows: PLN-05, PLN-11
+#[test]
+fn types_of_casm_run_what_casm_ran_and_only_where_they_stand() {
+    let manifest = resolved(include_str!("../fixtures/casm.json"), Syntax::Json).unwrap();
+    let command = |at: usize| manifest.stages[at].verification.as_ref().unwrap().command.as_str();
+    assert_eq!((command(2), command(3), command(5)), ("npx tsc --noEmit", "npm test", ""));
+    assert!(manifest.stages.iter().all(|stage| stage.verification.as_ref().unwrap().beside.is_empty()));
+    assert_eq!(manifest.stages[7].verification.as_ref().unwrap().files, ["README.md"]);
+}
+
+// shows: PLN-11
+#[test]
+fn nothing_to_check_is_no_verification() {
+    let manifest = resolved(&own(&stage("a", "")), Syntax::Toml).unwrap();
+    assert_eq!(manifest.stages[0].verification, None);
+    let expected = "validation = { kind = \"command\", command = \"make\", exit_code = 3 }";
+    let text = format!("{}[validation]\ntest = \"make\"\n", own(&stage("a", expected)));
+    let verification = resolved(&text, Syntax::Toml).unwrap().stages[0].verification.clone().unwrap();
+    assert_eq!(verification.commands().collect::<Vec<_>>(), [("make", 3), ("make", 0)]);
+}
+
+// shows: PLN-05, PLN-06
+#[test]
+fn what_the_surroundings_cannot_answer_is_told_all_at_once() {
+    let files = ["gone.md", "empty.md", "long.md", "good.md"];
+    let stages: String =
+        files.iter().map(|file| stage(&file[..1], &format!("prompt_file = \"{file}\""))).collect();
+    let stages = stages.replace("prompt = \"p\"\n", "").replacen("id = \"g\"", "id = \"h\"", 1);
+    let text = own(&format!("{stages}{}", stage("agentless", "agent = \"nobody\"")));
+    let told = resolved(&text, Syntax::Toml).unwrap_err();
+    let told = format!("{}\n{told}", told.title());
+    expect_test::expect![[r#"
+        4 faults
+          line 3  stage "h": prompt "gone.md" does not exist
+          line 7  stage "e": prompt "empty.md" is empty
+          line 11  stage "l": prompt "long.md" has 2001 tokens, at most 2000 fit: move details into a file and name it in the context
+          line 19  stage "agentless": there is no agent "nobody"
+    "#]].assert_eq(&told);
+}
