@@ -288,9 +288,6 @@ pub const MANIFEST_FAULTS_KEPT_MAX: usize = 1_000;
 pub const NEAREST_COMPARISONS_MAX: usize = 100_000;
 /// Outputs that are compared with globs, over all of a manifest: well below a second.
 pub const OVERLAP_COMPARISONS_MAX: usize = 2_000_000;
-/// A stage's prompt. It is never cut, since it says what to do; what is longer belongs into a file among
-/// the stage's context.
-pub const STAGE_TASK_TOKENS_MAX: usize = 2_000;
 /// Stages at the same time. More agents than this on one machine is a typing error.
 pub const JOBS_MAX: u32 = 64;
 /// Tries of a failed stage after the first, unless the manifest says otherwise.

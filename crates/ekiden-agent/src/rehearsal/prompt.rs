@@ -12,6 +12,9 @@ const TASK: &str = "# Task";
 const CHECK: &str = "# Check";
 const CHECK_INTRO: &str = "ekiden runs this command too";
 const KNOWS: &str = "# What the relay knows";
+const OUTPUTS: &str = "# Outputs";
+const CONFLICT: &str = "# Two stages changed the same lines";
+const CONFLICT_INTRO: &str = "Files with conflicts:";
 const NOTES: &str = "# Notes of the previous session";
 const VETO: &str = "The last session reported all done, but the check failed";
 const RESCUED_ITEMS: &str = "Open items of the last handoff:";
@@ -44,6 +47,8 @@ pub(super) struct Prompt {
     pub(super) notes: Notes,
     /// The last session claimed to be done, and the check said no.
     pub(super) veto: bool,
+    /// Files with git's marks of a conflict.
+    pub(super) conflicts: Vec<String>,
 }
 
 /// What counts of the notes of a session.
@@ -73,7 +78,11 @@ impl Prompt {
     pub(super) fn read(blocks: &[String], status_file: &str) -> Option<Self> {
         let (stable, rest) = blocks.split_first()?;
         let (now, foreign) = rest.split_last()?;
-        let (task, known) = stable.strip_prefix(TASK)?.rsplit_once(&format!("\n{KNOWS}\n"))?;
+        // Before the task stands what a plan's stage is shown: in marked lines, but for its headings.
+        let after =
+            stable.strip_prefix(TASK).or_else(|| Some(stable.split_once(&format!("\n{TASK}\n"))?.1))?;
+        let (task, known) = after.rsplit_once(&format!("\n{KNOWS}\n"))?;
+        let (task, _outputs) = task.rsplit_once(&format!("\n{OUTPUTS}\n")).unwrap_or((task, ""));
         let (task, check) = without_check(task);
         let notes = foreign.iter().find_map(|block| Notes::read(block, status_file));
         Some(Self {
@@ -82,8 +91,16 @@ impl Prompt {
             known: known.to_owned(),
             notes: notes.unwrap_or_default(),
             veto: now.contains(VETO),
+            conflicts: foreign.iter().flat_map(|block| conflicts(block)).collect(),
         })
     }
+}
+
+/// The files that are named as having conflicts.
+fn conflicts(block: &str) -> Vec<String> {
+    let part = block.lines().skip_while(|line| *line != CONFLICT);
+    let files = part.skip_while(|line| !line.ends_with(CONFLICT_INTRO)).skip(1);
+    files.map_while(|line| line.strip_prefix(MARK)).map(str::to_owned).collect()
 }
 
 /// The task without the check behind it, and whether there was one.

@@ -237,7 +237,8 @@ impl Work {
             let done = ticked && (!again || item.ticked);
             Entry::new(item, if done { State::DoneBefore } else { State::Open }, failed_before)
         };
-        self.entries = items.into_iter().zip(ticks).map(entry).collect();
+        let merges = prompt.conflicts.iter().map(|file| Entry::new(merge_of(file), State::Open, false));
+        self.entries = merges.chain(items.into_iter().zip(ticks).map(entry)).collect();
         self.prompt = prompt;
         self.phase = Phase::Working(None);
     }
@@ -274,4 +275,11 @@ impl Work {
             None => Move::Call { words: format!("Item: {name} (nothing to run)"), tool: Tool::Look },
         }
     }
+}
+
+/// An agent without a model keeps both sides of every conflict.
+fn merge_of(file: &str) -> Item {
+    let quoted = format!("'{}'", file.replace('\'', r"'\''"));
+    let text = format!("sed -i -e '/^<<<<<<< /d' -e '/^=======$/d' -e '/^>>>>>>> /d' -- {quoted}");
+    Item { name: format!("both sides of {file}"), ticked: false, scripts: vec![Script { shell: "sh", text }] }
 }

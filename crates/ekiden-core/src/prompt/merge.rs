@@ -52,7 +52,7 @@ const PATH_CHARS_MAX: usize = 160;
 /// A conflict, in at most [`limits::STAGE_MERGE_TOKENS_MAX`] tokens.
 pub(super) fn conflict(merged: &[MergeSide], files: &[String]) -> String {
     let names: String = files.iter().map(|file| one_line(file, PATH_CHARS_MAX) + "\n").collect();
-    let names = quoted_within(&names, FILES_TOKENS_MAX, Keep::First, "git status");
+    let names = quoted_within(&names, FILES_TOKENS_MAX, Keep::First, "the last commit");
     let room = limits::STAGE_MERGE_TOKENS_MAX - LABELS_TOKENS_MAX - FILES_TOKENS_MAX;
     format!("{CONFLICT}\n\n{CONFLICT_INTRO}\n{names}{}\n", sides(merged, room))
 }

@@ -48,6 +48,7 @@ fn rules() -> PlanRules {
         jobs: 1,
         ground: Ground::InPlace,
         architecture: String::new(),
+        document: String::new(),
     }
 }
 

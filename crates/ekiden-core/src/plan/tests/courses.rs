@@ -380,7 +380,7 @@ fn after_a_stop_nothing_begins_and_a_resume_goes_on_where_it_was() {
             A.: merge A
             stop:
             B~:
-            Ax: end Stopped
+            Ax: end stopped
             resume: merge A, start B
             Am: prepare C
             C+: start C
