@@ -290,6 +290,8 @@ pub const NEAREST_COMPARISONS_MAX: usize = 100_000;
 pub const OVERLAP_COMPARISONS_MAX: usize = 2_000_000;
 /// Stages at the same time. More agents than this on one machine is a typing error.
 pub const JOBS_MAX: u32 = 64;
+/// Stages at the same time unless somebody says otherwise: what one subscription and one machine bear.
+pub const JOBS_DEFAULT: u32 = 3;
 /// Tries of a failed stage after the first, unless the manifest says otherwise.
 pub const RETRIES_DEFAULT: u32 = 2;
 /// Responses in one session of a stage, unless the manifest says otherwise.

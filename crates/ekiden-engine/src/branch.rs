@@ -51,6 +51,25 @@ pub fn head(workspace: &Workspace) -> Head {
     Head { branch: branch.ok().map(|name| name.trim().to_owned()) }
 }
 
+/// What a plan's stages start from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// The commit that is checked out.
+    pub commit: String,
+    /// Files that git knows and that have changes.
+    pub changed: Vec<String>,
+}
+
+/// What a plan's stages start from; nothing in a repository without a commit.
+#[must_use]
+pub fn base(workspace: &Workspace) -> Option<Base> {
+    let ask = |args: &[&str]| git::ask(&workspace.dir, args);
+    let commit = ask(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).ok()?.trim().to_owned();
+    let changed = ask(&["diff", "--name-only", "-z", "HEAD"]).unwrap_or_default();
+    let changed = changed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+    Some(Base { commit, changed })
+}
+
 /// Whether a branch is the repository's default one, as far as can be told without the network: the
 /// one that the remote had at the last fetch, else the one that new repositories begin with, else by
 /// its name.

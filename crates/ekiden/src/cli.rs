@@ -14,6 +14,7 @@ use crate::commands::config::ConfigArgs;
 use crate::commands::continue_run::ContinueArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
+use crate::commands::execute::ExecuteArgs;
 use crate::commands::handoff::HandoffArgs;
 use crate::commands::hook::{HookArgs, StatuslineArgs};
 use crate::commands::init::InitArgs;
@@ -32,8 +33,8 @@ use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    checkpoint, completions, config, continue_run, diff, doctor, handoff, hook, init, knowledge, limits, log,
-    man, orient, pause, resume, run, sessions, setup, show, status, stop, unpause,
+    checkpoint, completions, config, continue_run, diff, doctor, execute, handoff, hook, init, knowledge,
+    limits, log, man, orient, pause, resume, run, sessions, setup, show, status, stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -69,6 +70,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(RunArgs),
+    Execute(ExecuteArgs),
     Resume(ResumeArgs),
     Continue(ContinueArgs),
     Stop(StopArgs),
@@ -137,6 +139,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
     match cli.command {
         None => run::run(&cli.run, output),
         Some(Command::Run(args)) => run::run(&args, output),
+        Some(Command::Execute(args)) => execute::execute(&args, output),
         Some(Command::Resume(args)) => resume::resume(&args, output),
         Some(Command::Continue(args)) => continue_run::continue_run(&args, output),
         Some(Command::Stop(args)) => stop::stop(&args, output),

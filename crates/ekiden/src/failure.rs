@@ -23,6 +23,7 @@ use crate::output::phrase;
 pub struct Failure {
     exit: Exit,
     error: String,
+    details: Vec<String>,
     hints: Vec<String>,
 }
 
@@ -30,13 +31,26 @@ impl Failure {
     /// A failure in plain words.
     #[must_use]
     pub fn new(exit: Exit, error: impl Into<String>) -> Self {
-        Self { exit, error: error.into(), hints: Vec::new() }
+        Self { exit, error: error.into(), details: Vec::new(), hints: Vec::new() }
     }
 
     /// A failure with everything that its causes say, outermost first.
     #[must_use]
     pub fn caused(exit: Exit, what: &str, cause: &dyn Error) -> Self {
         Self::new(exit, format!("{what}: {}", chain(cause)))
+    }
+
+    /// The same with a line of its own for each part of what is wrong.
+    #[must_use]
+    pub fn details(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(lines);
+        self
+    }
+
+    /// What is wrong in particular, a line each.
+    #[must_use]
+    pub fn lines(&self) -> &[String] {
+        &self.details
     }
 
     /// The same with one more hint.

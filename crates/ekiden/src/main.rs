@@ -19,6 +19,7 @@ mod exit;
 mod failure;
 mod guard;
 mod output;
+mod plan;
 mod settings;
 mod setup;
 

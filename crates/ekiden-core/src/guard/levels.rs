@@ -68,6 +68,12 @@ impl Levels {
             Level::L3 => self.percent[2],
         }
     }
+
+    /// How much of a window may be used at most, so that the handoff is ordered at this use, in tokens.
+    #[must_use]
+    pub fn cap_for_handoff(self, usage_tokens: u64) -> u64 {
+        usage_tokens.saturating_mul(100) / u64::from(self.percent(Level::L2))
+    }
 }
 
 impl From<Levels> for [u8; 3] {

@@ -157,6 +157,9 @@ pub struct Part {
     pub agent: Option<Box<AgentSpec>>,
     /// What one session of it may spend, in place of the run's bound.
     pub session: Budget,
+    /// The context at which a session of it is told to hand off, in tokens, if a level does not come before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_tokens: Option<u64>,
     /// Responses of the model before a session of it is told to hand off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_max: Option<u32>,

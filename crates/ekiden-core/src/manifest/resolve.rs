@@ -135,10 +135,7 @@ fn resolved(
         refuse(what);
         None
     });
-    let session = Budget {
-        micro_usd: stage.budget,
-        tokens: Some(stage.session_tokens.unwrap_or(defaults.session_tokens)),
-    };
+    let session = Budget { micro_usd: stage.budget, tokens: None };
     let part = Part {
         needs: stage.needs,
         context: stage.context,
@@ -148,6 +145,7 @@ fn resolved(
         estimate_tokens: stage.estimate_tokens.unwrap_or(0),
         agent: agent.map(Box::new),
         session,
+        session_tokens: Some(stage.session_tokens.unwrap_or(defaults.session_tokens)),
         turns_max: Some(stage.turns_max.unwrap_or(defaults.turns_max)),
         knowledge_apart: stage.knowledge_apart,
         take: Take::Run,

@@ -48,6 +48,10 @@ impl Run {
             settings.agent = AgentSpec { permissions, ..AgentSpec::clone(agent) };
         }
         settings.bounds.session = settings.bounds.session.replaced(stage.part.session);
+        if let Some(tokens) = stage.part.session_tokens {
+            let cap = settings.levels.cap_for_handoff(tokens);
+            settings.cap_tokens = Some(settings.cap_tokens.map_or(cap, |other| other.min(cap)));
+        }
         settings.bounds.turns_max = stage.part.turns_max.or(settings.bounds.turns_max);
         if self.has_worktrees() {
             settings.commit = Some(CommitPlan::default());

@@ -7,6 +7,7 @@ pub mod continue_run;
 pub mod diff;
 pub mod doctor;
 mod documents;
+pub mod execute;
 mod going_back;
 mod guide;
 pub mod handoff;

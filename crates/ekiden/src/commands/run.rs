@@ -135,7 +135,7 @@ fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted
 }
 
 /// Somebody has to have chosen what the agent may do: a person at a terminal is asked once.
-fn settle_permissions(
+pub(super) fn settle_permissions(
     scene: &Scene,
     client: &ClientSettings,
     agent: &mut AgentSpec,
@@ -177,7 +177,7 @@ pub fn new_id() -> RunId {
 }
 
 /// The agent's program must be there before anything is created.
-fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
+pub(super) fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
     let Some(program) = agent.command.first() else { return Ok(()) };
     let path = std::env::var_os("PATH").unwrap_or_default();
     if find_program(OsStr::new(program), &path).is_some() {

@@ -177,6 +177,7 @@ impl Output {
     /// Why a command ends without its result.
     pub fn failure(&mut self, failure: &Failure) {
         let mut text = labelled("error", AnsiColor::Red.on_default(), failure.error());
+        failure.lines().iter().for_each(|line| text.push_str(&format!("{line}\n")));
         for hint in failure.hints() {
             text.push_str(&labelled("hint", Style::new().dimmed(), hint));
         }

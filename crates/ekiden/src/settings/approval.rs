@@ -22,6 +22,9 @@ use crate::output::phrase;
 /// The file's name.
 const FILE_NAME: &str = "approved";
 
+/// What stands in place of a hash for an approved manifest.
+const MANIFEST: &str = "manifest";
+
 /// What a project's file says that it may not say by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Restricted {
@@ -129,6 +132,23 @@ impl Approvals {
         }
     }
 
+    /// A manifest with these bytes is approved for this project.
+    #[must_use]
+    pub fn holds(&self, project: &Path, hash: &str) -> bool {
+        let name = format!("{} {hash}", manifest_name(project));
+        self.lines.iter().any(|(kind, known)| kind == MANIFEST && *known == name)
+    }
+
+    /// Approves a manifest with these bytes for this project. Durable.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be written.
+    pub fn approve_manifest(mut self, project: &Path, hash: &str) -> Result<(), Failure> {
+        self.lines.push((MANIFEST.to_owned(), format!("{} {hash}", manifest_name(project))));
+        self.write()
+    }
+
     /// Approves a file as it is. Durable.
     ///
     /// # Errors
@@ -170,6 +190,11 @@ impl Approvals {
             |error| Failure::caused(Exit::State, &format!("cannot write {}", phrase::path(path)), &error);
         written().map_err(failed)
     }
+}
+
+/// A manifest holds for one project; its name says which, on one line.
+fn manifest_name(project: &Path) -> String {
+    name_of(&project.join(".ekiden").join(FILE_NAME))
 }
 
 /// The project that the file speaks for, on one line. Not the place that the file itself lies in: a link to

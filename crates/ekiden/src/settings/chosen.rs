@@ -137,6 +137,17 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
     })
 }
 
+/// Another agent than the run's, for one stage. It may do what the run's agent may.
+///
+/// # Errors
+///
+/// If there is none of this name.
+pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<AgentSpec, Failure> {
+    let Agent { name, kind, command } = agents::find(given.agents(), name)?;
+    let model = of_run.model.clone().filter(|_| kind == of_run.kind);
+    Ok(AgentSpec { name, kind, command, model, ..of_run.clone() })
+}
+
 /// Only Claude Code has an interface that hooks can lead.
 fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
     match (given.need(&table::TUI)?, kind) {

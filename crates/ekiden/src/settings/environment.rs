@@ -44,6 +44,13 @@ impl Environment {
         config.or_else(home).map(|config| config.join("ekiden").join(FILE_NAME))
     }
 
+    /// Where programs keep what is theirs and outlives a restart, if the user has a home.
+    #[must_use]
+    pub fn state_home(&self) -> Option<PathBuf> {
+        let state = self.var("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        state.or_else(|| self.var("HOME").map(|home| PathBuf::from(home).join(".local").join("state")))
+    }
+
     /// A variable that is no setting of ours. An empty one counts as not set.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {

@@ -62,7 +62,7 @@ fn what_the_file_leaves_out_is_filled_in() {
     let manifest = resolved(include_str!("../fixtures/own.toml"), Syntax::Toml).unwrap();
     let [first, second, third, fourth] = &manifest.stages[..] else { panic!() };
     assert_eq!((first.part.retries, first.part.turns_max, first.sessions_max), (2, Some(50), 10));
-    assert_eq!(first.part.session, Budget { micro_usd: None, tokens: Some(80_000) });
+    assert_eq!((first.part.session, first.part.session_tokens), (Budget::default(), Some(80_000)));
     assert_eq!((second.task.as_str(), second.task_name.as_str()), ("Do as plan/models.md says.", "Models"));
     assert_eq!((second.part.retries, third.part.on_fail), (3, OnFail::Skip));
     assert_eq!(third.part.session.micro_usd, Some(500_000));

@@ -1,0 +1,141 @@
+//! `ekiden execute`: carries out a plan and watches it to its end.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ekiden_engine::clock::{self, Clock, SystemClock};
+use ekiden_engine::observer::Observer as _;
+use ekiden_engine::runner::{self, Unfinished};
+
+use super::Scene;
+use super::run::{check_agent, new_id, settle_permissions};
+use crate::client::settings::ClientSettings;
+use crate::client::window;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::plan::resolve::{self, Around};
+use crate::plan::select::{Selection, select};
+use crate::plan::{approve, ground, read, show};
+use crate::settings::flags::{Starting, Typed};
+use crate::settings::{chosen, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden execute plan.toml --dry-run      what it would do, without doing it
+  ekiden execute plan.toml                at most three stages at a time
+  ekiden execute plan.toml --jobs 1 --run-budget 20
+  ekiden execute plan.toml --from S04     after a repair by hand; what lies before is checked
+  ekiden execute plan.toml --agent rehearsal --yes
+";
+
+/// Carry out a plan, and watch it to its end
+///
+/// The manifest names stages, what each needs of others, and how it is told that one is done. Each stage
+/// is a relay of its own; stages that need nothing of each other work side by side, each in a git worktree.
+/// What a stage did is merged when its validation passes, and the result is validated again; what needs it
+/// starts from there. In the end your branch is moved forward, if it is clean and has not moved.
+///
+/// Manifests of CASM (JSON) and pipelines of cleave (YAML) are read as they are. `ekiden resume` carries on
+/// after any end.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct ExecuteArgs {
+    /// The manifest: TOML, JSON or YAML
+    #[arg(value_name = "MANIFEST")]
+    manifest: PathBuf,
+    /// Show waves, estimates and commands, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Begin with this stage; what comes before must pass its validation
+    #[arg(long, value_name = "ID")]
+    from: Option<String>,
+    /// Only this stage; what it needs must pass its validation (may be repeated)
+    #[arg(long, value_name = "ID", conflicts_with = "from")]
+    only: Vec<String>,
+    /// Not this stage, nor what needs it (may be repeated)
+    #[arg(long, value_name = "ID")]
+    skip: Vec<String>,
+    /// Stages at the same time [default: the manifest's, else 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: Option<u32>,
+    /// Run the manifest's commands without asking
+    #[arg(long)]
+    yes: bool,
+    /// Start anew though a run here is unfinished; that one is kept
+    #[arg(long)]
+    new: bool,
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If something is missing or wrong, before anything is created; or if the run cannot go on.
+pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let scene = Scene::set(args.typed.flags())?;
+    let workspace = scene.workspace()?;
+    let file = read::read(&args.manifest)?;
+    let mut settings = chosen::settings(&scene.given, &scene.here)?;
+    settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
+    refuse_what_needs_one_place(&settings, &scene)?;
+    let state_dir = chosen::state_dir(&scene.given, &scene.here)?;
+    let (ground, note) = ground::ground(&file.document, &workspace, &scene.environment, state_dir)?;
+    let isolated = settings.agent.permissions.isolated;
+    let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
+    window::lower(&mut settings, &client);
+    let around = Around { given: &scene.given, workspace: &workspace, settings, jobs: args.jobs };
+    let mut header = resolve::header(file, around, new_id(), ground)?;
+    let selection = Selection { from: args.from.as_deref(), only: &args.only, skip: &args.skip };
+    select(&mut header.manifest, &selection)?;
+    if args.dry_run {
+        return Ok(show_only(&header.manifest, scene.json()?, output));
+    }
+    check_agent(&header.settings.agent)?;
+    for stage in &header.manifest.stages {
+        stage.part.agent.as_deref().map_or(Ok(()), check_agent)?;
+    }
+    approve::approve(&header.manifest, &workspace, &scene.environment, args.yes, output)?;
+    settle_permissions(&scene, &client, &mut header.settings.agent, output)?;
+    let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
+    let mut live = scene.live(output, &workspace)?;
+    note.iter().for_each(|note| live.warn(note));
+    let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
+    Ok(Exit::of(&outcome))
+}
+
+fn show_only(manifest: &ekiden_core::manifest::Manifest, json: bool, output: &mut Output) -> Exit {
+    if json {
+        output.json(&show::answer(manifest));
+    } else {
+        show::lines(manifest).iter().for_each(|line| output.line(line));
+    }
+    Exit::Done
+}
+
+/// Several agents cannot have one terminal, and nobody can guide several relays at once.
+fn refuse_what_needs_one_place(
+    settings: &ekiden_core::settings::Settings,
+    scene: &Scene,
+) -> Result<(), Failure> {
+    use ekiden_core::settings::Interface;
+    let refuse = |what: &str| {
+        let text = format!("a plan's stages cannot work with `{what}`");
+        Err(Failure::new(Exit::Settings, text).hint(format!("leave out `{what}`; `ekiden run` takes it")))
+    };
+    if settings.agent.interface == Interface::Terminal {
+        return refuse("--tui");
+    }
+    if settings.guided {
+        return refuse("--guided");
+    }
+    if scene.given.get(&table::BRANCH)?.is_some() {
+        return refuse("--branch");
+    }
+    if scene.given.get(&table::VERIFY)?.is_some() {
+        return refuse("--verify");
+    }
+    Ok(())
+}

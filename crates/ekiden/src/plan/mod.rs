@@ -1,0 +1,16 @@
+//! Plans on the command line: a manifest is read, fitted to settings and project, shown and approved.
+//!
+//! ```text
+//! file ─► read ─► Document ─► resolve ─► RunStarted ─► select (--from, --only, --skip)
+//!                                │
+//!                                └─► show (waves, commands, estimate) ─► approve
+//! ```
+//!
+//! What a manifest means is decided in `core`; here stand the files and the questions around it.
+
+pub mod approve;
+pub mod ground;
+pub mod read;
+pub mod resolve;
+pub mod select;
+pub mod show;
