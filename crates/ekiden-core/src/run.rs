@@ -11,6 +11,7 @@ use crate::event::{Event, GroundEvent, LimitsChanged, RelayEvent, RunResumed, St
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
 use crate::manifest::{Ground, Stage};
+use crate::notice;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
 use crate::prompt::StageContext;
@@ -170,6 +171,12 @@ impl Run {
         let mut prices = self.header.prices.clone();
         self.relays.values().for_each(|relay| prices.merge(relay.prices()));
         prices
+    }
+
+    /// What stages that are done have learned, each for all.
+    #[must_use]
+    pub fn shared_knowledge(&self) -> &Knowledge {
+        &self.shared
     }
 
     /// Which stage is where.
@@ -364,8 +371,20 @@ impl Run {
             PlanDecision::Start(stage) => self.start(at, &stage),
             PlanDecision::Retry { stage, attempt, max } => self.try_again(at, &stage, attempt, max),
             PlanDecision::Deliver => vec![Effect::Deliver],
-            PlanDecision::End(outcome) => vec![Effect::EndRun { outcome }],
+            PlanDecision::End(outcome) => self.end(outcome),
         }
+    }
+
+    /// The relays of a plan tell nobody of their ends; the plan tells of its own.
+    fn end(&self, outcome: Outcome) -> Vec<Effect> {
+        let sessions = self.relays.values().map(|relay| relay.tally().sessions).sum();
+        let wanted = self.header.manifest.plan.is_some() && self.settings.notify;
+        let notice = notice::of_end(&outcome, sessions).filter(|_| wanted);
+        let told = notice.zip(self.relays.keys().next()).map(|(text, stage)| Effect::Stage {
+            stage: stage.clone(),
+            effect: RelayEffect::Notify { text },
+        });
+        told.into_iter().chain([Effect::EndRun { outcome }]).collect()
     }
 
     fn start(&mut self, at: Timestamp, stage: &StageId) -> Vec<Effect> {

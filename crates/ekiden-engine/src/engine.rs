@@ -48,6 +48,8 @@ pub struct Engine<H> {
     warned: bool,
     /// A notification could not be shown, and that was told.
     unnotified: bool,
+    /// Stages that were over when their ends were kept last.
+    ends_kept: usize,
     /// Local time's offset from UTC, in seconds.
     utc_offset_secs: fn(Timestamp) -> i32,
 }
@@ -76,6 +78,7 @@ impl<H: Hands> Engine<H> {
             over,
             warned: false,
             unnotified: false,
+            ends_kept: 0,
             utc_offset_secs: clock::utc_offset_secs,
         }
     }
@@ -266,6 +269,7 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         let effects = self.journal.record(at, event)?;
         observer.recorded(self.journal.last(), self.journal.run());
+        self.keep_ends(observer);
         self.perform_all(effects, observer)?;
         self.catch_up(at, observer);
         Ok(())
@@ -278,6 +282,19 @@ impl<H: Hands> Engine<H> {
         }
         self.archive_late();
         if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
+            self.warn_once(observer, &in_full(&error));
+        }
+    }
+
+    /// Writes down what stages left that are over now: derived from state, and written again by whoever takes
+    /// the run up.
+    fn keep_ends(&mut self, observer: &mut dyn Observer) {
+        let over = self.journal.run().plan().over();
+        if over == self.ends_kept || self.journal.run().header().manifest.plan.is_none() {
+            return;
+        }
+        self.ends_kept = over;
+        if let Err(error) = self.desk.keep_ends(self.journal.run()) {
             self.warn_once(observer, &in_full(&error));
         }
     }

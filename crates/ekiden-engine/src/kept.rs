@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ekiden_agent::task::{self, QuickError};
 use ekiden_core::handoff::HandoffFile;
-use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
+use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
 use ekiden_core::limits;
 use ekiden_store::disk::{Disk, DiskError, DiskResult, Kind, RealDisk};
 use ekiden_store::layout::{SessionLayout, StateLayout};
@@ -46,8 +46,8 @@ pub struct Kept {
 impl Kept {
     /// The archive of a session, whether or not there is anything in it.
     #[must_use]
-    pub fn of(workspace: &Workspace, run: &RunId, session: SessionNumber) -> Self {
-        let layout = StateLayout::new(&workspace.state_dir).run(run).relay(None).session(session);
+    pub fn of(workspace: &Workspace, run: &RunId, stage: Option<&StageId>, session: SessionNumber) -> Self {
+        let layout = StateLayout::new(&workspace.state_dir).run(run).relay(stage).session(session);
         Self { disk: Arc::new(RealDisk::fenced(&workspace.dir)), layout }
     }
 

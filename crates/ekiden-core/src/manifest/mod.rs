@@ -253,6 +253,12 @@ impl Verification {
         own.into_iter().chain(self.beside.iter().map(|command| (command.as_str(), 0)))
     }
 
+    /// The same on one line.
+    #[must_use]
+    pub fn told_in_line(&self) -> String {
+        self.told().replace('\n', "; ")
+    }
+
     /// What is checked, a line each, for people and agents.
     #[must_use]
     pub fn told(&self) -> String {

@@ -360,7 +360,9 @@ impl Relay {
     }
 
     fn end(&mut self, outcome: Outcome, next: Next) -> Vec<RelayEffect> {
-        let notice = notice::of_end(&outcome, self.tally.sessions);
+        // A plan tells of its own end.
+        let alone = self.context.is_none();
+        let notice = notice::of_end(&outcome, self.tally.sessions).filter(|_| alone);
         self.phase = Phase::Ended { outcome, next };
         self.publish_and_notify(notice)
     }

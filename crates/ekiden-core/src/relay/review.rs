@@ -325,7 +325,7 @@ impl Relay {
 
     fn veto(&mut self) {
         if let (Some(verification), Some(check)) = (&self.stage.verification, &self.check) {
-            self.slots.push(Slot::Veto { check: verification.told(), tail: check.tail.clone() });
+            self.slots.push(Slot::Veto { check: verification.told_in_line(), tail: check.tail.clone() });
         }
     }
 
@@ -358,7 +358,7 @@ impl Relay {
     fn rescue(&self, end: &SessionEnd, before: Option<&LastSession>) -> String {
         let survey = self.survey.clone().unwrap_or_default();
         let (untracked, git_status) = survey.status.into_iter().partition(|line| line.starts_with("??"));
-        let command = self.stage.verification.as_ref().map(Verification::told);
+        let command = self.stage.verification.as_ref().map(Verification::told_in_line);
         let check = command.zip(self.check.as_ref()).map(|(command, check)| CheckFacts {
             command,
             outcome: check.to_string(),

@@ -222,7 +222,7 @@ impl Relay {
 
     fn measured(&self) -> Measured {
         let survey = self.survey.clone().unwrap_or_default();
-        let command = self.stage.verification.as_ref().map(Verification::told);
+        let command = self.stage.verification.as_ref().map(Verification::told_in_line);
         Measured {
             commits: survey.commits,
             files: survey.status,

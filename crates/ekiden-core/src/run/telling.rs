@@ -73,6 +73,12 @@ impl Run {
         }))
     }
 
+    /// How the last try of a stage failed that is being tried again, in ekiden's words.
+    #[must_use]
+    pub fn last_failure(&self, stage: &StageId) -> Option<&str> {
+        self.tries.get(stage)?.last().map(|failed| failed.cause.as_str())
+    }
+
     /// What a stage that is done hands over.
     pub(super) fn result_text(&self, relay: &Relay, files: &[String]) -> String {
         let stage = relay.stage();
@@ -133,7 +139,7 @@ fn last_check(relay: &Relay) -> Option<CheckFacts> {
 
 fn check_facts(verification: Option<&Verification>, check: &Check) -> CheckFacts {
     CheckFacts {
-        command: verification.map(Verification::told).unwrap_or_default(),
+        command: verification.map(Verification::told_in_line).unwrap_or_default(),
         outcome: check.to_string(),
         tail: check.tail.clone(),
     }

@@ -43,6 +43,9 @@ pub struct DiffArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
+    /// The stage, where the run is a plan
+    #[arg(long, value_name = "ID")]
+    stage: Option<String>,
     /// Show which files were changed and how much, not their lines
     #[arg(long)]
     stat: bool,
@@ -60,7 +63,7 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = scene.workspace()?;
     let json = scene.json()?;
     let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run)?;
+    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
     let session = told.session(args.session)?;
     let changes =
         Changes::of(&workspace, &told, session, if args.stat { Detail::Stat } else { Detail::Lines })?;

@@ -35,7 +35,7 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::run::Run;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
@@ -106,15 +106,20 @@ struct Told {
     run: Run,
     /// Its id, as short as it can be.
     id: String,
+    /// The stage that was asked for; nothing in a run of a single relay.
+    stage: Option<StageId>,
     account: Account,
 }
 
 impl Told {
-    fn read(workspace: &Workspace, run: &RunId) -> Result<Self, Failure> {
-        let mut account = Account::default();
+    fn read(workspace: &Workspace, run: &RunId, stage: Option<&str>) -> Result<Self, Failure> {
+        let asked = stage.and_then(|stage| StageId::try_from(stage.to_owned()).ok());
+        let mut account = Account::of(asked.clone());
         let summary = history::read(workspace, run, |record, run| account.take(record, run))?;
         let id = phrase::short_id(run, &run_ids(workspace)?);
-        Ok(Self { run: summary.run, id, account })
+        check_stage(&summary.run, &id, stage, asked.as_ref())?;
+        let stage = asked.filter(|_| summary.run.header().manifest.plan.is_some());
+        Ok(Self { run: summary.run, id, stage, account })
     }
 
     fn session(&self, number: u32) -> Result<&Session, Failure> {
@@ -125,10 +130,29 @@ impl Told {
         })
     }
 
-    /// The run for the next command to type: named there if it was named here.
+    /// Run and stage for the next command to type: the run is named there if it was named here.
     fn named(&self, asked: Option<&str>) -> String {
-        asked.map(|_| format!(" {}", self.id)).unwrap_or_default()
+        let run = asked.map(|_| format!(" {}", self.id)).unwrap_or_default();
+        let stage = self.stage.as_ref().map(|stage| format!(" --stage {stage}")).unwrap_or_default();
+        run + &stage
     }
+}
+
+/// The stage is one of the run's; in a plan one has to be named.
+fn check_stage(run: &Run, id: &str, stage: Option<&str>, known: Option<&StageId>) -> Result<(), Failure> {
+    let is_plan = run.header().manifest.plan.is_some();
+    let names = || run.plan().states().map(|(stage, _)| stage.as_str());
+    let (text, near) = match stage {
+        None if is_plan => (format!("run {id} is a plan: say which stage, with `--stage ID`"), None),
+        None => return Ok(()),
+        Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => return Ok(()),
+        Some(stage) => (format!("run {id} has no stage `{stage}`"), phrase::nearest(stage, names())),
+    };
+    let failure = Failure::new(Exit::MissingInput, text);
+    Err(match near {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("`ekiden status` lists its stages"),
+    })
 }
 
 /// The ids of all runs, by which an id can be made short.

@@ -51,6 +51,9 @@ pub struct SessionsArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
+    /// The stage, where the run is a plan
+    #[arg(long, value_name = "ID")]
+    stage: Option<String>,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -64,7 +67,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
     let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run)?;
+    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
     let at_work = history::holder(&workspace).is_some_and(|holder| holder.run.as_ref() == Some(&run));
     let rows: Vec<Row> = told.account.sessions().iter().map(|session| Row::of(session, at_work)).collect();
     if scene.json()? {

@@ -51,6 +51,9 @@ pub struct ShowArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
+    /// The stage, where the run is a plan
+    #[arg(long, value_name = "ID")]
+    stage: Option<String>,
     /// What the agent was given
     #[arg(long)]
     prompt: bool,
@@ -86,10 +89,10 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = scene.workspace()?;
     let json = scene.json()?;
     let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run)?;
+    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
     let session = told.session(args.session)?;
     let scene = Showing {
-        kept: Kept::of(&workspace, &run, session.number),
+        kept: Kept::of(&workspace, &run, told.stage.as_ref(), session.number),
         attempt: attempt(session, args.attempt)?,
         session,
         told: &told,

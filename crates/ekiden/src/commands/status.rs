@@ -4,7 +4,7 @@ use clap::Args;
 use ekiden_core::budget::Budget;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
-use ekiden_core::relay::{Looking, Phase, Relay, WaitCause};
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::history::{self, Listed, RunSummary};
 use ekiden_engine::workspace::Workspace;
@@ -16,6 +16,7 @@ use super::{Scene, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::{self, Failure};
 use crate::output::line::{Line, Tone, one_line};
+use crate::output::stage_table::{self, StageRow};
 use crate::output::{Output, bounds, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -233,6 +234,9 @@ pub(super) struct Row {
     host: Option<String>,
     /// A person wants nothing to begin, whether it is held already or not.
     paused: bool,
+    /// The stages of a plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<StageRow>,
     #[serde(skip)]
     sessions_max: u32,
     #[serde(skip)]
@@ -299,7 +303,13 @@ impl Row {
             host: holder.map(|holder| holder.host.clone()),
             sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
             paused: relays().any(Relay::is_paused),
-            doing: relays().map(doing).next().unwrap_or_default(),
+            doing: run
+                .live()
+                .chain(run.relays())
+                .map(|(_, relay)| phrase::doing(relay))
+                .next()
+                .unwrap_or_default(),
+            stages: stage_table::rows(run),
             until,
             last: summary.last,
         }
@@ -307,6 +317,9 @@ impl Row {
 
     pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
         let id = phrase::short_id(&self.run, ids);
+        if !self.stages.is_empty() {
+            return self.plan_lines(&id, with_next);
+        }
         let (tone, state) = self.state.word();
         let mut rest = format!("  session {} of {}", self.session, self.session_max);
         let waiting = self.until.filter(|_| self.state == State::Running);
@@ -331,6 +344,22 @@ impl Row {
         let next = self.next(&id).filter(|_| with_next);
         lines.extend(next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)));
         lines
+    }
+
+    fn plan_lines(&self, id: &str, with_next: bool) -> Vec<Line> {
+        let (tone, state) = self.state.word();
+        let mut rest = format!("   {}   {}", stage_table::summary(&self.stages), self.task);
+        if self.paused && self.state == State::Running {
+            rest.push_str("   nothing new begins");
+        }
+        if self.cost_micro_usd > 0 {
+            let cost = phrase::cost(self.cost_micro_usd, self.cost_estimated, self.subscription);
+            rest.push_str(&format!("   {cost}"));
+        }
+        let head = Line::new(Tone::Plain, format!("{id}  plan   ")).with(tone, state).with(Tone::Plain, rest);
+        let next = self.next(id).filter(|_| with_next);
+        let next = next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        std::iter::once(head).chain(stage_table::lines(&self.stages)).chain(next).collect()
     }
 
     fn next(&self, id: &str) -> Option<String> {
@@ -401,25 +430,5 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
                 | Outcome::WindowTooFull { .. },
             ),
         ) => State::Failed,
-    }
-}
-
-fn doing(relay: &Relay) -> String {
-    match relay.phase() {
-        Phase::Planned => "not begun".to_owned(),
-        Phase::Preparing(looking) | Phase::Reviewing { looking, .. } => match looking {
-            Looking::Commit => "committing".to_owned(),
-            Looking::Survey => "looking at the work tree".to_owned(),
-            Looking::Verification => "verifying".to_owned(),
-        },
-        Phase::Running(session) if session.talk.is_ordered() => "handing off".to_owned(),
-        Phase::Running(_) => "working".to_owned(),
-        Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
-        Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
-        Phase::Waiting { cause: WaitCause::QuietHours, .. } => "waiting (quiet hours)".to_owned(),
-        Phase::Waiting { cause: WaitCause::Guided, .. } => "counting down".to_owned(),
-        Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
-        Phase::Paused { .. } => "nothing begins".to_owned(),
-        Phase::Ended { outcome, .. } => phrase::ended(outcome),
     }
 }

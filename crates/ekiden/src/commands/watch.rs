@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ekiden_core::event::{Event, RelayEvent};
 use ekiden_core::guard::Window;
-use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
+use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history::{self, RunSummary};
@@ -97,7 +97,7 @@ impl Seen {
                 window = Some(*now);
             }
             story.catch_up(record, run);
-            if let Some((_, relay)) = run.relays().next() {
+            if let Some((_, relay)) = run.live().chain(run.relays()).next() {
                 doing =
                     std::mem::replace(&mut doing, Doing::Nothing).after(relay, record.time, story.ended());
             }
@@ -111,15 +111,18 @@ impl Seen {
             let tail = self.tail.take();
             *self = Self { tail, ..Self::of(workspace, &self.run)? };
         }
-        let session =
-            self.summary.run.relays().find_map(|(_, relay)| relay.attempt()).map(|(at, _)| at.session);
-        let Some(session) = session else {
+        let run = &self.summary.run;
+        // The first of those at work is the one that the line tells of.
+        let first = run.live().next();
+        let at_work = first.and_then(|(stage, relay)| Some((stage, relay.attempt()?.0.session)));
+        let Some((stage, session)) = at_work else {
             self.tail = None;
             return Ok(());
         };
-        let tail = self.tail.take().filter(|tail| tail.session == session);
-        let mut tail = tail.unwrap_or_else(|| Tail::new(session));
-        tail.read_on(&Kept::of(workspace, &self.run, session));
+        let stage = run.header().manifest.plan.is_some().then(|| stage.clone());
+        let tail = self.tail.take().filter(|tail| (tail.session, &tail.stage) == (session, &stage));
+        let mut tail = tail.unwrap_or_else(|| Tail::new(stage.clone(), session));
+        tail.read_on(&Kept::of(workspace, &self.run, stage.as_ref(), session));
         if let Doing::Working(work) = &mut self.doing {
             work.usage =
                 self.window.filter(|_| tail.usage_tokens > 0).map(|window| (tail.usage_tokens, window));
@@ -141,6 +144,8 @@ impl Seen {
 
 /// The end of a session's event stream.
 struct Tail {
+    /// The stage, where the run is a plan.
+    stage: Option<StageId>,
     session: SessionNumber,
     read_bytes: u64,
     splitter: LineSplitter,
@@ -150,8 +155,9 @@ struct Tail {
 }
 
 impl Tail {
-    fn new(session: SessionNumber) -> Self {
+    fn new(stage: Option<StageId>, session: SessionNumber) -> Self {
         Self {
+            stage,
             session,
             read_bytes: 0,
             splitter: LineSplitter::new(),

@@ -7,7 +7,7 @@ use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Event, RelayEvent, Survey, Traces};
 use ekiden_core::handoff::HandoffFiles;
-use ekiden_core::ids::{AttemptNumber, SessionNumber};
+use ekiden_core::ids::{AttemptNumber, SessionNumber, StageId};
 use ekiden_core::prompt::Notes;
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
@@ -21,6 +21,8 @@ use super::trouble::Trouble;
 #[derive(Debug, Default)]
 pub struct Account {
     story: Story,
+    /// The stage that is told of; any in a run of a single relay.
+    stage: Option<StageId>,
     sessions: Vec<Session>,
     /// The work tree before session 1.
     first_survey: Option<Survey>,
@@ -64,25 +66,41 @@ pub struct Leavings {
 }
 
 impl Account {
+    /// An account of one stage of a plan.
+    #[must_use]
+    pub fn of(stage: Option<StageId>) -> Self {
+        Self { stage, ..Self::default() }
+    }
+
+    fn tells_of(&self, stage: &StageId) -> bool {
+        self.stage.as_ref().is_none_or(|known| known == stage)
+    }
+
     /// Takes in the next record; `run` stands as it is after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
         let told = self.story.tell(record, run);
         for effect in &record.effects {
-            if let Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } = effect {
+            if let Effect::Stage { stage, effect: RelayEffect::StartAttempt(start) } = effect
+                && self.tells_of(stage)
+            {
                 let (number, prompt) = (start.attempt.attempt, start.prompt.clone());
                 self.at(start.attempt.session).attempts.push(Attempt { number, prompt, left: None });
             }
         }
-        if let Event::Stage { event, .. } = &record.event {
+        if let Event::Stage { stage, event } = &record.event
+            && self.tells_of(stage)
+        {
             self.of_relay(event);
         }
         for told in told {
             if let Some(session) = told.news.session().and_then(|number| SessionNumber::try_from(number).ok())
+                && told.stage.as_ref().is_none_or(|stage| self.tells_of(stage))
             {
                 self.at(session).told.push((record.time, told.news));
             }
         }
-        for (_, relay) in run.relays() {
+        let stage = self.stage.clone();
+        for (_, relay) in run.relays().filter(|(id, _)| stage.as_ref().is_none_or(|stage| stage == *id)) {
             if let Some(last) = relay.last()
                 && let Some(session) =
                     self.sessions.iter_mut().rfind(|session| session.number == last.session)

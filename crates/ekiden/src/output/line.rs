@@ -83,8 +83,8 @@ impl Line {
 
     /// The same, behind the stage that it is about.
     #[must_use]
-    pub fn under(mut self, stage: &str) -> Self {
-        let stage = format!("{stage:<4} ");
+    pub fn under(mut self, stage: &str, columns: usize) -> Self {
+        let stage = format!("{stage:<columns$}  ");
         self.hang += stage.len();
         self.parts.insert(0, (Tone::Quiet, stage));
         self

@@ -78,7 +78,7 @@ impl Telling {
             News::Instructed { words, taken } => vec![steering::instructed_line(words, *taken)],
             News::LimitsChanged { changed, .. } => vec![steering::limits_line(changed)],
             News::Unpaused => vec![Line::new(Tone::Plain, format!("unpaused · {}", self.clock(at)))],
-            News::FirstCheck(check) => vec![first_check(check)],
+            News::FirstCheck { check, claim_needed } => vec![first_check(check, *claim_needed)],
             News::SessionStarted { session, attempt, conversation } => {
                 vec![self.session_started(at, *session, *attempt, *conversation)]
             }
@@ -192,10 +192,18 @@ fn pause_requested(session: Option<u32>) -> Line {
     })
 }
 
-fn first_check(check: &CheckNews) -> Line {
+fn first_check(check: &CheckNews, claim_needed: bool) -> Line {
     let command = one_line(&check.command);
     let then = "so the agent must say that all is done as well";
     match &check.result {
+        CheckOutcome::Passed if claim_needed => {
+            let text =
+                format!("`{command}` passes before the work begins: it does not tell whether it is done");
+            Line::attention(text)
+        }
+        CheckOutcome::Failed { .. } if claim_needed => {
+            Line::new(Tone::Plain, format!("verification `{command}` fails now, as it should"))
+        }
         CheckOutcome::Passed => {
             Line::new(Tone::Plain, format!("verification `{command}` passes already, {then}"))
         }

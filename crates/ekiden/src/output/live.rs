@@ -22,6 +22,9 @@ use super::news::{JSON_VERSION, JsonLine, News};
 use super::phrase;
 use super::story::{Story, Told};
 
+/// The columns that a stage's id has at most before each line.
+const STAGE_COLUMNS_MAX: usize = 12;
+
 /// Watches a run and prints what it has to tell.
 pub struct Live<'a> {
     output: &'a mut Output,
@@ -37,6 +40,8 @@ pub struct Live<'a> {
     levels: Levels,
     /// Lines say which stage they are about.
     is_plan: bool,
+    /// The longest of the stages' ids, within reason.
+    stage_columns: usize,
     /// The stage that the moving line tells of.
     shown: Option<StageId>,
     /// Paths are told from here.
@@ -70,6 +75,7 @@ impl<'a> Live<'a> {
             run: None,
             levels: Profile::Relay.levels(),
             is_plan: false,
+            stage_columns: 0,
             shown: None,
             work_dir: String::new(),
             doing: Doing::Nothing,
@@ -109,6 +115,8 @@ impl<'a> Live<'a> {
         if self.telling.is_none() {
             self.work_dir = format!("{}/", run.header().place.work_dir);
             self.is_plan = run.header().manifest.plan.is_some();
+            let ids = run.header().manifest.stages.iter().map(|stage| stage.id.as_str().len());
+            self.stage_columns = ids.max().unwrap_or(0).min(STAGE_COLUMNS_MAX);
             let telling = Telling::of(run, &self.others, self.zone.clone());
             self.telling = Some(Telling { guided: self.typed.is_some(), ..telling });
         }
@@ -142,7 +150,7 @@ impl<'a> Live<'a> {
         } else {
             for line in telling.lines(time, &told.news) {
                 let line = match told.stage.as_ref().filter(|_| self.is_plan) {
-                    Some(stage) => line.under(stage.as_str()),
+                    Some(stage) => line.under(stage.as_str(), self.stage_columns),
                     None => line,
                 };
                 self.output.line(&line);

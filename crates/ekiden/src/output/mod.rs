@@ -22,6 +22,7 @@ pub mod news;
 pub mod patch;
 pub mod phrase;
 pub mod retell;
+pub mod stage_table;
 pub mod stages;
 pub mod steering;
 pub mod story;

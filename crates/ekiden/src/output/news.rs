@@ -113,7 +113,14 @@ pub enum News {
         changed: Vec<String>,
     },
     /// The verification before session 1.
-    FirstCheck(CheckNews),
+    FirstCheck {
+        /// How it went.
+        #[serde(flatten)]
+        check: CheckNews,
+        /// A pass of it is not enough: the agent has to say that all is done.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        claim_needed: bool,
+    },
     /// An attempt at a session begins.
     SessionStarted {
         /// The session.
@@ -242,7 +249,7 @@ impl News {
             | Self::Unpaused
             | Self::Instructed { .. }
             | Self::LimitsChanged { .. }
-            | Self::FirstCheck(_)
+            | Self::FirstCheck { .. }
             | Self::SurveyFailed { .. }
             | Self::Waiting { .. }
             | Self::KnowledgeEdited { .. }

@@ -9,6 +9,7 @@ use ekiden_core::event::StopRequest;
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::relay::{Looking, Phase, Relay, WaitCause};
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -186,6 +187,28 @@ fn tenths(tenths: u64, unit: &str) -> String {
     match tenths % 10 {
         0 => format!("{}{unit}", tenths / 10),
         rest => format!("{}.{rest}{unit}", tenths / 10),
+    }
+}
+
+/// What a relay does, in a few words.
+#[must_use]
+pub fn doing(relay: &Relay) -> String {
+    match relay.phase() {
+        Phase::Planned => "not begun".to_owned(),
+        Phase::Preparing(looking) | Phase::Reviewing { looking, .. } => match looking {
+            Looking::Commit => "committing".to_owned(),
+            Looking::Survey => "looking at the work tree".to_owned(),
+            Looking::Verification => "verifying".to_owned(),
+        },
+        Phase::Running(session) if session.talk.is_ordered() => "handing off".to_owned(),
+        Phase::Running(_) => "working".to_owned(),
+        Phase::Waiting { cause: WaitCause::UsageLimit, .. } => "waiting (usage limit)".to_owned(),
+        Phase::Waiting { cause: WaitCause::Failure, .. } => "waiting (failure)".to_owned(),
+        Phase::Waiting { cause: WaitCause::QuietHours, .. } => "waiting (quiet hours)".to_owned(),
+        Phase::Waiting { cause: WaitCause::Guided, .. } => "counting down".to_owned(),
+        Phase::Waiting { cause: WaitCause::Pause, .. } => "pausing".to_owned(),
+        Phase::Paused { .. } => "nothing begins".to_owned(),
+        Phase::Ended { outcome, .. } => ended(outcome),
     }
 }
 

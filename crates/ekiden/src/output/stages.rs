@@ -32,6 +32,10 @@ pub enum StageNews {
     TriedAgain {
         /// Which try this is, from 2.
         attempt: u32,
+        /// How many there may be.
+        max: u32,
+        /// How the last one failed.
+        why: String,
     },
     /// It has no place to work.
     NoGround {
@@ -141,7 +145,9 @@ impl Stages {
     fn tried_again(&mut self, stage: &StageId, run: &Run) -> Option<(StageId, StageNews)> {
         let attempt = run.plan().tries(stage);
         let before = self.tries.insert(stage.clone(), attempt).unwrap_or(1);
-        (attempt > before).then(|| (stage.clone(), StageNews::TriedAgain { attempt }))
+        let max = run.stage(stage).map_or(1, |stage| stage.part.retries + 1);
+        let why = run.last_failure(stage).map(one_line).unwrap_or_default();
+        (attempt > before).then(|| (stage.clone(), StageNews::TriedAgain { attempt, max, why }))
     }
 
     fn new_ends(&mut self, run: &Run) -> Vec<(StageId, StageNews)> {
@@ -200,7 +206,9 @@ pub fn lines(news: &StageNews) -> Vec<Line> {
         StageNews::Begins { name } => {
             vec![Line::new(Tone::Plain, "begins").with(Tone::Quiet, format!(" · {name}"))]
         }
-        StageNews::TriedAgain { attempt } => vec![Line::attention(format!("failed; try {attempt} begins"))],
+        StageNews::TriedAgain { attempt, max, why } => {
+            vec![Line::attention(format!("failed: {why}; try {attempt} of {max} begins"))]
+        }
         StageNews::NoGround { why } => vec![Line::attention(format!("has no place to work: {why}"))],
         StageNews::Merged { commit, files, undeclared } => merged(commit, *files, undeclared),
         StageNews::Conflict { files } => {

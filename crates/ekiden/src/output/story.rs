@@ -332,7 +332,10 @@ impl Story {
             tokens: relays().map(|relay| relay.tally().tokens).sum(),
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
-            facts: relays().map(|relay| relay.knowledge().core.len()).sum(),
+            facts: match &run.header().manifest.plan {
+                Some(_) => run.shared_knowledge().core.len(),
+                None => relays().map(|relay| relay.knowledge().core.len()).sum(),
+            },
             trouble: self.trouble.clone().at_end(self.last.unwrap_or_default()),
             files_changed: relays()
                 .filter(|_| run.header().place.git)
@@ -379,7 +382,7 @@ fn run_start(run: &Run) -> RunStart {
         model: header.settings.agent.model.clone(),
         session_max: session_max(run),
         levels: is_heard(run).then(|| header.settings.levels.into()),
-        verification: verification.map(Verification::told),
+        verification: verification.map(Verification::told_in_line),
         branch: header.place.branch.clone(),
         left_alone: header.settings.commit.as_ref().map(|commit| commit.dirty.len()),
         from: header
@@ -430,7 +433,7 @@ fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
         return None;
     }
     let news = CheckNews {
-        command: verification.told(),
+        command: verification.told_in_line(),
         result: check.outcome.clone(),
         duration: check.duration,
         last_line: check.tail.lines().rev().map(one_line).find(|line| !line.is_empty()),
@@ -441,7 +444,11 @@ fn verified(marker: &Marker, relay: &Relay, check: &Check) -> Option<News> {
             check: news,
             veto: !check.passed() && claimed(marker, last),
         },
-        None => News::FirstCheck(news),
+        // Another try has begun by that, and knows nothing of the last one's notes.
+        None if relay.tally().sessions > 0 => {
+            News::Check { session: relay.tally().sessions, check: news, veto: false }
+        }
+        None => News::FirstCheck { check: news, claim_needed: relay.stage().claim_needed },
     })
 }
 

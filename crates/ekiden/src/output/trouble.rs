@@ -103,7 +103,7 @@ impl Trouble {
             | News::Unpaused
             | News::Instructed { .. }
             | News::LimitsChanged { .. }
-            | News::FirstCheck(_)
+            | News::FirstCheck { .. }
             | News::SessionStarted { .. }
             | News::Window(_)
             | News::Level { .. }

@@ -28,8 +28,8 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The commands in the README's `sh` blocks: one for each of the first two examples, three for the
-/// last.
-fn commands() -> [String; 5] {
+/// third, two for the plan.
+fn commands() -> [String; 7] {
     let readme = std::fs::read_to_string(examples().join("README.md")).unwrap();
     let blocks = readme.split("```sh\n").skip(1).map(|block| block.split("\n```").next().unwrap().to_owned());
     blocks.collect::<Vec<_>>().try_into().unwrap()
@@ -108,7 +108,7 @@ fn with_verification_ends_verified() {
 #[test]
 fn needs_a_person_asks_and_goes_on() {
     let environment = environment();
-    let [_, _, command, approve, resume] = commands();
+    let [_, _, command, approve, resume, ..] = commands();
     insta::assert_snapshot!(done(&environment, &command), @r#"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · examples/needs-a-person/task.md
     session 1 · CLOCK
@@ -141,4 +141,28 @@ fn needs_a_person_asks_and_goes_on() {
     --- exit code 0
     ");
     assert!(environment.exists("target/needs-a-person/outbox/letter.txt"));
+}
+
+// shows: PLN-08, PLN-12, PLN-14
+#[test]
+fn the_plan_builds_a_calculator_from_nothing() {
+    let environment = environment();
+    environment.git(&["config", "--global", "user.name", "Me"]);
+    environment.git(&["config", "--global", "user.email", "me@example.invalid"]);
+    let [.., make, execute] = commands();
+    environment.shell(&make);
+    let told = done(&environment, &execute);
+    for line in [
+        "S03    ! changed the same lines as others: ops.h; it goes back to be put right",
+        "S03    ! changed what it had not declared: ops.h",
+        "S04    ! failed: all its sessions are used; the check failed in TIME (exit code 2); try 2 of 2 begins",
+        "`main` is at",
+        "verified complete · 7 sessions",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    environment.shell("make -s -C target/calculator test && test \"$(target/calculator/calc 4 x 5)\" = 20");
+    let whole = environment.git(&["-C", "target/calculator", "log", "--first-parent", "--format=%s"]);
+    assert_eq!(whole.lines().count(), 6, "{whole}");
+    assert_eq!(environment.git(&["-C", "target/calculator", "status", "--porcelain"]), "");
 }

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+/// The columns that a stage's id has at most before a line.
+const STAGE_COLUMNS_MAX: usize = 12;
 /// The fewest digits by which a run is called.
 const ID_DIGITS_MIN: usize = 4;
 
@@ -58,23 +60,32 @@ impl Normal {
     }
 }
 
-/// The label `61% 122k` of a session, which is padded.
+/// The label `61% 122k` of a session, which is padded; in a plan behind the stage.
 fn usage(line: &str) -> String {
-    let label = line.strip_prefix("  ").and_then(|line| line.split_once("  "));
-    let Some((label, rest)) = label else { return line.to_owned() };
+    let Some(from) = line.find("  ").filter(|from| *from <= STAGE_COLUMNS_MAX) else {
+        return line.to_owned();
+    };
+    let (stage, label) = (&line[..from], line[from..].trim_start());
+    let Some((label, rest)) = label.split_once("  ") else { return line.to_owned() };
     let figures = label.split_once("% ").is_some_and(|(percent, tokens)| {
         let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
         is_number(percent) && is_number(tokens.trim_end_matches('k'))
     });
-    if figures { format!("  USAGE  {}", rest.trim_start()) } else { line.to_owned() }
+    let gap = if stage.is_empty() { "  " } else { "    " };
+    if figures { format!("{stage}{gap}USAGE  {}", rest.trim_start()) } else { line.to_owned() }
 }
 
-/// `commit    1a2b3c4, 12 files`.
+/// `commit    1a2b3c4, 12 files`, `merged    1a2b3c4, 2 files, valid`, `` `main` is at 1a2b3c4 now ``.
 fn commit(line: &str) -> String {
-    match line.strip_prefix("  commit    ").and_then(|line| line.split_once(", ")) {
-        Some((id, files)) if id.len() == 7 => format!("  commit    COMMIT, {files}"),
-        Some(_) | None => line.to_owned(),
+    for before in ["  commit    ", "  merged    ", "` is at "] {
+        if let Some(at) = line.find(before).map(|at| at + before.len())
+            && line[at..].len() > 7
+            && line[at..at + 7].bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            return format!("{}COMMIT{}", &line[..at], &line[at + 7..]);
+        }
     }
+    line.to_owned()
 }
 
 /// `pid 17 on atlas, since Sat 21 Nov 2026 22:04`.
@@ -94,9 +105,9 @@ fn core(word: &str) -> (&str, &str, &str) {
     (&word[..from], &word[from..to], &word[to..])
 }
 
-/// `41s`, `0.3s`, `14m`.
+/// `41s`, `0.3s`, `14m`, `9ms`.
 fn is_length(word: &str) -> bool {
-    let number = word.strip_suffix(['s', 'm', 'h', 'd']);
+    let number = word.strip_suffix("ms").or_else(|| word.strip_suffix(['s', 'm', 'h', 'd']));
     number.is_some_and(|number| {
         number.starts_with(|c: char| c.is_ascii_digit())
             && number.chars().all(|c| c.is_ascii_digit() || c == '.')

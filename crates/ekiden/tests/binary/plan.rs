@@ -1,0 +1,467 @@
+//! Plans: manifests in every format, carried out by the rehearsal agent.
+//!
+//! Stages that work side by side tell their lines as they come, so what is compared is what each stage
+//! says, and how the tree and the history look afterwards.
+
+use std::fmt::Write as _;
+
+use crate::environment::{Environment, items};
+
+const EXECUTE: [&str; 5] = ["execute", "plan.toml", "--agent", "rehearsal", "--yes"];
+
+/// A repository whose owner is known to git.
+fn repository() -> Environment {
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment
+}
+
+/// A stage that runs one line, and whose check is another.
+fn stage(id: &str, more: &str, line: &str, check: &str) -> String {
+    format!(
+        "[[stage]]\nid = \"{id}\"\nname = \"Stage {id}\"\n{more}\nvalidation = {{ kind = \"command\", command = \
+         '''{check}''' }}\nprompt = '''\n- [ ] It\n  ```sh\n  {line}\n  ```\n'''\n\n"
+    )
+}
+
+fn plan(stages: &[String]) -> String {
+    format!("format = 1\nproject = \"demo\"\n\n{}", stages.concat())
+}
+
+/// What each stage says, in the order of their ids; then what is said of the run.
+fn by_stage(told: &str) -> String {
+    let mut stages: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    let mut rest = Vec::new();
+    for line in told.lines() {
+        match line
+            .split_once(' ')
+            .filter(|(id, _)| id.len() == 1 && id.chars().all(|c| c.is_ascii_uppercase()))
+        {
+            Some((id, said)) => stages.entry(id).or_default().push(said.strip_prefix(' ').unwrap_or(said)),
+            None => rest.push(line),
+        }
+    }
+    let mut text = String::new();
+    for (id, said) in stages {
+        writeln!(text, "{id}").unwrap();
+        said.iter().for_each(|line| writeln!(text, "  {line}").unwrap());
+    }
+    rest.iter().for_each(|line| writeln!(text, "{line}").unwrap());
+    text
+}
+
+/// The commits of the branch itself. Which of two stages is merged first is chance.
+fn subjects(environment: &Environment) -> Vec<String> {
+    let log = environment.git(&["log", "--first-parent", "--format=%s"]);
+    let mut subjects: Vec<String> = log.lines().map(str::to_owned).collect();
+    subjects.sort();
+    subjects
+}
+
+/// Figures of tokens as `NNk`: prompts hold paths, which differ in length.
+fn rounded(told: &str) -> String {
+    let word = |word: &str| {
+        let number = word
+            .strip_suffix('k')
+            .is_some_and(|number| number.chars().all(|c| c.is_ascii_digit() || c == '.'));
+        let percent = word.strip_suffix('%').is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+        let digits = |c: char| if c.is_ascii_digit() { 'N' } else { c };
+        if number || percent { word.chars().map(digits).collect() } else { word.to_owned() }
+    };
+    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    told.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+// shows: PLN-03, PLN-06, PLN-11
+#[test]
+fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
+    let environment = repository();
+    environment.write(
+        "plan.toml",
+        &plan(&[
+            stage("A", "estimate_tokens = 12000", "echo a > a", "test -s a"),
+            stage("B", "needs = [\"A\"]", "echo b > b", "test -s b"),
+            stage("C", "needs = [\"A\"]\nestimate_tokens = 30000", "echo c > c", "test -s c"),
+            stage("D", "needs = [\"B\", { stage = \"C\", optional = true }]", "echo d > d", "test -s d"),
+        ]),
+    );
+    insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run"]), @r"
+    demo · 4 stages, at most 3 at a time, each in a worktree
+    wave 1
+      A  Stage A   about 12k tokens
+    wave 2
+      B  Stage B   needs A
+      C  Stage C   needs A · about 30k tokens
+    wave 3
+      D  Stage D   needs B, C?
+    commands that it runs
+      test -s a   (A)
+      test -s b   (B)
+      test -s c   (C)
+      test -s d   (D)
+    about 42k tokens in all, as the manifest says
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(
+        environment.told(&["execute", "plan.toml", "--dry-run", "--only", "C", "--jobs", "1"]), @r"
+    demo · 4 stages, at most 1 at a time, each in a worktree
+    wave 1
+      A  done before: Stage A   about 12k tokens
+    wave 2
+      B  left out: Stage B   needs A
+      C  Stage C   needs A · about 30k tokens
+    wave 3
+      D  left out: Stage D   needs B, C?
+    commands that it runs
+      test -s a   (A)
+      test -s c   (C)
+    about 30k tokens in all, as the manifest says
+    --- exit code 0
+    ");
+    assert!(environment.runs().is_empty());
+    let said = environment.run(&["execute", "plan.toml", "--dry-run", "--json"]).expect(0);
+    let answer: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(answer["waves"][1][1]["id"], "C");
+    assert_eq!(answer["commands"].as_array().unwrap().len(), 4);
+}
+
+// shows: PLN-06, SEC-01
+#[test]
+fn every_fault_is_told_at_once_with_its_line() {
+    let environment = repository();
+    let text = plan(&[
+        stage("A", "needs = [\"B\"]", "true", "true"),
+        stage("B", "needs = [\"A\", \"Cc\"]\noutputs = [\"../../etc/passwd\"]", "true", ""),
+        stage("A", "", "true", "true"),
+        stage("CC", "retries = 99", "true", "true"),
+    ]);
+    environment.write("plan.toml", &text);
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r#"
+    --- standard error
+    error: plan.toml has 6 faults
+      line 4  cycle: A -> B -> A
+      line 19  stage "B" needs "Cc", which does not exist
+      line 20  stage "B": outputs "../../etc/passwd" leads out of the project
+      line 21  stage "B": validation command is empty
+      line 30  id "A" is already that of line 5
+      line 44  stage "CC": retries is 99, but must be a whole number from 0 to 10
+    --- exit code 65
+    "#);
+    assert!(environment.runs().is_empty());
+}
+
+// shows: PLN-08, PLN-09, PLN-14, PLN-17
+#[test]
+fn stages_work_side_by_side_hand_off_and_are_merged() {
+    let environment = repository();
+    let long =
+        format!("[[stage]]\nid = \"B\"\nname = \"Long\"\nneeds = [\"A\"]\nprompt = '''\n{}'''\n\n", items(6));
+    environment.write(
+        "plan.toml",
+        &plan(&[
+            stage("A", "outputs = [\"a\"]", "echo a > a", "test -s a"),
+            long,
+            stage("C", "needs = [\"A\"]\ncontext = [\"a\", \"none\"]", "cp a c", "test -s c"),
+            stage("D", "needs = [\"B\", \"C\"]\nknowledge_apart = true", "cat a c > d", "test -s d"),
+        ]),
+    );
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0);
+    insta::assert_snapshot!(rounded(&by_stage(&environment.normal(&said))), @r#"
+    A
+      begins · Stage A
+      verification `test -s a; these files exist: a` fails now, as it should
+      session 1 · CLOCK
+        window    NNk tokens (rehearsal), hands off at NNk
+        USAGE  says that all is done after TIME · 3 tool calls
+        items     1 of 1 done
+        commit    COMMIT, 1 file
+        verify    passed in TIME
+        merged    COMMIT, 1 file, valid
+      done · 1 session · NNk tokens
+    B
+      begins · Long
+      session 1 · CLOCK
+        window    NNk tokens (rehearsal), hands off at NNk
+        USAGE  handed off after TIME · 6 tool calls
+        items     3 of 6 done
+        next      The item "Item 4", with `echo made > item-4.txt`.
+        commit    COMMIT, 3 files
+      session 2 · CLOCK
+        USAGE  says that all is done after TIME · 5 tool calls
+        items     6 of 6 done
+        commit    COMMIT, 3 files
+        merged    COMMIT, 6 files, valid
+      done · 2 sessions · NNk tokens
+    C
+      begins · Stage C
+      verification `test -s c` fails now, as it should
+      session 1 · CLOCK
+        window    NNk tokens (rehearsal), hands off at NNk
+        USAGE  says that all is done after TIME · 3 tool calls
+        items     1 of 1 done
+        commit    COMMIT, 1 file
+        verify    passed in TIME
+        merged    COMMIT, 1 file, valid
+      done · 1 session · NNk tokens
+    D
+      begins · Stage D
+      verification `test -s d` fails now, as it should
+      session 1 · CLOCK
+        window    NNk tokens (rehearsal), hands off at NNk
+        USAGE  says that all is done after TIME · 3 tool calls
+        items     1 of 1 done
+        commit    COMMIT, 1 file
+        verify    passed in TIME
+        merged    COMMIT, 1 file, valid
+      done · 1 session · NNk tokens
+    run RUN · plan, 4 stages, at most 3 at a time · rehearsal, hands off at NN% · demo
+    `main` is at COMMIT now, with what all stages made
+
+    complete, as the agent says; nothing verified it · 5 sessions · TIME
+    knowledge  4 facts in .ekiden/KNOWLEDGE.md
+    next       git log --stat
+    --- exit code 0
+    "#);
+    assert_eq!(
+        subjects(&environment),
+        ["begin", "begin", "ekiden: A Stage A", "ekiden: B Long", "ekiden: C Stage C", "ekiden: D Stage D"]
+    );
+    assert_eq!(environment.git(&["status", "--porcelain"]), "");
+    assert_eq!(environment.git(&["worktree", "list"]).lines().count(), 1);
+    assert_eq!(environment.git(&["branch", "--format=%(refname:short)"]).trim(), "main");
+    let prompt = |stage: &str| {
+        let path = environment.run_dir().join("stages").join(stage).join("sessions/1/prompt.md");
+        std::fs::read_to_string(path).unwrap()
+    };
+    let of_c = prompt("C");
+    assert!(of_c.contains("¦ --- a\n¦ a\n") && of_c.contains("¦ --- A: Stage A"), "{of_c}");
+    assert!(of_c.contains("`echo a > a` works here"), "facts of other stages are known: {of_c}");
+    let of_d = prompt("D");
+    let knows = of_d.split("# What the relay knows").nth(1).unwrap();
+    assert!(!knows.contains("works here"), "unless the stage wants none: {knows}");
+    assert!(environment.read(".ekiden/handoffs/A.md").contains("## Files changed\n\n- a\n"));
+    insta::assert_snapshot!(rounded(&environment.told(&["status"])), @r"
+    RUN  plan   complete   4 stages · 4 done   demo
+      A  done             NNk  Stage A
+      B  done             NNk  Long
+      C  done             NNk  Stage C
+      D  done             NNk  Stage D
+    next  ekiden log RUN
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(rounded(&environment.told(&["sessions", "--stage", "B"])), @r"
+    #  began  took  context  calls  items  ended
+    1  CLOCK  TIME  NN% NNk      6    3/6  handed off
+    2  CLOCK  TIME  NN% NNk      5    6/6  says that all is done
+    next  ekiden show 2 --stage B
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.told(&["show", "1"]), @r"
+    --- standard error
+    error: run RUN is a plan: say which stage, with `--stage ID`
+    hint: `ekiden status` lists its stages
+    --- exit code 66
+    ");
+    let status = environment.run(&["status", "--json"]).expect(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["runs"][0]["stages"][3]["state"], "done");
+}
+
+// shows: PLN-12, PLN-13, PLN-16
+#[test]
+fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
+    let environment = repository();
+    let bad = "retries = 1\nsessions_max = 1";
+    environment.write(
+        "plan.toml",
+        &plan(&[
+            stage("A", "", "echo a > a", "test -s a"),
+            stage("B", bad, "test -e ../ready && echo b > b", "test -s b"),
+            stage("C", "needs = [\"B\"]", "cp b c", "test -s c"),
+            stage("D", "on_fail = \"skip\"\nretries = 0\nsessions_max = 1", "exit 3", "test -s d"),
+            stage("E", "needs = [{ stage = \"D\", optional = true }]", "echo e > e", "test -s e"),
+        ]),
+    );
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(1);
+    let told = environment.normal(&said);
+    insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
+    failed (1): 1 stage failed · 5 sessions · TIME
+      B  session limit
+      1 other stage blocked by that
+    knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    to go on, once that is repaired:  ekiden resume
+    --- exit code 1
+    ");
+    insta::assert_snapshot!(rounded(&environment.told(&["status"])), @r"
+    RUN  plan   failed   5 stages · 2 done · 1 failed · 1 blocked · 1 skipped   demo
+      A  done                NNk  Stage A
+      B  failed              NNk  Stage B  try 2, session limit
+      C  blocked                  Stage C  by B
+      D  skipped             NNk  Stage D  session limit
+      E  done                NNk  Stage E
+    next  ekiden resume
+    --- exit code 0
+    ");
+    let diagnosis = environment.read(".ekiden/handoffs/B.md");
+    assert!(
+        diagnosis.contains("It was tried 2 times.") && diagnosis.contains("Blocked by it: C."),
+        "{diagnosis}"
+    );
+    assert_eq!(subjects(&environment).len(), 2, "the branch is left as it is");
+    let trees = environment.path("home/.local/state/ekiden/worktrees");
+    let tree = trees.read_dir().unwrap().next().unwrap().unwrap().path();
+    std::fs::write(tree.join("ready"), "").unwrap();
+    let said = environment.run(&["resume"]).expect(0);
+    let told = environment.normal(&said);
+    insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
+    verified complete · 8 sessions · TIME
+    knowledge  4 facts in .ekiden/KNOWLEDGE.md
+    next       git log --stat
+    --- exit code 0
+    ");
+    assert_eq!(environment.read("c"), "b\n");
+    assert_eq!(environment.read("a"), "a\n");
+}
+
+// shows: PLN-03, PLN-16
+#[test]
+fn from_a_stage_on_what_lies_before_must_be_done() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "needs = [\"A\"]", "cp a b", "test -s b"),
+        stage("C", "needs = [\"B\"]", "cp b c", "test -s c"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let from = |id: &'static str| [&EXECUTE[..], &["--from", id, "--new"]].concat();
+    let said = environment.run(&from("C")).expect(1);
+    assert!(environment.normal(&said).contains("not done: its validation failed"), "{}", said.stderr);
+    environment.write("a", "by hand\n");
+    environment.commit_all();
+    environment.run(&from("B")).expect(0);
+    assert_eq!(environment.read("c"), "by hand\n");
+    let unknown = environment.told(&["execute", "plan.toml", "--from", "BB", "--dry-run"]);
+    insta::assert_snapshot!(unknown, @r"
+    --- standard error
+    error: there is no stage `BB` in the manifest
+    hint: its stages are: A, B, C
+    --- exit code 2
+    ");
+}
+
+// shows: PLN-08
+#[test]
+fn without_git_stages_work_in_place_one_at_a_time() {
+    let environment = Environment::new();
+    environment.write(
+        "plan.toml",
+        &plan(&[
+            stage("A", "", "echo a > a", "test -s a"),
+            stage("B", "", "cp a b", "test -s b"),
+            stage("C", "needs = [\"A\"]", "cat a b > c", "test -s c"),
+        ]),
+    );
+    let said = environment.run(&EXECUTE).expect(0);
+    insta::assert_snapshot!(environment.normal(&said), @r"
+    run RUN · plan, 3 stages, one at a time in the work dir · rehearsal, hands off at 60% · demo
+    A  begins · Stage A
+    A  verification `test -s a` fails now, as it should
+    A  session 1 · CLOCK
+    A    window    40k tokens (rehearsal), hands off at 24k
+    A    USAGE  says that all is done after TIME · 3 tool calls
+    A    items     1 of 1 done
+    A    verify    passed in TIME
+    A  done · 1 session · 18k tokens
+    B  begins · Stage B
+    B  verification `test -s b` fails now, as it should
+    B  session 1 · CLOCK
+    B    window    40k tokens (rehearsal), hands off at 24k
+    B    USAGE  says that all is done after TIME · 3 tool calls
+    B    items     1 of 1 done
+    B    verify    passed in TIME
+    B  done · 1 session · 18k tokens
+    C  begins · Stage C
+    C  verification `test -s c` fails now, as it should
+    C  session 1 · CLOCK
+    C    window    40k tokens (rehearsal), hands off at 24k
+    C    USAGE  says that all is done after TIME · 3 tool calls
+    C    items     1 of 1 done
+    C    verify    passed in TIME
+    C  done · 1 session · 18k tokens
+
+    verified complete · 3 sessions · TIME
+    knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    next       ekiden log RUN
+    --- standard error
+    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
+    --- exit code 0
+    ");
+    assert_eq!(environment.read("c"), "a\na\n");
+}
+
+// shows: PLN-05
+#[test]
+fn manifests_of_casm_and_cleave_are_carried_out_as_they_are() {
+    let environment = repository();
+    environment.write("manifest.json", include_str!("plans/casm.json"));
+    environment.write("pipeline.yaml", include_str!("plans/pipeline.yaml"));
+    environment.write("stages/one.md", "- [ ] One\n  ```sh\n  echo 1 > one\n  ```\n");
+    environment.write("stages/two.md", "- [ ] Two\n  ```sh\n  cp one two\n  ```\n");
+    environment.commit_all();
+    environment.run(&["execute", "manifest.json", "--agent", "rehearsal", "--yes"]).expect(0);
+    assert_eq!(
+        (environment.read("src/a"), environment.read("src/b")),
+        ("a\n".to_owned(), "a\nb\n".to_owned())
+    );
+    environment.run(&["execute", "pipeline.yaml", "--agent", "rehearsal", "--yes"]).expect(0);
+    assert_eq!(environment.read("two"), "1\n");
+}
+
+// shows: PLN-18
+#[test]
+fn commands_of_a_plan_run_only_after_an_approval() {
+    let environment = repository();
+    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.commit_all();
+    insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--agent", "rehearsal"]), @r"
+    --- standard error
+    error: nobody has approved this plan, which runs 1 command of its own
+    hint: `ekiden execute MANIFEST --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or add `--yes`
+    --- exit code 78
+    ");
+    assert!(environment.runs().is_empty());
+}
+
+// shows: PLN-08
+#[test]
+fn changes_that_stages_would_not_see_are_refused() {
+    let environment = repository();
+    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.write("kept", "old\n");
+    environment.commit_all();
+    environment.write("kept", "new\n");
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: there are changes that are not committed: kept
+    hint: stages work from the last commit and would not see them
+    hint: `git commit` or `git stash` them first
+    --- exit code 78
+    ");
+}
+
+// shows: PLN-22
+#[test]
+fn checks_of_the_project_hold_for_every_stage() {
+    let environment = repository();
+    let mut text = plan(&[stage("A", "retries = 0\nsessions_max = 1", "echo a > a", "test -s a")]);
+    text = text.replace("\n\n[[stage]]", "\n[validation]\nlint = \"test ! -e a\"\n\n[[stage]]");
+    environment.write("plan.toml", &text);
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(1);
+    assert!(environment.read(".ekiden/handoffs/A.md").contains("`test -s a; test ! -e a`: failed"));
+}
