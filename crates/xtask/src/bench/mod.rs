@@ -12,6 +12,7 @@ mod client;
 mod guard;
 mod handover;
 mod machine;
+mod plan;
 mod sessions;
 mod start;
 mod stream;
@@ -52,6 +53,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         stream::measure,
         handover::measure,
         sessions::measure,
+        plan::measure,
         client::measure,
     ];
     for measure in measures {
