@@ -40,6 +40,7 @@ pub use syntax::Syntax;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::handoff::Marker;
 use crate::ids::StageId;
 use crate::settings::AgentSpec;
 use crate::time::Millis;
@@ -163,6 +164,9 @@ pub struct Part {
     /// Responses of the model before a session of it is told to hand off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_max: Option<u32>,
+    /// The word by which its agent claims to be done, in place of the run's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marker: Option<Marker>,
     /// What it learns is not told to other stages, nor theirs to it.
     pub knowledge_apart: bool,
     /// Whether this run carries it out.

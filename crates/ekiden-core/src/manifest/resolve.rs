@@ -147,6 +147,7 @@ fn resolved(
         session,
         session_tokens: Some(stage.session_tokens.unwrap_or(defaults.session_tokens)),
         turns_max: Some(stage.turns_max.unwrap_or(defaults.turns_max)),
+        marker: stage.marker,
         knowledge_apart: stage.knowledge_apart,
         take: Take::Run,
     };

@@ -43,6 +43,7 @@ impl Run {
         if self.header.manifest.plan.is_none() {
             return settings;
         }
+        settings.marker = stage.part.marker.clone().unwrap_or(settings.marker);
         if let Some(agent) = &stage.part.agent {
             let permissions = settings.agent.permissions;
             settings.agent = AgentSpec { permissions, ..AgentSpec::clone(agent) };

@@ -158,7 +158,7 @@ impl Story {
     }
 
     fn of_relay(&mut self, stage: &StageId, run: &Run, relay: &Relay, event: &RelayEvent) -> Vec<News> {
-        let settings = &run.header().settings;
+        let settings = relay.settings();
         match event {
             RelayEvent::Surveyed { survey: Err(error), .. } => {
                 vec![News::SurveyFailed { error: one_line(error) }]
@@ -268,7 +268,7 @@ impl Story {
 
     fn attempt_ended(&self, stage: &StageId, run: &Run, relay: &Relay, ended: &AttemptEnded) -> Vec<News> {
         let session = ended.attempt.session;
-        let handoff = handoff_of(&run.header().settings.marker, relay, ended);
+        let handoff = handoff_of(&relay.settings().marker, relay, ended);
         let goes_on = handoff.is_none() && next_session(relay) == Some(session);
         let counters = &ended.counters;
         let mut news = vec![News::AttemptEnded(AttemptNews {

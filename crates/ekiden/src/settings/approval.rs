@@ -257,4 +257,18 @@ mod tests {
         check(&read(&trusted), &environment).unwrap();
         assert!(check(&read(&hostile), &environment).is_err());
     }
+
+    // shows: PLN-18
+    #[test]
+    fn a_manifest_is_approved_for_one_project_and_these_bytes() {
+        let home = tempfile::tempdir().unwrap();
+        let config = home.path().join("config").to_string_lossy().into_owned();
+        let environment = Environment::of([("XDG_CONFIG_HOME", config.as_str())]);
+        let (here, there) = (home.path().join("here"), home.path().join("there"));
+        let approvals = || Approvals::read(&environment).unwrap();
+        assert!(!approvals().holds(&here, "abc"));
+        approvals().approve_manifest(&here, "abc").unwrap();
+        assert!(approvals().holds(&here, "abc"));
+        assert!(!approvals().holds(&here, "abd") && !approvals().holds(&there, "abc"));
+    }
 }

@@ -461,3 +461,30 @@ fn checks_of_the_project_hold_for_every_stage() {
     environment.run(&EXECUTE).expect(1);
     assert!(environment.read(".ekiden/handoffs/A.md").contains("`test -s a; test ! -e a`: failed"));
 }
+
+// shows: PLN-23
+#[test]
+fn a_validation_that_passes_before_its_stage_is_told() {
+    let environment = repository();
+    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "true")]));
+    environment.commit_all();
+    let told = environment.normal(&environment.run(&EXECUTE).expect(0));
+    assert!(
+        told.contains("! `true` passes before the work begins: it does not tell whether it is done"),
+        "{told}"
+    );
+}
+
+// shows: PLN-21
+#[test]
+fn a_stage_hands_off_at_its_own_budget_of_tokens() {
+    let environment = repository();
+    let long = format!(
+        "[[stage]]\nid = \"A\"\nname = \"Long\"\nsession_tokens = 20000\nprompt = '''\n{}'''\n\n",
+        items(4)
+    );
+    environment.write("plan.toml", &plan(&[long]));
+    environment.commit_all();
+    let told = environment.normal(&environment.run(&EXECUTE).expect(0));
+    assert!(told.contains("hands off at 20k"), "{told}");
+}

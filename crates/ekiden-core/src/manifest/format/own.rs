@@ -35,7 +35,7 @@ pub(in crate::manifest) const TOP: Shape = Shape {
         Field::new(
             "jobs",
             Kind::Whole(1, JOBS_MAX as i64),
-            "Stages that may work at the same time. Default: the setting `jobs`.",
+            "Stages that may work at the same time. Default: 3.",
         ),
         Field::new(
             "validation",
