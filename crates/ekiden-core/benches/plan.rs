@@ -130,13 +130,18 @@ fn id(at: usize) -> StageId {
     StageId::try_from(format!("S{at}")).expect("letters and digits")
 }
 
+fn lengths(manifest: &Manifest) -> Vec<u64> {
+    manifest.stages.iter().map(|stage| stage.part.estimate_tokens).collect()
+}
+
 /// What deciding costs for each stage that ends, in nanoseconds.
 fn cost_ns(stages: usize) -> f64 {
     let (manifest, _) = plan(3, stages, 8);
+    let lengths = lengths(&manifest);
     let mut costs: Vec<f64> = (0..REPEATS)
         .map(|_| {
-            let plan = Plan::new(&manifest);
-            let (_, took) = timed(|| drive(plan, &manifest));
+            let mut plan = Plan::new(&manifest);
+            let (_, took) = timed(|| drive(&mut plan, &lengths));
             took.as_secs_f64() * 1e9 / stages as f64
         })
         .collect();
@@ -145,8 +150,8 @@ fn cost_ns(stages: usize) -> f64 {
 }
 
 /// Carries a plan out in simulated time; merges take none. How long it takes.
-fn drive(mut plan: Plan, manifest: &Manifest) -> u64 {
-    let mut at_work: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+fn drive(plan: &mut Plan, lengths: &[u64]) -> u64 {
+    let mut at_work: BinaryHeap<Reverse<(u64, StageId, u64)>> = BinaryHeap::new();
     let mut now = 0;
     loop {
         loop {
@@ -159,7 +164,7 @@ fn drive(mut plan: Plan, manifest: &Manifest) -> u64 {
                     PlanDecision::Prepare(stage) => {
                         plan.prepared(&stage, Ok(()));
                         let at = plan.place(&stage).expect("it is of this plan");
-                        at_work.push(Reverse((now + manifest.stages[at].part.estimate_tokens, at)));
+                        at_work.push(Reverse((now + lengths[at], stage, lengths[at])));
                     }
                     PlanDecision::Merge(stage) => plan.merged(&stage),
                     PlanDecision::Deliver => plan.delivered(),
@@ -170,10 +175,9 @@ fn drive(mut plan: Plan, manifest: &Manifest) -> u64 {
                 }
             }
         }
-        let Reverse((end, at)) = at_work.pop().expect("a plan that has not ended works");
+        let Reverse((end, stage, length)) = at_work.pop().expect("a plan that has not ended works");
         now = end;
-        let stage = &manifest.stages[at];
-        plan.stage_ended(&stage.id, &Outcome::Complete { verified: true }, stage.part.estimate_tokens);
+        plan.stage_ended(&stage, &Outcome::Complete { verified: true }, length);
     }
 }
 
@@ -189,7 +193,7 @@ fn order(seed: u64) -> (u64, u64, u32) {
     }
     let longest = ends.into_iter().max().unwrap_or(0);
     let work: u64 = (0..size).map(length).sum();
-    (drive(Plan::new(&manifest), &manifest), longest.max(work.div_ceil(u64::from(jobs))), jobs)
+    (drive(&mut Plan::new(&manifest), &lengths(&manifest)), longest.max(work.div_ceil(u64::from(jobs))), jobs)
 }
 
 fn gap(seed: u64) -> f64 {

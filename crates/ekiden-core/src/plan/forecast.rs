@@ -49,21 +49,53 @@ impl Forecast {
         scaled.clamp(estimate / FACTOR_MAX, estimate.saturating_mul(FACTOR_MAX)).max(1)
     }
 
-    /// Says of each stage what lies behind it, itself included.
-    pub(super) fn weigh(&self, nodes: &mut [Node]) {
+    /// Says of each stage what lies behind it, itself included: in tokens, by places. `last_first` names each
+    /// stage after all that need it.
+    pub(super) fn weigh(&self, shapes: &Shapes, behind: &mut [u64]) {
+        for &at in &shapes.last_first {
+            let dependants = shapes.dependants(at);
+            let longest = dependants.iter().map(|after| behind[*after as usize]).max().unwrap_or(0);
+            behind[at as usize] = longest.saturating_add(self.of(shapes.estimates[at as usize]));
+        }
+    }
+}
+
+/// What weighing needs of a plan, close together: it is done again and again over all stages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Shapes {
+    last_first: Vec<u32>,
+    estimates: Vec<u64>,
+    /// Where each stage's dependants begin among all of them; one more at the end.
+    starts: Vec<u32>,
+    dependants: Vec<u32>,
+}
+
+impl Shapes {
+    pub(super) fn of(nodes: &[Node]) -> Self {
+        let small = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let (mut starts, mut dependants) = (vec![0], Vec::new());
+        for node in nodes {
+            dependants.extend(node.dependants.iter().map(|(after, _)| small(*after)));
+            starts.push(small(dependants.len()));
+        }
         let mut left: Vec<usize> = nodes.iter().map(|node| node.dependants.len()).collect();
-        let mut next: Vec<usize> = (0..nodes.len()).filter(|at| left[*at] == 0).collect();
-        while let Some(at) = next.pop() {
-            let longest =
-                nodes[at].dependants.iter().map(|(after, _)| nodes[*after].behind).max().unwrap_or(0);
-            nodes[at].behind = longest.saturating_add(self.of(nodes[at].estimate));
-            for place in 0..nodes[at].needs.len() {
-                let need = nodes[at].needs[place].0;
-                left[need] -= 1;
-                if left[need] == 0 {
-                    next.push(need);
+        let mut last_first: Vec<u32> = (0..nodes.len()).filter(|at| left[*at] == 0).map(small).collect();
+        let mut looked = 0;
+        while let Some(at) = last_first.get(looked).map(|at| *at as usize) {
+            looked += 1;
+            for (need, _) in &nodes[at].needs {
+                left[*need] -= 1;
+                if left[*need] == 0 {
+                    last_first.push(small(*need));
                 }
             }
         }
+        let estimates = nodes.iter().map(|node| node.estimate).collect();
+        Self { last_first, estimates, starts, dependants }
+    }
+
+    fn dependants(&self, at: u32) -> &[u32] {
+        let at = at as usize;
+        &self.dependants[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 }

@@ -12,7 +12,7 @@
 //! Scheduling is greedy: while a slot is free and a stage is ready, one starts, the one with the most work
 //! behind it first. So the whole takes at most 2 - 1/m times as long as the best order would on m slots.
 //! What a stage's end costs here depends on its own edges, not on the size of the plan, but for a new
-//! weighing of all stages each time that twice as many are over.
+//! weighing of all stages each time that four times as many are over.
 //!
 //! Invariants:
 //! - a stage starts only when each stage that it needs is done, or over where the edge is optional;
@@ -25,7 +25,7 @@ mod node;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::event::StopRequest;
 use crate::ids::StageId;
@@ -33,7 +33,7 @@ use crate::manifest::{Ground, Manifest, OnFail, Take};
 use crate::outcome::{Outcome, StageFailed};
 use crate::time::Timestamp;
 
-use forecast::Forecast;
+use forecast::{Forecast, Shapes};
 use node::{Node, nodes};
 pub use node::{StageEnd, StageState};
 
@@ -44,12 +44,16 @@ pub const MENDS_MAX: u32 = 2;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     nodes: Vec<Node>,
-    index: BTreeMap<StageId, usize>,
+    /// Only ever asked, so its order is nobody's business.
+    index: HashMap<StageId, usize>,
     jobs: usize,
     /// Stages need a ground before they work.
     grounds: bool,
     /// What they do is merged.
     merges: bool,
+    /// Tokens from each stage's beginning to the end of the longest chain behind it, by places.
+    behind: Vec<u64>,
+    shapes: Shapes,
     ready: BTreeSet<(Reverse<u64>, usize)>,
     /// Stages that hold a slot.
     at_work: usize,
@@ -128,6 +132,8 @@ impl Plan {
         });
         let merges = rules.is_some_and(|rules| rules.ground != Ground::InPlace);
         let mut plan = Self {
+            behind: vec![0; nodes.len()],
+            shapes: Shapes::of(&nodes),
             nodes,
             index,
             jobs: jobs.max(1),
@@ -569,8 +575,8 @@ impl Plan {
             let left_out = matches!(end, StageEnd::LeftOut { .. });
             node.state = StageState::Over(end);
             self.over += 1;
-            let (by, dependants) = (node.id.clone(), node.dependants.clone());
-            for (dependant, optional) in dependants {
+            let dependants = std::mem::take(&mut node.dependants);
+            for &(dependant, optional) in &dependants {
                 let node = &mut self.nodes[dependant];
                 if node.state != StageState::Waiting {
                     continue;
@@ -581,13 +587,16 @@ impl Plan {
                         self.make_ready(dependant);
                     }
                 } else if left_out {
-                    ends.push((dependant, StageEnd::LeftOut { with: Some(by.clone()) }));
+                    let with = Some(self.nodes[at].id.clone());
+                    ends.push((dependant, StageEnd::LeftOut { with }));
                 } else {
-                    ends.push((dependant, StageEnd::Blocked { by: by.clone() }));
+                    let by = self.nodes[at].id.clone();
+                    ends.push((dependant, StageEnd::Blocked { by }));
                 }
             }
+            self.nodes[at].dependants = dependants;
         }
-        if self.over.is_power_of_two() {
+        if self.over.is_power_of_two() && self.over.trailing_zeros().is_multiple_of(2) {
             self.weigh();
         }
     }
@@ -599,7 +608,7 @@ impl Plan {
             self.queue.push_back(at);
         } else {
             node.state = StageState::Ready;
-            self.ready.insert((Reverse(node.behind), at));
+            self.ready.insert((Reverse(self.behind[at]), at));
         }
     }
 
@@ -665,8 +674,8 @@ impl Plan {
 
     /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
     fn weigh(&mut self) {
-        self.forecast.weigh(&mut self.nodes);
-        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.nodes[*at].behind), *at)).collect();
+        self.forecast.weigh(&self.shapes, &mut self.behind);
+        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.behind[*at]), *at)).collect();
     }
 }
 

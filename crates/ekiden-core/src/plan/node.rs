@@ -1,6 +1,6 @@
 //! A stage in its plan: its edges, and where it is.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::ids::StageId;
 use crate::manifest::{Manifest, OnFail, Take};
@@ -65,8 +65,6 @@ pub(super) struct Node {
     pub begun: bool,
     /// Tokens that it is thought to take, 0 if nobody said.
     pub estimate: u64,
-    /// Tokens from its beginning to the end of the longest chain behind it.
-    pub behind: u64,
     /// Something checks it.
     pub is_verified: bool,
 }
@@ -78,8 +76,8 @@ impl Node {
 }
 
 /// The stages of a manifest, and where each id is.
-pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, BTreeMap<StageId, usize>) {
-    let index: BTreeMap<StageId, usize> =
+pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>) {
+    let index: HashMap<StageId, usize> =
         manifest.stages.iter().enumerate().map(|(at, stage)| (stage.id.clone(), at)).collect();
     let mut nodes: Vec<Node> = manifest
         .stages
@@ -102,7 +100,6 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, BTreeMap<StageId, usize>
             mends: 0,
             begun: false,
             estimate: stage.part.estimate_tokens,
-            behind: 0,
             is_verified: stage.verification.is_some(),
         })
         .collect();
