@@ -143,7 +143,8 @@ impl Planner {
     ) -> Result<PlanningEnd, EngineError> {
         let bounds = session.bounds.clone();
         let share = bounds.session.within(bounds.run.after(self.spent));
-        let view = self.guard_view(&session);
+        let view = self.guard_view(session.document);
+        let document = session.document.to_owned();
         let (reports, inbox) = mpsc::channel(REPORTS_MAX);
         let writes = session.writes;
         let disk = Arc::clone(&self.place.disk);
@@ -155,7 +156,19 @@ impl Planner {
             let attempt = ekiden_agent::start(spec, reports);
             let deadline = timeout.map(|timeout| Instant::now() + timeout);
             let (answer, settled, spent) = (Answer::default(), None, Spend::default());
-            let talk = Talk { attempt, inbox, disk, view, writes, gauge, deadline, answer, settled, spent };
+            let talk = Talk {
+                attempt,
+                inbox,
+                disk,
+                view,
+                document,
+                writes,
+                gauge,
+                deadline,
+                answer,
+                settled,
+                spent,
+            };
             talk.to_end(signals, reviewer).await
         });
         self.spent = self.spent.plus(spent);
@@ -178,13 +191,13 @@ impl Planner {
         self.place.state.view().layout().planning(worktree)
     }
 
-    /// The document is what a handoff is to a session of a relay; everything of ours is closed.
-    fn guard_view(&self, session: &PlanningSession<'_>) -> GuardView {
+    /// Everything of ours is closed. There is no handoff: nothing lies within a file.
+    fn guard_view(&self, document: &Path) -> GuardView {
         let workspace = &self.place.workspace;
         GuardView {
             profile: Profile::Relay,
             level: Level::L0,
-            handoff_dir: session.document.to_owned(),
+            handoff_dir: document.to_owned(),
             engine_dirs: vec![workspace.published.clone(), workspace.state_dir.clone()],
             missing: String::new(),
         }
@@ -229,6 +242,7 @@ struct Talk {
     inbox: mpsc::Receiver<Report>,
     disk: Arc<dyn Disk>,
     view: GuardView,
+    document: PathBuf,
     writes: bool,
     gauge: Gauge,
     deadline: Option<Instant>,
@@ -315,11 +329,20 @@ impl Talk {
         self.attempt.tell(Order::Terminate);
     }
 
+    /// The document is open whatever the agent's own rules say, to subagents to be read.
     fn verdict(&self, input: &HookInput) -> HookAnswer {
         let input = resolve_input(&*self.disk, input);
-        let writes = matches!(&input, HookInput::PreTool { tool: ToolUse::Write(_), .. });
+        match &input {
+            HookInput::PreTool { tool: ToolUse::Read(path), .. } if *path == self.document => {
+                return HookAnswer::Allow;
+            }
+            HookInput::PreTool { tool: ToolUse::Write(path), subagent } if *path == self.document => {
+                return if self.writes && !subagent { HookAnswer::Allow } else { HookAnswer::Pass };
+            }
+            HookInput::PreTool { .. } | HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => {
+            }
+        }
         match verdict(&self.view, &input) {
-            Verdict::Allow if writes && !self.writes => HookAnswer::Pass,
             Verdict::Allow => HookAnswer::Allow,
             Verdict::Pass => HookAnswer::Pass,
             Verdict::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),

@@ -60,7 +60,7 @@ pub struct BuildArgs {
 pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
-    let idea = Task::read(&args.idea, output)?;
+    let idea = Task::read_as("idea", &args.idea, output)?;
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     execute::refuse_what_needs_one_place(&settings, &scene)?;

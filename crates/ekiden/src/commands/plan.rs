@@ -79,7 +79,7 @@ pub struct Writing {
 pub fn plan(args: &PlanArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
-    let idea = Task::read(&args.idea, output)?;
+    let idea = Task::read_as("idea", &args.idea, output)?;
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
     let written = desk.from_idea(&idea, &mut settings, output)?;

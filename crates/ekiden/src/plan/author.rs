@@ -87,7 +87,7 @@ impl Author<'_> {
     ///
     /// If the session does not come to its end, or there is no document after it.
     pub fn architecture(&mut self, idea: &str, name: &str, path: &Path) -> Result<(), Failure> {
-        self.voice.says("architecture", name);
+        self.begins(&format!("writes {name}"));
         let before = content(path);
         let blocks = prompt::architecture_prompt(idea, name);
         let session = self.session(blocks, None, path);
@@ -113,7 +113,7 @@ impl Author<'_> {
     pub fn manifest(&mut self, path: &Path, named: Option<&str>) -> Result<Planned, Failure> {
         let document = document(path)?;
         let shown = phrase::path(path);
-        self.voice.says("manifest", named.unwrap_or(&shown));
+        self.begins(&format!("splits {} into stages", named.unwrap_or(&shown)));
         let room = limits::STAGE_SESSION_TOKENS_DEFAULT;
         let blocks = prompt::split_prompt(&document, named.unwrap_or(&shown), room);
         let session = self.session(blocks, Some(planned_schema().to_string()), path);
@@ -147,6 +147,13 @@ impl Author<'_> {
         }
     }
 
+    fn begins(&mut self, what: &str) {
+        if !self.voice.json {
+            let line = Line::new(Tone::Plain, format!("session {}", self.session));
+            self.voice.output.line(&line.with(Tone::Quiet, format!(" · {what}")));
+        }
+    }
+
     fn over(&mut self, end: PlanningEnd) -> Result<(), Failure> {
         self.voice.output.erase();
         match end {
@@ -166,12 +173,6 @@ impl Author<'_> {
 }
 
 impl Voice<'_> {
-    fn says(&mut self, label: &str, text: &str) {
-        if !self.json {
-            self.output.line(&Line::labelled(label, Tone::Quiet, text));
-        }
-    }
-
     fn tells(&mut self, activity: &Activity) {
         if let Activity::Warning(text) = activity {
             self.output.warn(text);

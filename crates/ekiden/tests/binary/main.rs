@@ -24,6 +24,7 @@ mod misbehave;
 mod night;
 mod normal;
 mod notices;
+mod planning;
 mod processes;
 mod renewing;
 mod running;
