@@ -9,6 +9,7 @@
 //! as any manifest, and nothing that either says has run when they are written.
 
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::attempt::{Activity, Answer};
@@ -88,7 +89,7 @@ impl Author<'_> {
     /// If the session does not come to its end, or there is no document after it.
     pub fn architecture(&mut self, idea: &str, name: &str, path: &Path) -> Result<(), Failure> {
         self.begins(&format!("writes {name}"));
-        let before = content(path);
+        let before = stamp(path);
         let blocks = prompt::architecture_prompt(idea, name);
         let session = self.session(blocks, None, path);
         let mut review = OfDocument { path, before, asked: false, fault: None, voice: &mut self.voice };
@@ -192,8 +193,8 @@ impl Voice<'_> {
 /// Looks at the document after each turn.
 struct OfDocument<'a, 'o> {
     path: &'a Path,
-    /// What stood there before.
-    before: Option<Vec<u8>>,
+    /// The file that stood there before.
+    before: Option<Stamp>,
     asked: bool,
     fault: Option<DocumentFault>,
     voice: &'a mut Voice<'o>,
@@ -202,7 +203,7 @@ struct OfDocument<'a, 'o> {
 impl Reviewer for OfDocument<'_, '_> {
     fn review(&mut self, _answer: Answer) -> Review {
         // What stood there before is nobody's answer.
-        let found = content(self.path).filter(|found| Some(found) != self.before.as_ref());
+        let found = if stamp(self.path) == self.before { None } else { content(self.path) };
         self.fault = DocumentFault::of(found.as_deref());
         match self.fault {
             Some(fault) if !std::mem::replace(&mut self.asked, true) => {
@@ -254,6 +255,15 @@ fn read(answer: &Answer, architecture: Option<&str>) -> Result<Planned, Refused>
             Err(Refused { text: answer.words.clone(), faults })
         }
     }
+}
+
+/// By what a file that was written anew differs from the one before, though it may read the same: its
+/// number, and when it was changed.
+type Stamp = (u64, i64, i64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = path.symlink_metadata().ok()?;
+    Some((found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
 /// What a file holds, its beginning if it is very long; nothing if there is no file, or a link.

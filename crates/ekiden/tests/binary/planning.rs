@@ -24,9 +24,30 @@ fn rehearsal(args: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn an_idea_becomes_a_plan_that_is_carried_out() {
     let environment = project();
-    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @"");
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @r"
+    session 1 · writes architecture.md
+    session 2 · splits architecture.md into stages
+      written   plan.json
+
+    A shop for tea. · 2 stages, at most 3 at a time, each in a worktree
+    wave 1
+      S01  Brew tea
+    wave 2
+      S02  Serve it   needs S01 · no validation
+    commands that it runs
+      test -s tea.txt   (S01)
+
+    next  ekiden execute plan.json
+    --- exit code 0
+    ");
     assert!(environment.read("architecture.md").starts_with("## Summary\n\nA shop for tea.\n"));
-    insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @"");
+    insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
+    --- standard error
+    error: nobody has approved this plan, which runs 1 command of its own
+    hint: `ekiden execute MANIFEST --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or add `--yes`
+    --- exit code 78
+    ");
     assert!(!environment.exists("tea.txt"), "nothing runs before somebody approved it");
     environment.run(&rehearsal(&["execute", "plan.json", "--yes"])).expect(0);
     assert_eq!(environment.read("table.txt"), "tea\n");
@@ -37,7 +58,12 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
 fn what_exists_is_left_as_it_is() {
     let environment = project();
     environment.write("architecture.md", "mine\n");
-    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @"");
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @r"
+    --- standard error
+    error: architecture.md exists already
+    hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    --- exit code 78
+    ");
     assert_eq!(environment.read("architecture.md"), "mine\n");
     environment.write("plan.json", "mine\n");
     environment.run(&rehearsal(&["split", "architecture.md"])).expect(78);
@@ -83,9 +109,24 @@ fn what_cannot_be_planned_says_why_and_creates_nothing() {
         assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{args:?}");
         said
     };
-    insta::assert_snapshot!(told(&rehearsal(&["plan", "tidy"])), @"");
-    insta::assert_snapshot!(told(&rehearsal(&["plan", "empty.md"])), @"");
-    insta::assert_snapshot!(told(&["plan", "idea.md", "--agent-command", "cat"]), @"");
+    insta::assert_snapshot!(told(&rehearsal(&["plan", "tidy"])), @r"
+    --- standard error
+    error: there is no file `tidy`
+    hint: an idea is a file, `-` for standard input, or words in quotes (more than one)
+    --- exit code 66
+    ");
+    insta::assert_snapshot!(told(&rehearsal(&["plan", "empty.md"])), @r"
+    --- standard error
+    error: the idea is empty: empty.md
+    hint: write down what to do and how to see that it is done
+    --- exit code 65
+    ");
+    insta::assert_snapshot!(told(&["plan", "idea.md", "--agent-command", "cat"]), @r"
+    --- standard error
+    error: agent `cat` cannot plan: it gives no answer that could be held to a form
+    hint: name another with `--agent`, or write the manifest yourself (docs/manifests.md)
+    --- exit code 78
+    ");
 }
 
 // shows: PLN-01
