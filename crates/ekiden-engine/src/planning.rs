@@ -169,7 +169,7 @@ impl Planner {
                 settled,
                 spent,
             };
-            talk.to_end(signals, reviewer).await
+            talk.hold(signals, reviewer).await
         });
         self.spent = self.spent.plus(spent);
         Ok(end)
@@ -254,7 +254,7 @@ struct Talk {
 }
 
 impl Talk {
-    async fn to_end(mut self, signals: &mut Signals, reviewer: &mut dyn Reviewer) -> (PlanningEnd, Spend) {
+    async fn hold(mut self, signals: &mut Signals, reviewer: &mut dyn Reviewer) -> (PlanningEnd, Spend) {
         loop {
             let deadline = self.deadline;
             let report = tokio::select! {

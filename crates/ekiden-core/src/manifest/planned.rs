@@ -88,14 +88,11 @@ fn leave_out(object: &mut Value, fields: &[&str]) {
 /// Everything that is wrong with it.
 pub fn planned(answer: &str, architecture: Option<&str>) -> Result<Planned, Refused> {
     let refused = |text: &str, faults: Faults| Refused { text: text.to_owned(), faults };
-    let mut object = match serde_json::from_str::<Map<String, Value>>(answer) {
-        Ok(object) => object,
+    let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(answer) else {
         // The reader of files knows better what is wrong with it, and where.
-        Err(_) => {
-            let faults = read(answer, Syntax::Json).err();
-            let none = || Fault::new(None, "the answer is no JSON object").into();
-            return Err(refused(answer, faults.unwrap_or_else(none)));
-        }
+        let faults = read(answer, Syntax::Json).err();
+        let none = || Fault::new(None, "the answer is no JSON object").into();
+        return Err(refused(answer, faults.unwrap_or_else(none)));
     };
     let mut faults = users_fields(&object);
     object.remove("architecture");

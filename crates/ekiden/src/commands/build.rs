@@ -69,7 +69,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         ground::refuse_changes(&workspace)?;
     }
     let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
-    let written = desk.from_idea(&idea, &mut settings, output)?;
+    let written = desk.plan_idea(&idea, &mut settings, output)?;
     if args.dry_run {
         desk.tell(&written, settings, output)?;
         return Ok(Exit::Done);

@@ -82,7 +82,7 @@ pub fn plan(args: &PlanArgs, output: &mut Output) -> Result<Exit, Failure> {
     let idea = Task::read_as("idea", &args.idea, output)?;
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
-    let written = desk.from_idea(&idea, &mut settings, output)?;
+    let written = desk.plan_idea(&idea, &mut settings, output)?;
     desk.tell(&written, settings, output)?;
     Ok(Exit::Done)
 }
@@ -111,7 +111,7 @@ struct PlannedAnswer<'a> {
 
 impl Desk<'_> {
     /// Makes both of an idea.
-    pub(super) fn from_idea(
+    pub(super) fn plan_idea(
         &self,
         idea: &Task,
         settings: &mut Settings,
@@ -130,7 +130,7 @@ impl Desk<'_> {
     }
 
     /// Makes a manifest of a document.
-    pub(super) fn from_document(
+    pub(super) fn split_document(
         &self,
         document: &Path,
         settings: &mut Settings,
@@ -212,7 +212,7 @@ impl Desk<'_> {
     fn next(&self, manifest: &Path) -> String {
         let shown = |path: &Path| {
             let named = path.strip_prefix(&self.scene.here).unwrap_or(path).to_string_lossy().into_owned();
-            shlex::try_quote(&named).map(|quoted| quoted.into_owned()).unwrap_or(named)
+            shlex::try_quote(&named).map(std::borrow::Cow::into_owned).unwrap_or(named)
         };
         let here = self.scene.here.canonicalize().is_ok_and(|here| here == self.workspace.dir);
         let work_dir = if here { String::new() } else { format!(" -d {}", shown(&self.workspace.dir)) };

@@ -46,7 +46,7 @@ pub fn split(args: &SplitArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = scene.workspace()?;
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
-    let written = desk.from_document(&args.document, &mut settings, output)?;
+    let written = desk.split_document(&args.document, &mut settings, output)?;
     desk.tell(&written, settings, output)?;
     Ok(Exit::Done)
 }
