@@ -146,3 +146,15 @@ fn planning_ends_with_its_cause_and_holds_the_work_dir() {
     planning.signal(rustix::process::Signal::INT);
     planning.end().expect(130);
 }
+
+// shows: PLN-01, REL-22
+#[test]
+fn a_budget_and_a_timeout_hold_for_planning_too() {
+    let environment = project().with("EKIDEN_REHEARSAL_STEP_MS", "3000");
+    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-timeout", "1s"])).expect(3);
+    assert!(said.stderr.contains("planning stopped: the session's time is up"), "{}", said.stderr);
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"])).expect(3);
+    assert!(said.stderr.contains("planning stopped: the budget is spent"), "{}", said.stderr);
+    assert!(!environment.exists("plan.json"));
+}
