@@ -39,7 +39,7 @@ pub struct AttemptSpec {
     pub mode: StartMode,
     /// The work dir.
     pub dir: PathBuf,
-    /// The standing text.
+    /// The standing text; empty for a conversation outside of a relay.
     pub protocol: String,
     /// The same text in a file, for agents that read it from one.
     pub protocol_file: PathBuf,
@@ -47,6 +47,9 @@ pub struct AttemptSpec {
     pub message: FirstMessage,
     /// The same message in the session's archive, for an agent that is told where to read it.
     pub prompt_file: PathBuf,
+    /// The JSON Schema that the answer of every turn is held to, for an agent that can: then
+    /// [`Report::Answered`] comes before the end of a turn.
+    pub schema: Option<String>,
     /// What models cost, as far as it is known.
     pub prices: Prices,
     /// What the child finds in its environment (RUN-05).
@@ -113,6 +116,8 @@ pub enum Report {
     },
     /// The message that was sent last is part of a request now.
     Delivered,
+    /// The answer of a turn, where a schema was asked for.
+    Answered(Answer),
     /// A turn is over; the process waits for the next message.
     TurnEnded {
         /// In an error, so that another message is useless.
@@ -134,6 +139,15 @@ impl Report {
             resumable: false,
         }))
     }
+}
+
+/// The answer of a turn that was asked for a schema. All of it is the model's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// What the agent itself held to the schema, as JSON text; nothing if the model did not answer so.
+    pub structured: Option<String>,
+    /// The last words of the turn.
+    pub words: String,
 }
 
 /// What happens in a session, for people.

@@ -39,6 +39,7 @@ mod platform;
 use ekiden_core::settings::{AgentKind, Interface};
 
 pub use orphans::{MarkedError, become_subreaper, end_marked};
+pub use unix::with_default_signals;
 
 /// Starts an attempt with the adapter of its agent. To be called within a runtime.
 #[must_use]

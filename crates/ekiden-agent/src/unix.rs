@@ -105,6 +105,26 @@ fn default_signals() {
     }
 }
 
+/// Does something while ctrl-c and requests to end do end this process, though a runtime listened to them
+/// before and will again: a question to a person is no place to wait for a loop that nobody runs.
+pub fn with_default_signals<T>(work: impl FnOnce() -> T) -> T {
+    let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    // SAFETY: an action of zeros is the default one without flags; both pointers are valid for the call, and
+    // what is put back is what the system gave.
+    let before = signals.map(|signal| unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const default, &raw mut before);
+        before
+    });
+    let done = work();
+    for (signal, before) in signals.into_iter().zip(&before) {
+        // SAFETY: as above.
+        unsafe { libc::sigaction(signal, std::ptr::from_ref(before), std::ptr::null_mut()) };
+    }
+    done
+}
+
 /// Reads what is in a pipe that does not block; none: there is nothing now.
 ///
 /// Asks the kernel. A runtime answers from the events that it was told, and a child's end can be told

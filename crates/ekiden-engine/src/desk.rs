@@ -432,24 +432,7 @@ impl Desk {
     /// The same question with symbolic links resolved, so that no link leads past the guard.
     #[must_use]
     pub fn resolve_input(&self, input: &HookInput) -> HookInput {
-        let HookInput::PreTool { tool, subagent } = input else { return input.clone() };
-        let tool = match tool {
-            ToolUse::Read(path) => ToolUse::Read(self.resolve(path)),
-            ToolUse::Write(path) => ToolUse::Write(self.resolve(path)),
-            ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => tool.clone(),
-        };
-        HookInput::PreTool { tool, subagent: *subagent }
-    }
-
-    /// Resolves the part of a path that exists; what would be created keeps its name.
-    fn resolve(&self, path: &Path) -> PathBuf {
-        if let Ok(resolved) = self.disk.resolve(path) {
-            return resolved;
-        }
-        match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) => self.resolve(parent).join(name),
-            (Some(_) | None, _) => path.to_owned(),
-        }
+        resolve_input(&*self.disk, input)
     }
 
     fn reads(&self, path: &Path, text: &str) -> bool {
@@ -458,6 +441,28 @@ impl Desk {
 
     fn read_text(&self, path: &Path) -> Option<String> {
         String::from_utf8(self.disk.read(path, TEXT_BYTES_MAX).ok()?).ok()
+    }
+}
+
+/// The same question with symbolic links resolved.
+pub(crate) fn resolve_input(disk: &dyn Disk, input: &HookInput) -> HookInput {
+    let HookInput::PreTool { tool, subagent } = input else { return input.clone() };
+    let tool = match tool {
+        ToolUse::Read(path) => ToolUse::Read(resolve(disk, path)),
+        ToolUse::Write(path) => ToolUse::Write(resolve(disk, path)),
+        ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => tool.clone(),
+    };
+    HookInput::PreTool { tool, subagent: *subagent }
+}
+
+/// Resolves the part of a path that exists; what would be created keeps its name.
+fn resolve(disk: &dyn Disk, path: &Path) -> PathBuf {
+    if let Ok(resolved) = disk.resolve(path) {
+        return resolved;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve(disk, parent).join(name),
+        (Some(_) | None, _) => path.to_owned(),
     }
 }
 

@@ -34,6 +34,7 @@ mod meter;
 mod notify;
 pub mod observer;
 pub mod places;
+pub mod planning;
 mod processes;
 pub mod runner;
 mod session_files;

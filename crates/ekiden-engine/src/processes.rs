@@ -92,6 +92,7 @@ impl ProcessHands {
             protocol_file: self.files.protocol(stage),
             message: launch.message,
             prompt_file: self.files.prompt(stage, session),
+            schema: None,
             lock,
             raw,
         })

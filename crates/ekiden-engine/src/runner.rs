@@ -169,18 +169,18 @@ fn carry_on(
 
 type Started = (Engine<ProcessHands>, mpsc::Receiver<Input>);
 
-/// The locked place of a run.
-struct Place {
-    workspace: Workspace,
-    disk: Arc<dyn Disk>,
-    state: LockedStateDir,
+/// The locked place of a run, or of planning.
+pub(crate) struct Place {
+    pub(crate) workspace: Workspace,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) state: LockedStateDir,
     /// Our own executable, which has the hidden roles.
-    ekiden: PathBuf,
+    pub(crate) ekiden: PathBuf,
 }
 
 impl Place {
     /// Takes the lock and makes ready what a run needs on the disk.
-    fn take(disk: Arc<dyn Disk>, workspace: &Workspace) -> Result<Self, EngineError> {
+    pub(crate) fn take(disk: Arc<dyn Disk>, workspace: &Workspace) -> Result<Self, EngineError> {
         let published = Published::new(&workspace.dir);
         let layout = StateLayout::new(&workspace.state_dir);
         create_state_root(&*disk, &layout)?;
@@ -289,7 +289,7 @@ impl Place {
     }
 }
 
-fn runtime() -> Result<Runtime, EngineError> {
+pub(crate) fn runtime() -> Result<Runtime, EngineError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(|source| EngineError::System { what: "start a runtime", source })
 }
@@ -350,7 +350,7 @@ async fn next_input(
 }
 
 /// What people and systems use to stop a program.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
@@ -358,7 +358,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Result<Self, EngineError> {
+    pub(crate) fn listen() -> Result<Self, EngineError> {
         let listen =
             |kind| signal(kind).map_err(|source| EngineError::System { what: "listen to signals", source });
         Ok(Self {
@@ -370,7 +370,7 @@ impl Signals {
     }
 
     /// The first Ctrl-C asks, every other signal insists. Cancel safe.
-    async fn next(&mut self) -> StopRequest {
+    pub(crate) async fn next(&mut self) -> StopRequest {
         tokio::select! {
             _ = self.interrupt.recv() => {
                 let again = std::mem::replace(&mut self.interrupted, true);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
@@ -77,9 +77,17 @@ impl SessionFiles {
         session: SessionNumber,
     ) -> DiskResult<Box<dyn Write + Send>> {
         let path = self.places.relay(stage).session(session).events();
-        let stream = StreamWriter::open(Arc::clone(&self.disk), &path)?;
-        Ok(Box::new(RawStream(stream)))
+        raw_stream(Arc::clone(&self.disk), &path)
     }
+}
+
+/// The end of a raw event stream, to go on writing it.
+///
+/// # Errors
+///
+/// If the disk refuses.
+pub(crate) fn raw_stream(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Box<dyn Write + Send>> {
+    Ok(Box::new(RawStream(StreamWriter::open(disk, path)?)))
 }
 
 /// A stream whose every piece is written at once: after a crash it tells what the agent did last.

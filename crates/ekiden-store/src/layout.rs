@@ -5,6 +5,7 @@
 //! ├── format                          ├── .gitignore  config.toml
 //! ├── lock  lock-<worktree>           ├── handoff/
 //! ├── guard/made/ guard/consumed/      ├── handoffs/
+//! ├── planning/ planning-<worktree>/   │
 //! └── runs/<run-id>/                  ├── TASK.md
 //!     ├── log.jsonl                   ├── PROGRESS.md KNOWLEDGE.md NEXT_PROMPT.md
 //!     ├── inbox/  inbox/bad/          ├── status.json
@@ -81,6 +82,23 @@ impl StateLayout {
     pub fn wip_index(&self, name: &str) -> PathBuf {
         assert!(!name.is_empty() && !name.contains('/'), "`{name}` is no plain name");
         self.root.join("guard").join(format!("{name}.index"))
+    }
+
+    /// What the last planning of a work dir left: its prompts and streams, and an answer that was refused.
+    /// The main one's, or that of a linked worktree by its git name.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no plain file name, which git's names are.
+    #[must_use]
+    pub fn planning(&self, worktree: Option<&str>) -> PathBuf {
+        match worktree {
+            None => self.root.join("planning"),
+            Some(name) => {
+                assert!(!name.is_empty() && !name.contains('/'), "`{name}` is no plain name");
+                self.root.join(format!("planning-{name}"))
+            }
+        }
     }
 
     /// All runs.

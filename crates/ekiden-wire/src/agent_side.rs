@@ -247,6 +247,9 @@ impl AgentWriter {
         if let Some(Ok(value)) = result.structured.as_deref().map(serde_json::from_str::<Value>) {
             body["structured_output"] = value;
         }
+        if let Some(words) = &result.words {
+            body["result"] = json!(words);
+        }
         typed_line("result", Some(&result.subtype), &body)
     }
 

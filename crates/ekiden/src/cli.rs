@@ -8,6 +8,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::build::BuildArgs;
 use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
@@ -24,17 +25,20 @@ use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::orient::OrientArgs;
 use crate::commands::pause::PauseArgs;
+use crate::commands::plan::PlanArgs;
 use crate::commands::resume::ResumeArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::setup::SetupArgs;
 use crate::commands::show::ShowArgs;
+use crate::commands::split::SplitArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::unpause::UnpauseArgs;
 use crate::commands::{
-    checkpoint, completions, config, continue_run, diff, doctor, execute, handoff, hook, init, knowledge,
-    limits, log, man, orient, pause, resume, run, sessions, setup, show, status, stop, unpause,
+    build, checkpoint, completions, config, continue_run, diff, doctor, execute, handoff, hook, init,
+    knowledge, limits, log, man, orient, pause, plan, resume, run, sessions, setup, show, split, status,
+    stop, unpause,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -70,7 +74,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(RunArgs),
+    Plan(PlanArgs),
+    Split(SplitArgs),
     Execute(ExecuteArgs),
+    Build(BuildArgs),
     Resume(ResumeArgs),
     Continue(ContinueArgs),
     Stop(StopArgs),
@@ -139,7 +146,10 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
     match cli.command {
         None => run::run(&cli.run, output),
         Some(Command::Run(args)) => run::run(&args, output),
+        Some(Command::Plan(args)) => plan::plan(&args, output),
+        Some(Command::Split(args)) => split::split(&args, output),
         Some(Command::Execute(args)) => execute::execute(&args, output),
+        Some(Command::Build(args)) => build::build(&args, output),
         Some(Command::Resume(args)) => resume::resume(&args, output),
         Some(Command::Continue(args)) => continue_run::continue_run(&args, output),
         Some(Command::Stop(args)) => stop::stop(&args, output),

@@ -93,7 +93,7 @@ impl Exit {
                 "stopped early, or an unfinished run of the same task is here: `ekiden resume`"
             }
             Self::Blocked => "blocked: a person is needed, then `ekiden resume`",
-            Self::InvalidInput => "the task is empty or not text",
+            Self::InvalidInput => "the task is empty or not text, or a plan has faults",
             Self::MissingInput => "the task, the work dir or the run is not there",
             Self::Unreachable => "the agent is missing, not logged in, or its service refuses it",
             Self::Bug => "a fault in ekiden",

@@ -10,6 +10,9 @@ const NAME_CHARS_MAX: usize = 80;
 /// Shells by the word after the fence.
 const SHELLS: [(&str, &str); 3] = [("sh", "sh"), ("shell", "sh"), ("bash", "bash")];
 
+/// The word after the fence of a block that tells whether an item is done. Planning reads it, nothing runs it.
+pub(super) const CHECK: &str = "check";
+
 /// One item of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
@@ -19,6 +22,8 @@ pub(super) struct Item {
     pub(super) ticked: bool,
     /// What to run for it.
     pub(super) scripts: Vec<Script>,
+    /// What tells that it is done, if the block below says so.
+    pub(super) check: Option<String>,
 }
 
 /// A block of commands.
@@ -73,8 +78,15 @@ struct Fence {
     mark: char,
     length: usize,
     indent: usize,
-    shell: Option<&'static str>,
+    holds: Option<Holds>,
     text: String,
+}
+
+/// What a block is to an item.
+#[derive(Clone, Copy)]
+enum Holds {
+    Script(&'static str),
+    Check,
 }
 
 impl Reader {
@@ -88,7 +100,7 @@ impl Reader {
         } else if let Some(fence) = Fence::open(line) {
             self.fence = Some(fence);
         } else if let Some((ticked, text)) = item_line(line) {
-            self.items.push(Item { name: name(text), ticked, scripts: Vec::new() });
+            self.items.push(Item { name: name(text), ticked, scripts: Vec::new(), check: None });
             self.in_item = true;
         } else if line.starts_with('#') {
             self.in_item = false;
@@ -96,9 +108,12 @@ impl Reader {
     }
 
     fn close_fence(&mut self) {
-        let Some(Fence { shell: Some(shell), text, .. }) = self.fence.take() else { return };
+        let Some(Fence { holds: Some(holds), text, .. }) = self.fence.take() else { return };
         if let Some(item) = self.items.last_mut().filter(|_| self.in_item && !text.trim().is_empty()) {
-            item.scripts.push(Script { shell, text });
+            match holds {
+                Holds::Script(shell) => item.scripts.push(Script { shell, text }),
+                Holds::Check => item.check = Some(text),
+            }
         }
     }
 }
@@ -113,8 +128,9 @@ impl Fence {
             return None;
         }
         let word = info.split_whitespace().next().unwrap_or_default();
-        let shell = SHELLS.iter().find(|(name, _)| *name == word).map(|(_, shell)| *shell);
-        Some(Self { mark, length, indent: line.len() - body.len(), shell, text: String::new() })
+        let shell = SHELLS.iter().find(|(name, _)| *name == word).map(|(_, shell)| Holds::Script(shell));
+        let holds = shell.or((word == CHECK).then_some(Holds::Check));
+        Some(Self { mark, length, indent: line.len() - body.len(), holds, text: String::new() })
     }
 
     fn is_closed_by(&self, line: &str) -> bool {

@@ -73,14 +73,20 @@ impl<W: Write> Agent<W> {
             Anywhere::IgnoreMessages => self.deaf = true,
             Anywhere::Fill(tokens) => self.talk.window.fill(tokens),
             Anywhere::Print(print) => self.print(&print)?,
-            Anywhere::LeaveOut(names) => self.work.revision.left_out.extend(names),
-            Anywhere::Edit(edit) => self.work.revision.edits.push(edit),
+            Anywhere::LeaveOut(names) => self.revise(|revision| revision.left_out.extend(names)),
+            Anywhere::Edit(edit) => self.revise(|revision| revision.edits.push(edit)),
             Anywhere::Behave => {
                 self.deaf = false;
-                self.work.revision = Revision::default();
+                self.revise(|revision| *revision = Revision::default());
             }
         }
         Ok(())
+    }
+
+    fn revise(&mut self, change: impl FnOnce(&mut Revision)) {
+        if let Some(revision) = self.mind.revision() {
+            change(revision);
+        }
     }
 
     /// Tells of the limit, if it is one; the failure that ends the turn.

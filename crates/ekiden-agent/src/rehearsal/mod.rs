@@ -13,6 +13,9 @@
 //!          (command)                                    window     tokens, made up
 //! ```
 //!
+//! In a conversation without a standing text it plans (`planner`): it copies an idea's items into a
+//! document, and a document's items into stages.
+//!
 //! What keeps it honest:
 //! - It knows of a session what its prompt says, and nothing else. Directory, file names, headings
 //!   and words of a handoff are read from the protocol text.
@@ -32,7 +35,9 @@ mod checklist;
 mod command;
 mod handoff;
 mod lines;
+mod mind;
 mod misdeed;
+mod planner;
 mod prompt;
 mod protocol;
 mod scenario;
@@ -50,6 +55,8 @@ use ekiden_core::budget::Price;
 use ekiden_wire::agent_side::AgentWriter;
 use ekiden_wire::stream::TurnResult;
 
+use mind::Mind;
+use planner::Planner;
 use protocol::{Protocol, ProtocolError};
 use scenario::Acts;
 use talk::{Halt, Talk};
@@ -136,8 +143,8 @@ struct Setup {
     /// The conversation is said to exist already.
     resume: bool,
     dir: PathBuf,
-    /// The standing text.
-    protocol: String,
+    /// The standing text; a planning session has none.
+    protocol: Option<String>,
     window_tokens: u64,
     step: Duration,
     acts: Acts,
@@ -158,13 +165,14 @@ impl Setup {
                 _ => {}
             }
         }
-        let path = protocol.ok_or(Error::Missing("file with the protocol"))?;
+        let protocol = protocol
+            .map(|path| std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source }));
         let dir = std::env::current_dir().map_err(|source| Error::Read { path: ".".into(), source })?;
         Ok(Self {
             resume: resumed.is_some(),
             session_id: resumed.or(fresh).ok_or(Error::Missing("session id"))?,
             dir,
-            protocol: std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?,
+            protocol: protocol.transpose()?,
             window_tokens: number(WINDOW_VAR).unwrap_or(window::WINDOW_TOKENS_DEFAULT),
             price: Price::usual(number(PRICE_VAR).unwrap_or(0).saturating_mul(1_000)),
             step: number(STEP_VAR).map_or(STEP_DEFAULT, Duration::from_millis),
@@ -197,10 +205,15 @@ fn run(setup: Setup, input: impl Read + Send + 'static, mut output: impl Write) 
         return Err(unknown_conversation(&writer, &mut output));
     }
     let mut window = Window::new(setup.window_tokens);
-    window.add_text(&setup.protocol);
-    let work = Work::new(Protocol::parse(&setup.protocol)?, setup.dir);
+    let mind = match &setup.protocol {
+        Some(protocol) => {
+            window.add_text(protocol);
+            Mind::Relay(Box::new(Work::new(Protocol::parse(protocol)?, setup.dir)))
+        }
+        None => Mind::Planner(Planner::new(setup.dir)),
+    };
     let talk = Talk::new(input, output, writer, window);
-    Ok(Agent::new(talk, work, setup.step, setup.acts, setup.price).run()?)
+    Ok(Agent::new(talk, mind, setup.step, setup.acts, setup.price).run()?)
 }
 
 /// No conversation outlives its process here, so none can be resumed.

@@ -25,9 +25,10 @@ use serde_json::{Value, json};
 
 use super::command;
 use super::lines;
+use super::mind::Mind;
 use super::scenario::{Acts, Moment};
 use super::talk::{Halt, Message, Talk};
-use super::work::{Move, Outcome, Tool, Work};
+use super::work::{Move, Outcome, Tool};
 
 /// The agent asks nobody for leave but the host's hooks.
 const PERMISSION_MODE: &str = "bypassPermissions";
@@ -40,7 +41,7 @@ const REJECTED: &str = "The user doesn't want to proceed with this tool use. The
 /// The agent: its end of the wire, its mind, and what adds up over its turns.
 pub(super) struct Agent<W> {
     pub(super) talk: Talk<W>,
-    pub(super) work: Work,
+    pub(super) mind: Mind,
     /// The pause before each response.
     pub(super) step: Duration,
     pub(super) acts: Acts,
@@ -67,10 +68,10 @@ pub(super) struct Turn {
 }
 
 impl<W: Write> Agent<W> {
-    pub(super) fn new(talk: Talk<W>, work: Work, step: Duration, acts: Acts, price: Price) -> Self {
+    pub(super) fn new(talk: Talk<W>, mind: Mind, step: Duration, acts: Acts, price: Price) -> Self {
         Self {
             talk,
-            work,
+            mind,
             step,
             acts,
             price,
@@ -112,7 +113,7 @@ impl<W: Write> Agent<W> {
         let is_prompt = !std::mem::replace(&mut self.prompted, true);
         self.act(if is_prompt { Moment::Prompt } else { Moment::Message }, turn)?;
         if is_prompt || !self.deaf {
-            self.work.read(blocks);
+            self.mind.read(blocks);
         }
         Ok(())
     }
@@ -122,7 +123,7 @@ impl<W: Write> Agent<W> {
         loop {
             turn.requests += 1;
             self.talk.pause(self.step)?;
-            match self.work.next() {
+            match self.mind.next() {
                 Move::Call { words, tool } => {
                     if let Tool::Write { .. } = tool {
                         self.act(Moment::File, turn)?;
@@ -154,7 +155,7 @@ impl<W: Write> Agent<W> {
             Outcome::Denied(reason) if self.deaf => Outcome::Failed(reason),
             heard @ (Outcome::Ran(_) | Outcome::Fine | Outcome::Failed(_) | Outcome::Denied(_)) => heard,
         };
-        self.work.saw(&outcome);
+        self.mind.saw(&outcome);
     }
 
     /// Messages that wait become part of the conversation with the next request.
@@ -301,6 +302,7 @@ impl<W: Write> Agent<W> {
             total_cost_usd: self.total.cost_usd,
             model_usage: [(self.talk.writer.model.clone(), self.total)].into(),
             denials: Denials { count: denied, ids: turn.denied.clone() },
+            structured: if completed { self.mind.answer() } else { None },
             ..TurnResult::default()
         };
         self.results += 1;

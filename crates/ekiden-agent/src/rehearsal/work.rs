@@ -281,5 +281,10 @@ impl Work {
 fn merge_of(file: &str) -> Item {
     let quoted = format!("'{}'", file.replace('\'', r"'\''"));
     let text = format!("sed -i -e '/^<<<<<<< /d' -e '/^=======$/d' -e '/^>>>>>>> /d' -- {quoted}");
-    Item { name: format!("both sides of {file}"), ticked: false, scripts: vec![Script { shell: "sh", text }] }
+    Item {
+        name: format!("both sides of {file}"),
+        ticked: false,
+        scripts: vec![Script { shell: "sh", text }],
+        check: None,
+    }
 }

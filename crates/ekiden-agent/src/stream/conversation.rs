@@ -20,7 +20,7 @@ use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
 
-use crate::attempt::{Activity, Ended, FirstMessage, HookAnswer, Report};
+use crate::attempt::{Activity, Answer, Ended, FirstMessage, HookAnswer, Report};
 
 /// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
 /// or a suspended machine, and an answer that is missed makes the client drop the call.
@@ -45,6 +45,8 @@ pub(super) struct Conversation {
     /// The message that no request holds yet.
     undelivered: Option<String>,
     interrupted: bool,
+    /// A schema was asked for, so answers are told.
+    answers: bool,
     lines: VecDeque<String>,
     reports: VecDeque<Report>,
 }
@@ -76,9 +78,15 @@ impl Conversation {
             messages: 0,
             undelivered: None,
             interrupted: false,
+            answers: false,
             lines: VecDeque::new(),
             reports: VecDeque::new(),
         }
+    }
+
+    /// The same, which tells the answer of each turn.
+    pub(super) fn answering(self, answers: bool) -> Self {
+        Self { answers, ..self }
     }
 
     /// The next line for the agent.
@@ -304,6 +312,10 @@ impl Conversation {
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.window_of_result(result);
+        if self.answers && !result.is_error {
+            let words = result.words.clone().unwrap_or_default();
+            self.reports.push_back(Report::Answered(Answer { structured: result.structured.clone(), words }));
+        }
         let interrupted = std::mem::take(&mut self.interrupted);
         self.reports.push_back(Report::TurnEnded { failed: result.is_error && !interrupted });
     }

@@ -16,6 +16,9 @@ const UNATTENDED_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,Cro
 /// Git's state changes all the time and stands before the prompt; ekiden tells it itself.
 const SETTINGS: &str = r#"{"includeGitInstructions":false}"#;
 
+/// Holds the answer of a turn to a schema. The rehearsal agent takes it too.
+pub(crate) const SCHEMA_ARG: &str = "--json-schema";
+
 /// The child of an attempt.
 pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
     let (program, mut args) = program(spec);
@@ -71,7 +74,12 @@ fn conversation_args(spec: &AttemptSpec) -> Vec<String> {
             .map(str::to_owned)
             .to_vec();
     args.extend([id_flag.to_owned(), spec.conversation.to_string()]);
-    args.extend(["--append-system-prompt-file".to_owned(), spec.protocol_file.display().to_string()]);
+    if !spec.protocol.is_empty() {
+        args.extend(["--append-system-prompt-file".to_owned(), spec.protocol_file.display().to_string()]);
+    }
+    if let Some(schema) = &spec.schema {
+        args.extend([SCHEMA_ARG.to_owned(), schema.clone()]);
+    }
     match spec.agent.kind {
         AgentKind::Claude => {
             args.extend(["--settings".to_owned(), SETTINGS.to_owned()]);

@@ -72,7 +72,8 @@ impl Link {
         orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt, spec.prices.clone());
+        let talk = Conversation::new(spec.agent.kind, spec.conversation, spec.attempt, spec.prices.clone())
+            .answering(spec.schema.is_some());
         let now = Instant::now();
         Self {
             stdout: child.stdout.take(),

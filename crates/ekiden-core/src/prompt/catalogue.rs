@@ -196,7 +196,14 @@ pub const CATALOGUE: &[Entry] = &[
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",
         tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX + crate::limits::MESSAGE_TOKENS_MAX,
-        texts: &[planning::MEND, planning::MORE_FAULTS],
+        texts: &[planning::MEND, planning::MORE_FAULTS, planning::NO_JSON],
+    },
+    Entry {
+        name: "Planning: mend the document",
+        channel: "message into the same conversation",
+        why: "What is missing and where it belongs; it is asked for once.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[planning::MEND_DOCUMENT, planning::MISSING, planning::NOT_TEXT, planning::NO_SUMMARY],
     },
     Entry {
         name: "Handoff order",

@@ -11,7 +11,7 @@
 //! resume_note         a conversation goes on after an interruption
 //! loaded_handoff      at a watched session's start: the document that the one before it left
 //! stage_prompt        the same for a stage of a plan: with the whole, files and earlier results
-//! architecture_prompt, split_prompt, mend_manifest    an idea becomes a document, then stages
+//! architecture_prompt, split_prompt, mend_document, mend_manifest    an idea becomes a document, then stages
 //! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
@@ -65,7 +65,9 @@ pub use messages::{
 };
 pub use notes::Notes;
 pub use now::Slot;
-pub use planning::{architecture_prompt, mend_manifest, split_prompt};
+pub use planning::{
+    DocumentFault, architecture_prompt, mend_document, mend_manifest, no_manifest, split_prompt,
+};
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};

@@ -10,11 +10,17 @@ use super::fill::fill;
 use super::measured::quoted_within;
 use super::quote::{MARK, plain_name};
 use super::session::on_lines;
+use super::summary::has_summary;
 use crate::limits;
 
 pub(super) const ARCHITECTURE: &str = include_str!("texts/architecture.md");
 pub(super) const SPLIT: &str = include_str!("texts/split.md");
 pub(super) const MEND: &str = include_str!("texts/mend_manifest.md");
+pub(super) const MEND_DOCUMENT: &str = include_str!("texts/mend_document.md");
+pub(super) const NO_JSON: &str = "there is no JSON object in the answer";
+pub(super) const MISSING: &str = "is not there";
+pub(super) const NOT_TEXT: &str = "is not readable as text";
+pub(super) const NO_SUMMARY: &str = "has nothing under a heading \"Summary\"";
 pub(super) const IDEA: &str = "# Idea";
 pub(super) const DOCUMENT: &str = "# Document";
 pub(super) const DOCUMENT_INTRO: &str = "Write it to this file:";
@@ -61,6 +67,52 @@ pub fn mend_manifest(faults: &[String]) -> String {
     }
     let mark = Mark { prefix: MARK, whole: "the next answer of ekiden" };
     format!("{MEND}{}", cut(&lines, limits::PLANNING_FAULTS_TOKENS_MAX, Keep::First, mark))
+}
+
+/// What a session is told whose document is not there, or not as it was asked for.
+#[must_use]
+pub fn mend_document(fault: DocumentFault) -> String {
+    fill(MEND_DOCUMENT, &[("fault", fault.told())])
+}
+
+/// The fault of an answer in which there is nothing to read.
+#[must_use]
+pub fn no_manifest() -> String {
+    NO_JSON.to_owned()
+}
+
+/// What is wrong with an architecture document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentFault {
+    /// It is not there.
+    Missing,
+    /// It is no text, or far too long.
+    NotText,
+    /// Nothing stands under "Summary".
+    NoSummary,
+}
+
+impl DocumentFault {
+    /// The same in words, of the document.
+    #[must_use]
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Missing => MISSING,
+            Self::NotText => NOT_TEXT,
+            Self::NoSummary => NO_SUMMARY,
+        }
+    }
+
+    /// What is wrong with this content of the file; nothing if there is no file.
+    #[must_use]
+    pub fn of(content: Option<&[u8]>) -> Option<Self> {
+        let Some(bytes) = content else { return Some(Self::Missing) };
+        match std::str::from_utf8(bytes) {
+            Ok(text) if has_summary(text) => None,
+            Ok(_) => Some(Self::NoSummary),
+            Err(_) => Some(Self::NotText),
+        }
+    }
 }
 
 fn now(text: &str, values: &[(&str, &str)]) -> String {

@@ -217,6 +217,19 @@ fn planning_texts_read_so() {
     golden(&expect_file!["golden/planning_mend.md"], &mend, limits::PLANNING_FAULTS_TOKENS_MAX);
 }
 
+// shows: PLN-01
+#[test]
+fn a_document_is_a_text_with_a_summary() {
+    let fault = |content: &[u8]| DocumentFault::of(Some(content));
+    assert_eq!(DocumentFault::of(None), Some(DocumentFault::Missing));
+    assert_eq!(fault(b"\xff"), Some(DocumentFault::NotText));
+    assert_eq!(fault(b"# Shop\n\n## Summary\n\n## Data\n"), Some(DocumentFault::NoSummary));
+    assert_eq!(fault(b"# Shop\n\n## Summary\n\nTea.\n"), None);
+    let asked = mend_document(DocumentFault::NoSummary);
+    assert!(asked.contains("has nothing under a heading \"Summary\"."), "{asked}");
+    assert!(tokens(&asked) <= limits::MESSAGE_TOKENS_MAX);
+}
+
 const FINISHED: &str = "STATUS: ALL_COMPLETE\n\n## Done\n\n- Tables and migrations (`npm test`: 12 passed).\n\n## Stopped at\n\nThe end.\n\n## Issues\n\nTime zones are untested.\n\n## Decisions\n\nSQLite, since there is one writer.\n\n## Interfaces\n\n`db.open(path) -> Db`\n\n## Validation\n\nall is well\n";
 
 fn sample_result() -> String {

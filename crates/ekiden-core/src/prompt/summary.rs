@@ -21,6 +21,11 @@ pub fn summary_of(document: &str, path: &str) -> String {
     cut_by_size(&text, bytes_max, Keep::First, Mark { prefix: "", whole: path }, quoted_size)
 }
 
+/// Something stands under "Summary".
+pub(super) fn has_summary(document: &str) -> bool {
+    section(&clean(document).text).is_some()
+}
+
 /// The first section of that name which says something.
 fn section(document: &str) -> Option<&str> {
     let outline = outline(document);

@@ -42,6 +42,8 @@ impl<H: Hands> Engine<H> {
             }
             Report::Usage { context_tokens } => self.usage(at, stage, attempt, context_tokens, observer),
             Report::Spend { spend, turns } => self.spend(at, stage, attempt, (spend, turns), observer),
+            // A relay asks for no schema.
+            Report::Answered(_) => Ok(()),
             Report::Activity(activity) => {
                 self.activity(stage, &activity, observer);
                 Ok(())

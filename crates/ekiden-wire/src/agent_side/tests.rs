@@ -131,6 +131,7 @@ fn a_result_arrives_as_it_was_written() {
         denials: Denials { count: 1, ids: vec!["t1".to_owned()] },
         errors: vec!["an error".to_owned()],
         structured: Some(r#"{"a":1}"#.to_owned()),
+        words: Some("all is \"well\"".to_owned()),
     };
     assert_eq!(read(&writer().result(&result)), ClientEvent::Result(Box::new(result)));
     let plain = TurnResult { subtype: "success".to_owned(), ..TurnResult::default() };

@@ -40,8 +40,10 @@ pub struct TurnResult {
     pub denials: Denials,
     /// Messages for people, cut if long.
     pub errors: Vec<String>,
-    /// The answer to a schema, as JSON text.
+    /// The answer to a schema, as JSON text. The client leaves it out where the model gave none.
     pub structured: Option<String>,
+    /// The last words of the turn, whole: what is read where an answer is not structured.
+    pub words: Option<String>,
 }
 
 /// Why a turn is over.
@@ -126,6 +128,8 @@ struct ResultLine<'a> {
     errors: Option<&'a RawValue>,
     #[serde(borrow, default)]
     structured_output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +165,7 @@ fn turn_result(line: &ResultLine<'_>) -> TurnResult {
         denials: denials(field(line.permission_denials)),
         errors: errors(line.errors),
         structured: line.structured_output.map(|raw| raw.get().to_owned()),
+        words: field(line.result),
     }
 }
 

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_engine::clock::{self, Clock, SystemClock};
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::workspace::Workspace;
 
 use super::Scene;
 use super::run::{check_agent, new_id, settle_permissions};
@@ -14,6 +16,7 @@ use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::plan::read::ManifestFile;
 use crate::plan::resolve::{self, Around};
 use crate::plan::select::{Selection, select};
 use crate::plan::{approve, ground, read, show};
@@ -69,6 +72,27 @@ pub struct ExecuteArgs {
     typed: Typed<Starting>,
 }
 
+/// How a plan is carried out.
+#[derive(Debug, Default)]
+pub(super) struct How<'a> {
+    /// Stages at the same time, if that was typed.
+    pub(super) jobs: Option<u32>,
+    /// Which stages.
+    pub(super) selection: Selection<'a>,
+    /// Nobody is asked.
+    pub(super) yes: bool,
+    /// An unfinished run is set aside.
+    pub(super) new: bool,
+}
+
+/// A plan that could begin.
+pub(super) struct Ready {
+    header: RunStarted,
+    client: ClientSettings,
+    /// What the person should know of its ground.
+    note: Option<String>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -81,29 +105,66 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     refuse_what_needs_one_place(&settings, &scene)?;
+    let selection = Selection { from: args.from.as_deref(), only: &args.only, skip: &args.skip };
+    let how = How { jobs: args.jobs, selection, yes: args.yes, new: args.new };
+    let ready = prepare(&scene, &workspace, settings, file, &how)?;
+    if args.dry_run {
+        return Ok(show_only(&ready.header.manifest, scene.json()?, output));
+    }
+    ready.approve(&scene, &workspace, &how, output)?;
+    ready.carry_out(&scene, &workspace, &how, output)
+}
+
+/// Fits a manifest to settings and project.
+pub(super) fn prepare(
+    scene: &Scene,
+    workspace: &Workspace,
+    mut settings: Settings,
+    file: ManifestFile,
+    how: &How<'_>,
+) -> Result<Ready, Failure> {
     let state_dir = chosen::state_dir(&scene.given, &scene.here)?;
-    let (ground, note) = ground::ground(&file.document, &workspace, &scene.environment, state_dir)?;
+    let (ground, note) = ground::ground(&file.document, workspace, &scene.environment, state_dir)?;
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
     window::lower(&mut settings, &client);
-    let around = Around { given: &scene.given, workspace: &workspace, settings, jobs: args.jobs };
+    let around = Around { given: &scene.given, workspace, settings, jobs: how.jobs };
     let mut header = resolve::header(file, around, new_id(), ground)?;
-    let selection = Selection { from: args.from.as_deref(), only: &args.only, skip: &args.skip };
-    select(&mut header.manifest, &selection)?;
-    if args.dry_run {
-        return Ok(show_only(&header.manifest, scene.json()?, output));
+    select(&mut header.manifest, &how.selection)?;
+    Ok(Ready { header, client, note })
+}
+
+impl Ready {
+    /// Makes sure that its agents are there and that somebody approved it.
+    pub(super) fn approve(
+        &self,
+        scene: &Scene,
+        workspace: &Workspace,
+        how: &How<'_>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        check_agent(&self.header.settings.agent)?;
+        for stage in &self.header.manifest.stages {
+            stage.part.agent.as_deref().map_or(Ok(()), check_agent)?;
+        }
+        approve::approve(&self.header.manifest, workspace, &scene.environment, how.yes, output)
     }
-    check_agent(&header.settings.agent)?;
-    for stage in &header.manifest.stages {
-        stage.part.agent.as_deref().map_or(Ok(()), check_agent)?;
+
+    /// Carries it out.
+    pub(super) fn carry_out(
+        mut self,
+        scene: &Scene,
+        workspace: &Workspace,
+        how: &How<'_>,
+        output: &mut Output,
+    ) -> Result<Exit, Failure> {
+        settle_permissions(scene, &self.client, &mut self.header.settings.agent, output)?;
+        let unfinished = if how.new { Unfinished::SetAside } else { Unfinished::Refuse };
+        let mut live = scene.live(output, workspace)?;
+        self.note.iter().for_each(|note| live.warn(note));
+        let outcome = runner::start(workspace, self.header, unfinished, &mut live)?;
+        Ok(Exit::of(&outcome))
     }
-    approve::approve(&header.manifest, &workspace, &scene.environment, args.yes, output)?;
-    settle_permissions(&scene, &client, &mut header.settings.agent, output)?;
-    let unfinished = if args.new { Unfinished::SetAside } else { Unfinished::Refuse };
-    let mut live = scene.live(output, &workspace)?;
-    note.iter().for_each(|note| live.warn(note));
-    let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
-    Ok(Exit::of(&outcome))
 }
 
 fn show_only(manifest: &ekiden_core::manifest::Manifest, json: bool, output: &mut Output) -> Exit {
@@ -116,10 +177,7 @@ fn show_only(manifest: &ekiden_core::manifest::Manifest, json: bool, output: &mu
 }
 
 /// Several agents cannot have one terminal, and nobody can guide several relays at once.
-fn refuse_what_needs_one_place(
-    settings: &ekiden_core::settings::Settings,
-    scene: &Scene,
-) -> Result<(), Failure> {
+pub(super) fn refuse_what_needs_one_place(settings: &Settings, scene: &Scene) -> Result<(), Failure> {
     use ekiden_core::settings::Interface;
     let refuse = |what: &str| {
         let text = format!("a plan's stages cannot work with `{what}`");

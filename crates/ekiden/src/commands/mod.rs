@@ -1,5 +1,6 @@
 //! The commands, one file each: manual page, arguments, what it does.
 
+pub mod build;
 pub mod checkpoint;
 pub mod completions;
 pub mod config;
@@ -19,12 +20,14 @@ pub mod log;
 pub mod man;
 pub mod orient;
 pub mod pause;
+pub mod plan;
 mod repository;
 pub mod resume;
 pub mod run;
 pub mod sessions;
 pub mod setup;
 pub mod show;
+pub mod split;
 pub mod status;
 mod steer;
 pub mod stop;

@@ -30,28 +30,39 @@ impl Task {
     ///
     /// If there is no such file, it cannot be read, or says nothing.
     pub fn read(argument: &str, output: &mut Output) -> Result<Self, Failure> {
+        Self::read_as("task", argument, output)
+    }
+
+    /// The same of something that is told by another word, such as an idea.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::read`].
+    pub fn read_as(word: &str, argument: &str, output: &mut Output) -> Result<Self, Failure> {
         let task = match argument {
-            "-" => Self { text: read_stdin(output)?, name: "-".to_owned() },
+            "-" => Self { text: read_stdin(word, output)?, name: "-".to_owned() },
             _ if Path::new(argument).exists() => {
-                Self { text: read_file(argument)?, name: argument.to_owned() }
+                Self { text: read_file(word, argument)?, name: argument.to_owned() }
             }
             _ if argument.trim().contains(char::is_whitespace) => Self {
                 text: argument.to_owned(),
                 name: ekiden_core::text::short(&crate::output::line::one_line(argument), NAME_CHARS_MAX),
             },
-            _ => return Err(no_file(argument)),
+            _ => return Err(no_file(word, argument)),
         };
         match task.text.trim() {
-            "" => Err(Failure::new(Exit::InvalidInput, format!("the task is empty: {}", shown(&task.name)))
-                .hint("write down what to do and how to see that it is done")),
+            "" => {
+                Err(Failure::new(Exit::InvalidInput, format!("the {word} is empty: {}", shown(&task.name)))
+                    .hint("write down what to do and how to see that it is done"))
+            }
             _ => Ok(task),
         }
     }
 }
 
-fn read_file(name: &str) -> Result<String, Failure> {
+fn read_file(word: &str, name: &str) -> Result<String, Failure> {
     let path = Path::new(name);
-    let what = format!("cannot read the task {}", phrase::path(path));
+    let what = format!("cannot read the {word} {}", phrase::path(path));
     let failed = |error: io::Error| Failure::caused(exit_of(&error), &what, &error);
     let meta = fs::metadata(path).map_err(failed)?;
     if meta.is_dir() {
@@ -59,35 +70,38 @@ fn read_file(name: &str) -> Result<String, Failure> {
             .hint("name a file; `--work-dir DIR` says where the agent works"));
     }
     if meta.len() > BYTES_MAX {
-        return Err(too_large(name));
+        return Err(too_large(word, name));
     }
     fs::read_to_string(path).map_err(failed)
 }
 
-fn read_stdin(output: &mut Output) -> Result<String, Failure> {
+fn read_stdin(word: &str, output: &mut Output) -> Result<String, Failure> {
     if io::stdin().is_terminal() {
-        output.talk("reading the task from standard input; ctrl-d ends it\n");
+        output.talk(&format!("reading the {word} from standard input; ctrl-d ends it\n"));
     }
     let mut text = String::new();
     let read = io::stdin().take(BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| {
-        Failure::caused(exit_of(&error), "cannot read the task from standard input", &error)
+        Failure::caused(exit_of(&error), &format!("cannot read the {word} from standard input"), &error)
     })?;
-    if read as u64 > BYTES_MAX { Err(too_large("-")) } else { Ok(text) }
+    if read as u64 > BYTES_MAX { Err(too_large(word, "-")) } else { Ok(text) }
 }
 
-fn too_large(name: &str) -> Failure {
-    Failure::new(Exit::InvalidInput, format!("the task is too large (over 1 MiB): {}", shown(name)))
+fn too_large(word: &str, name: &str) -> Failure {
+    Failure::new(Exit::InvalidInput, format!("the {word} is too large (over 1 MiB): {}", shown(name)))
         .hint("it stands in every session's prompt; put what is long into files that it names")
 }
 
-fn no_file(argument: &str) -> Failure {
+fn no_file(word: &str, argument: &str) -> Failure {
     let names: Vec<String> = cli::command_names().collect();
     let failure = Failure::new(Exit::MissingInput, format!("there is no file `{argument}`"));
     let failure = match phrase::nearest(argument, names.iter().map(String::as_str)) {
         Some(near) => failure.hint(format!("did you mean `ekiden {near}`?")),
         None => failure,
     };
-    failure.hint("a task is a file, `-` for standard input, or words in quotes (more than one)")
+    let article = if word.starts_with('i') { "an" } else { "a" };
+    failure.hint(format!(
+        "{article} {word} is a file, `-` for standard input, or words in quotes (more than one)"
+    ))
 }
 
 fn exit_of(error: &io::Error) -> Exit {

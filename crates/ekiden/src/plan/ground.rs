@@ -65,6 +65,34 @@ pub fn ground(
     Ok((ground, None))
 }
 
+/// The ground of a plan as far as it is shown, whatever stands in its way today.
+#[must_use]
+pub fn shown(document: &Document, workspace: &Workspace) -> Ground {
+    if workspace.git.is_none() || branch::base(workspace).is_none() {
+        return Ground::InPlace;
+    }
+    Ground::Worktrees {
+        dir: String::new(),
+        base: String::new(),
+        branch: None,
+        copy: document.worktree.copy.clone(),
+        setup: document.worktree.setup.clone(),
+    }
+}
+
+/// Changes that stages would not see.
+///
+/// # Errors
+///
+/// If there are any.
+pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
+    let base = workspace.git.as_ref().and_then(|_| branch::base(workspace));
+    match base.filter(|base| !base.changed.is_empty()) {
+        Some(base) => Err(changed(&base.changed)),
+        None => Ok(()),
+    }
+}
+
 fn changed(files: &[String]) -> Failure {
     let shown: Vec<String> = files.iter().take(FILES_SHOWN).map(|file| one_line(file)).collect();
     let more = files.len().saturating_sub(FILES_SHOWN);

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::given::Flags;
-use super::table::{Row, TABLE, Takes, UsedBy};
+use super::table::{self, Row, TABLE, Takes, UsedBy};
 
 /// The flags that were typed, of those that the commands of `C` take.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct Typed<C> {
 /// Some commands, by the flags that they take.
 pub trait Takers {
     /// Whether they take a setting's flag.
-    fn take(used_by: UsedBy) -> bool;
+    fn take(row: &Row) -> bool;
 }
 
 /// Commands that start a run.
@@ -38,9 +38,41 @@ pub enum Changing {}
 #[derive(Debug, Clone)]
 pub enum Asking {}
 
+/// Commands that only plan.
+#[derive(Debug, Clone)]
+pub enum Planning {}
+
+/// What a planning session goes by: the agent, what it may do, what it may use.
+static PLANNING: [&Row; 18] = [
+    &table::WORK_DIR.row,
+    &table::AGENT.row,
+    &table::AGENT_COMMAND.row,
+    &table::MODEL.row,
+    &table::PERMISSION_MODE.row,
+    &table::SKIP_PERMISSIONS.row,
+    &table::ALLOWED_TOOL.row,
+    &table::SAFE_MODE.row,
+    &table::ISOLATED.row,
+    &table::SESSION_TIMEOUT.row,
+    &table::MAX_TURNS.row,
+    &table::SESSION_BUDGET.row,
+    &table::RUN_BUDGET.row,
+    &table::SESSION_TOKENS.row,
+    &table::RUN_TOKENS.row,
+    &table::VERBOSE.row,
+    &table::JSON.row,
+    &table::STATE_DIR.row,
+];
+
+impl Takers for Planning {
+    fn take(row: &Row) -> bool {
+        PLANNING.iter().any(|taken| taken.name == row.name)
+    }
+}
+
 impl Takers for Starting {
-    fn take(used_by: UsedBy) -> bool {
-        match used_by {
+    fn take(row: &Row) -> bool {
+        match row.used_by {
             UsedBy::Run | UsedBy::Watching | UsedBy::RunAndResume | UsedBy::All => true,
             UsedBy::None => false,
         }
@@ -48,8 +80,8 @@ impl Takers for Starting {
 }
 
 impl Takers for Resuming {
-    fn take(used_by: UsedBy) -> bool {
-        match used_by {
+    fn take(row: &Row) -> bool {
+        match row.used_by {
             UsedBy::Watching | UsedBy::RunAndResume | UsedBy::All => true,
             UsedBy::Run | UsedBy::None => false,
         }
@@ -57,8 +89,8 @@ impl Takers for Resuming {
 }
 
 impl Takers for Changing {
-    fn take(used_by: UsedBy) -> bool {
-        match used_by {
+    fn take(row: &Row) -> bool {
+        match row.used_by {
             UsedBy::RunAndResume | UsedBy::All => true,
             UsedBy::Run | UsedBy::Watching | UsedBy::None => false,
         }
@@ -66,8 +98,8 @@ impl Takers for Changing {
 }
 
 impl Takers for Asking {
-    fn take(used_by: UsedBy) -> bool {
-        match used_by {
+    fn take(row: &Row) -> bool {
+        match row.used_by {
             UsedBy::All => true,
             UsedBy::Run | UsedBy::Watching | UsedBy::RunAndResume | UsedBy::None => false,
         }
@@ -106,7 +138,7 @@ impl<C: Takers> FromArgMatches for Typed<C> {
 }
 
 fn rows<C: Takers>() -> impl Iterator<Item = (&'static Row, &'static str)> {
-    let rows = TABLE.iter().map(|setting| setting.row()).filter(|row| C::take(row.used_by));
+    let rows = TABLE.iter().map(|setting| setting.row()).filter(|row| C::take(row));
     rows.filter_map(|row| row.long.map(|long| (row, long)))
 }
 

@@ -25,6 +25,7 @@ mod night;
 mod normal;
 mod notices;
 mod plan;
+mod planning;
 mod processes;
 mod renewing;
 mod running;

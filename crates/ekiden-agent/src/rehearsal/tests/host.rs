@@ -62,7 +62,7 @@ pub(super) fn setup(dir: &Path) -> Setup {
         session_id: "s1".to_owned(),
         resume: false,
         dir: dir.to_owned(),
-        protocol: protocol::tests::text(),
+        protocol: Some(protocol::tests::text()),
         window_tokens: WINDOW_TOKENS,
         step: Duration::ZERO,
         acts: Acts::default(),

@@ -1,0 +1,160 @@
+//! Planning without a model: an idea becomes a document, a manifest, and work that is done.
+
+use serde_json::Value;
+
+use crate::environment::Environment;
+
+const IDEA: &str = "# Tea\n\nA shop for tea.\n\n- [ ] Brew tea\n\n  ```sh\n  echo tea > tea.txt\n  ```\n  ```check\n  test -s tea.txt\n  \
+                    ```\n- [ ] Serve it (after: 1)\n\n  ```sh\n  cp tea.txt table.txt\n  ```\n";
+
+fn project() -> Environment {
+    let environment = Environment::with_git();
+    for (key, value) in [("user.name", "Test"), ("user.email", "test@example.invalid")] {
+        environment.git(&["config", key, value]);
+    }
+    environment.write("idea.md", IDEA);
+    environment
+}
+
+fn rehearsal(args: &[&'static str]) -> Vec<&'static str> {
+    [args, &["--agent", "rehearsal"]].concat()
+}
+
+// shows: PLN-01, PLN-18
+#[test]
+fn an_idea_becomes_a_plan_that_is_carried_out() {
+    let environment = project();
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @r"
+    session 1 · writes architecture.md
+    session 2 · splits architecture.md into stages
+      written   plan.json
+
+    A shop for tea. · 2 stages, at most 3 at a time, each in a worktree
+    wave 1
+      S01  Brew tea
+    wave 2
+      S02  Serve it   needs S01 · no validation
+    commands that it runs
+      test -s tea.txt   (S01)
+
+    next  ekiden execute plan.json
+    --- exit code 0
+    ");
+    assert!(environment.read("architecture.md").starts_with("## Summary\n\nA shop for tea.\n"));
+    insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
+    --- standard error
+    error: nobody has approved this plan, which runs 1 command of its own
+    hint: `ekiden execute MANIFEST --dry-run` shows them
+    hint: run it once on a terminal and answer yes, or add `--yes`
+    --- exit code 78
+    ");
+    assert!(!environment.exists("tea.txt"), "nothing runs before somebody approved it");
+    environment.run(&rehearsal(&["execute", "plan.json", "--yes"])).expect(0);
+    assert_eq!(environment.read("table.txt"), "tea\n");
+}
+
+// shows: PLN-01
+#[test]
+fn what_exists_is_left_as_it_is() {
+    let environment = project();
+    environment.write("architecture.md", "mine\n");
+    insta::assert_snapshot!(environment.told(&rehearsal(&["plan", "idea.md"])), @r"
+    --- standard error
+    error: architecture.md exists already
+    hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    --- exit code 78
+    ");
+    assert_eq!(environment.read("architecture.md"), "mine\n");
+    environment.write("plan.json", "mine\n");
+    environment.run(&rehearsal(&["split", "architecture.md"])).expect(78);
+    assert_eq!(environment.read("plan.json"), "mine\n");
+    environment.run(&rehearsal(&["plan", "idea.md", "--force"])).expect(0);
+    assert!(environment.read("architecture.md").starts_with("## Summary"));
+}
+
+// shows: PLN-02
+#[test]
+fn a_document_is_split_wherever_the_manifest_goes() {
+    let environment = project();
+    environment.write("docs/design.md", "## Summary\n\nTea.\n\n- [ ] Brew\n\n```sh\ntouch tea\n```\n");
+    environment.write("plans/keep", "");
+    let said = environment.run(&rehearsal(&["split", "docs/design.md", "-o", "plans", "--json"])).expect(0);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told["plan"]["waves"][0][0]["name"], "Brew");
+    let manifest: Value = serde_json::from_str(&environment.read("plans/plan.json")).unwrap();
+    assert_eq!(manifest["architecture"], "docs/design.md");
+    environment.run(&rehearsal(&["split", "none.md", "-o", "x.json"])).expect(66);
+    environment.run(&rehearsal(&["split", "docs/design.md", "-o", "nowhere/x.json"])).expect(66);
+}
+
+// shows: PLN-04
+#[test]
+fn building_plans_asks_and_carries_out() {
+    let environment = project();
+    environment.run(&rehearsal(&["build", "idea.md", "--dry-run"])).expect(0);
+    assert!(environment.exists("plan.json") && !environment.exists("tea.txt"));
+    let again = environment.run(&rehearsal(&["build", "idea.md", "--force"])).expect(78);
+    assert!(again.stderr.contains("nobody has approved this plan"), "{}", again.stderr);
+    environment.run(&rehearsal(&["build", "idea.md", "--force", "--yes"])).expect(0);
+    assert_eq!(environment.read("table.txt"), "tea\n");
+}
+
+// shows: PLN-01, RUN-07
+#[test]
+fn what_cannot_be_planned_says_why_and_creates_nothing() {
+    let environment = project();
+    environment.write("empty.md", " \n");
+    let told = |args: &[&'static str]| {
+        let said = environment.told(args);
+        assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{args:?}");
+        said
+    };
+    insta::assert_snapshot!(told(&rehearsal(&["plan", "tidy"])), @r"
+    --- standard error
+    error: there is no file `tidy`
+    hint: an idea is a file, `-` for standard input, or words in quotes (more than one)
+    --- exit code 66
+    ");
+    insta::assert_snapshot!(told(&rehearsal(&["plan", "empty.md"])), @r"
+    --- standard error
+    error: the idea is empty: empty.md
+    hint: write down what to do and how to see that it is done
+    --- exit code 65
+    ");
+    insta::assert_snapshot!(told(&["plan", "idea.md", "--agent-command", "cat"]), @r"
+    --- standard error
+    error: agent `cat` cannot plan: it gives no answer that could be held to a form
+    hint: name another with `--agent`, or write the manifest yourself (docs/manifests.md)
+    --- exit code 78
+    ");
+}
+
+// shows: PLN-01
+#[test]
+fn planning_ends_with_its_cause_and_holds_the_work_dir() {
+    let environment = project();
+    let act = "[[act]]\nat = \"prompt\"\ndo = { exit = 7 }\n";
+    environment.write("crash.toml", act);
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", "crash.toml");
+    let said = environment.run(&rehearsal(&["plan", "idea.md"])).expect(1);
+    assert!(said.stderr.contains("planning stopped: "), "{}", said.stderr);
+
+    environment.write("crash.toml", "[[act]]\nat = \"prompt\"\ndo = \"hang\"\n");
+    let mut planning = environment.start(&rehearsal(&["plan", "idea.md", "--force"]));
+    planning.wait_for("session 1");
+    environment.run(&rehearsal(&["run", "idea.md"])).expect(75);
+    planning.signal(rustix::process::Signal::INT);
+    planning.end().expect(130);
+}
+
+// shows: PLN-01, REL-22
+#[test]
+fn a_budget_and_a_timeout_hold_for_planning_too() {
+    let environment = project().with("EKIDEN_REHEARSAL_STEP_MS", "3000");
+    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-timeout", "1s"])).expect(3);
+    assert!(said.stderr.contains("planning stopped: the session's time is up"), "{}", said.stderr);
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"])).expect(3);
+    assert!(said.stderr.contains("planning stopped: the budget is spent"), "{}", said.stderr);
+    assert!(!environment.exists("plan.json"));
+}
