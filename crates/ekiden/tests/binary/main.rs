@@ -24,6 +24,8 @@ mod misbehave;
 mod night;
 mod normal;
 mod notices;
+#[cfg(target_os = "linux")]
+mod plan_kills;
 mod processes;
 mod renewing;
 mod running;
