@@ -11,6 +11,7 @@ mod ends;
 mod guard;
 mod interface;
 mod looks;
+mod plan;
 mod plugin;
 mod project;
 mod relay;
