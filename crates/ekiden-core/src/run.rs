@@ -23,9 +23,9 @@ use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
 
 mod grounds;
-#[cfg(test)]
-mod properties;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 pub use grounds::StageResult;
 use telling::FailedTry;

@@ -142,45 +142,42 @@ fn live(
     world.borrow_mut().lives += 1;
     let state = open_state(disk)?;
     let queue = Rc::new(RefCell::new(VecDeque::new()));
-    let at = Timestamp(world.borrow().now);
-    let shared: Arc<dyn Disk> = disk.clone();
-    let life = world.borrow().lives;
-    let hands = |places| PlanHands {
-        disk: Arc::clone(disk),
-        world: Rc::clone(world),
-        scenario: scenario.clone(),
-        places,
-        queue: Rc::clone(&queue),
-        agents: BTreeMap::new(),
+    let (at, life) = (Timestamp(world.borrow().now), world.borrow().lives);
+    let engine = |journal: Journal| -> Result<Engine<PlanHands>, EngineError> {
+        let shared: Arc<dyn Disk> = disk.clone();
+        let header = journal.run().header();
+        let places = Places::new(workspace(), layout().run(&header.run), header);
+        let hands = PlanHands {
+            disk: Arc::clone(disk),
+            world: Rc::clone(world),
+            scenario: scenario.clone(),
+            places: places.clone(),
+            queue: Rc::clone(&queue),
+            agents: BTreeMap::new(),
+        };
+        Ok(Engine::new(journal, Desk::new(shared, places)?, hands).with_zone(|_| 0))
     };
-    let places = |header: &RunStarted| Places::new(workspace(), layout().run(&header.run), header);
     let mut engine = match state.view().runs()?.first() {
         None => {
-            let header = scenario.header(life);
-            let places = places(&header);
-            let (journal, effects) = Journal::create(&state, at, header)?;
-            let desk = Desk::new(Arc::clone(&shared), places.clone())?;
-            let mut engine = Engine::new(journal, desk, hands(places)).with_zone(|_| 0);
+            let (journal, effects) = Journal::create(&state, at, scenario.header(life))?;
+            let mut engine = engine(journal)?;
             engine.begin(at, effects, &mut Blind)?;
             engine
         }
-        Some(run) => {
-            let journal = Journal::open(&state, run)?;
-            assert_eq!(journal.differs(), None, "the same logic decides the same");
-            let places = places(journal.run().header());
-            let hands = hands(places.clone());
-            for stage in journal.run().grounded() {
-                hands.furnish(stage)?;
-            }
-            let mut engine =
-                Engine::new(journal, Desk::new(Arc::clone(&shared), places)?, hands).with_zone(|_| 0);
-            let resumed =
-                RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default(), task: None };
-            engine.take_up(at, Event::RunResumed(resumed), &mut Blind)?;
-            engine
-        }
+        Some(run) => taken_up(engine(Journal::open(&state, run)?)?, at)?,
     };
     run_to_end(&mut engine, world, &queue, dice)
+}
+
+/// As the next process does it: grounds are looked at before the run goes on.
+fn taken_up(mut engine: Engine<PlanHands>, at: Timestamp) -> Result<Engine<PlanHands>, EngineError> {
+    assert_eq!(engine.journal().differs(), None, "the same logic decides the same");
+    for stage in engine.journal().run().grounded() {
+        engine.hands.furnish(stage)?;
+    }
+    let resumed = RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default(), task: None };
+    engine.take_up(at, Event::RunResumed(resumed), &mut Blind)?;
+    Ok(engine)
 }
 
 fn run_to_end(
@@ -312,15 +309,16 @@ fn seeded_world(seed: u64) {
         disk = Arc::new(if power_cut { disk.survive_seeded(seed) } else { disk.after_kill() });
     }
     let undisturbed = Arc::new(disk.after_kill());
-    let outcome = match complete(&undisturbed) {
-        true => Outcome::Complete { verified: true },
-        false => live(&undisturbed, &world, &scenario, &mut order).unwrap(),
+    let outcome = if is_complete(&undisturbed) {
+        Outcome::Complete { verified: true }
+    } else {
+        live(&undisturbed, &world, &scenario, &mut order).unwrap()
     };
     checks::hold(&undisturbed, &world.borrow(), &scenario, &outcome, kill_only);
 }
 
 /// The run was complete before the machine could crash.
-fn complete(disk: &Arc<SimDisk>) -> bool {
+fn is_complete(disk: &Arc<SimDisk>) -> bool {
     let state = open_state(disk).unwrap();
     let run = state.view().runs().unwrap().into_iter().next();
     run.is_some_and(|run| Journal::open(&state, &run).unwrap().run().outcome().is_some())

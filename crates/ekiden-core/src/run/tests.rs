@@ -246,7 +246,16 @@ impl World {
             RelayEffect::Verify => RelayEvent::Verified { effect, check: check(how % 4 != 3) },
             RelayEffect::PublishDurably => RelayEvent::Published { effect },
             RelayEffect::Archive { .. } => RelayEvent::Archived { effect },
-            other => panic!("{other:?} has no outcome"),
+            RelayEffect::StartAttempt(_)
+            | RelayEffect::CancelTasks
+            | RelayEffect::Say { .. }
+            | RelayEffect::AnswerStop { .. }
+            | RelayEffect::Interrupt { .. }
+            | RelayEffect::Close { .. }
+            | RelayEffect::Terminate { .. }
+            | RelayEffect::Publish
+            | RelayEffect::Warn { .. }
+            | RelayEffect::Notify { .. } => panic!("{what:?} has no outcome"),
         }
     }
 
@@ -410,7 +419,6 @@ impl World {
             plan.states().filter(|(_, state)| matches!(state, StageState::Preparing | StageState::Working));
         let busy = busy.count();
         assert_eq!(busy, plan.at_work(), "who holds a slot");
-        // What goes back to its relay from a merge takes a slot more until another is free.
         assert!(busy <= self.jobs, "{busy} of {} slots", self.jobs);
         let running = self.run.live().filter(|(_, relay)| matches!(relay.phase(), Phase::Running(_))).count();
         assert_eq!(running, self.agents.len());
@@ -487,7 +495,8 @@ fn header(given: &Given) -> RunStarted {
 fn stage(at: usize, rules: &(u8, bool, u32, u8), ids: &[StageId]) -> Stage {
     let (needs, optional, retries, on_fail) = *rules;
     let need = |stage: &StageId| Need { stage: stage.clone(), optional };
-    let needs = (0..at).filter(|before| needs >> before & 1 == 1).map(|before| need(&ids[before])).collect();
+    let needs =
+        (0..at).filter(|before| (needs >> before) & 1 == 1).map(|before| need(&ids[before])).collect();
     let on_fail = match on_fail {
         0 => OnFail::Stop,
         1 | 2 => OnFail::Skip,
