@@ -274,7 +274,7 @@ impl World {
                 );
             }
             34 => self.ends(&stage, EndCause::EngineLost),
-            _ => self.works(&stage, how as u64 % 5, what % 2 == 0),
+            _ => self.works(&stage, how as u64 % 5, what.is_multiple_of(2)),
         }
     }
 
