@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::{Prices, Spend};
 use crate::effect::{Effect, GroundEffect, RelayEffect};
+use crate::ends::EndCause;
 use crate::event::{Event, GroundEvent, LimitsChanged, RelayEvent, RunResumed, StopRequest};
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
+use crate::limits;
 use crate::manifest::{Ground, Stage};
 use crate::notice;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
-use crate::prompt::StageContext;
+use crate::prompt::{Slot, StageContext};
 use crate::relay::{Company, Relay};
 use crate::renewal::Continued;
 use crate::settings::{RunStarted, Settings};
@@ -23,6 +25,8 @@ use crate::time::Timestamp;
 
 mod grounds;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 pub use grounds::StageResult;
 use telling::FailedTry;
@@ -45,10 +49,14 @@ pub struct Run {
     spent: Spend,
     /// What stages that are done have learned.
     shared: Knowledge,
+    /// The newest commit of the whole, once a stage is merged.
+    whole: Option<String>,
     /// What stages that are done have left.
     results: BTreeMap<StageId, StageResult>,
     /// What stages are shown that are about to begin.
     contexts: BTreeMap<StageId, StageContext>,
+    /// What stages are told that are to put right that they do not merge.
+    clashes: BTreeMap<StageId, Slot>,
     /// The tries of stages that failed.
     tries: BTreeMap<StageId, Vec<FailedTry>>,
     /// What the plan wants and is not carried out yet.
@@ -72,8 +80,10 @@ impl Run {
             live: BTreeSet::new(),
             spent: Spend::default(),
             shared: Knowledge::default(),
+            whole: None,
             results: BTreeMap::new(),
             contexts: BTreeMap::new(),
+            clashes: BTreeMap::new(),
             tries: BTreeMap::new(),
             decided: Vec::new(),
             paused: false,
@@ -92,12 +102,18 @@ impl Run {
             Event::Continued(continued) => self.go_on(at, continued),
             Event::UtcOffsetChanged { utc_offset_secs } => {
                 self.settings.bounds.utc_offset_secs = *utc_offset_secs;
-                self.each_live(at, |relay| relay.utc_offset_changed(at, *utc_offset_secs))
+                // Those that have ended too: they may go on.
+                let stages: Vec<StageId> = self.relays.keys().cloned().collect();
+                let change = |relay: &mut Relay| relay.utc_offset_changed(at, *utc_offset_secs);
+                stages.iter().flat_map(|stage| self.of_relay(at, stage, change)).collect()
             }
             Event::StopRequested(request) => self.request_stop(at, *request),
             Event::Steered(steered) => self.steer(at, steered),
-            Event::Stage { stage, event } => self.of_relay(at, stage, |relay| relay.step(at, event)),
-            Event::Ground { stage, event } => self.ground_event(at, stage, event),
+            Event::Stage { stage, event } => {
+                self.learn_limit(at, event);
+                self.of_relay(at, stage, |relay| relay.step(at, event))
+            }
+            Event::Ground { stage, event } => self.ground_event(stage, event),
             Event::Delivered { .. } => {
                 self.plan.delivered();
                 Vec::new()
@@ -191,6 +207,17 @@ impl Run {
         self.header.manifest.stages.get(self.plan.place(stage)?)
     }
 
+    /// The newest commit of what all stages made, once there is one.
+    #[must_use]
+    pub fn whole(&self) -> Option<&str> {
+        self.whole.as_deref()
+    }
+
+    /// The stages that have a ground and still need it: begun, and not part of the whole.
+    pub fn grounded(&self) -> impl Iterator<Item = &StageId> {
+        self.relays.keys().filter(|stage| !self.plan.is_done(stage))
+    }
+
     /// One stage's relay, once it has begun.
     #[must_use]
     pub fn relay(&self, stage: &StageId) -> Option<&Relay> {
@@ -214,6 +241,9 @@ impl Run {
         self.take_limits(&resumed.limits);
         self.paused &= self.outcome().is_none();
         self.plan.resume();
+        // A limit that a relay waits for holds the others still, if only an engine died.
+        let limits: Vec<Timestamp> = self.live().filter_map(|(_, relay)| relay.limited_until()).collect();
+        limits.into_iter().for_each(|until| self.plan.hold(until));
         self.plan.pause(self.paused);
         let stages: Vec<StageId> = self.relays.keys().cloned().collect();
         for stage in &stages {
@@ -237,7 +267,23 @@ impl Run {
             .collect()
     }
 
+    /// A usage limit holds all stages, also where the session that met it had handed over before and its
+    /// relay need not wait.
+    fn learn_limit(&mut self, at: Timestamp, event: &RelayEvent) {
+        let RelayEvent::AttemptEnded(ended) = event else { return };
+        let EndCause::RateLimited { resets_at: Some(resets_at), .. } = ended.cause else { return };
+        let until = resets_at + limits::RESET_BUFFER;
+        // What is too far is for the next session that meets it to say.
+        let is_near = at < resets_at && until.since(at) <= self.settings.wait_max;
+        if is_near && self.header.manifest.plan.is_some() {
+            self.plan.hold(until);
+        }
+    }
+
     fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
+        if self.outcome().is_some() {
+            return Vec::new();
+        }
         self.plan.stop(request);
         let mut effects = self.each_live(at, |relay| relay.request_stop(at, request));
         effects.extend(self.cancel_grounds());
@@ -401,13 +447,20 @@ impl Run {
             }
             self.relays.insert(stage.clone(), relay);
         }
-        self.of_relay(at, stage, |relay| relay.begin(at))
+        let clash = self.clashes.remove(stage);
+        self.of_relay(at, stage, |relay| match clash {
+            Some(slot) => relay.mend(at, slot),
+            None => relay.begin(at),
+        })
     }
 
-    fn ground_event(&mut self, at: Timestamp, stage: &StageId, event: &GroundEvent) -> Vec<Effect> {
+    fn ground_event(&mut self, stage: &StageId, event: &GroundEvent) -> Vec<Effect> {
         match event {
             GroundEvent::Prepared { ground, .. } => self.prepared(stage, ground),
-            GroundEvent::Merged { merge, .. } => self.merged(at, stage, merge),
+            GroundEvent::Merged { merge, .. } => {
+                self.merged(stage, merge);
+                Vec::new()
+            }
             GroundEvent::Confirmed { result, .. } => {
                 self.confirmed(stage, result);
                 Vec::new()

@@ -104,6 +104,23 @@ pub enum EngineError {
         /// The run.
         run: RunId,
     },
+    /// A worktree in which the run works is gone and cannot be made again.
+    #[error("resume {run}: a worktree of it cannot be made ready: {why}")]
+    Ground {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+    /// Git would not commit what stages do.
+    #[error("start a plan: git does not know who you are, and what stages do is committed")]
+    NoIdentity,
+    /// What stages only borrow would be committed.
+    #[error("start a plan: `{file}` is copied into worktrees, where git would commit it")]
+    NotIgnored {
+        /// The first such file.
+        file: String,
+    },
     /// A run's log cannot be read, and nothing else was asked for.
     #[error("read run {run}")]
     Unreadable {
@@ -197,6 +214,9 @@ impl EngineError {
             | Self::Archive(ArchiveError::Differs { .. })
             | Self::Status(StatusError::Format(_) | StatusError::Json { .. })
             | Self::Lock(LockError::Held { .. })
+            | Self::Ground { .. }
+            | Self::NoIdentity
+            | Self::NotIgnored { .. }
             | Self::System { .. } => None,
         }
     }

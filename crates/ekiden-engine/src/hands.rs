@@ -168,8 +168,8 @@ pub trait Hands {
     /// Looks whether a stage was done before.
     fn confirm(&mut self, effect: EffectId, job: GroundJob);
 
-    /// Gives the user what all stages made.
-    fn deliver(&mut self, effect: EffectId);
+    /// Gives the user what all stages made, up to this commit.
+    fn deliver(&mut self, effect: EffectId, whole: Option<String>);
 
     /// Tells a person who is elsewhere.
     fn notify(&mut self, text: String);

@@ -223,11 +223,11 @@ impl Hands for ProcessHands {
         });
     }
 
-    fn deliver(&mut self, effect: EffectId) {
+    fn deliver(&mut self, effect: EffectId, whole: Option<String>) {
         let (grounds, inputs, cancelled) =
             (self.grounds.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
-            let delivery = grounds.deliver(cancelled).await;
+            let delivery = grounds.deliver(whole.as_deref(), cancelled).await;
             // Without an engine the effect stays outstanding, and a resume finds what was handed over.
             let _ = inputs.send(Input::Delivered { effect, delivery }).await;
         });

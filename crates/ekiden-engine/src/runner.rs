@@ -152,9 +152,10 @@ fn carry_on(
     if let Some(branch) = &header.place.branch {
         branch::switch(&place.workspace, branch)?;
     }
+    let journal = Journal::open(&place.state, run)?;
+    place.end_leftovers(&journal)?;
+    place.restore_grounds(&journal)?;
     place.drive(run.clone(), observer, |place, observer| {
-        let journal = Journal::open(&place.state, run)?;
-        place.end_leftovers(&journal)?;
         place.reclaim(&journal)?;
         let differs = journal.differs();
         let (mut engine, inputs) = place.engine(journal)?;
@@ -201,6 +202,7 @@ impl Place {
         if let Some(branch) = &header.place.branch {
             branch::switch(&self.workspace, branch)?;
         }
+        runtime()?.block_on(self.grounds(&header).check())?;
         if header.settings.commit.is_some() {
             let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
             let unknown = |error| EngineError::System {
@@ -235,11 +237,24 @@ impl Place {
         let (places, disk) = (self.places(header), || Arc::clone(&self.disk));
         let desk = Desk::new(disk(), places.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
-        let files = SessionFiles::new(header.run.clone(), disk(), places.clone());
-        let ground = header.manifest.plan.as_ref().map_or(Ground::InPlace, |rules| rules.ground.clone());
-        let grounds = Grounds::new(self.ekiden.clone(), disk(), places, ground);
+        let files = SessionFiles::new(header.run.clone(), disk(), places);
+        let grounds = self.grounds(header);
         let hands = ProcessHands::new(self.ekiden.clone(), files, grounds, disk(), sender);
         Ok((Engine::new(journal, desk, hands), inputs))
+    }
+
+    fn grounds(&self, header: &RunStarted) -> Grounds {
+        let ground = header.manifest.plan.as_ref().map_or(Ground::InPlace, |rules| rules.ground.clone());
+        Grounds::new(self.ekiden.clone(), Arc::clone(&self.disk), self.places(header), ground)
+    }
+
+    /// Sees that stages find their worktrees again.
+    fn restore_grounds(&self, journal: &Journal) -> Result<(), EngineError> {
+        let run = journal.run();
+        let grounds = self.grounds(run.header());
+        let stages: Vec<_> = run.grounded().cloned().collect();
+        let restored = runtime()?.block_on(grounds.restore(&stages, run.whole()));
+        restored.map_err(|why| EngineError::Ground { run: run.header().run.clone(), why })
     }
 
     fn places(&self, header: &RunStarted) -> Places {
@@ -264,6 +279,7 @@ impl Place {
             if matches!(
                 effect,
                 Effect::Ground { .. }
+                    | Effect::Deliver
                     | Effect::Stage { effect: RelayEffect::Verify | RelayEffect::Commit { .. }, .. }
             ) {
                 let _ = ekiden_agent::end_marked(TASK_MARK, &task_mark(&run.header().run, id), KILL_GRACE);

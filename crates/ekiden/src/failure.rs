@@ -145,6 +145,12 @@ impl From<EngineError> for Failure {
             EngineError::NotRunning { run, outcome } => not_running(run.as_str(), outcome.as_deref()),
             EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
+            EngineError::Ground { .. } => failed(Exit::State),
+            EngineError::NotIgnored { .. } => {
+                failed(Exit::Settings).hint("`.gitignore` or `.git/info/exclude` keeps it out of commits")
+            }
+            EngineError::NoIdentity => failed(Exit::Settings)
+                .hint("`git config --global user.name` and `user.email` say who you are"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
                 failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")

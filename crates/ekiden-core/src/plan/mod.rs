@@ -241,7 +241,8 @@ impl Plan {
         }
     }
 
-    /// What a stage did does not go together with what others did. True if its relay is to mend that.
+    /// What a stage did does not go together with what others did. True if its relay is to mend that, as
+    /// soon as there is a slot.
     pub fn unmerged(&mut self, stage: &StageId, files: Vec<String>) -> bool {
         let Some(at) = self.leave_merge(stage) else { return false };
         if self.halt().is_some() {
@@ -250,12 +251,13 @@ impl Plan {
         }
         let node = &mut self.nodes[at];
         if node.mends >= MENDS_MAX {
+            node.is_unmerged = true;
             self.fail(at, Outcome::Unmerged { files });
             return false;
         }
         node.mends += 1;
-        node.state = StageState::Working;
-        self.at_work += 1;
+        node.state = StageState::Ready;
+        self.ready.insert((Reverse(self.behind[at]), at));
         true
     }
 
@@ -273,7 +275,10 @@ impl Plan {
             let node = &mut self.nodes[at];
             let outcome = match node.take {
                 Take::Assume => Outcome::NotDone { why },
-                Take::Run | Take::Skip => Outcome::NoGround { why },
+                Take::Run | Take::Skip => {
+                    node.is_unmerged = true;
+                    Outcome::NoGround { why }
+                }
             };
             self.fail(at, outcome);
         }
@@ -543,6 +548,7 @@ impl Plan {
     fn leave_merge(&mut self, stage: &StageId) -> Option<usize> {
         let at = *self.index.get(stage)?;
         (self.merging == Some(at)).then(|| self.merging = None)?;
+        self.nodes[at].is_unmerged = false;
         Some(at)
     }
 
@@ -649,11 +655,12 @@ impl Plan {
         let again = match &node.state {
             StageState::Interrupted(_) => StageState::Waiting,
             StageState::Over(end) => match end {
-                StageEnd::Failed(outcome) | StageEnd::Skipped(outcome) => {
+                StageEnd::Failed(_) | StageEnd::Skipped(_) => {
                     node.tries = 1;
                     node.mends = 0;
-                    // A person may have put together what did not go together.
-                    if matches!(outcome, Outcome::Unmerged { .. }) {
+                    // A person may have put together what did not go together, or mended what git
+                    // stumbled over. What the stage did is done.
+                    if node.is_unmerged {
                         self.queue.push_back(at);
                         StageState::Merging
                     } else {

@@ -61,6 +61,8 @@ pub(super) struct Node {
     pub tries: u32,
     /// How often it was sent back because it did not merge.
     pub mends: u32,
+    /// What it did is done, and could not be merged.
+    pub is_unmerged: bool,
     /// It has a ground and a relay.
     pub begun: bool,
     /// Tokens that it is thought to take, 0 if nobody said.
@@ -98,6 +100,7 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
             retries: stage.part.retries,
             tries: 1,
             mends: 0,
+            is_unmerged: false,
             begun: false,
             estimate: stage.part.estimate_tokens,
             is_verified: stage.verification.is_some(),

@@ -81,39 +81,26 @@ impl Run {
         }
     }
 
-    pub(super) fn merged(&mut self, at: Timestamp, stage: &StageId, merge: &Merge) -> Vec<Effect> {
+    pub(super) fn merged(&mut self, stage: &StageId, merge: &Merge) {
         match merge {
-            Merge::Done { files, undeclared, .. } => {
+            Merge::Done { commit, files, undeclared } => {
+                self.whole = Some(commit.clone());
                 self.keep_result(stage, files, undeclared);
                 self.plan.merged(stage);
-                Vec::new()
             }
-            Merge::Conflict { files } => self.mend(at, stage, files, None),
-            Merge::Broken { check } => self.mend(at, stage, &[], Some(check)),
-            Merge::Failed { error } => {
-                self.plan.not_merged(stage, error.clone());
-                Vec::new()
-            }
-            Merge::Cancelled => {
-                self.plan.merge_cancelled(stage);
-                Vec::new()
-            }
+            Merge::Conflict { files } => self.unmerged(stage, files, None),
+            Merge::Broken { check } => self.unmerged(stage, &[], Some(check)),
+            Merge::Failed { error } => self.plan.not_merged(stage, error.clone()),
+            Merge::Cancelled => self.plan.merge_cancelled(stage),
         }
     }
 
-    /// Lets a stage's relay put right that it does not merge, if it may try that again.
-    fn mend(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        files: &[String],
-        check: Option<&Check>,
-    ) -> Vec<Effect> {
-        if !self.plan.unmerged(stage, files.to_vec()) {
-            return Vec::new();
+    /// Keeps what a stage's relay is told when it begins to put right that the stage does not merge, if it
+    /// may try that again.
+    fn unmerged(&mut self, stage: &StageId, files: &[String], check: Option<&Check>) {
+        if self.plan.unmerged(stage, files.to_vec()) {
+            self.clashes.insert(stage.clone(), self.clash(stage, files, check));
         }
-        let slot = self.clash(stage, files, check);
-        self.of_relay(at, stage, |relay| relay.mend(at, slot))
     }
 
     /// Another try of a stage.

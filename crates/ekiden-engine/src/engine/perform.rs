@@ -26,7 +26,7 @@ impl<H: Hands> Engine<H> {
             match effect {
                 Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
                 Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect),
-                Effect::Deliver => self.hands.deliver(id),
+                Effect::Deliver => self.hands.deliver(id, self.journal.run().whole().map(str::to_owned)),
                 Effect::EndRun { outcome } => self.over = Some(outcome),
             }
         }
@@ -101,7 +101,8 @@ impl<H: Hands> Engine<H> {
             files: Vec::new(),
             results: results.collect(),
         };
-        Some(GroundJob { stage: run.stage(stage)?.clone(), mark: task_mark(&run.header().run, id), input })
+        let (stage, whole) = (run.stage(stage)?.clone(), run.whole().map(str::to_owned));
+        Some(GroundJob { stage, mark: task_mark(&run.header().run, id), whole, input })
     }
 
     /// What is to be done about an effect that was ordered in an earlier life.

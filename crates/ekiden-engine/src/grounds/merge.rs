@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use ekiden_core::event::{Check, CheckOutcome, Merge};
 use ekiden_core::manifest::Verification;
 use ekiden_core::text::one_line;
+use ekiden_store::disk::Reach;
 
 use super::{Cancelled, GroundJob, Grounds, patiently};
 use crate::error::in_full;
@@ -20,6 +21,9 @@ use crate::verification;
 const TRAILER: &str = "Ekiden-Effect";
 /// By which a file is found again that had conflicts.
 const CONFLICT: &str = "Ekiden-Conflict";
+/// Where a worktree's own git directory says that the whole is being merged into the stage, and from where.
+const MINGLING: &str = "EKIDEN_MINGLING";
+const NOTE_BYTES_MAX: u64 = 128;
 /// The most characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 72;
 
@@ -44,12 +48,12 @@ pub(super) async fn confirm(
     let Some(verification) = &job.stage.verification else {
         return Err("it has neither validation nor outputs, so nothing tells that it was done".to_owned());
     };
-    grounds.whole_tree(cancelled.clone()).await?;
+    grounds.whole_tree(job.whole.as_deref(), &job.mark, cancelled.clone()).await?;
     let dir = match grounds.places.whole_tree() {
         Some(tree) => grounds.places.within(&tree),
         None => grounds.places.workspace().dir.clone(),
     };
-    let check = validate(grounds, &dir, verification, &cancelled).await;
+    let check = validate(grounds, job, &dir, verification, &cancelled).await;
     if check.passed() {
         return Ok(grounds.places.kept_result(&*grounds.disk, &job.stage.id).unwrap_or_default());
     }
@@ -59,11 +63,14 @@ pub(super) async fn confirm(
 
 async fn validate(
     grounds: &Grounds,
+    job: &GroundJob,
     dir: &Path,
     verification: &Verification,
     cancelled: &Cancelled,
 ) -> Check {
-    verification::run(|command| grounds.sh(command, dir), dir, verification, cancelled.clone()).await.0
+    verification::run(|command| grounds.sh(command, dir, &job.mark), dir, verification, cancelled.clone())
+        .await
+        .0
 }
 
 struct Work<'a> {
@@ -72,6 +79,7 @@ struct Work<'a> {
     cancelled: &'a Cancelled,
     /// The worktree of the whole, and of the stage.
     whole_tree: PathBuf,
+    tree: PathBuf,
     whole: Git,
     stage: Git,
     whole_branch: String,
@@ -87,15 +95,16 @@ impl<'a> Work<'a> {
         let git = |dir: &Path| grounds.git(dir).marked(job.mark.clone());
         let (whole, stage) = (git(&whole_tree), git(&tree));
         let (whole_branch, branch) = (places.whole_branch(), places.branch(&job.stage.id));
-        Ok(Self { grounds, job, cancelled, whole_tree, whole, stage, whole_branch, branch })
+        Ok(Self { grounds, job, cancelled, whole_tree, tree, whole, stage, whole_branch, branch })
     }
 
     async fn merge(&self) -> Result<Merge, String> {
-        self.grounds.whole_tree(self.cancelled.clone()).await?;
+        self.ready().await?;
         let before = self.tip().await?;
         if let Some(made) = self.made().await? {
             return self.done(&format!("{made}^1"), made).await;
         }
+        self.take_back().await?;
         self.commit_rest().await?;
         let open = self.open_conflicts().await?;
         if !open.is_empty() {
@@ -119,6 +128,17 @@ impl<'a> Work<'a> {
         self.done(&before, after).await
     }
 
+    /// Makes sure of both worktrees. Nobody else works in them now.
+    async fn ready(&self) -> Result<(), String> {
+        let (known, mark) = (self.job.whole.as_deref(), &self.job.mark);
+        self.grounds.whole_tree(known, mark, self.cancelled.clone()).await?;
+        if !self.grounds.is_tree(&self.tree).await {
+            self.grounds.stage_tree(&self.job.stage.id, known, mark, self.cancelled.clone()).await?;
+        }
+        self.grounds.unlock(&self.whole_tree).await?;
+        self.grounds.unlock(&self.tree).await
+    }
+
     async fn tip(&self) -> Result<String, String> {
         let tip = self.grounds.branch_tip(&self.whole_branch).await;
         tip.ok_or_else(|| format!("the branch {} is gone", self.whole_branch))
@@ -133,17 +153,46 @@ impl<'a> Work<'a> {
         Ok(Some(found).filter(|found| !found.is_empty()))
     }
 
-    /// Whatever the stage left uncommitted is its work too.
+    /// Takes a mingling back that was broken off: half of it must not pass for the stage's work.
+    async fn take_back(&self) -> Result<(), String> {
+        let (note, disk) = (self.grounds.git_path(&self.tree, MINGLING).await?, &*self.grounds.disk);
+        if !matches!(disk.stat(&note), Ok(Some(_))) {
+            return Ok(());
+        }
+        let began = disk.read(&note, NOTE_BYTES_MAX).map_err(|error| in_full(&error))?;
+        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        if began == head.as_bytes() {
+            // All of the stage's own work was committed before.
+            patiently(&self.stage, &["reset", "--quiet", "--hard"], self.cancelled.clone()).await?;
+            patiently(&self.stage, &["clean", "--quiet", "-ffd"], self.cancelled.clone()).await?;
+        }
+        disk.remove(&note).map_err(|error| in_full(&error))
+    }
+
+    /// Whatever the stage left uncommitted is its work too. Files in conflict are none that it resolved.
     async fn commit_rest(&self) -> Result<(), String> {
         let status =
             self.stage.run(&["status", "--porcelain", "-z"]).await.map_err(|error| in_full(&error))?;
         if status.is_empty() {
             return Ok(());
         }
-        let subject = self.subject();
+        let (subject, open) = (self.subject(), unmerged(&self.stage).await?);
+        if !open.is_empty() {
+            return self.commit_conflicts(&subject, &open).await;
+        }
         patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
         patiently(&self.stage, &["commit", "--quiet", "-m", &subject], self.cancelled.clone()).await?;
         Ok(())
+    }
+
+    /// Commits the stage's tree as it is, and names the files that are to be put right.
+    async fn commit_conflicts(&self, subject: &str, files: &[String]) -> Result<(), String> {
+        let trailers: Vec<String> = files.iter().map(|file| format!("{CONFLICT}: {file}")).collect();
+        let trailers = trailers.join("\n");
+        patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
+        // Hooks would refuse what is there to be put right; they see what the stage makes of it.
+        let args = ["commit", "--quiet", "--no-verify", "-m", subject, "-m", &trailers];
+        patiently(&self.stage, &args, self.cancelled.clone()).await.map(|_| ())
     }
 
     /// Files that had conflicts and still have the marks of one.
@@ -186,12 +235,20 @@ impl<'a> Work<'a> {
     async fn broken(&self) -> Option<Check> {
         let verification = self.job.stage.verification.as_ref()?;
         let dir = self.grounds.places.within(&self.whole_tree);
-        let check = validate(self.grounds, &dir, verification, self.cancelled).await;
+        let check = validate(self.grounds, self.job, &dir, verification, self.cancelled).await;
         (!check.passed()).then_some(check)
     }
 
     /// Merges the whole into the stage's own branch, and commits that as it is.
     async fn mingle(&self, files: &[String]) -> Result<(), String> {
+        let (note, disk) = (self.grounds.git_path(&self.tree, MINGLING).await?, &*self.grounds.disk);
+        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        disk.create_file(&note, head.as_bytes(), Reach::Disk).map_err(|error| in_full(&error))?;
+        self.mingled(files).await?;
+        disk.remove(&note).map_err(|error| in_full(&error))
+    }
+
+    async fn mingled(&self, files: &[String]) -> Result<(), String> {
         let args = ["merge", "--quiet", "--no-ff", "--no-commit", &self.whole_branch];
         if let Err(refused) = patiently(&self.stage, &args, self.cancelled.clone()).await
             && unmerged(&self.stage).await?.is_empty()
@@ -205,12 +262,7 @@ impl<'a> Work<'a> {
             [] => "ekiden: changes of other stages",
             [..] => "ekiden: changes of other stages, with conflicts",
         };
-        let trailers: Vec<String> = files.iter().map(|file| format!("{CONFLICT}: {file}")).collect();
-        let trailers = trailers.join("\n");
-        patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
-        // Hooks would refuse what is there to be put right; they see what the stage makes of it.
-        let args = ["commit", "--quiet", "--no-verify", "-m", subject, "-m", &trailers];
-        patiently(&self.stage, &args, self.cancelled.clone()).await.map(|_| ())
+        self.commit_conflicts(subject, files).await
     }
 
     async fn done(&self, before: &str, after: String) -> Result<Merge, String> {

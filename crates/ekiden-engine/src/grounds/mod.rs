@@ -18,6 +18,7 @@
 //!
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 
+mod check;
 mod context;
 mod deliver;
 mod merge;
@@ -29,7 +30,7 @@ use std::time::Duration;
 
 use ekiden_agent::child::ChildEnd;
 use ekiden_core::event::{Delivery, GroundEvent, Grounded};
-use ekiden_core::ids::EffectId;
+use ekiden_core::ids::{EffectId, StageId};
 use ekiden_core::limits;
 use ekiden_core::manifest::{Ground, Stage};
 use ekiden_core::prompt::ContextInput;
@@ -49,6 +50,8 @@ pub struct GroundJob {
     pub stage: Stage,
     /// What a trailer says: which effect of which run.
     pub mark: String,
+    /// The newest commit of the whole, once a stage is merged.
+    pub whole: Option<String>,
     /// What its agent is shown, but for the files, which lie in its ground.
     pub input: ContextInput,
 }
@@ -98,15 +101,33 @@ impl Grounds {
         GroundEvent::Confirmed { effect, result: merge::confirm(self, &job, cancelled).await }
     }
 
-    /// Gives the user what all stages made.
-    pub(crate) async fn deliver(&self, cancelled: Cancelled) -> Delivery {
-        deliver::deliver(self, cancelled).await
+    /// Gives the user what all stages made, up to this commit.
+    pub(crate) async fn deliver(&self, whole: Option<&str>, cancelled: Cancelled) -> Delivery {
+        deliver::deliver(self, whole, cancelled).await
+    }
+
+    /// Makes grounds ready again on which stages go on, in a new life: a person may have cleared away what
+    /// looked forgotten.
+    pub(crate) async fn restore(&self, stages: &[StageId], whole: Option<&str>) -> Result<(), String> {
+        let Ground::Worktrees { .. } = &self.ground else { return Ok(()) };
+        let (_nobody, cancelled) = watch::channel(0);
+        for stage in stages {
+            let Some(tree) = self.places.tree(stage) else { continue };
+            if self.is_tree(&tree).await {
+                self.unlock(&tree).await?;
+            } else {
+                self.stage_tree(stage, whole, &self.places.branch(stage), cancelled.clone()).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn ready(&self, job: GroundJob, cancelled: Cancelled) -> Result<Grounded, String> {
         let base = match &self.ground {
             Ground::InPlace => None,
-            Ground::Worktrees { .. } => Some(self.stage_tree(&job.stage.id, cancelled).await?),
+            Ground::Worktrees { .. } => {
+                Some(self.stage_tree(&job.stage.id, job.whole.as_deref(), &job.mark, cancelled).await?)
+            }
         };
         let (disk, dir) = (Arc::clone(&self.disk), self.places.dir(&job.stage.id));
         let read = tokio::task::spawn_blocking(move || context::read(&*disk, &dir, &job));

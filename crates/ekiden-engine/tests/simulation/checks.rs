@@ -22,7 +22,7 @@ use ekiden_store::status::read_status;
 
 use crate::world::{Scenario, World, layout, published};
 
-const READ_MAX: u64 = 1 << 20;
+pub(crate) const READ_MAX: u64 = 1 << 20;
 
 /// What the logs on this disk say.
 pub(crate) fn log_of(disk: &SimDisk) -> String {
@@ -139,7 +139,7 @@ fn no_notice_twice(records: &[Record], world: &World) {
 }
 
 /// Which agent wrote the handoff of an attempt.
-fn author(ended: &AttemptEnded) -> Option<u32> {
+pub(crate) fn author(ended: &AttemptEnded) -> Option<u32> {
     let progress = ended.files.progress.text()?;
     let number = progress.split("item of start ").nth(1)?.split(',').next()?;
     number.parse().ok()

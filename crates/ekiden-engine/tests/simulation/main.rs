@@ -9,6 +9,7 @@
 
 mod checks;
 mod long;
+mod plans;
 mod world;
 
 use std::cell::RefCell;
@@ -292,10 +293,10 @@ fn seeded_world(seed: u64) {
 }
 
 /// A small generator: the same seed gives the same world on every machine.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
+    pub(crate) fn roll(&mut self, sides: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

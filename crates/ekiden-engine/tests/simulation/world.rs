@@ -230,7 +230,7 @@ fn message(id: &str, now: u64, body: Steering) -> Message<Steering> {
 }
 
 /// As an agent writes: without any sync.
-fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
+pub(crate) fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
     let removed = match disk.stat(path) {
         Ok(Some(_)) => disk.remove(path).is_ok(),
         Ok(None) => true,
@@ -240,7 +240,7 @@ fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
 }
 
 /// The handoff of the n-th agent of this world; each can be told from every other.
-fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String)> {
+pub(crate) fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String)> {
     let status = if done { "ALL_COMPLETE" } else { "IN_PROGRESS" };
     let progress = format!(
         "STATUS: {status}\n\n## Done\n\nitem of start {start}, shown by `test -e item`\n\n\
@@ -337,7 +337,7 @@ impl Hands for SimHands {
         panic!("{} stands alone", job.stage.id)
     }
 
-    fn deliver(&mut self, effect: EffectId) {
+    fn deliver(&mut self, effect: EffectId, _whole: Option<String>) {
         panic!("{effect} has nothing to hand over")
     }
 
@@ -360,7 +360,7 @@ pub(crate) fn layout() -> StateLayout {
     StateLayout::new(Path::new(STATE_DIR))
 }
 
-fn workspace() -> Workspace {
+pub(crate) fn workspace() -> Workspace {
     let dir = PathBuf::from(WORK_DIR);
     Workspace { published: dir.join(".ekiden"), dir, git: None, state_dir: PathBuf::from(STATE_DIR) }
 }
@@ -514,7 +514,7 @@ fn more() -> Continued {
 }
 
 /// Each life that finds no run begins one of its own: what a crash left of a beginning stays.
-fn header(scenario: &Scenario, life: u32) -> RunStarted {
+pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
     let verification = scenario
         .verified
         .then(|| Verification::by_command("check".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT));

@@ -25,6 +25,8 @@ mod night;
 mod normal;
 mod notices;
 mod plan;
+#[cfg(target_os = "linux")]
+mod plan_kills;
 mod planning;
 mod processes;
 mod renewing;

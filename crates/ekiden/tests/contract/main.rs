@@ -11,6 +11,7 @@ mod ends;
 mod guard;
 mod interface;
 mod looks;
+mod plan;
 mod planning;
 mod plugin;
 mod project;

@@ -116,9 +116,7 @@ fn of_stage(plan: &mut Plan, stage: &StageId, what: &str) -> Option<PlanDecision
         }
         "m" => plan.merged(stage),
         "c" => {
-            if plan.unmerged(stage, vec!["a.rs".to_owned()]) {
-                return Some(PlanDecision::Start(stage.clone()));
-            }
+            plan.unmerged(stage, vec!["a.rs".to_owned()]);
         }
         "n" => plan.not_merged(stage, "git is gone".to_owned()),
         "x" => plan.merge_cancelled(stage),

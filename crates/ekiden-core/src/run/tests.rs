@@ -1,0 +1,538 @@
+//! What holds of a plan's run whatever happens, in whatever order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::bounds::{Bounds, BoundsChange};
+use crate::budget::{Budget, Gauge, Prices, Spend};
+use crate::effect::{Effect, GroundEffect, RelayEffect, StartAttempt};
+use crate::ends::{EndCause, LimitKind};
+use crate::event::{
+    AttemptEnded, Check, CheckOutcome, Commit, Counters, Delivery, Event, GroundEvent, Grounded,
+    LimitsChanged, Merge, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+};
+use crate::guard::Profile;
+use crate::handoff::tests::{NEXT_PROMPT, PROGRESS, files};
+use crate::handoff::{HandoffFiles, Marker};
+use crate::ids::{AttemptId, EffectId, RunId, StageId};
+use crate::limits;
+use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
+use crate::outcome::Outcome;
+use crate::plan::StageState;
+use crate::record::{LOGIC, Outstanding, Record};
+use crate::relay::Phase;
+use crate::run::Run;
+use crate::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Place, RunStarted, Settings};
+use crate::time::{Millis, Timestamp};
+
+/// What one turn of an agent costs at most.
+const TURN_MICRO_USD_MAX: u64 = 4_000_000;
+/// More than any of these plans takes.
+const STEPS_MAX: usize = 4_000;
+
+/// A small plan: for each stage the earlier ones that it needs, by bits, and its rules.
+#[derive(Debug, Clone)]
+struct Given {
+    stages: Vec<(u8, bool, u32, u8)>,
+    jobs: u32,
+    budget: Option<u64>,
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    let stage = (any::<u8>(), any::<bool>(), 0u32..3, 0u8..6);
+    let budget = prop_oneof![Just(None), (5u64..80).prop_map(Some)];
+    (prop::collection::vec(stage, 1..6), 1u32..4, budget).prop_map(|(stages, jobs, budget)| Given {
+        stages,
+        jobs,
+        budget,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    // shows: DUR-01, PLN-08, PLN-12, PLN-13, REL-11, REL-22
+    #[test]
+    fn the_promises_of_a_plan_hold_for_any_course(
+        given in given(),
+        course in prop::collection::vec(any::<u16>(), 0..300),
+    ) {
+        let mut world = World::begin(&given);
+        for word in course {
+            world.happens(usize::from(word));
+        }
+        world.comes_to_its_end();
+        world.assert_folds();
+    }
+}
+
+/// An agent at work, as far as it decides.
+struct Agent {
+    attempt: AttemptId,
+    is_up: bool,
+    /// It was told to end its turn or itself.
+    is_told: bool,
+    /// It was told something that it has not heard.
+    has_message: bool,
+    spend: Spend,
+    turns: u32,
+    gauge: Gauge,
+    files: HandoffFiles,
+}
+
+/// A run and all around it.
+struct World {
+    run: Run,
+    records: Vec<Record>,
+    outstanding: Outstanding,
+    now: Timestamp,
+    agents: BTreeMap<StageId, Agent>,
+    /// Until when a limit holds all that somebody met.
+    held: Timestamp,
+    done: BTreeSet<StageId>,
+    needs: BTreeMap<StageId, Vec<(StageId, bool)>>,
+    jobs: usize,
+    budget: Option<u64>,
+    is_over: bool,
+}
+
+impl World {
+    fn begin(given: &Given) -> Self {
+        let header = header(given);
+        let now = Timestamp(1_795_291_440_000);
+        let (run, effects) = Run::begin(now, &header);
+        let of = |stage: &Stage| stage.part.needs.iter().map(|n| (n.stage.clone(), n.optional)).collect();
+        let mut world = Self {
+            run,
+            records: Vec::new(),
+            outstanding: Outstanding::default(),
+            now,
+            agents: BTreeMap::new(),
+            held: now,
+            done: BTreeSet::new(),
+            needs: header.manifest.stages.iter().map(|stage| (stage.id.clone(), of(stage))).collect(),
+            jobs: given.jobs as usize,
+            budget: given.budget.map(|dollars| dollars * 1_000_000),
+            is_over: false,
+        };
+        world.note(Event::RunStarted(Box::new(header)), effects);
+        world
+    }
+
+    /// One of all the things that could happen.
+    fn happens(&mut self, word: usize) {
+        let (what, how) = (word % 64, word / 64);
+        match what {
+            0 => self.step(Event::StopRequested(StopRequest::Gently)),
+            1 | 2 if self.is_over => self.resume(),
+            3 => self.wake(),
+            4..=31 if self.outstanding_tasks() > 0 => self.settle(how),
+            _ if !self.agents.is_empty() => self.agent_acts(what, how),
+            _ if self.outstanding_tasks() > 0 => self.settle(how),
+            _ => self.wake(),
+        }
+    }
+
+    /// From now on all goes well, as far as the run lets it.
+    fn comes_to_its_end(&mut self) {
+        for step in 0..STEPS_MAX {
+            if step % 50 == 49 {
+                self.wake();
+            } else if self.outstanding_tasks() > 0 {
+                self.settle(0);
+            } else if let Some(stage) = self.agents.keys().next().cloned() {
+                self.works(&stage, 0, step.is_multiple_of(3));
+            } else if self.is_over {
+                break;
+            } else {
+                self.wake();
+            }
+        }
+        let last: Vec<_> = self.records.iter().rev().take(4).collect();
+        assert!(
+            self.is_over,
+            "the run does not end: {:?}, {last:#?}",
+            self.run.plan().states().collect::<Vec<_>>()
+        );
+        assert!(self.outstanding.is_empty(), "{:?}", self.outstanding);
+        assert!(self.agents.is_empty());
+    }
+
+    fn wake(&mut self) {
+        if let Some(wakes) = self.run.wakes_at() {
+            self.now = self.now.max(wakes);
+        }
+        for event in self.run.due(self.now) {
+            self.step(event);
+        }
+    }
+
+    fn resume(&mut self) {
+        // What somebody waits for who takes a run up again is theirs to know.
+        self.held = self.now;
+        self.is_over = false;
+        let run = self.budget.map(|budget| budget + 20_000_000);
+        self.budget = run;
+        let run = Budget { micro_usd: run, tokens: None };
+        let bounds = BoundsChange { run, ..BoundsChange::default() };
+        let limits = LimitsChanged { bounds, ..LimitsChanged::default() };
+        if self.run.outcome().is_some_and(Outcome::is_complete) {
+            self.is_over = true;
+            return;
+        }
+        self.step(Event::RunResumed(RunResumed { ekiden: "0.1.0".to_owned(), limits, task: None }));
+    }
+
+    /// Effects whose outcome is not an agent's end.
+    fn outstanding_tasks(&self) -> usize {
+        self.outstanding.iter().filter(|(_, effect)| !is_start(effect)).count()
+    }
+
+    fn settle(&mut self, how: usize) {
+        let tasks: Vec<(EffectId, Effect)> = self
+            .outstanding
+            .iter()
+            .filter(|(_, effect)| !is_start(effect))
+            .map(|(id, effect)| (id, effect.clone()))
+            .collect();
+        let (id, effect) = tasks[how % tasks.len()].clone();
+        let event = match effect {
+            Effect::Ground { stage, effect } => {
+                Event::Ground { stage, event: self.ground(id, effect, how / 8) }
+            }
+            Effect::Deliver => {
+                let delivery = Delivery::Given { branch: None, commit: "abc".to_owned() };
+                Event::Delivered { effect: id, delivery }
+            }
+            Effect::Stage { stage, effect } => Event::Stage { stage, event: self.task(id, &effect, how / 8) },
+            Effect::EndRun { .. } => panic!("an end has no outcome"),
+        };
+        self.step(event);
+    }
+
+    fn ground(&self, effect: EffectId, what: GroundEffect, how: usize) -> GroundEvent {
+        let halted = self.run.is_stopping();
+        match what {
+            GroundEffect::Prepare if how % 16 == 15 => {
+                GroundEvent::Prepared { effect, ground: Err("no room".to_owned()) }
+            }
+            GroundEffect::Prepare => GroundEvent::Prepared { effect, ground: Ok(Grounded::default()) },
+            GroundEffect::Confirm => GroundEvent::Confirmed { effect, result: Ok(String::new()) },
+            GroundEffect::Merge => {
+                let files = vec!["a.rs".to_owned()];
+                let merge = match how % 16 {
+                    _ if halted && how % 2 == 1 => Merge::Cancelled,
+                    13 => Merge::Conflict { files },
+                    14 => Merge::Broken { check: check(false) },
+                    15 => Merge::Failed { error: "git is gone".to_owned() },
+                    _ => Merge::Done { commit: "abc".to_owned(), files, undeclared: Vec::new() },
+                };
+                GroundEvent::Merged { effect, merge }
+            }
+        }
+    }
+
+    fn task(&self, effect: EffectId, what: &RelayEffect, how: usize) -> RelayEvent {
+        match what {
+            RelayEffect::Survey => {
+                let tree = format!("tree {}", self.records.len());
+                let survey = Ok(Survey { head: Some("abc".to_owned()), tree, ..Survey::default() });
+                RelayEvent::Surveyed { effect, survey }
+            }
+            RelayEffect::Commit { .. } => {
+                RelayEvent::Committed { effect, commit: Commit::Nothing { left_out: Vec::new() } }
+            }
+            RelayEffect::Verify => RelayEvent::Verified { effect, check: check(how % 4 != 3) },
+            RelayEffect::PublishDurably => RelayEvent::Published { effect },
+            RelayEffect::Archive { .. } => RelayEvent::Archived { effect },
+            RelayEffect::StartAttempt(_)
+            | RelayEffect::CancelTasks
+            | RelayEffect::Say { .. }
+            | RelayEffect::AnswerStop { .. }
+            | RelayEffect::Interrupt { .. }
+            | RelayEffect::Close { .. }
+            | RelayEffect::Terminate { .. }
+            | RelayEffect::Publish
+            | RelayEffect::Warn { .. }
+            | RelayEffect::Notify { .. } => panic!("{what:?} has no outcome"),
+        }
+    }
+
+    fn agent_acts(&mut self, what: usize, how: usize) {
+        let at = how % self.agents.len();
+        let stage = self.agents.keys().nth(at).cloned().unwrap();
+        let how = how / 4;
+        match what {
+            32 if self.agents[&stage].is_up => self.ends(&stage, EndCause::Crashed { exit: 1 }),
+            33 => {
+                let resets_at = self.now + Millis::from_secs(60 * (1 + how as u64));
+                self.held = self.held.max(resets_at);
+                self.ends(
+                    &stage,
+                    EndCause::RateLimited { resets_at: Some(resets_at), kind: LimitKind::FiveHour },
+                );
+            }
+            34 => self.ends(&stage, EndCause::EngineLost),
+            _ => self.works(&stage, how as u64 % 5, what.is_multiple_of(2)),
+        }
+    }
+
+    /// The agent takes its next step: it begins, makes a turn, hands over, or goes as it was told.
+    fn works(&mut self, stage: &StageId, cost: u64, hands_over: bool) {
+        let Some(agent) = self.agents.get_mut(stage) else { return };
+        let attempt = agent.attempt;
+        if !agent.is_up {
+            agent.is_up = true;
+            return self.hear(stage, RelayEvent::AttemptStarted { attempt, pid: 4117 });
+        }
+        if agent.is_told {
+            return self.ends(stage, EndCause::Stopped);
+        }
+        if std::mem::take(&mut agent.has_message) {
+            return self.hear(stage, RelayEvent::MessageDelivered { attempt });
+        }
+        agent.turns += 1;
+        let turn = Spend { micro_usd: cost * TURN_MICRO_USD_MAX / 4, tokens: 1, estimated: false };
+        agent.spend = agent.spend.plus(turn);
+        if hands_over {
+            let all_done = PROGRESS.replace("IN_PROGRESS", "ALL_COMPLETE").replace("- [ ]", "- [x]");
+            agent.files = files(if cost < 4 { &all_done } else { PROGRESS }, NEXT_PROMPT, "");
+        }
+        let crossing = agent.gauge.take(agent.spend, agent.turns);
+        if let Some(crossing) = crossing {
+            self.hear(stage, RelayEvent::SpendCrossed { attempt, crossing });
+        }
+        let Some(agent) = self.agents.get_mut(stage) else { return };
+        if hands_over && !agent.is_told {
+            let relay = self.run.relay(stage).unwrap();
+            let handoff = relay.inspect(&agent.files);
+            self.hear(stage, RelayEvent::TurnEnded { attempt, handoff, tool_calls: 3, failed: false });
+        }
+    }
+
+    fn ends(&mut self, stage: &StageId, cause: EndCause) {
+        let Some(agent) = self.agents.remove(stage) else { return };
+        let relay = self.run.relay(stage).unwrap();
+        let counters = Counters {
+            duration: Millis::from_secs(60),
+            tool_calls: 3,
+            cost_micro_usd: agent.spend.micro_usd,
+            tokens: agent.spend.tokens,
+            turns: agent.turns,
+            ..Counters::default()
+        };
+        let ended = AttemptEnded {
+            attempt: agent.attempt,
+            cause: relay.cause_of(agent.attempt, cause),
+            files: agent.files,
+            touched: Vec::new(),
+            misplaced: Vec::new(),
+            resumable: false,
+            counters: relay.charge(agent.attempt, counters),
+            traces: Traces { last_words: Some("well".to_owned()), ..Traces::default() },
+        };
+        self.hear(stage, RelayEvent::AttemptEnded(Box::new(ended)));
+    }
+
+    fn hear(&mut self, stage: &StageId, event: RelayEvent) {
+        self.step(Event::Stage { stage: stage.clone(), event });
+    }
+
+    fn step(&mut self, event: Event) {
+        self.now = self.now + Millis(100);
+        let effects = self.run.step(self.now, &event);
+        self.note(event, effects);
+    }
+
+    fn note(&mut self, event: Event, effects: Vec<Effect>) {
+        if let Event::Ground { stage, event: GroundEvent::Merged { merge: Merge::Done { .. }, .. } } = &event
+        {
+            assert!(self.done.insert(stage.clone()), "{stage} is done twice");
+        }
+        let seq = self.records.len() as u64 + 1;
+        let record = Record { seq, time: self.now, logic: LOGIC, event, effects };
+        for effect in &record.effects {
+            assert!(!self.is_over, "the end is the last effect: {record:?}");
+            self.perform(effect);
+        }
+        self.outstanding.fold(&record);
+        self.records.push(record);
+        self.promises_hold();
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Stage { stage, effect } => match effect {
+                RelayEffect::StartAttempt(start) => self.starts(stage, start),
+                RelayEffect::Terminate { .. } | RelayEffect::Interrupt { .. } | RelayEffect::Close { .. } => {
+                    if let Some(agent) = self.agents.get_mut(stage) {
+                        agent.is_told = true;
+                    }
+                }
+                RelayEffect::Say { .. } => {
+                    if let Some(agent) = self.agents.get_mut(stage) {
+                        agent.has_message = true;
+                    }
+                }
+                RelayEffect::Survey
+                | RelayEffect::Commit { .. }
+                | RelayEffect::Verify
+                | RelayEffect::CancelTasks
+                | RelayEffect::AnswerStop { .. }
+                | RelayEffect::Publish
+                | RelayEffect::PublishDurably
+                | RelayEffect::Warn { .. }
+                | RelayEffect::Notify { .. }
+                | RelayEffect::Archive { .. } => {}
+            },
+            Effect::EndRun { .. } => {
+                assert!(self.agents.is_empty(), "the run ends after its agents");
+                self.is_over = true;
+            }
+            Effect::Ground { .. } | Effect::Deliver => {}
+        }
+    }
+
+    fn starts(&mut self, stage: &StageId, start: &StartAttempt) {
+        assert!(self.now >= self.held, "{stage} {} begins in a limit", start.attempt);
+        for (need, optional) in &self.needs[stage] {
+            assert!(*optional || self.done.contains(need), "{stage} begins before {need}");
+        }
+        let share = self.run.relay(stage).unwrap().share().unwrap();
+        let agent = Agent {
+            attempt: start.attempt,
+            is_up: false,
+            is_told: false,
+            has_message: false,
+            spend: Spend::default(),
+            turns: 0,
+            gauge: Gauge::new(share.budget, share.turns),
+            files: HandoffFiles::default(),
+        };
+        assert!(self.agents.insert(stage.clone(), agent).is_none(), "{stage} has two agents");
+    }
+
+    fn promises_hold(&self) {
+        let plan = self.run.plan();
+        let busy =
+            plan.states().filter(|(_, state)| matches!(state, StageState::Preparing | StageState::Working));
+        let busy = busy.count();
+        assert_eq!(busy, plan.at_work(), "who holds a slot");
+        assert!(busy <= self.jobs, "{busy} of {} slots", self.jobs);
+        let running = self.run.live().filter(|(_, relay)| matches!(relay.phase(), Phase::Running(_))).count();
+        assert_eq!(running, self.agents.len());
+        let ended: u64 = self.run.relays().map(|(_, relay)| relay.tally().cost_micro_usd).sum();
+        let open: u64 = self.agents.values().map(|agent| agent.spend.micro_usd).sum();
+        if let Some(budget) = self.budget {
+            let turns = self.most_at_once() * TURN_MICRO_USD_MAX;
+            assert!(ended + open <= budget + turns, "{} of {budget}", ended + open);
+        }
+    }
+
+    /// How many sessions may have made their last turn at the same time.
+    fn most_at_once(&self) -> u64 {
+        self.jobs as u64
+    }
+
+    fn assert_folds(&self) {
+        let lines: Vec<String> =
+            self.records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        let read: Vec<Record> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, self.records);
+        let Event::RunStarted(header) = &read[0].event else { panic!("{:?}", read[0]) };
+        let (mut run, effects) = Run::begin(read[0].time, header);
+        assert_eq!(effects, read[0].effects);
+        for record in &read[1..] {
+            assert_eq!(run.step(record.time, &record.event), record.effects, "record {}", record.seq);
+        }
+        assert_eq!(run, self.run);
+    }
+}
+
+fn is_start(effect: &Effect) -> bool {
+    matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. })
+}
+
+fn check(passes: bool) -> Check {
+    let outcome = if passes { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
+    Check { outcome, tree: None, duration: Millis(1), tail: "the tail".to_owned() }
+}
+
+fn header(given: &Given) -> RunStarted {
+    let ids: Vec<StageId> =
+        (0..given.stages.len()).map(|at| StageId::try_from(format!("S{at}")).unwrap()).collect();
+    let stages = given.stages.iter().enumerate().map(|(at, rules)| stage(at, rules, &ids)).collect();
+    let ground = Ground::Worktrees {
+        dir: "/trees".to_owned(),
+        base: String::new(),
+        branch: None,
+        copy: Vec::new(),
+        setup: None,
+    };
+    let rules = PlanRules {
+        project: "demo".to_owned(),
+        file: "demo.toml".to_owned(),
+        hash: String::new(),
+        jobs: given.jobs,
+        ground,
+        architecture: String::new(),
+        document: String::new(),
+    };
+    let micro_usd = given.budget.map(|dollars| dollars * 1_000_000);
+    let bounds = Bounds { run: Budget { micro_usd, tokens: None }, ..Bounds::default() };
+    RunStarted {
+        run: RunId::from_bits(0x7f3a),
+        ekiden: "0.1.0".to_owned(),
+        place: Place { work_dir: "/p".to_owned(), worktree: None, git: true, branch: None },
+        manifest: Manifest { stages, plan: Some(Box::new(rules)) },
+        settings: settings(bounds),
+        from: None,
+        prices: Prices::default(),
+    }
+}
+
+fn stage(at: usize, rules: &(u8, bool, u32, u8), ids: &[StageId]) -> Stage {
+    let (needs, optional, retries, on_fail) = *rules;
+    let need = |stage: &StageId| Need { stage: stage.clone(), optional };
+    let needs =
+        (0..at).filter(|before| (needs >> before) & 1 == 1).map(|before| need(&ids[before])).collect();
+    let on_fail = match on_fail {
+        0 => OnFail::Stop,
+        1 | 2 => OnFail::Skip,
+        _ => OnFail::Block,
+    };
+    Stage {
+        id: ids[at].clone(),
+        task: "Do it.".to_owned(),
+        task_name: ids[at].to_string(),
+        verification: Some(Verification::by_command("check".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT)),
+        claim_needed: false,
+        sessions_max: 3,
+        part: Part { needs, retries, on_fail, ..Part::default() },
+    }
+}
+
+fn settings(bounds: Bounds) -> Settings {
+    Settings {
+        marker: Marker::default(),
+        levels: Profile::Relay.levels(),
+        cap_tokens: None,
+        pause: Millis(0),
+        wait_max: limits::WAIT_MAX_DEFAULT,
+        judging: Some(Judging { stall_sessions: 0, research: false }),
+        bounds,
+        agent: AgentSpec {
+            name: "claude".to_owned(),
+            kind: AgentKind::Claude,
+            command: vec!["claude".to_owned()],
+            model: None,
+            permissions: Permissions::default(),
+            interface: Interface::Headless,
+        },
+        commit: None,
+        notify: false,
+        subagents: false,
+        guided: false,
+    }
+}
