@@ -3,6 +3,8 @@
 //! Archived files are truth that a person can read, and durable. Published files are derived from
 //! state: they are written again whenever an engine starts, so most of them need no sync.
 
+mod ends;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +16,6 @@ use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, MessageId, SessionNumber, StageId};
-use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::prompt::Notes;
 use ekiden_core::relay::{Phase, Prompt, Relay};
 use ekiden_core::run::Run;
@@ -22,7 +23,7 @@ use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::{NewFile, archive, archive_dir, ensure_dir};
-use ekiden_store::disk::{Disk, DiskResult, Kind, Reach, parent};
+use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
 use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
 use ekiden_store::layout::Published;
@@ -63,39 +64,6 @@ impl Desk {
     pub fn new(disk: Arc<dyn Disk>, places: Places) -> Result<Self, StatusError> {
         let status = StatusFile::open(&*disk, Published::new(&places.workspace().dir).status())?;
         Ok(Self { disk, places, status, protocols: BTreeMap::new(), ends: BTreeSet::new(), told: None })
-    }
-
-    /// Writes down, for the stages that are over, what each hands over, or why it failed; and what all of them
-    /// know, where people look for it.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses.
-    pub fn keep_ends(&mut self, run: &Run) -> DiskResult<()> {
-        let published = Published::new(&self.places.workspace().dir);
-        for (stage, state) in run.plan().states().filter(|(_, state)| matches!(state, StageState::Over(_))) {
-            if !self.ends.insert(stage.clone()) && *state == StageState::Over(StageEnd::Done) {
-                continue;
-            }
-            let tree = self.places.dir(stage).display().to_string();
-            let text = match run.result(stage) {
-                Some(result) => Some(result.text.clone()),
-                None => run.diagnosis(stage, &tree),
-            };
-            let Some(text) = text else { continue };
-            let kept = self.places.relay(stage).result();
-            for path in [kept, self.places.shown_result(stage)] {
-                ensure_dir(&*self.disk, parent(&path))?;
-                if !self.reads(&path, &text) {
-                    replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)?;
-                }
-            }
-        }
-        if self.places.whole_tree().is_some() {
-            let (path, text) = (published.file(HandoffFile::Knowledge), run.shared_knowledge().render());
-            return replace(&*self.disk, &path, text.as_bytes(), Durability::Derived);
-        }
-        Ok(())
     }
 
     /// Where each stage works.

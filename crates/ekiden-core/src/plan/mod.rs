@@ -20,9 +20,12 @@
 //! - once halted nothing new begins, and what is over stays over until a resume.
 
 mod forecast;
+mod meaning;
 mod node;
+mod reviving;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -34,6 +37,7 @@ use crate::outcome::{Outcome, StageFailed};
 use crate::time::Timestamp;
 
 use forecast::{Forecast, Shapes};
+use meaning::{Meaning, meaning};
 use node::{Node, nodes};
 pub use node::{StageEnd, StageState};
 
@@ -106,17 +110,6 @@ pub enum PlanDecision {
     Deliver,
     /// Everything is over.
     End(Outcome),
-}
-
-/// What the end of a relay means for its stage.
-enum Meaning {
-    Done,
-    /// The whole run cannot go on.
-    Halt,
-    /// Another try may succeed.
-    Failed,
-    /// Another try would fail in the same way.
-    FailedForGood,
 }
 
 impl Plan {
@@ -337,127 +330,6 @@ impl Plan {
         self.index.get(stage).copied()
     }
 
-    /// What was interrupted or failed goes on.
-    pub fn resume(&mut self) {
-        self.halted = None;
-        self.stop = None;
-        self.paused = false;
-        self.held_until = None;
-        self.ended = None;
-        if self.delivery == Delivery::UnderWay {
-            self.delivery = Delivery::Due;
-        }
-        for at in 0..self.nodes.len() {
-            self.revive(at);
-        }
-        self.over = self.nodes.iter().filter(|node| node.is_over()).count();
-        self.open();
-    }
-
-    /// Complete stages go on, with follow-up work.
-    pub fn go_on(&mut self) {
-        self.ended = None;
-        for node in &mut self.nodes {
-            if node.state == StageState::Over(StageEnd::Done) {
-                node.state = StageState::Working;
-                self.over -= 1;
-                self.at_work += 1;
-            }
-        }
-    }
-
-    /// How the plan ended, if it did.
-    #[must_use]
-    pub fn ended(&self) -> Option<&Outcome> {
-        self.ended.as_ref()
-    }
-
-    /// Where a stage is.
-    #[must_use]
-    pub fn state(&self, stage: &StageId) -> Option<&StageState> {
-        self.index.get(stage).map(|at| &self.nodes[*at].state)
-    }
-
-    /// A stage is done, and part of the whole.
-    #[must_use]
-    pub fn is_done(&self, stage: &StageId) -> bool {
-        self.state(stage) == Some(&StageState::Over(StageEnd::Done))
-    }
-
-    /// All stages in the order of the file, each with its state.
-    pub fn states(&self) -> impl Iterator<Item = (&StageId, &StageState)> {
-        self.nodes.iter().map(|node| (&node.id, &node.state))
-    }
-
-    /// The stages that a failed one blocks.
-    #[must_use]
-    pub fn blocked_by(&self, stage: &StageId) -> Vec<StageId> {
-        let mut blocked: Vec<&StageId> = vec![stage];
-        let mut looked = 0;
-        while let Some(at) = blocked.get(looked).and_then(|by| self.index.get(*by)) {
-            looked += 1;
-            let by = &self.nodes[*at].id;
-            for (dependant, _) in &self.nodes[*at].dependants {
-                let node = &self.nodes[*dependant];
-                if node.state == StageState::Over(StageEnd::Blocked { by: by.clone() }) {
-                    blocked.push(&node.id);
-                }
-            }
-        }
-        blocked.into_iter().skip(1).cloned().collect()
-    }
-
-    /// How many stages are over.
-    #[must_use]
-    pub fn over(&self) -> usize {
-        self.over
-    }
-
-    /// How many stages there are.
-    #[must_use]
-    pub fn stages(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Which try at a stage this is, from 1.
-    #[must_use]
-    pub fn tries(&self, stage: &StageId) -> u32 {
-        self.index.get(stage).map_or(1, |at| self.nodes[*at].tries)
-    }
-
-    /// Stages that hold a slot.
-    #[must_use]
-    pub fn at_work(&self) -> usize {
-        self.at_work
-    }
-
-    /// Stages that may work at the same time.
-    #[must_use]
-    pub fn jobs(&self) -> usize {
-        self.jobs
-    }
-
-    /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
-    /// what those need.
-    #[must_use]
-    pub fn done_before(&self, stage: &StageId) -> Vec<StageId> {
-        let mut found = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut next: VecDeque<usize> = self.index.get(stage).copied().into_iter().collect();
-        while let Some(at) = next.pop_front() {
-            for (need, _) in &self.nodes[at].needs {
-                if seen.insert(*need) {
-                    next.push_back(*need);
-                    let node = &self.nodes[*need];
-                    if node.state == StageState::Over(StageEnd::Done) {
-                        found.push(node.id.clone());
-                    }
-                }
-            }
-        }
-        found
-    }
-
     fn next_merge(&mut self) -> Option<PlanDecision> {
         if self.merging.is_some() {
             return None;
@@ -618,94 +490,9 @@ impl Plan {
         }
     }
 
-    /// Counts for each waiting stage what it still needs; opens those that need nothing.
-    fn open(&mut self) {
-        for at in 0..self.nodes.len() {
-            if self.nodes[at].state != StageState::Waiting {
-                continue;
-            }
-            let settled = |(need, optional): &(usize, bool)| match &self.nodes[*need].state {
-                StageState::Over(StageEnd::Done) => true,
-                StageState::Over(_) => *optional,
-                StageState::Waiting
-                | StageState::Ready
-                | StageState::Preparing
-                | StageState::Working
-                | StageState::Merging
-                | StageState::Interrupted(_) => false,
-            };
-            let left = self.nodes[at].needs.iter().filter(|need| !settled(need)).count();
-            self.nodes[at].needs_left = left;
-        }
-        for at in 0..self.nodes.len() {
-            if self.nodes[at].state != StageState::Waiting {
-                continue;
-            }
-            if self.nodes[at].take == Take::Skip {
-                self.finish(at, StageEnd::LeftOut { with: None });
-            } else if self.nodes[at].needs_left == 0 {
-                self.make_ready(at);
-            }
-        }
-    }
-
-    /// Puts a stage back that is not done, so that a resume goes on with it.
-    fn revive(&mut self, at: usize) {
-        let node = &mut self.nodes[at];
-        let again = match &node.state {
-            StageState::Interrupted(_) => StageState::Waiting,
-            StageState::Over(end) => match end {
-                StageEnd::Failed(_) | StageEnd::Skipped(_) => {
-                    node.tries = 1;
-                    node.mends = 0;
-                    // A person may have put together what did not go together, or mended what git
-                    // stumbled over. What the stage did is done.
-                    if node.is_unmerged {
-                        self.queue.push_back(at);
-                        StageState::Merging
-                    } else {
-                        StageState::Waiting
-                    }
-                }
-                StageEnd::Blocked { .. } => StageState::Waiting,
-                StageEnd::Done | StageEnd::LeftOut { .. } => return,
-            },
-            StageState::Waiting
-            | StageState::Ready
-            | StageState::Preparing
-            | StageState::Working
-            | StageState::Merging => return,
-        };
-        self.nodes[at].state = again;
-    }
-
     /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
     fn weigh(&mut self) {
         self.forecast.weigh(&self.shapes, &mut self.behind);
         self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.behind[*at]), *at)).collect();
-    }
-}
-
-/// What the end of a relay means.
-fn meaning(outcome: &Outcome) -> Meaning {
-    match outcome {
-        Outcome::Complete { .. } => Meaning::Done,
-        // What ends one relay so would end every other in the same way.
-        Outcome::Stopped { .. }
-        | Outcome::LimitTooFar { .. }
-        | Outcome::RateLimited { .. }
-        | Outcome::BudgetSpent { .. }
-        | Outcome::AgentFailed { .. } => Meaning::Halt,
-        Outcome::SessionLimit
-        | Outcome::Stuck { .. }
-        | Outcome::Stalled { .. }
-        | Outcome::TooManyCrashes { .. } => Meaning::Failed,
-        Outcome::Blocked { .. }
-        | Outcome::WindowTooFull { .. }
-        | Outcome::Denied { .. }
-        | Outcome::NoGround { .. }
-        | Outcome::Unmerged { .. }
-        | Outcome::NotDone { .. }
-        | Outcome::StagesFailed { .. } => Meaning::FailedForGood,
     }
 }

@@ -81,6 +81,4 @@ pub use summary::summary_of;
 pub const HANDOFF_DIR: &str = ".ekiden/handoff";
 
 #[cfg(test)]
-mod stage_tests;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The promises of the catalogue, over golden files, a corpus of hostile handoffs, and any input.
 
+mod stage;
+
 use expect_test::{ExpectFile, expect_file};
 use proptest::prelude::*;
 use serde::Deserialize;

@@ -17,9 +17,9 @@ use super::bounds;
 use super::ending;
 use super::judged;
 use super::line::{Line, Tone, one_line};
-use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, PlanNews, RunStart, WindowNews};
+use super::news::{AttemptNews, CheckNews, HandoffNews, Left, News, RunStart, WindowNews};
 use super::phrase;
-use super::stages;
+use super::stages::{self, PlanNews};
 use super::steering;
 use super::waits::Wait;
 

@@ -16,7 +16,7 @@ use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
 
-use super::stages::StageNews;
+use super::stages::{PlanNews, StageNews};
 use super::trouble::Trouble;
 use super::{judged, phrase};
 
@@ -294,19 +294,6 @@ pub struct RunStart {
     /// The plan, if it is more than a single relay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanNews>,
-}
-
-/// A plan that begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PlanNews {
-    /// Its manifest.
-    pub manifest: String,
-    /// How many stages it has.
-    pub stages: usize,
-    /// How many of them may work at the same time.
-    pub jobs: usize,
-    /// They work in worktrees of their own.
-    pub worktrees: bool,
 }
 
 /// Where a run goes on from.

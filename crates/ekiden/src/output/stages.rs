@@ -19,6 +19,19 @@ use super::phrase;
 /// Files that are named of many.
 const FILES_SHOWN: usize = 5;
 
+/// A plan that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlanNews {
+    /// Its manifest.
+    pub manifest: String,
+    /// How many stages it has.
+    pub stages: usize,
+    /// How many of them may work at the same time.
+    pub jobs: usize,
+    /// They work in worktrees of their own.
+    pub worktrees: bool,
+}
+
 /// Something that a stage has to tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]

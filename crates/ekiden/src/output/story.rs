@@ -25,10 +25,9 @@ use ekiden_core::time::{Millis, Timestamp};
 use super::handed::{cautions, handoff_news, handoff_of, left};
 use super::line::one_line;
 use super::news::{
-    AttemptNews, CheckNews, FilledNews, FromNews, Left, News, PlanNews, RunEnd, RunStart, SpendNews,
-    WindowNews,
+    AttemptNews, CheckNews, FilledNews, FromNews, Left, News, RunEnd, RunStart, SpendNews, WindowNews,
 };
-use super::stages::Stages;
+use super::stages::{PlanNews, Stages};
 use super::steering;
 use super::trouble::Trouble;
 use crate::exit::Exit;

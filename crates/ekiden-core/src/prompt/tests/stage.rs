@@ -3,14 +3,14 @@
 use expect_test::expect_file;
 use proptest::prelude::*;
 
-use super::budget::tokens;
-use super::quote::MARK;
-use super::tests::{CHECK, corpus, golden, hostile_text, knowledge, measured, number, ours};
-use super::*;
+use super::{CHECK, corpus, golden, hostile_text, knowledge, measured, number, ours};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
 use crate::ids::{SessionNumber, StageId};
 use crate::knowledge::{Fact, Knowledge};
 use crate::limits;
+use crate::prompt::budget::tokens;
+use crate::prompt::quote::MARK;
+use crate::prompt::*;
 
 const TASK: &str = "Write the login page.\n\n# Files\n\nNone of yours.\n";
 
@@ -165,15 +165,15 @@ fn stage_prompts_read_so() {
         assert!(tokens(&text) <= max, "{}", tokens(&text));
         shortened(&text)
     };
-    golden(&expect_file!["golden/stage_first.md"], &archive(&first), max);
+    golden(&expect_file!["../golden/stage_first.md"], &archive(&first), max);
     let slots = sample_slots();
     let retried = Case { number: number(3), notes: Some(&notes), slots: &slots[..1], ..first };
-    golden(&expect_file!["golden/stage_retry.md"], &archive(&retried), max);
+    golden(&expect_file!["../golden/stage_retry.md"], &archive(&retried), max);
     let empty = StageContext::default();
     let merged = Case { context: &empty, outputs: &[], notes: None, slots: &slots[1..2], ..retried };
-    golden(&expect_file!["golden/stage_conflict.md"], &archive(&merged), max);
+    golden(&expect_file!["../golden/stage_conflict.md"], &archive(&merged), max);
     golden(
-        &expect_file!["golden/stage_merge_broke.md"],
+        &expect_file!["../golden/stage_merge_broke.md"],
         &archive(&Case { slots: &slots[2..], ..merged }),
         max,
     );
@@ -206,15 +206,15 @@ fn planning_texts_read_so() {
     let architecture = architecture_prompt(idea, ".ekiden/handoff/architecture.md");
     assert!(architecture.stable.starts_with(&format!("# Idea\n\n{idea}")));
     assert!(tokens(&architecture.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&architecture.now));
-    golden(&expect_file!["golden/planning_architecture.md"], &architecture.to_archive(), 1_000);
+    golden(&expect_file!["../golden/planning_architecture.md"], &architecture.to_archive(), 1_000);
     let split = split_prompt("# Shop\n\n## Summary\n\nA shop for tea.\n", "docs/architecture.md", 80_000);
     assert!(tokens(&split.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&split.now));
-    golden(&expect_file!["golden/planning_split.md"], &split.to_archive(), 1_000);
+    golden(&expect_file!["../golden/planning_split.md"], &split.to_archive(), 1_000);
     let mend = mend_manifest(&[
         "stages[2].needs[0]: there is no stage `S9`".to_owned(),
         "the edges make a circle: S01 -> S02 -> S01".to_owned(),
     ]);
-    golden(&expect_file!["golden/planning_mend.md"], &mend, limits::PLANNING_FAULTS_TOKENS_MAX);
+    golden(&expect_file!["../golden/planning_mend.md"], &mend, limits::PLANNING_FAULTS_TOKENS_MAX);
 }
 
 // shows: PLN-01
@@ -248,7 +248,7 @@ fn sample_result() -> String {
 // shows: PLN-14
 #[test]
 fn a_stages_result_reads_so() {
-    golden(&expect_file!["golden/stage_result.md"], &sample_result(), limits::STAGE_RESULT_TOKENS_MAX);
+    golden(&expect_file!["../golden/stage_result.md"], &sample_result(), limits::STAGE_RESULT_TOKENS_MAX);
 }
 
 // shows: PLN-12
@@ -268,7 +268,7 @@ fn a_diagnosis_reads_so() {
         blocked: &[id("S04"), id("S05")],
         tree: "/home/me/.cache/ekiden/shop/S03",
     });
-    golden(&expect_file!["golden/stage_diagnosis.md"], &text, limits::STAGE_DIAGNOSIS_TOKENS_MAX);
+    golden(&expect_file!["../golden/stage_diagnosis.md"], &text, limits::STAGE_DIAGNOSIS_TOKENS_MAX);
 }
 
 // ── Sharing of room ─────────────────────────────────────────────────────────────────────────

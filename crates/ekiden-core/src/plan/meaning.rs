@@ -1,0 +1,38 @@
+//! What the end of a relay means for its stage, and for the plan.
+
+use crate::outcome::Outcome;
+
+/// What the end of a relay means for its stage.
+pub(super) enum Meaning {
+    Done,
+    /// The whole run cannot go on.
+    Halt,
+    /// Another try may succeed.
+    Failed,
+    /// Another try would fail in the same way.
+    FailedForGood,
+}
+
+/// What the end of a relay means.
+pub(super) fn meaning(outcome: &Outcome) -> Meaning {
+    match outcome {
+        Outcome::Complete { .. } => Meaning::Done,
+        // What ends one relay so would end every other in the same way.
+        Outcome::Stopped { .. }
+        | Outcome::LimitTooFar { .. }
+        | Outcome::RateLimited { .. }
+        | Outcome::BudgetSpent { .. }
+        | Outcome::AgentFailed { .. } => Meaning::Halt,
+        Outcome::SessionLimit
+        | Outcome::Stuck { .. }
+        | Outcome::Stalled { .. }
+        | Outcome::TooManyCrashes { .. } => Meaning::Failed,
+        Outcome::Blocked { .. }
+        | Outcome::WindowTooFull { .. }
+        | Outcome::Denied { .. }
+        | Outcome::NoGround { .. }
+        | Outcome::Unmerged { .. }
+        | Outcome::NotDone { .. }
+        | Outcome::StagesFailed { .. } => Meaning::FailedForGood,
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be asked of a plan.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::ids::StageId;
+use crate::outcome::Outcome;
+use crate::plan::{Plan, StageEnd, StageState};
+
+impl Plan {
+    /// How the plan ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Outcome> {
+        self.ended.as_ref()
+    }
+
+    /// Where a stage is.
+    #[must_use]
+    pub fn state(&self, stage: &StageId) -> Option<&StageState> {
+        self.index.get(stage).map(|at| &self.nodes[*at].state)
+    }
+
+    /// A stage is done, and part of the whole.
+    #[must_use]
+    pub fn is_done(&self, stage: &StageId) -> bool {
+        self.state(stage) == Some(&StageState::Over(StageEnd::Done))
+    }
+
+    /// All stages in the order of the file, each with its state.
+    pub fn states(&self) -> impl Iterator<Item = (&StageId, &StageState)> {
+        self.nodes.iter().map(|node| (&node.id, &node.state))
+    }
+
+    /// The stages that a failed one blocks.
+    #[must_use]
+    pub fn blocked_by(&self, stage: &StageId) -> Vec<StageId> {
+        let mut blocked: Vec<&StageId> = vec![stage];
+        let mut looked = 0;
+        while let Some(at) = blocked.get(looked).and_then(|by| self.index.get(*by)) {
+            looked += 1;
+            let by = &self.nodes[*at].id;
+            for (dependant, _) in &self.nodes[*at].dependants {
+                let node = &self.nodes[*dependant];
+                if node.state == StageState::Over(StageEnd::Blocked { by: by.clone() }) {
+                    blocked.push(&node.id);
+                }
+            }
+        }
+        blocked.into_iter().skip(1).cloned().collect()
+    }
+
+    /// How many stages are over.
+    #[must_use]
+    pub fn over(&self) -> usize {
+        self.over
+    }
+
+    /// How many stages there are.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Which try at a stage this is, from 1.
+    #[must_use]
+    pub fn tries(&self, stage: &StageId) -> u32 {
+        self.index.get(stage).map_or(1, |at| self.nodes[*at].tries)
+    }
+
+    /// Stages that hold a slot.
+    #[must_use]
+    pub fn at_work(&self) -> usize {
+        self.at_work
+    }
+
+    /// Stages that may work at the same time.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
+    /// what those need.
+    #[must_use]
+    pub fn done_before(&self, stage: &StageId) -> Vec<StageId> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut next: VecDeque<usize> = self.index.get(stage).copied().into_iter().collect();
+        while let Some(at) = next.pop_front() {
+            for (need, _) in &self.nodes[at].needs {
+                if seen.insert(*need) {
+                    next.push_back(*need);
+                    let node = &self.nodes[*need];
+                    if node.state == StageState::Over(StageEnd::Done) {
+                        found.push(node.id.clone());
+                    }
+                }
+            }
+        }
+        found
+    }
+}
