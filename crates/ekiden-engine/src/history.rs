@@ -8,6 +8,7 @@ use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -181,9 +182,13 @@ pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result
     if is_complete(last.run()) {
         return Ok(());
     }
-    let now = last.run().relays().map(|(_, relay)| relay.stage().task.as_str());
-    let wanted = header.manifest.stages.iter().map(|stage| stage.task.as_str());
-    let same_task = task_hash(now) == task_hash(wanted);
+    let tasks = |manifest: &Manifest| task_hash(manifest.stages.iter().map(|stage| stage.task.as_str()));
+    // The task of a single relay may be another by now.
+    let now = match &last.run().header().manifest.plan {
+        Some(_) => tasks(&last.run().header().manifest),
+        None => task_hash(last.run().relays().map(|(_, relay)| relay.stage().task.as_str())),
+    };
+    let same_task = now == tasks(&header.manifest);
     Err(EngineError::Unfinished { run: newest.run, same_task })
 }
 

@@ -52,6 +52,9 @@ pub enum Closed {
         /// Where.
         session: SessionNumber,
     },
+    /// Its stages share what they know, each for itself.
+    #[error("the run is a plan, whose stages share what they learn")]
+    Plan,
     /// A newer run has published its own.
     #[error("a newer run has its own")]
     Older,
@@ -86,15 +89,20 @@ impl KnowledgeFile {
         let holder = history::holder(workspace).and_then(|holder| holder.run);
         let relays = || summary.run.relays().map(|(_, relay)| relay);
         let held = holder.as_ref() == Some(run);
+        let is_plan = summary.run.header().manifest.plan.is_some();
         let closed = match relays().next() {
             _ if newest != *run => Some(Closed::Older),
+            _ if is_plan => Some(Closed::Plan),
             Some(relay) if held || summary.is_settled => closed(relay, held),
             Some(relay) => Some(Closed::Interrupted { session: relay.session() }),
             None => None,
         };
         let mut file = Self {
             run: run.clone(),
-            text: relays().map(|relay| relay.knowledge().render()).collect(),
+            text: match is_plan {
+                true => summary.run.shared_knowledge().render(),
+                false => relays().map(|relay| relay.knowledge().render()).collect(),
+            },
             corrected: relays().map(|relay| relay.knowledge().archived.len()).sum(),
             closed,
             disk: RealDisk::fenced(&workspace.dir),

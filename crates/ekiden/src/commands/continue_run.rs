@@ -6,7 +6,7 @@ use ekiden_engine::{history, runner};
 
 use super::resume::limits;
 use super::task::Task;
-use super::{Scene, guide};
+use super::{Scene, guide, refuse_plan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -56,6 +56,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = scene.live(output, &workspace)?;
     let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
+    refuse_plan(&summary.run, "give it follow-up work")?;
     if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(&workspace, &run));
     }

@@ -9,6 +9,7 @@ use ekiden_core::settings::{Place, RunStarted};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
+use super::refuse_plan;
 use super::run::new_id;
 use super::task::Task;
 use crate::failure::Failure;
@@ -24,6 +25,7 @@ pub fn from(
     manifest: &Manifest,
 ) -> Result<StartingPoint, Failure> {
     let (point, summary) = history::starting_point(workspace, None, session)?;
+    refuse_plan(&summary.run, "go back to a session")?;
     Ok(StartingPoint { task_changed: differ(&summary.run, manifest), ..point })
 }
 
@@ -41,6 +43,7 @@ pub fn header(
     limits: &LimitsChanged,
 ) -> Result<RunStarted, Failure> {
     let (point, summary) = history::starting_point(workspace, run, session)?;
+    refuse_plan(&summary.run, "go back to a session")?;
     let mut header = summary.run.header().clone();
     for stage in &mut header.manifest.stages {
         if let Some(relay) = summary.run.relay(&stage.id) {

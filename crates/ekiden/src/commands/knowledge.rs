@@ -191,6 +191,9 @@ fn refusal(closed: Closed) -> Failure {
         Closed::Interrupted { .. } => {
             Failure::new(Exit::Unfinished, what).hint("`ekiden resume` carries it on; then stop it and edit")
         }
+        Closed::Plan => {
+            Failure::new(Exit::Unfinished, what).hint("write what all stages should know into its manifest")
+        }
         Closed::Older => Failure::new(Exit::Unfinished, what).hint("without an id the newest is edited"),
     }
 }

@@ -141,6 +141,16 @@ impl Told {
     }
 }
 
+/// A run that is one relay: what is asked for has no meaning for many.
+fn refuse_plan(run: &Run, what: &str) -> Result<(), Failure> {
+    if run.header().manifest.plan.is_none() {
+        return Ok(());
+    }
+    let text = format!("cannot {what}: run {} is a plan", run.header().run);
+    Err(Failure::new(Exit::Usage, text)
+        .hint("`ekiden resume` alone goes on with it; `ekiden execute` begins another"))
+}
+
 /// The stage is one of the run's; in a plan one has to be named.
 fn check_stage(run: &Run, id: &str, stage: Option<&str>, known: Option<&StageId>) -> Result<(), Failure> {
     let is_plan = run.header().manifest.plan.is_some();

@@ -8,7 +8,7 @@ use ekiden_engine::runner::Unfinished;
 use ekiden_engine::{history, runner};
 
 use super::task::Task;
-use super::{Scene, going_back, guide};
+use super::{Scene, going_back, guide, refuse_plan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -74,6 +74,12 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let (run, _) = history::find(&workspace, prefix)?;
     let mut live = scene.live(output, &workspace)?;
     let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
+    if task.is_some() {
+        refuse_plan(&summary.run, "change the task")?;
+    }
+    if limits.guided == Some(true) {
+        refuse_plan(&summary.run, "guide it")?;
+    }
     if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(&workspace, &run));
     }

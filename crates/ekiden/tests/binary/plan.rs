@@ -488,3 +488,17 @@ fn a_stage_hands_off_at_its_own_budget_of_tokens() {
     let told = environment.normal(&environment.run(&EXECUTE).expect(0));
     assert!(told.contains("hands off at 20k"), "{told}");
 }
+
+// shows: PLN-16
+#[test]
+fn what_is_meant_for_one_relay_is_refused_for_a_plan() {
+    let environment = repository();
+    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(0);
+    for words in [&["continue", "more of it"][..], &["resume", "-r", "1"], &["knowledge", "edit"]] {
+        let said = environment.run(words);
+        assert!(said.stderr.contains("is a plan"), "{words:?}: {}", said.stderr);
+    }
+    assert!(environment.told(&["knowledge", "show"]).contains("works here"));
+}
