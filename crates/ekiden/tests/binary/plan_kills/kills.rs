@@ -88,7 +88,7 @@ fn a_plan_goes_on_when_what_failed_a_stage_is_repaired() {
     let check = format!("test -f b.txt -a -f {}", gate.display());
     let diamond = diamond.check("B", check).rule("B", "retries = 0\nsessions_max = 1").ready();
     let said = diamond.execute().expect(1);
-    assert!(said.stdout.contains("D    blocked by B"), "{said}");
+    assert!(said.stdout.contains("D  blocked by B"), "{said}");
     assert_eq!(diamond.environment.git(&["log", "--format=%s", "-n", "1"]).trim(), "begin");
     std::fs::write(gate, "").unwrap();
     diamond.resume().expect(0);

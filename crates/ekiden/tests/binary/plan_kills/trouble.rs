@@ -43,7 +43,7 @@ fn a_branch_that_moved_or_is_not_clean_is_left_as_it_is() {
     for change in ["git commit --quiet --allow-empty -m mine", "echo mine > plan.toml"] {
         let diamond = Diamond::new().ready();
         let mut run = diamond.start();
-        run.wait_for("A    done");
+        run.wait_for("A  done");
         diamond.environment.shell(change);
         let head = diamond.environment.git(&["rev-parse", "HEAD"]);
         let said = run.end().expect(0);
