@@ -11,12 +11,18 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The workspace's directory.
+/// The workspace's directory. Cargo says it when it runs this program; where it was built tells less, since
+/// several checkouts may share a build directory.
 pub(crate) fn root() -> &'static Path {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    crates.and_then(Path::parent).expect("this crate lies two directories below the root")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let own = own.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+        own.ancestors().nth(2).expect("this crate lies two directories below the root").to_owned()
+    });
+    &ROOT
 }
 
 /// Prints a line of the answer.
