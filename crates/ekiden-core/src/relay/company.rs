@@ -110,7 +110,7 @@ impl Relay {
     /// What the session at work may still spend, of what was set aside for it.
     #[must_use]
     pub fn set_aside(&self) -> Spend {
-        let Phase::Running(session) = &self.phase else { return Spend::default() };
+        let Some(session) = self.at_work() else { return Spend::default() };
         let left = session.share.budget.after(session.talk.spend);
         let part = |left: Option<u64>| left.unwrap_or(0);
         Spend { micro_usd: part(left.micro_usd), tokens: part(left.tokens), estimated: false }

@@ -32,22 +32,12 @@ impl Relay {
     pub(crate) fn limit(&mut self, at: Timestamp, limits: &LimitsChanged) -> Vec<RelayEffect> {
         self.change_limits(limits, false);
         let timeout = self.settings.bounds.session_timeout;
-        let share = match &self.phase {
-            Phase::Running(session) => Some(self.share_of(&session.attempt)),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        };
+        let share = self.at_work().map(|session| self.share_of(&session.attempt));
         if let (Phase::Running(session), Some(share)) = (&mut self.phase, share) {
             session.share = share;
-        }
-        if let Phase::Running(session) = &mut self.phase
-            && limits.bounds.session_timeout.is_some()
-        {
-            session.limit_time(timeout);
+            if limits.bounds.session_timeout.is_some() {
+                session.limit_time(timeout);
+            }
         }
         self.hold_countdown(at)
     }

@@ -42,15 +42,7 @@ impl Relay {
     /// What the attempt at work may use.
     #[must_use]
     pub fn share(&self) -> Option<Share> {
-        match &self.phase {
-            Phase::Running(session) => Some(session.share),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        }
+        self.at_work().map(|session| session.share)
     }
 
     /// What models cost, as far as it is known.
@@ -62,16 +54,8 @@ impl Relay {
     /// What all its sessions have spent by now, as far as it is known.
     #[must_use]
     pub fn spend(&self) -> Spend {
-        let spent = self.tally.spend();
-        match &self.phase {
-            Phase::Running(session) => spent.plus(session.talk.spend),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => spent,
-        }
+        let of_session = self.at_work().map(|session| session.talk.spend).unwrap_or_default();
+        self.tally.spend().plus(of_session)
     }
 
     /// The run's budget, as it stands.
@@ -83,31 +67,17 @@ impl Relay {
     /// What an attempt of which we know this cost: never less than what was known while it ran.
     #[must_use]
     pub fn charge(&self, attempt: AttemptId, counters: Counters) -> Counters {
-        match &self.phase {
-            Phase::Running(session) if session.attempt.id == attempt => counters.at_least(session.talk.spend),
-            Phase::Running(_)
-            | Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => counters,
+        match self.at_work().filter(|session| session.attempt.id == attempt) {
+            Some(session) => counters.at_least(session.talk.spend),
+            None => counters,
         }
     }
 
     /// Why an attempt ended, where that was a bound of ours. An agent that we end says only that it was.
     #[must_use]
     pub fn cause_of(&self, attempt: AttemptId, cause: EndCause) -> EndCause {
-        let bound = match &self.phase {
-            Phase::Running(session) if session.attempt.id == attempt => session.talk.bound,
-            Phase::Running(_)
-            | Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        };
+        let session = self.at_work().filter(|session| session.attempt.id == attempt);
+        let bound = session.and_then(|session| session.talk.bound);
         let by_us = matches!(cause, EndCause::Stopped | EndCause::Interrupted);
         match bound.filter(|_| by_us) {
             Some(Bound::Budget) => EndCause::BudgetSpent,

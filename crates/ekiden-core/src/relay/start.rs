@@ -155,15 +155,7 @@ impl Relay {
     /// same bytes.
     #[must_use]
     pub fn prompt(&self) -> Option<&Prompt> {
-        match &self.phase {
-            Phase::Running(session) => Some(&session.prompt),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        }
+        self.at_work().map(|session| &session.prompt)
     }
 
     /// The handoff protocol: the same bytes for every session of the run.

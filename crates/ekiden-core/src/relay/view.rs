@@ -9,7 +9,7 @@ use crate::knowledge::Knowledge;
 use crate::manifest::Stage;
 use crate::outcome::Outcome;
 use crate::relay::judging::Bench;
-use crate::relay::{Baseline, LastSession, Looking, Next, Phase, Relay, Tally};
+use crate::relay::{Baseline, LastSession, Looking, Next, Phase, Relay, Session, Tally};
 use crate::settings::{AgentSpec, Settings};
 use crate::time::Timestamp;
 
@@ -18,6 +18,19 @@ impl Relay {
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    /// The session at work.
+    pub(super) fn at_work(&self) -> Option<&Session> {
+        match &self.phase {
+            Phase::Running(session) => Some(session),
+            Phase::Planned
+            | Phase::Preparing(_)
+            | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
+            | Phase::Paused { .. }
+            | Phase::Ended { .. } => None,
+        }
     }
 
     /// The session that is at work, waits, was broken off or was last over; the first before there is one.
@@ -153,27 +166,19 @@ impl Relay {
     /// The attempt at work and its conversation.
     #[must_use]
     pub fn attempt(&self) -> Option<(AttemptId, ConversationId)> {
-        match &self.phase {
-            Phase::Running(session) => Some((session.attempt.id, session.attempt.conversation)),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        }
+        self.at_work().map(|session| (session.attempt.id, session.attempt.conversation))
     }
 
     /// The attempt's process is known to have run, so its handoff directory had been emptied.
     #[must_use]
     pub fn has_started(&self) -> bool {
-        matches!(&self.phase, Phase::Running(session) if session.pid.is_some())
+        self.at_work().is_some_and(|session| session.pid.is_some())
     }
 
     /// An attempt is ordered and its process not known to run yet: somebody waits for it.
     #[must_use]
     pub fn is_starting(&self) -> bool {
-        matches!(&self.phase, Phase::Running(session) if session.pid.is_none())
+        self.at_work().is_some_and(|session| session.pid.is_none())
     }
 
     /// An agent is gone and the next one's process is about to begin: what can wait does.
@@ -185,14 +190,6 @@ impl Relay {
     /// How full the working session's context is.
     #[must_use]
     pub fn level(&self) -> Level {
-        match &self.phase {
-            Phase::Running(session) => session.talk.level,
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => Level::L0,
-        }
+        self.at_work().map_or(Level::L0, |session| session.talk.level)
     }
 }
