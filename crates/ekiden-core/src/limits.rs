@@ -188,6 +188,8 @@ pub const STAGE_ARCHITECTURE_TOKENS_MAX: usize = 5_000;
 pub const STAGE_FILES_TOKENS_MAX: usize = 20_000;
 /// The results of earlier stages, together: two whole ones, and where to read the others.
 pub const STAGE_RESULTS_TOKENS_MAX: usize = 3_000;
+/// Stages whose results are looked at for that: in a long chain each would else carry all before it.
+pub const STAGE_RESULTS_MAX: usize = 50;
 /// The task of a stage. It is never cut, so a larger one is a fault of its manifest.
 pub const STAGE_TASK_TOKENS_MAX: usize = 2_000;
 /// What is checked, as a stage's prompt tells it: a few commands.

@@ -29,7 +29,7 @@ pub(crate) fn of_end(outcome: &Outcome, sessions: u32) -> Option<String> {
         Outcome::Stuck { .. } => "stopped: the handoffs repeat and nothing changes".to_owned(),
         Outcome::Stalled { .. } => "stopped: no progress".to_owned(),
         Outcome::NoGround { .. } => "failed: a stage has no place to work".to_owned(),
-        Outcome::Unmerged { .. } => "failed: a stage does not merge".to_owned(),
+        Outcome::Unmerged { .. } | Outcome::NotMerged { .. } => "failed: a stage does not merge".to_owned(),
         Outcome::NotDone { .. } => "failed: a stage is not done, though it was taken for done".to_owned(),
         Outcome::StagesFailed { failed, .. } => format!("stopped: {} of the stages failed", failed.len()),
         Outcome::TooManyCrashes { .. } => "failed: too many sessions in a row crashed".to_owned(),

@@ -81,8 +81,13 @@ pub enum Outcome {
         /// The last cause.
         cause: EndCause,
     },
-    /// A stage has no ground to work on, or what it did cannot be taken from there.
+    /// A stage has no ground to work on.
     NoGround {
+        /// Why.
+        why: String,
+    },
+    /// Git refuses to merge what a stage did.
+    NotMerged {
         /// Why.
         why: String,
     },

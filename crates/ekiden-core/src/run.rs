@@ -113,7 +113,10 @@ impl Run {
                 self.learn_limit(at, event);
                 self.of_relay(at, stage, |relay| relay.step(at, event))
             }
-            Event::Ground { stage, event } => self.ground_event(stage, event),
+            Event::Ground { stage, event } => {
+                self.ground_event(stage, event);
+                Vec::new()
+            }
             Event::Delivered { .. } => {
                 self.plan.delivered();
                 Vec::new()
@@ -454,17 +457,12 @@ impl Run {
         })
     }
 
-    fn ground_event(&mut self, stage: &StageId, event: &GroundEvent) -> Vec<Effect> {
+    /// What follows is the plan's to say.
+    fn ground_event(&mut self, stage: &StageId, event: &GroundEvent) {
         match event {
             GroundEvent::Prepared { ground, .. } => self.prepared(stage, ground),
-            GroundEvent::Merged { merge, .. } => {
-                self.merged(stage, merge);
-                Vec::new()
-            }
-            GroundEvent::Confirmed { result, .. } => {
-                self.confirmed(stage, result);
-                Vec::new()
-            }
+            GroundEvent::Merged { merge, .. } => self.merged(stage, merge),
+            GroundEvent::Confirmed { result, .. } => self.confirmed(stage, result),
         }
     }
 

@@ -96,6 +96,7 @@ fn ended(outcome: &Outcome) -> (StatusWord, String) {
         Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
         Outcome::Denied { rules } => (StatusWord::Error, format!("Not permitted: {}", rules.join(", "))),
         Outcome::NoGround { why } => (StatusWord::Error, format!("No place to work: {why}")),
+        Outcome::NotMerged { why } => (StatusWord::Error, format!("A stage cannot be merged: {why}")),
         Outcome::Unmerged { .. } => (StatusWord::Error, "A stage does not merge".to_owned()),
         Outcome::NotDone { why } => (StatusWord::Error, format!("Not done: {why}")),
         Outcome::StagesFailed { failed, .. } => {

@@ -122,6 +122,7 @@ impl Exit {
             Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
             Outcome::TooManyCrashes { .. }
             | Outcome::NoGround { .. }
+            | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
             | Outcome::NotDone { .. }
             | Outcome::StagesFailed { .. } => Self::Unfinished,

@@ -202,6 +202,7 @@ fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
             | Outcome::AgentFailed { .. }
             | Outcome::Denied { .. }
             | Outcome::NoGround { .. }
+            | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
             | Outcome::NotDone { .. }
             | Outcome::StagesFailed { .. }

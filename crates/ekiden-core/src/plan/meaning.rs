@@ -31,6 +31,7 @@ pub(super) fn meaning(outcome: &Outcome) -> Meaning {
         | Outcome::WindowTooFull { .. }
         | Outcome::Denied { .. }
         | Outcome::NoGround { .. }
+        | Outcome::NotMerged { .. }
         | Outcome::Unmerged { .. }
         | Outcome::NotDone { .. }
         | Outcome::StagesFailed { .. } => Meaning::FailedForGood,

@@ -270,7 +270,7 @@ impl Plan {
                 Take::Assume => Outcome::NotDone { why },
                 Take::Run | Take::Skip => {
                     node.is_unmerged = true;
-                    Outcome::NoGround { why }
+                    Outcome::NotMerged { why }
                 }
             };
             self.fail(at, outcome);

@@ -1,19 +1,17 @@
 //! A plan that goes on: what was interrupted or failed is opened again, what is done stays done.
 
 use crate::manifest::Take;
-use crate::plan::{Delivery, Plan, StageEnd, StageState};
+use crate::plan::{Plan, StageEnd, StageState};
 
 impl Plan {
-    /// What was interrupted or failed goes on.
+    /// What was interrupted or failed goes on. What is under way, such as a merge or the delivery, is settled by
+    /// whoever took the run up, and is not wanted a second time.
     pub fn resume(&mut self) {
         self.halted = None;
         self.stop = None;
         self.paused = false;
         self.held_until = None;
         self.ended = None;
-        if self.delivery == Delivery::UnderWay {
-            self.delivery = Delivery::Due;
-        }
         for at in 0..self.nodes.len() {
             self.revive(at);
         }

@@ -79,13 +79,15 @@ impl Plan {
     }
 
     /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
-    /// what those need.
+    /// what those need. At most so many.
     #[must_use]
-    pub fn done_before(&self, stage: &StageId) -> Vec<StageId> {
+    pub fn done_before(&self, stage: &StageId, max: usize) -> Vec<StageId> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
         let mut next: VecDeque<usize> = self.index.get(stage).copied().into_iter().collect();
-        while let Some(at) = next.pop_front() {
+        while found.len() < max
+            && let Some(at) = next.pop_front()
+        {
             for (need, _) in &self.nodes[at].needs {
                 if seen.insert(*need) {
                     next.push_back(*need);
@@ -96,6 +98,7 @@ impl Plan {
                 }
             }
         }
+        found.truncate(max);
         found
     }
 }

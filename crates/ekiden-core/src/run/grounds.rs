@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Check, Grounded, Merge};
 use crate::ids::StageId;
+use crate::limits;
 use crate::manifest::Stage;
 use crate::plan::StageState;
 use crate::run::Run;
@@ -30,11 +31,11 @@ impl Run {
         self.results.get(stage)
     }
 
-    /// What the stages left that this one builds on, nearest first.
+    /// What the stages left that this one builds on, nearest first; not more than could be shown.
     #[must_use]
     pub fn results_before(&self, stage: &StageId) -> Vec<(&Stage, &StageResult)> {
         let known = |id: &StageId| Some((self.stage(id)?, self.results.get(id)?));
-        self.plan.done_before(stage).iter().filter_map(known).collect()
+        self.plan.done_before(stage, limits::STAGE_RESULTS_MAX).iter().filter_map(known).collect()
     }
 
     /// By which settings a stage works.
@@ -60,13 +61,12 @@ impl Run {
         settings
     }
 
-    pub(super) fn prepared(&mut self, stage: &StageId, ground: &Result<Grounded, String>) -> Vec<Effect> {
+    pub(super) fn prepared(&mut self, stage: &StageId, ground: &Result<Grounded, String>) {
         if let Ok(ground) = ground {
             self.contexts.insert(stage.clone(), ground.context.clone());
         }
         let result = ground.as_ref().map(|_| ()).map_err(Clone::clone);
         self.decided.extend(self.plan.prepared(stage, result));
-        Vec::new()
     }
 
     pub(super) fn confirmed(&mut self, stage: &StageId, result: &Result<String, String>) {

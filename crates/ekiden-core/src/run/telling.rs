@@ -108,7 +108,7 @@ impl Run {
     /// The stages whose changes this one meets only now: done, and none that it builds on. Of those that
     /// changed the files in question, if there are such.
     fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
-        let known = self.plan.done_before(stage);
+        let known = self.plan.done_before(stage, usize::MAX);
         let beside: Vec<&StageId> =
             self.results.keys().filter(|other| *other != stage && !known.contains(other)).collect();
         let touches = |other: &&&StageId| {
@@ -174,6 +174,7 @@ fn words(outcome: &Outcome) -> String {
         Outcome::Denied { .. } => "the agent may not do what it needs".to_owned(),
         Outcome::TooManyCrashes { cause } => format!("too many sessions in a row crashed, at last {cause}"),
         Outcome::NoGround { why } => format!("it has no place to work: {why}"),
+        Outcome::NotMerged { why } => format!("it cannot be merged: {why}"),
         Outcome::Unmerged { .. } => "it does not go together with other stages".to_owned(),
         Outcome::NotDone { why } => format!("it was taken for done and is not: {why}"),
         Outcome::StagesFailed { .. } => "stages of it failed".to_owned(),

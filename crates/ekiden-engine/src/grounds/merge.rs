@@ -244,7 +244,14 @@ impl<'a> Work<'a> {
         let (note, disk) = (self.grounds.git_path(&self.tree, MINGLING).await?, &*self.grounds.disk);
         let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
         disk.create_file(&note, head.as_bytes(), Reach::Disk).map_err(|error| in_full(&error))?;
-        self.mingled(files).await?;
+        if let Err(error) = self.mingled(files).await {
+            // A person who repairs this by hand must not find it taken back by the next merge. A stop
+            // leaves it to that one.
+            if !self.cancelled.has_changed().unwrap_or(true) {
+                self.take_back().await?;
+            }
+            return Err(error);
+        }
         disk.remove(&note).map_err(|error| in_full(&error))
     }
 

@@ -424,6 +424,7 @@ fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> Stat
                 | Outcome::Denied { .. }
                 | Outcome::TooManyCrashes { .. }
                 | Outcome::NoGround { .. }
+                | Outcome::NotMerged { .. }
                 | Outcome::Unmerged { .. }
                 | Outcome::NotDone { .. }
                 | Outcome::StagesFailed { .. }

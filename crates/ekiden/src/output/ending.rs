@@ -113,7 +113,7 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
         Outcome::NoGround { why } => {
             (Tone::Failed, format!("failed ({code}): no place to work: {}", one_line(why)))
         }
-        Outcome::Unmerged { .. } | Outcome::NotDone { .. } => {
+        Outcome::Unmerged { .. } | Outcome::NotMerged { .. } | Outcome::NotDone { .. } => {
             (Tone::Failed, format!("failed ({code}): {}", phrase::ended(&end.outcome)))
         }
         Outcome::StagesFailed { failed, .. } => {
@@ -171,6 +171,7 @@ fn next(telling: &Telling, at: Timestamp, end: &RunEnd) -> Line {
         }
         Outcome::StagesFailed { .. }
         | Outcome::NoGround { .. }
+        | Outcome::NotMerged { .. }
         | Outcome::Unmerged { .. }
         | Outcome::NotDone { .. } => ("to go on, once that is repaired:", "ekiden resume".to_owned()),
         Outcome::Stopped { .. } | Outcome::AgentFailed { .. } | Outcome::TooManyCrashes { .. } => {

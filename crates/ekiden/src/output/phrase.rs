@@ -230,6 +230,7 @@ pub fn ended(outcome: &Outcome) -> String {
         Outcome::Stalled { .. } => "stalled".to_owned(),
         Outcome::Denied { .. } => "not permitted".to_owned(),
         Outcome::AgentFailed { cause } | Outcome::TooManyCrashes { cause } => in_short(&cause.to_string()),
+        Outcome::NotMerged { why } => format!("cannot be merged: {}", in_short(why)),
         Outcome::NoGround { why } => format!("no place to work: {}", in_short(why)),
         Outcome::Unmerged { .. } => "does not go together with other stages".to_owned(),
         Outcome::NotDone { why } => format!("not done: {}", in_short(why)),

@@ -135,7 +135,10 @@ impl Stages {
                 told.extend(of_ground(event).map(|news| (stage.clone(), news)));
             }
             Event::Stage { stage, .. } => told.extend(self.tried_again(stage, run)),
-            Event::RunResumed(_) => self.over.retain(|stage| run.plan().is_done(stage)),
+            Event::RunResumed(_) => {
+                let is_over = |stage: &StageId| matches!(run.plan().state(stage), Some(StageState::Over(_)));
+                self.over.retain(is_over);
+            }
             Event::RunStarted(_)
             | Event::Continued(_)
             | Event::LogicChanged { .. }

@@ -416,3 +416,22 @@ fn a_pause_and_a_limit_hold_what_would_begin() {
     "#]],
     );
 }
+
+// shows: PLN-16, DUR-01
+#[test]
+fn what_was_under_way_when_an_engine_died_is_wanted_once() {
+    check(
+        1,
+        "A:",
+        "A+ A. resume Am resume d",
+        expect![[r#"
+            begin: prepare A
+            A+: start A
+            A.: merge A
+            resume:
+            Am: deliver
+            resume:
+            d: end complete
+        "#]],
+    );
+}

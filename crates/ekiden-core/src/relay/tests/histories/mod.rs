@@ -446,6 +446,7 @@ impl Player {
             | Outcome::BudgetSpent { .. }
             | Outcome::WindowTooFull { .. }
             | Outcome::NoGround { .. }
+            | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
             | Outcome::NotDone { .. }
             | Outcome::StagesFailed { .. }
