@@ -45,6 +45,8 @@ pub struct Run {
     relays: BTreeMap<StageId, Relay>,
     /// Those of them that have not ended.
     live: BTreeSet<StageId>,
+    /// The one that began last.
+    last_begun: Option<StageId>,
     /// What the relays have spent that have ended.
     spent: Spend,
     /// What stages that are done have learned.
@@ -78,6 +80,7 @@ impl Run {
             plan: Plan::new(&header.manifest),
             relays: BTreeMap::new(),
             live: BTreeSet::new(),
+            last_begun: None,
             spent: Spend::default(),
             shared: Knowledge::default(),
             whole: None,
@@ -237,6 +240,30 @@ impl Run {
         self.live.iter().filter_map(|stage| Some((stage, self.relays.get(stage)?)))
     }
 
+    /// No agent is there and one's process is about to begin: what can wait does. A ground in the work dir
+    /// is made in no time.
+    #[must_use]
+    pub fn is_between_agents(&self) -> bool {
+        let next_is_prepared = !self.has_worktrees() && self.live.is_empty() && self.plan.at_work() > 0;
+        next_is_prepared || self.live().any(|(_, relay)| relay.is_between_agents())
+    }
+
+    /// What a stage published belongs to another one by now, which works in the same place.
+    #[must_use]
+    pub fn is_superseded(&self, stage: &StageId) -> bool {
+        let by_another = |last: &StageId| last != stage;
+        let is_live = self.live.contains(stage);
+        !self.has_worktrees() && !is_live && self.last_begun.as_ref().is_some_and(by_another)
+    }
+
+    /// What a person writes into the knowledge that a stage published is taken over: it may go on, and
+    /// the file is still its.
+    #[must_use]
+    pub fn takes_edits(&self, stage: &StageId) -> bool {
+        let is_over = self.header.manifest.plan.is_some() && self.plan.is_done(stage);
+        !is_over && !self.is_superseded(stage)
+    }
+
     fn resume(&mut self, at: Timestamp, resumed: &RunResumed) -> Vec<Effect> {
         if self.outcome().is_some_and(Outcome::is_complete) {
             return Vec::new();
@@ -357,7 +384,7 @@ impl Run {
         let Some(relay) = self.relays.get_mut(stage) else { return Vec::new() };
         let before = relay.tally();
         relay.meet(company);
-        let effects = staged(stage, act(relay));
+        let mut effects = act(relay);
         let tally = relay.tally();
         self.spent = self.spent.plus(tally.spend().since(before.spend()));
         if let Some(until) = relay.limited_until() {
@@ -375,9 +402,12 @@ impl Run {
                     let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
                     self.keep_result(stage, &declared.unwrap_or_default(), &[]);
                 }
+                if self.plan.is_done(stage) && self.plan.over() < self.plan.stages() {
+                    effects.iter_mut().for_each(hand_on);
+                }
             }
         }
-        effects
+        staged(stage, effects)
     }
 
     /// What the other relays mean for one. Only those at work are looked at, which are few.
@@ -450,6 +480,7 @@ impl Run {
             }
             self.relays.insert(stage.clone(), relay);
         }
+        self.last_begun = Some(stage.clone());
         let clash = self.clashes.remove(stage);
         self.of_relay(at, stage, |relay| match clash {
             Some(slot) => relay.mend(at, slot),
@@ -470,6 +501,13 @@ impl Run {
     fn has_worktrees(&self) -> bool {
         let rules = self.header.manifest.plan.as_deref();
         rules.is_some_and(|rules| matches!(rules.ground, Ground::Worktrees { .. }))
+    }
+}
+
+/// The run does not rest: others go on, and what this one published is theirs, or copied from its result.
+fn hand_on(effect: &mut RelayEffect) {
+    if *effect == RelayEffect::PublishDurably {
+        *effect = RelayEffect::Publish;
     }
 }
 

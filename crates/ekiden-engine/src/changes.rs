@@ -127,6 +127,9 @@ pub(crate) async fn take(git: &Git, plan: &CommitPlan) -> Result<Take, GitError>
 
 /// The objects of the files as they lie in the work tree. None for what is no file.
 async fn contents(git: &Git, changes: &[Change]) -> Result<Vec<Option<String>>, GitError> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
     let top = git.run(&["rev-parse", "--show-toplevel"]).await?;
     let path = |change: &Change| format!("{}/{}", top.trim_end_matches('\n'), change.shown());
     let paths: Vec<String> = changes.iter().map(path).collect();

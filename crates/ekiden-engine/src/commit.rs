@@ -12,6 +12,7 @@
 //! - *As git does it.* The repository's hooks run, with git's own lock on the index, so nobody else can
 //!   commit meanwhile. Where somebody else holds it, we wait, but not for ever.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ use crate::git::{Git, GitError};
 /// By which a commit is found again.
 const TRAILER: &str = "Ekiden-Effect";
 /// The newest commits, in which ours is looked for: few are made between a crash and a resume.
-const NEWEST: &[&str] = &["log", "-n", "200", "-z", "--format=%H%n%B"];
+const NEWEST: &[&str] = &["log", "-n", "200", "-z", "--no-show-signature", "--format=%H%n%B"];
+/// The newest one, its message, and its files.
+const OURS: &[&str] = &["diff-tree", "--root", "-r", "-z", "--name-only", "--format=%H%n%B%x00", "HEAD"];
 /// The pause between two tries to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(300);
 /// Paths come on standard input, each with a NUL behind it.
@@ -57,6 +60,8 @@ pub struct CommitJob {
     pub effect: String,
     /// What stays out.
     pub plan: CommitPlan,
+    /// An earlier engine may have made it.
+    pub is_repeated: bool,
 }
 
 /// Makes a commit, unless it is made already. Ends soon after `cancelled` changes.
@@ -78,20 +83,24 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn commit(&mut self) -> Result<Commit, GitError> {
-        if let Some(id) = self.made().await? {
+        if self.job.is_repeated
+            && let Some(id) = self.made().await?
+        {
             return self.tell(id, Vec::new()).await;
         }
-        if let Some(what) = under_way(self.git).await? {
+        let (state, taken) = tokio::join!(state(self.git), changes::take(self.git, &self.job.plan));
+        let (under_way, has_hooks) = state?;
+        if let Some(what) = under_way {
             return Ok(failed(format!("{what} is under way"), ""));
         }
-        let Take { changes, left_out } = changes::take(self.git, &self.job.plan).await?;
+        let Take { changes, left_out } = taken?;
         if changes.is_empty() {
             return Ok(Commit::Nothing { left_out });
         }
         let new: Vec<Change> = changes.iter().filter(|change| change.untracked).cloned().collect();
         let new = pathspecs(&new);
         let why = match self.name(&new).await? {
-            None => match self.make(&pathspecs(&changes)).await? {
+            None => match self.make(&pathspecs(&changes), has_hooks).await? {
                 None => return self.tell_new(left_out).await,
                 Some(why) => why,
             },
@@ -122,12 +131,12 @@ impl Work<'_> {
         }
     }
 
-    async fn make(&mut self, paths: &[u8]) -> Result<Option<Output>, GitError> {
+    async fn make(&mut self, paths: &[u8], has_hooks: bool) -> Result<Option<Output>, GitError> {
         let subject = format!("ekiden: session {} checkpoint", self.job.session);
-        let trailer = format!("{TRAILER}: {}", self.job.effect);
+        let trailer = self.trailer();
         let args = ["commit", "--quiet", "--only", "-m", &subject, "-m", &trailer, FROM_STDIN, WITH_NUL];
         let refused = self.patiently(&args, paths).await?;
-        if refused.is_none() {
+        if refused.is_none() && has_hooks {
             // A hook may have changed and staged files: what is committed is what the index says.
             let args = ["reset", "--quiet", FROM_STDIN, WITH_NUL];
             let _ = self.git.fed(&args, paths, tokio::time::sleep(limits::SURVEY_TIMEOUT.into())).await;
@@ -184,34 +193,56 @@ impl Work<'_> {
         Ok(self.git.fed(&args, paths, over).await?.end == ChildEnd::Exited(1))
     }
 
-    /// The commit that was made just now. A hook may have dropped the trailer; then it is the newest.
+    /// The commit that was made just now. A hook may have made another one behind it, or dropped the trailer;
+    /// then it is the newest.
     async fn tell_new(&self, left_out: Vec<String>) -> Result<Commit, GitError> {
+        let newest = self.git.run(OURS).await?;
+        if let Some((commit, files)) = newest.split_once('\0')
+            && let Some(id) = find(commit, &self.trailer())
+        {
+            return Ok(Commit::Made { id, files: count(files), left_out });
+        }
         let id = match self.made().await? {
             Some(id) => id,
-            None => self.git.run(&["rev-parse", "HEAD"]).await?.trim().to_owned(),
+            None => self.git.line(&["rev-parse", "HEAD"]).await?,
         };
         self.tell(id, left_out).await
     }
 
     async fn tell(&self, id: String, left_out: Vec<String>) -> Result<Commit, GitError> {
         let args = ["diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", &id];
-        let files = self.git.run(&args).await?.matches('\0').count();
-        Ok(Commit::Made { id, files: u32::try_from(files).unwrap_or(u32::MAX), left_out })
+        let files = count(&self.git.run(&args).await?);
+        Ok(Commit::Made { id, files, left_out })
+    }
+
+    fn trailer(&self) -> String {
+        format!("{TRAILER}: {}", self.job.effect)
     }
 
     /// The commit with our trailer. A repository without any commit has none.
     async fn made(&self) -> Result<Option<String>, GitError> {
         match self.git.run(NEWEST).await {
-            Ok(log) => Ok(find(&log, &format!("{TRAILER}: {}", self.job.effect))),
+            Ok(log) => Ok(find(&log, &self.trailer())),
             Err(GitError::Failed { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// What git is in the middle of, if anything: a commit would become a part of it.
-async fn under_way(git: &Git) -> Result<Option<&'static str>, GitError> {
-    Ok(under_way_in(&git.run(&under_way_question()).await?))
+/// What git is in the middle of, if anything: a commit would become a part of it. And whether the repository
+/// has hooks.
+async fn state(git: &Git) -> Result<(Option<&'static str>, bool), GitError> {
+    let question =
+        [&["rev-parse", "--path-format=absolute", "--git-path", "hooks"], &under_way_question()[2..]];
+    let paths = git.run(&question.concat()).await?;
+    let (hooks, under_way) = paths.split_once('\n').unwrap_or_default();
+    Ok((under_way_in(under_way), has_hooks(Path::new(hooks))))
+}
+
+/// What git puts there itself are samples, which do nothing.
+fn has_hooks(dir: &Path) -> bool {
+    let is_sample = |name: &OsStr| name.as_encoded_bytes().ends_with(b".sample");
+    dir.read_dir().is_ok_and(|entries| entries.flatten().any(|entry| !is_sample(&entry.file_name())))
 }
 
 /// Asks git where it would leave what it is in the middle of.
@@ -261,6 +292,11 @@ fn lock_of(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let mut lines = said.lines().filter(|line| line.contains(".lock': File exists"));
     one_line(lines.next().unwrap_or_default(), limits::COMMIT_TAIL_CHARS)
+}
+
+/// Names, each with a NUL behind it.
+fn count(names: &str) -> u32 {
+    u32::try_from(names.matches('\0').count()).unwrap_or(u32::MAX)
 }
 
 fn failed(error: String, tail: &str) -> Commit {

@@ -22,11 +22,11 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive, archive_dir, ensure_dir};
+use ekiden_store::archive::{NewFile, archive, archive_dir, ensure_dir, make_dir};
 use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
 use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
-use ekiden_store::layout::Published;
+use ekiden_store::layout::{Published, SessionLayout};
 use ekiden_store::published::restore_places;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
@@ -51,6 +51,8 @@ pub struct Desk {
     protocols: BTreeMap<StageId, String>,
     /// The stages whose ends were written down.
     ends: BTreeSet<StageId>,
+    /// The session that was prepared last: where stages share a work dir, what it left is still there.
+    session_before: Option<SessionLayout>,
     /// What `status.json` says, as far as we wrote it.
     told: Option<Status>,
 }
@@ -63,7 +65,8 @@ impl Desk {
     /// If `status.json` was written by a newer program.
     pub fn new(disk: Arc<dyn Disk>, places: Places) -> Result<Self, StatusError> {
         let status = StatusFile::open(&*disk, Published::new(&places.workspace().dir).status())?;
-        Ok(Self { disk, places, status, protocols: BTreeMap::new(), ends: BTreeSet::new(), told: None })
+        let (protocols, ends) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { disk, places, status, protocols, ends, session_before: None, told: None })
     }
 
     /// Where each stage works.
@@ -79,6 +82,9 @@ impl Desk {
     ///
     /// If the disk refuses, or another protocol stands there.
     pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
+        if run.header().manifest.plan.is_some() {
+            ensure_dir(&*self.disk, &self.places.run().stages())?;
+        }
         run.live().try_for_each(|(stage, relay)| self.freeze_stage(stage, relay))
     }
 
@@ -91,14 +97,19 @@ impl Desk {
         if self.protocols.contains_key(stage) {
             return Ok(());
         }
-        let layout = self.places.relay(stage);
-        if layout.sessions() != self.places.run().relay(None).sessions() {
-            ensure_dir(&*self.disk, &layout.sessions())?;
+        let (layout, stages) = (self.places.relay(stage), self.places.run().stages());
+        let is_of_plan = layout.dir().starts_with(&stages);
+        if is_of_plan {
+            make_dir(&*self.disk, layout.dir())?;
+            make_dir(&*self.disk, &layout.sessions())?;
         }
         let path = layout.protocol();
         // A run that an older program began keeps its own words.
         let protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
         archive(&*self.disk, &path, protocol.as_bytes())?;
+        if is_of_plan {
+            self.disk.sync_dir(&stages)?;
+        }
         self.protocols.insert(stage.clone(), protocol);
         Ok(())
     }
@@ -259,10 +270,9 @@ impl Desk {
         if journal.is_publishing() {
             return Vec::new();
         }
-        journal
-            .run()
-            .relays()
-            .filter(|(_, relay)| idle(relay))
+        let run = journal.run();
+        run.relays()
+            .filter(|(stage, relay)| idle(relay) && run.takes_edits(stage))
             .filter_map(|(stage, relay)| {
                 let text = self.read_text(&self.published(relay).file(HandoffFile::Knowledge))?;
                 (text != relay.knowledge().render()).then(|| (stage.clone(), text))
@@ -302,7 +312,7 @@ impl Desk {
     ///
     /// If the disk refuses, or other texts are archived in their place.
     pub fn prepare(
-        &self,
+        &mut self,
         journal: &Journal,
         stage: &StageId,
         start: &StartAttempt,
@@ -322,6 +332,7 @@ impl Desk {
             let is_ours = self.disk.stat(layout.session(before).dir())?.is_some();
             self.empty_handoff(journal, stage, if is_ours { before } else { start.attempt.session })?;
         }
+        self.session_before = Some(session);
         Ok(Launch {
             run: run.header().run.clone(),
             stage: stage.clone(),
@@ -338,12 +349,20 @@ impl Desk {
         })
     }
 
-    fn empty_handoff(&self, journal: &Journal, stage: &StageId, left_by: SessionNumber) -> DiskResult<()> {
+    fn empty_handoff(
+        &mut self,
+        journal: &Journal,
+        stage: &StageId,
+        left_by: SessionNumber,
+    ) -> DiskResult<()> {
         let published = self.places.published(stage);
         restore_places(&*self.disk, &published)?;
         let recorded: Vec<_> = journal.unarchived().collect();
-        let session = self.places.relay(stage).session(left_by);
-        let keeping = Keeping { session: &session, recorded: &recorded };
+        let sessions: Vec<_> = [self.places.relay(stage).session(left_by)]
+            .into_iter()
+            .chain(self.session_before.take())
+            .collect();
+        let keeping = Keeping { sessions: &sessions, recorded: &recorded };
         take_handoff(&*self.disk, &published.handoff(), keeping, Reach::Disk).map(|_| ())
     }
 

@@ -269,7 +269,6 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         let effects = self.journal.record(at, event)?;
         observer.recorded(self.journal.last(), self.journal.run());
-        self.keep_ends(observer);
         self.perform_all(effects, observer)?;
         self.catch_up(at, observer);
         Ok(())
@@ -277,9 +276,10 @@ impl<H: Hands> Engine<H> {
 
     /// Does what waited, unless somebody waits for an agent; then there is nothing new to say either.
     fn catch_up(&mut self, at: Timestamp, observer: &mut dyn Observer) {
-        if self.journal.run().relays().any(|(_, relay)| relay.is_between_agents()) {
+        if self.journal.run().is_between_agents() {
             return;
         }
+        self.publish_all_late(observer);
         self.archive_late();
         if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
             self.warn_once(observer, &in_full(&error));

@@ -161,7 +161,8 @@ fn subcommand(args: &[&str]) -> String {
     args.iter().find(|word| !is_option(word)).copied().unwrap_or_default().to_owned()
 }
 
-fn stdout_of(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
+/// The standard output of a command that went well.
+pub(crate) fn stdout_of(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
     let command = subcommand(args);
     let why = match &output.end {
         ChildEnd::Exited(0) => return Ok(output.stdout),

@@ -173,8 +173,9 @@ pub(crate) fn holds(disk: &dyn Disk, path: &Path, len: u64, bytes: &[u8]) -> Dis
     Ok(len == bytes.len() as u64 && disk.read(path, len)? == bytes)
 }
 
-/// Makes one directory unless it exists; whether it did not. A link to a directory is not one.
-pub(crate) fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
+/// Makes one directory unless it exists; whether it did not. A link to a directory is not one. Its name is
+/// durable once the directory above it is synced.
+pub fn make_dir(disk: &dyn Disk, dir: &Path) -> DiskResult<bool> {
     let error = match disk.create_dir(dir) {
         Err(error) if error.is_already_there() => error,
         made => return made.map(|()| true),

@@ -18,8 +18,9 @@ use crate::layout::SessionLayout;
 /// Where the content of a handoff directory is safe, or is made so.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
-    /// The session that left it. Its directory must exist.
-    pub session: &'a SessionLayout,
+    /// The sessions that may have left it. The first one's directory must exist: what is safe nowhere goes
+    /// there.
+    pub sessions: &'a [SessionLayout],
     /// Handoffs whose texts the log holds, durably.
     pub recorded: &'a [&'a HandoffFiles],
 }
@@ -129,14 +130,16 @@ fn take_file(
     keeping: Keeping<'_>,
     taken: &mut Taken,
 ) -> DiskResult<()> {
-    if is_recorded(disk, path, len, file, keeping.recorded)?
-        || same_content(disk, path, &keeping.session.handoff(file))?
-    {
+    let mut is_safe = is_recorded(disk, path, len, file, keeping.recorded)?;
+    for session in keeping.sessions {
+        is_safe = is_safe || same_content(disk, path, &session.handoff(file))?;
+    }
+    let Some(session) = keeping.sessions.first().filter(|_| !is_safe) else {
         disk.remove(path)?;
         taken.removed.push(file);
         return Ok(());
-    }
-    let kept = keep(disk, path, &keeping.session.left())?;
+    };
+    let kept = keep(disk, path, &session.left())?;
     disk.remove(path)?;
     taken.kept.push((file, kept));
     Ok(())
@@ -209,7 +212,7 @@ mod tests {
     }
 
     fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<Taken> {
-        let keeping = Keeping { session: &session(), recorded };
+        let keeping = Keeping { sessions: &[session()], recorded };
         take_handoff(disk, Path::new(DIR), keeping, Reach::Disk)
     }
 

@@ -139,11 +139,17 @@ impl RunLayout {
         self.dir.join("inbox")
     }
 
+    /// The relays of a plan.
+    #[must_use]
+    pub fn stages(&self) -> PathBuf {
+        self.dir.join("stages")
+    }
+
     /// The relay of a stage of a plan; of the only stage if none is named.
     #[must_use]
     pub fn relay(&self, stage: Option<&StageId>) -> RelayLayout {
         let dir = match stage {
-            Some(stage) => self.dir.join("stages").join(stage.as_str()),
+            Some(stage) => self.stages().join(stage.as_str()),
             None => self.dir.clone(),
         };
         RelayLayout { dir }
@@ -157,6 +163,12 @@ pub struct RelayLayout {
 }
 
 impl RelayLayout {
+    /// The relay's directory; the run's own where there is no plan.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// The standing text, the same for every session of the relay.
     #[must_use]
     pub fn protocol(&self) -> PathBuf {

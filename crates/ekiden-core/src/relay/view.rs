@@ -181,10 +181,14 @@ impl Relay {
         self.at_work().is_some_and(|session| session.pid.is_none())
     }
 
-    /// An agent is gone and the next one's process is about to begin: what can wait does.
+    /// No agent is there and one's process is about to begin: what can wait does.
     #[must_use]
     pub fn is_between_agents(&self) -> bool {
-        self.is_starting() || matches!(&self.phase, Phase::Reviewing { looking: Looking::Survey, .. })
+        let is_looking = matches!(
+            &self.phase,
+            Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. }
+        );
+        is_looking || self.is_starting()
     }
 
     /// How full the working session's context is.

@@ -114,6 +114,7 @@ impl Run {
         let Some(relay) = self.relays.get(stage) else { return Vec::new() };
         let slot = failed_try(relay, attempt, max);
         self.tries.entry(stage.clone()).or_default().push(FailedTry::of(relay));
+        self.last_begun = Some(stage.clone());
         self.of_relay(at, stage, |relay| relay.try_again(at, slot))
     }
 

@@ -3,7 +3,7 @@
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::run::Run;
-use ekiden_store::archive::ensure_dir;
+use ekiden_store::archive::make_dir;
 use ekiden_store::disk::{DiskResult, parent};
 use ekiden_store::layout::Published;
 use ekiden_store::replace::{Durability, replace};
@@ -31,7 +31,7 @@ impl Desk {
             let Some(text) = text else { continue };
             let kept = self.places.relay(stage).result();
             for path in [kept, self.places.shown_result(stage)] {
-                ensure_dir(&*self.disk, parent(&path))?;
+                make_dir(&*self.disk, parent(&path))?;
                 if !self.reads(&path, &text) {
                     replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)?;
                 }

@@ -46,6 +46,14 @@ impl<H: Hands> Engine<H> {
         }
     }
 
+    /// Writes down what waited, once nobody waits for an agent.
+    pub(super) fn publish_all_late(&mut self, observer: &mut dyn Observer) {
+        for stage in std::mem::take(&mut self.late.publish) {
+            self.publish(&stage, observer);
+        }
+        self.keep_ends(observer);
+    }
+
     pub(super) fn archive_late(&mut self) {
         for (id, stage, attempt) in std::mem::take(&mut self.late.archive) {
             self.archive(id, &stage, attempt);

@@ -25,7 +25,7 @@ impl<H: Hands> Engine<H> {
         for (id, effect) in effects {
             match effect {
                 Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
-                Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect),
+                Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect, false),
                 Effect::Deliver => self.hands.deliver(id, self.journal.run().whole().map(str::to_owned)),
                 Effect::EndRun { outcome } => self.over = Some(outcome),
             }
@@ -45,7 +45,7 @@ impl<H: Hands> Engine<H> {
                 let since = self.relay(stage).map(since).unwrap_or_default();
                 self.hands.survey(stage, id, since);
             }
-            RelayEffect::Commit { session } => self.commit(id, stage, session),
+            RelayEffect::Commit { session } => self.commit(id, stage, session, false),
             RelayEffect::Verify => {
                 if let Some(verification) =
                     self.relay(stage).and_then(|relay| relay.stage().verification.clone())
@@ -65,9 +65,7 @@ impl<H: Hands> Engine<H> {
             RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
             // Whoever watches has it from the record.
             RelayEffect::Warn { .. } => {}
-            RelayEffect::Publish if self.relay(stage).is_some_and(Relay::is_starting) => {
-                self.late.publish(stage);
-            }
+            RelayEffect::Publish if self.journal.run().is_between_agents() => self.late.publish(stage),
             RelayEffect::Publish => self.publish(stage, observer),
             RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
             RelayEffect::Notify { text } => self.hands.notify(text),
@@ -76,8 +74,9 @@ impl<H: Hands> Engine<H> {
         Ok(())
     }
 
-    fn perform_ground(&mut self, id: EffectId, stage: &StageId, effect: GroundEffect) {
+    fn perform_ground(&mut self, id: EffectId, stage: &StageId, effect: GroundEffect, is_repeated: bool) {
         let Some(job) = self.ground_job(id, stage) else { return };
+        let job = GroundJob { is_repeated, ..job };
         match effect {
             GroundEffect::Prepare => self.hands.prepare(id, job),
             GroundEffect::Merge => self.hands.merge(id, job),
@@ -102,7 +101,8 @@ impl<H: Hands> Engine<H> {
             results: results.collect(),
         };
         let (stage, whole) = (run.stage(stage)?.clone(), run.whole().map(str::to_owned));
-        Some(GroundJob { stage, mark: task_mark(&run.header().run, id), whole, input })
+        let mark = task_mark(&run.header().run, id);
+        Some(GroundJob { stage, mark, whole, is_repeated: false, input })
     }
 
     /// What is to be done about an effect that was ordered in an earlier life.
@@ -114,17 +114,19 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         let (stage, effect) = match effect {
             Effect::Stage { stage, effect } => (stage, effect),
-            again @ (Effect::Ground { .. } | Effect::Deliver) => {
-                return self.perform_all(vec![(id, again)], observer);
+            Effect::Ground { stage, effect } => {
+                self.perform_ground(id, &stage, effect, true);
+                return Ok(());
             }
+            Effect::Deliver => return self.perform_all(vec![(id, Effect::Deliver)], observer),
             Effect::EndRun { .. } => return Ok(()),
         };
         match effect {
             // The attempt's lock was free when this run was opened, so nothing of it lives.
             RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
-            // A commit is looked for before it is made.
+            // It is looked for before it is made.
+            RelayEffect::Commit { session } => self.commit(id, &stage, session, true),
             again @ (RelayEffect::Survey
-            | RelayEffect::Commit { .. }
             | RelayEffect::Verify
             | RelayEffect::PublishDurably
             | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer)?,
@@ -142,11 +144,11 @@ impl<H: Hands> Engine<H> {
         Ok(())
     }
 
-    fn commit(&mut self, id: EffectId, stage: &StageId, session: SessionNumber) {
+    fn commit(&mut self, id: EffectId, stage: &StageId, session: SessionNumber, is_repeated: bool) {
         let header = self.journal.run().header();
         let settings = self.relay(stage).map_or(&header.settings, Relay::settings);
         let plan = settings.commit.clone().unwrap_or_default();
-        let job = CommitJob { session, effect: task_mark(&header.run, id), plan };
+        let job = CommitJob { session, effect: task_mark(&header.run, id), plan, is_repeated };
         self.hands.commit(stage, id, job);
     }
 
@@ -172,7 +174,7 @@ impl<H: Hands> Engine<H> {
     }
 
     pub(super) fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
-        if let Some(relay) = self.journal.run().relay(stage)
+        if let Some(relay) = self.relay(stage).filter(|_| !self.journal.run().is_superseded(stage))
             && let Err(error) = self.desk.restore(relay).and_then(|()| self.desk.publish(relay, false))
         {
             self.warn_once(observer, &in_full(&error));

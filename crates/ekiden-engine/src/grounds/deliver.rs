@@ -30,12 +30,12 @@ async fn give(
     };
     let (git, whole) = (grounds.users_git(), grounds.places.whole_branch());
     let head = git.line(&["rev-parse", "HEAD"]).await.map_err(|error| error.to_string())?;
-    if grounds.branch_tip(&whole).await.is_none() && is_part(grounds, known, &head).await {
+    let [tip] = grounds.tips([&whole]).await?;
+    if tip.is_none() && is_part(grounds, known, &head).await {
         // It was handed over, and cleared away, by an engine that did not live to tell it.
         return Ok((of_user.clone(), head));
     }
-    grounds.whole_branch(known, cancelled.clone()).await?;
-    let tip = grounds.branch_tip(&whole).await.ok_or("its branch is gone")?;
+    let tip = grounds.whole_at(tip, known, cancelled.clone()).await?;
     let branch = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
     if branch != *of_user {
         return Err("another branch is checked out now".to_owned());
@@ -91,7 +91,8 @@ async fn clear_away(grounds: &Grounds, given: bool, cancelled: Cancelled) {
 async fn merged(grounds: &Grounds, whole: &str) -> BTreeSet<String> {
     let pattern = format!("refs/heads/{whole}*");
     let git = grounds.users_git();
-    let into = if grounds.branch_tip(whole).await.is_some() { whole } else { "HEAD" };
+    let [tip] = grounds.tips([whole]).await.unwrap_or_default();
+    let into = if tip.is_some() { whole } else { "HEAD" };
     let args = ["for-each-ref", "--format=%(refname:short)", "--merged", into, &pattern];
     git.run(&args).await.unwrap_or_default().lines().map(str::to_owned).collect()
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::{Check, CheckOutcome, Merge};
-use ekiden_core::manifest::Verification;
+use ekiden_core::manifest::{Ground, Verification};
 use ekiden_core::text::one_line;
 use ekiden_store::disk::Reach;
 
@@ -48,9 +48,11 @@ pub(super) async fn confirm(
     let Some(verification) = &job.stage.verification else {
         return Err("it has neither validation nor outputs, so nothing tells that it was done".to_owned());
     };
-    grounds.whole_tree(job.whole.as_deref(), &job.mark, cancelled.clone()).await?;
     let dir = match grounds.places.whole_tree() {
-        Some(tree) => grounds.places.within(&tree),
+        Some(tree) => {
+            grounds.whole_tree(job.whole.as_deref(), &job.mark, cancelled.clone()).await?;
+            grounds.places.within(&tree)
+        }
         None => grounds.places.workspace().dir.clone(),
     };
     let check = validate(grounds, job, &dir, verification, &cancelled).await;
@@ -99,23 +101,24 @@ impl<'a> Work<'a> {
     }
 
     async fn merge(&self) -> Result<Merge, String> {
-        self.ready().await?;
-        let before = self.tip().await?;
+        let before = self.ready().await?;
         if let Some(made) = self.made().await? {
-            return self.done(&format!("{made}^1"), made).await;
+            let (_, files) = self.merged_at(&made).await?;
+            return self.done(made, files);
         }
-        self.take_back().await?;
-        self.commit_rest().await?;
-        let open = self.open_conflicts().await?;
+        let (open, cleared) = tokio::join!(self.committed(), self.start_over(&before));
+        let (open, ()) = (open?, cleared?);
         if !open.is_empty() {
             return Ok(Merge::Conflict { files: open });
         }
-        self.start_over(&before).await?;
         if let Some(files) = self.try_merge().await? {
             self.mingle(&files).await?;
             return Ok(Merge::Conflict { files });
         }
-        let after = self.whole.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        let (after, files) = self.merged_at("HEAD").await?;
+        if after == before {
+            return self.done(after, Vec::new());
+        }
         if let Some(check) = self.broken().await {
             if check.outcome == CheckOutcome::Cancelled {
                 return Ok(Merge::Cancelled);
@@ -125,37 +128,44 @@ impl<'a> Work<'a> {
         }
         let name = format!("refs/heads/{}", self.whole_branch);
         self.git_in_whole(&["update-ref", "-m", "ekiden: a stage is merged", &name, &after, &before]).await?;
-        self.done(&before, after).await
+        self.done(after, files)
     }
 
-    /// Makes sure of both worktrees. Nobody else works in them now.
-    async fn ready(&self) -> Result<(), String> {
+    /// Makes sure of both worktrees, and tells where the whole stands. Nobody else works in them now.
+    async fn ready(&self) -> Result<String, String> {
         let (known, mark) = (self.job.whole.as_deref(), &self.job.mark);
-        self.grounds.whole_tree(known, mark, self.cancelled.clone()).await?;
-        if !self.grounds.is_tree(&self.tree).await {
+        if self.grounds.git_dir(&self.tree).is_none() {
             self.grounds.stage_tree(&self.job.stage.id, known, mark, self.cancelled.clone()).await?;
         }
-        self.grounds.unlock(&self.whole_tree).await?;
-        self.grounds.unlock(&self.tree).await
-    }
-
-    async fn tip(&self) -> Result<String, String> {
-        let tip = self.grounds.branch_tip(&self.whole_branch).await;
-        tip.ok_or_else(|| format!("the branch {} is gone", self.whole_branch))
+        let tip = self.grounds.whole_tree(known, mark, self.cancelled.clone()).await?;
+        self.grounds.unlock(&self.whole_tree)?;
+        self.grounds.unlock(&self.tree)?;
+        Ok(tip)
     }
 
     /// The merge with our trailer, if it was made in an earlier life.
     async fn made(&self) -> Result<Option<String>, String> {
-        let line = format!("{TRAILER}: {}", self.job.mark);
-        let grep = format!("--grep=^{line}$");
-        let args = ["log", "-n", "1", "--format=%H", &grep, &self.whole_branch];
+        let Ground::Worktrees { base, .. } = &self.grounds.ground else { return Ok(None) };
+        if !self.job.is_repeated {
+            return Ok(None);
+        }
+        let grep = format!("--grep=^{TRAILER}: {}$", self.job.mark);
+        let range = format!("{base}..{}", self.whole_branch);
+        let args = ["log", "-n", "1", "--no-show-signature", "--format=%H", &grep, &range];
         let found = self.whole.line(&args).await.map_err(|error| in_full(&error))?;
         Ok(Some(found).filter(|found| !found.is_empty()))
     }
 
+    /// Commits what the stage left. The files that it was to put right and did not.
+    async fn committed(&self) -> Result<Vec<String>, String> {
+        self.take_back().await?;
+        let (rest, open) = tokio::join!(self.commit_rest(), self.open_conflicts());
+        if rest? { self.open_conflicts().await } else { open }
+    }
+
     /// Takes a mingling back that was broken off: half of it must not pass for the stage's work.
     async fn take_back(&self) -> Result<(), String> {
-        let (note, disk) = (self.grounds.git_path(&self.tree, MINGLING).await?, &*self.grounds.disk);
+        let (note, disk) = (self.note()?, &*self.grounds.disk);
         if !matches!(disk.stat(&note), Ok(Some(_))) {
             return Ok(());
         }
@@ -169,20 +179,28 @@ impl<'a> Work<'a> {
         disk.remove(&note).map_err(|error| in_full(&error))
     }
 
+    /// Where it is noted that the whole is being merged into the stage.
+    fn note(&self) -> Result<PathBuf, String> {
+        let git_dir = self.grounds.git_dir(&self.tree);
+        git_dir.map(|dir| dir.join(MINGLING)).ok_or_else(|| "its worktree is gone".to_owned())
+    }
+
     /// Whatever the stage left uncommitted is its work too. Files in conflict are none that it resolved.
-    async fn commit_rest(&self) -> Result<(), String> {
+    /// Whether there was anything.
+    async fn commit_rest(&self) -> Result<bool, String> {
         let status =
             self.stage.run(&["status", "--porcelain", "-z"]).await.map_err(|error| in_full(&error))?;
         if status.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let (subject, open) = (self.subject(), unmerged(&self.stage).await?);
         if !open.is_empty() {
-            return self.commit_conflicts(&subject, &open).await;
+            self.commit_conflicts(&subject, &open).await?;
+            return Ok(true);
         }
         patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
         patiently(&self.stage, &["commit", "--quiet", "-m", &subject], self.cancelled.clone()).await?;
-        Ok(())
+        Ok(true)
     }
 
     /// Commits the stage's tree as it is, and names the files that are to be put right.
@@ -199,7 +217,11 @@ impl<'a> Work<'a> {
     async fn open_conflicts(&self) -> Result<Vec<String>, String> {
         let range = format!("{}..{}", self.whole_branch, self.branch);
         let format = format!("--format=%(trailers:key={CONFLICT},valueonly)");
-        let known = self.stage.run(&["log", &format, &range]).await.map_err(|error| in_full(&error))?;
+        let known = self
+            .stage
+            .run(&["log", "--no-show-signature", &format, &range])
+            .await
+            .map_err(|error| in_full(&error))?;
         let mut open = Vec::new();
         for file in known.lines().map(str::trim).filter(|file| !file.is_empty()) {
             let content = self.stage.run(&["show", &format!("HEAD:{file}")]).await.unwrap_or_default();
@@ -213,7 +235,6 @@ impl<'a> Work<'a> {
 
     /// Leaves nothing of a merge that was broken off.
     async fn start_over(&self, at: &str) -> Result<(), String> {
-        self.git_in_whole(&["reset", "--quiet", "--hard"]).await?;
         self.git_in_whole(&["checkout", "--quiet", "--force", "--detach", at]).await?;
         self.git_in_whole(&["clean", "--quiet", "-ffd"]).await
     }
@@ -241,7 +262,7 @@ impl<'a> Work<'a> {
 
     /// Merges the whole into the stage's own branch, and commits that as it is.
     async fn mingle(&self, files: &[String]) -> Result<(), String> {
-        let (note, disk) = (self.grounds.git_path(&self.tree, MINGLING).await?, &*self.grounds.disk);
+        let (note, disk) = (self.note()?, &*self.grounds.disk);
         let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
         disk.create_file(&note, head.as_bytes(), Reach::Disk).map_err(|error| in_full(&error))?;
         if let Err(error) = self.mingled(files).await {
@@ -272,12 +293,29 @@ impl<'a> Work<'a> {
         self.commit_conflicts(subject, files).await
     }
 
-    async fn done(&self, before: &str, after: String) -> Result<Merge, String> {
-        let args = ["diff", "--name-only", "--relative", "-z", before, &after];
+    /// A merge's id, and what came into the whole by it. Of what is no merge, nothing did.
+    async fn merged_at(&self, merge: &str) -> Result<(String, Vec<String>), String> {
+        let args = [
+            "log",
+            "-n",
+            "1",
+            "-m",
+            "--first-parent",
+            "--no-show-signature",
+            "--name-only",
+            "--relative",
+            "-z",
+            "--format=%H%x00",
+            merge,
+        ];
         let within = self.whole.within(self.grounds.places.within(&self.whole_tree));
-        let changed = within.run(&args).await.map_err(|error| in_full(&error))?;
-        let files: Vec<String> =
-            changed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+        let said = within.run(&args).await.map_err(|error| in_full(&error))?;
+        let mut fields = said.split('\0').map(|field| field.trim_start_matches('\n'));
+        let id = fields.next().unwrap_or_default().to_owned();
+        Ok((id, fields.filter(|file| !file.is_empty()).map(str::to_owned).collect()))
+    }
+
+    fn done(&self, after: String, files: Vec<String>) -> Result<Merge, String> {
         let declared = &self.job.stage.part.outputs;
         // Who declares nothing has nothing to keep to.
         let undeclared = match declared.as_slice() {

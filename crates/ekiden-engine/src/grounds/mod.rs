@@ -52,6 +52,8 @@ pub struct GroundJob {
     pub mark: String,
     /// The newest commit of the whole, once a stage is merged.
     pub whole: Option<String>,
+    /// An earlier engine may have done it, or a part of it.
+    pub is_repeated: bool,
     /// What its agent is shown, but for the files, which lie in its ground.
     pub input: ContextInput,
 }
@@ -113,8 +115,8 @@ impl Grounds {
         let (_nobody, cancelled) = watch::channel(0);
         for stage in stages {
             let Some(tree) = self.places.tree(stage) else { continue };
-            if self.is_tree(&tree).await {
-                self.unlock(&tree).await?;
+            if self.git_dir(&tree).is_some() {
+                self.unlock(&tree)?;
             } else {
                 self.stage_tree(stage, whole, &self.places.branch(stage), cancelled.clone()).await?;
             }

@@ -1,5 +1,7 @@
 //! Worktrees: one for each stage, and one in which the whole is put together.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, StdinKind};
@@ -14,11 +16,14 @@ use ekiden_store::published::prepare_published;
 
 use super::{Cancelled, Grounds, patiently};
 use crate::error::in_full;
+use crate::git::stdout_of;
 use crate::globs;
 use crate::processes::TASK_MARK;
 
 /// The most files that are copied into a new worktree: more is what a setup command is for.
 pub(super) const COPIES_MAX: usize = 2_000;
+/// The longest `.git` file of a worktree: a word and a path.
+const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
 impl Grounds {
     /// Makes the worktree of a stage ready, and tells the commit from which it starts.
@@ -29,61 +34,76 @@ impl Grounds {
         mark: &str,
         cancelled: Cancelled,
     ) -> Result<String, String> {
-        self.whole_tree(known, mark, cancelled.clone()).await?;
         let tree = self.places.tree(stage).ok_or("there are no worktrees")?;
-        let (branch, whole) = (self.places.branch(stage), self.places.whole_branch());
-        {
-            let _alone = self.making.lock().await;
-            if !self.is_tree(&tree).await {
-                let path = tree.to_string_lossy().into_owned();
-                let known = self.branch_tip(&branch).await.is_some();
-                let args: &[&str] = if known {
-                    &["worktree", "add", "--force", &path, &branch]
-                } else {
-                    &["worktree", "add", "--force", "-b", &branch, &path, &whole]
-                };
-                self.add_tree(&tree, args, cancelled.clone()).await?;
-            }
+        let branch = self.places.branch(stage);
+        let alone = self.making.lock().await;
+        let [whole, own] = self.tips([&self.places.whole_branch(), &branch]).await?;
+        let whole = self.whole_tree_at(whole, known, mark, cancelled.clone()).await?;
+        if self.git_dir(&tree).is_none() {
+            let path = tree.to_string_lossy().into_owned();
+            let args: &[&str] = match own {
+                Some(_) => &[&path, &branch],
+                None => &["-b", &branch, &path, &whole],
+            };
+            self.add_tree(&tree, args, cancelled.clone()).await?;
         }
+        drop(alone);
         self.furnish(&tree, mark, cancelled.clone()).await?;
-        let git = self.git(&tree);
-        git.line(&["merge-base", &branch, &whole]).await.map_err(|error| in_full(&error))
+        match own {
+            Some(own) => {
+                let base = self.git(&tree).line(&["merge-base", &own, &whole]).await;
+                base.map_err(|error| in_full(&error))
+            }
+            None => Ok(whole),
+        }
     }
 
-    /// Makes the branch and the worktree of the whole, as far as they are missing. What is known to be
-    /// merged must be in it.
+    /// Makes the branch and the worktree of the whole, as far as they are missing, and tells its newest
+    /// commit. What is known to be merged must be in it.
     pub(super) async fn whole_tree(
         &self,
         known: Option<&str>,
         mark: &str,
         cancelled: Cancelled,
-    ) -> Result<(), String> {
-        if self.ground == Ground::InPlace {
-            return Ok(());
-        }
-        let (Some(tree), whole) = (self.places.whole_tree(), self.places.whole_branch()) else {
-            return Ok(());
-        };
+    ) -> Result<String, String> {
         let _alone = self.making.lock().await;
-        self.whole_branch(known, cancelled.clone()).await?;
-        if self.is_tree(&tree).await {
-            return Ok(());
-        }
-        let path = tree.to_string_lossy().into_owned();
-        let args = ["worktree", "add", "--force", "--detach", &path, &whole];
-        self.add_tree(&tree, &args, cancelled.clone()).await?;
-        self.furnish(&tree, mark, cancelled).await
+        let [tip] = self.tips([&self.places.whole_branch()]).await?;
+        self.whole_tree_at(tip, known, mark, cancelled).await
     }
 
-    /// Makes the branch of the whole if it is missing. A person may have deleted or moved it; what was
-    /// merged must not get lost by that.
-    pub(super) async fn whole_branch(&self, known: Option<&str>, cancelled: Cancelled) -> Result<(), String> {
-        let Ground::Worktrees { base, .. } = &self.ground else { return Ok(()) };
+    async fn whole_tree_at(
+        &self,
+        tip: Option<String>,
+        known: Option<&str>,
+        mark: &str,
+        cancelled: Cancelled,
+    ) -> Result<String, String> {
+        let tree = self.places.whole_tree().ok_or("there are no worktrees")?;
+        let tip = self.whole_at(tip, known, cancelled.clone()).await?;
+        if self.git_dir(&tree).is_none() {
+            let path = tree.to_string_lossy().into_owned();
+            self.add_tree(&tree, &["--detach", &path, &tip], cancelled.clone()).await?;
+            self.furnish(&tree, mark, cancelled).await?;
+        }
+        Ok(tip)
+    }
+
+    /// Makes the branch of the whole if it is missing, and tells its newest commit. A person may have
+    /// deleted or moved it; what was merged must not get lost by that.
+    pub(super) async fn whole_at(
+        &self,
+        tip: Option<String>,
+        known: Option<&str>,
+        cancelled: Cancelled,
+    ) -> Result<String, String> {
+        let Ground::Worktrees { base, .. } = &self.ground else {
+            return Err("there are no worktrees".to_owned());
+        };
         let (git, branch) = (self.users_git(), self.places.whole_branch());
-        let Some(tip) = self.branch_tip(&branch).await else {
+        let Some(tip) = tip else {
             let from = known.unwrap_or(base);
             let made = patiently(&git, &["branch", "--no-track", &branch, from], cancelled).await;
-            return made.map(|_| ()).map_err(|error| {
+            return made.map(|_| from.to_owned()).map_err(|error| {
                 format!("the branch {branch} is gone and cannot be made from {from}: {error}")
             });
         };
@@ -92,7 +112,7 @@ impl Grounds {
                 "the branch {branch} was moved away from {known}, where stages were merged; \
                  `git branch -f {branch} {known}` puts it back"
             )),
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(tip),
         }
     }
 
@@ -101,27 +121,39 @@ impl Grounds {
     }
 
     /// Removes the locks of a git that was killed in one of our worktrees. Only for when nobody works there.
-    pub(super) async fn unlock(&self, tree: &Path) -> Result<(), String> {
-        for lock in ["index.lock", "HEAD.lock"] {
-            let path = self.git_path(tree, lock).await?;
-            if matches!(self.disk.stat(&path), Ok(Some(_))) {
-                self.disk.remove(&path).map_err(|error| in_full(&error))?;
+    pub(super) fn unlock(&self, tree: &Path) -> Result<(), String> {
+        let Some(git_dir) = self.git_dir(tree) else { return Ok(()) };
+        for lock in ["index.lock", "HEAD.lock"].map(|name| git_dir.join(name)) {
+            if matches!(self.disk.stat(&lock), Ok(Some(_))) {
+                self.disk.remove(&lock).map_err(|error| in_full(&error))?;
             }
         }
         Ok(())
     }
 
-    /// Where git keeps something of its own for a worktree.
-    pub(super) async fn git_path(&self, tree: &Path, name: &str) -> Result<PathBuf, String> {
-        let args = ["rev-parse", "--path-format=absolute", "--git-path", name];
-        self.git(tree).line(&args).await.map(PathBuf::from).map_err(|error| in_full(&error))
+    /// Where git keeps what is this worktree's alone, if it is one and whole: a checkout that was broken off
+    /// has no index. Read as git's documentation has it (gitrepository-layout), since it is asked often.
+    pub(super) fn git_dir(&self, tree: &Path) -> Option<PathBuf> {
+        let file = self.disk.read(&tree.join(".git"), GIT_FILE_BYTES_MAX).ok()?;
+        let path = file.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+        let dir = tree.join(OsStr::from_bytes(path));
+        let is_there = |name| matches!(self.disk.stat(&dir.join(name)), Ok(Some(_)));
+        ["HEAD", "commondir", "index"].into_iter().all(is_there).then_some(dir)
     }
 
-    /// The newest commit of a branch, if there is such a branch.
-    pub(super) async fn branch_tip(&self, branch: &str) -> Option<String> {
-        let name = format!("refs/heads/{branch}");
-        let args = ["rev-parse", "--verify", "--quiet", &name];
-        self.users_git().line(&args).await.ok().filter(|tip| !tip.is_empty())
+    /// The newest commit of each branch, as far as there is such a branch.
+    pub(super) async fn tips<const N: usize>(
+        &self,
+        branches: [&str; N],
+    ) -> Result<[Option<String>; N], String> {
+        let names = branches.map(|branch| format!("refs/heads/{branch}\n")).concat();
+        let over = tokio::time::sleep(limits::SURVEY_TIMEOUT.into());
+        let args = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
+        let said = self.users_git().fed(&args, names.as_bytes(), over).await;
+        let said = said.and_then(|output| stdout_of(&args, output)).map_err(|error| in_full(&error))?;
+        let said = String::from_utf8_lossy(&said);
+        let mut lines = said.lines().map(|line| line.strip_suffix(" commit").map(str::to_owned));
+        Ok(branches.map(|_| lines.next().flatten()))
     }
 
     /// Removes a worktree and what git knows of it, whatever is left of it.
@@ -133,22 +165,14 @@ impl Grounds {
         let _ = patiently(&self.users_git(), &["worktree", "prune"], cancelled).await;
     }
 
-    /// Adds a worktree. One that was begun and not finished is removed before.
+    /// Adds a worktree. One that was begun and not finished is removed before; one that git knows and that is
+    /// gone is no obstacle if it is told so twice.
     async fn add_tree(&self, tree: &Path, args: &[&str], cancelled: Cancelled) -> Result<(), String> {
-        self.remove_tree(tree, cancelled.clone()).await;
-        patiently(&self.users_git(), args, cancelled).await.map(|_| ())
-    }
-
-    pub(super) async fn is_tree(&self, tree: &Path) -> bool {
-        if !matches!(self.disk.stat(&tree.join(".git")), Ok(Some(_))) {
-            return false;
+        if !matches!(self.disk.stat(tree), Ok(None)) {
+            self.remove_tree(tree, cancelled.clone()).await;
         }
-        // A checkout that was broken off has an index lock, and no index.
-        let git = self.git(tree);
-        let top = git.line(&["rev-parse", "--show-toplevel"]).await;
-        let index = self.git_path(tree, "index").await;
-        let has_index = index.is_ok_and(|path| matches!(self.disk.stat(&path), Ok(Some(_))));
-        top.is_ok_and(|top| Path::new(&top) == tree) && has_index
+        let args = [&["worktree", "add", "--force", "--force"], args].concat();
+        patiently(&self.users_git(), &args, cancelled).await.map(|_| ())
     }
 
     /// Puts into a worktree what git does not: copies, what the setup command makes, and our own places.

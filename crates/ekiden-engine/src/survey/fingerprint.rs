@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 use ekiden_core::hash::sha256_hex;
 
 use super::content::Content;
-use super::git::{Changed, id};
+use super::git::Changed;
 use crate::git::{Git, GitError};
 
 /// Changed files whose content is hashed; more are told apart by size and time.
@@ -36,7 +36,7 @@ pub(super) async fn fingerprints(git: &Git, dir: &Path, files: &Changed) -> Acco
 }
 
 async fn account(git: &Git, dir: &Path, files: &Changed, depth: usize) -> Accounts {
-    let mut tree = id(git, "HEAD:./").await.unwrap_or_else(|| "no commit".to_owned());
+    let mut tree = files.tree.clone().unwrap_or_else(|| "no commit".to_owned());
     for (code, path) in &files.entries {
         tree.push_str(&format!("\n{code} {path}"));
     }

@@ -34,21 +34,10 @@ const NEW_TESTS_MAX: usize = 100;
 ///
 /// If git cannot be run or fails.
 pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Survey, GitError> {
-    let head = id(git, "HEAD").await;
     let files = Changed::find(git).await?;
     let (tree, substance) = fingerprints(git, dir, &files).await;
-    let commits = match (&since.last, &head) {
-        (Some(since), Some(head)) if since != head => commits(git, since).await?,
-        (Some(_) | None, Some(_) | None) => Vec::new(),
-    };
-    let diff_stat = match &head {
-        Some(_) => bounded(&git.run(DIFF_STAT).await?),
-        None => Vec::new(),
-    };
-    let weakened = match &since.first {
-        Some(first) => weakened(git, dir, first, &files).await,
-        None => Vec::new(),
-    };
+    let (commits, diff_stat, weakened) =
+        tokio::join!(commits(git, since, &files), diff_stat(git, &files), weakened(git, dir, since, &files),);
     let status = files
         .entries
         .iter()
@@ -56,30 +45,46 @@ pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Surve
         .map(|(code, path)| format!("{code} {path}"))
         .collect();
     let substance = (substance != tree).then_some(substance);
-    Ok(Survey { head, tree, commits, status, diff_stat, substance, weakened })
+    Ok(Survey { head: files.head, tree, commits, status, diff_stat: diff_stat?, substance, weakened })
 }
 
 /// The id of an object, if there is one.
-pub(super) async fn id(git: &Git, name: &str) -> Option<String> {
+async fn id(git: &Git, name: &str) -> Option<String> {
     let id = git.run(&["rev-parse", "--verify", "--quiet", name]).await;
     id.ok().map(|id| id.trim().to_owned())
 }
 
-async fn commits(git: &Git, since: &str) -> Result<Vec<String>, GitError> {
-    let range = format!("{since}..HEAD");
-    let text = git.run(&["log", "--oneline", "--no-decorate", "--no-color", "-n", "40", &range]).await;
+/// What was committed since the look before.
+async fn commits(git: &Git, since: &Since, files: &Changed) -> Vec<String> {
+    let Some(last) = since.last.as_ref().filter(|last| files.head.as_ref().is_some_and(|head| head != *last))
+    else {
+        return Vec::new();
+    };
+    let range = format!("{last}..HEAD");
+    let args = ["log", "--no-show-signature", "--oneline", "--no-decorate", "--no-color", "-n", "40", &range];
     // A rebase may have removed the old commit; then nothing can be said of what is new.
-    Ok(text.map(|text| bounded(&text)).unwrap_or_default())
+    git.run(&args).await.map(|text| bounded(&text)).unwrap_or_default()
+}
+
+async fn diff_stat(git: &Git, files: &Changed) -> Result<Vec<String>, GitError> {
+    if files.head.is_none() || !files.has_tracked() {
+        return Ok(Vec::new());
+    }
+    Ok(bounded(&git.run(DIFF_STAT).await?))
 }
 
 fn bounded(text: &str) -> Vec<String> {
     text.lines().take(limits::SURVEY_LINES_MAX).map(str::to_owned).collect()
 }
 
-/// Changed and untracked files.
+/// Changed and untracked files, and from what they differ.
 pub(super) struct Changed {
     /// Each with its two-letter status, by its path from the repository's root.
     pub(super) entries: Vec<(String, String)>,
+    /// The work dir's tree in the commit, if it is there.
+    pub(super) tree: Option<String>,
+    /// The commit, if there is one.
+    head: Option<String>,
     /// The way from the work dir to the root.
     to_root: String,
 }
@@ -91,9 +96,23 @@ impl Changed {
     ///
     /// If git cannot be run or fails.
     pub(super) async fn find(git: &Git) -> Result<Self, GitError> {
-        let entries = entries(&git.run(STATUS).await?);
-        let to_root = git.run(&["rev-parse", "--show-cdup"]).await?.trim().to_owned();
-        Ok(Self { entries, to_root })
+        let question = ["rev-parse", "--show-cdup", "HEAD", "HEAD:./"];
+        let (place, status) = tokio::join!(git.run(&question), git.run(STATUS));
+        let entries = entries(&status?);
+        if let Ok(place) = place
+            && let [to_root, head, tree] = place.lines().collect::<Vec<_>>()[..]
+        {
+            let (head, tree) = (Some(head.to_owned()), Some(tree.to_owned()));
+            return Ok(Self { entries, tree, head, to_root: to_root.to_owned() });
+        }
+        // There is no commit, or nothing of the work dir is in it.
+        let to_root = git.line(&["rev-parse", "--show-cdup"]).await?;
+        Ok(Self { entries, tree: id(git, "HEAD:./").await, head: id(git, "HEAD").await, to_root })
+    }
+
+    /// Something differs that git knows.
+    fn has_tracked(&self) -> bool {
+        self.entries.iter().any(|(code, _)| code != "??")
     }
 
     /// Those that are there, by their path from the work dir.
@@ -127,7 +146,12 @@ fn entries(text: &str) -> Vec<(String, String)> {
 }
 
 /// Tests that say less than at a commit. Where git cannot tell, nothing is known of any.
-async fn weakened(git: &Git, dir: &Path, first: &str, files: &Changed) -> Vec<WeakenedTest> {
+async fn weakened(git: &Git, dir: &Path, since: &Since, files: &Changed) -> Vec<WeakenedTest> {
+    let Some(first) = &since.first else { return Vec::new() };
+    let is_first = since.first == files.head;
+    if is_first && !files.has_tracked() && files.new_tests().next().is_none() {
+        return Vec::new();
+    }
     let args = [
         "-c",
         "core.quotepath=off",

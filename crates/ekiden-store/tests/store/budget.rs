@@ -70,7 +70,7 @@ fn a_session_starts_with_six_syncs() {
     log.append(&Note { seq: 2 }).unwrap();
     let second = layout.run(&run).relay(None).session(SessionNumber::FIRST.next());
     archive_dir(&*disk, second.dir(), &prompt).unwrap();
-    let keeping = Keeping { session: &first, recorded: &[&recorded] };
+    let keeping = Keeping { sessions: &[first], recorded: &[&recorded] };
     let taken = take_handoff(&*disk, &published.handoff(), keeping, Reach::Disk).unwrap();
     assert_eq!(taken.removed, [HandoffFile::Progress]);
     let file = StatusFile::open(&*disk, published.status()).unwrap();
