@@ -8,7 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Timestamp;
+use crate::limits;
+use crate::time::{Millis, Timestamp};
 
 /// Why an attempt is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +139,21 @@ impl EndCause {
     #[must_use]
     pub fn resets_at(&self) -> Option<Timestamp> {
         if let Self::RateLimited { resets_at, .. } = self { *resets_at } else { None }
+    }
+
+    /// How long to wait before the service is asked again, `waited` having been waited in vain.
+    ///
+    /// A reset that is past by our clock is waited for as well: else a service whose clock is behind would be
+    /// asked again and again without a pause. An outage is asked after sooner, and ever more seldom.
+    #[must_use]
+    pub fn wait(&self, at: Timestamp, waited: Millis) -> Millis {
+        match self.resets_at() {
+            Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
+            None if *self == Self::ServerError => {
+                Millis(waited.0.clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0))
+            }
+            None => limits::RESET_UNKNOWN,
+        }
     }
 
     /// The conversation itself is what the service or the model does not take: the same again would

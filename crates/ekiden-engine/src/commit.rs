@@ -294,9 +294,9 @@ fn lock_of(output: &Output) -> String {
     one_line(lines.next().unwrap_or_default(), limits::COMMIT_TAIL_CHARS)
 }
 
-/// Names, each with a NUL behind it.
+/// Names, each with a NUL behind it, and perhaps an empty line before them.
 fn count(names: &str) -> u32 {
-    u32::try_from(names.matches('\0').count()).unwrap_or(u32::MAX)
+    u32::try_from(names.split('\0').filter(|name| !name.is_empty()).count()).unwrap_or(u32::MAX)
 }
 
 fn failed(error: String, tail: &str) -> Commit {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A planning session has no log: nothing that is lost with it cannot be asked for again, and what comes of
-//! it is a file that a person reads before anything runs. So it is not resumed, waits for no usage limit, and
-//! ends with the named cause. What it keeps lies in `planning/` of the state directory until the next one.
+//! it is a file that a person reads before anything runs. So it is not resumed: after a usage limit it begins
+//! anew. What it keeps lies in `planning/` of the state directory until the next one.
 //!
 //! Invariants: no run works here meanwhile. When [`Planner::hold`] returns, nothing of its agent is alive.
 
@@ -28,6 +28,7 @@ use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, Verdict,
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
 use ekiden_core::prompt::{self, HANDOFF_DIR, PromptBlocks};
 use ekiden_core::settings::AgentSpec;
+use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::lock::AttemptLock;
 use ekiden_store::replace::{Durability, replace};
@@ -35,6 +36,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::clock::{Clock, SystemClock};
 use crate::desk::resolve_input;
 use crate::error::EngineError;
 use crate::history;
@@ -46,6 +48,9 @@ use crate::workspace::Workspace;
 const REPORTS_MAX: usize = 256;
 /// How long the end of what an earlier planning session left behind is waited for.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often the clock is looked at while one waits.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Who judges what a planning session answers.
 pub trait Reviewer {
@@ -173,6 +178,21 @@ impl Planner {
         });
         self.spent = self.spent.plus(spent);
         Ok(end)
+    }
+
+    /// Waits until then by the wall clock, which goes on while the machine is suspended. The signal that ended
+    /// the wait, if one did.
+    pub fn wait_until(&mut self, until: Timestamp) -> Option<i32> {
+        let signals = &mut self.signals;
+        self.runtime.block_on(async {
+            while SystemClock.now() < until {
+                tokio::select! {
+                    request = signals.next() => return Some(signal_of(&request)),
+                    () = tokio::time::sleep(Duration::from(until.since(SystemClock.now())).min(TICK)) => {}
+                }
+            }
+            None
+        })
     }
 
     /// Keeps a text beside what the sessions left, for a person to look at; where it lies.

@@ -102,7 +102,11 @@ impl<'a> View<'a> {
             }
         }
         for field in shape.fields.iter().filter(|field| field.needed && node.get(field.name).is_none()) {
-            findings.say(view.line, &view.told(&format!("{} is missing", quoted(field.name))));
+            let text = view.told(&format!("{} is missing", quoted(field.name)));
+            let fault = Fault::new(view.line, &text);
+            let is_chosen = matches!(field.kind, Kind::Choice(_) | Kind::Whole(..));
+            let hint = format!("it is {}", field.kind.told());
+            findings.add(if is_chosen { fault.hint(&hint) } else { fault });
         }
         view
     }

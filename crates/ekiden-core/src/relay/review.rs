@@ -15,7 +15,7 @@ use crate::relay::{
     Baseline, HANDOFF_DIR, LastSession, Looking, Next, NextAttempt, Phase, Relay, Session, SessionEnd,
     WaitCause, backoff,
 };
-use crate::time::{Millis, Timestamp};
+use crate::time::Timestamp;
 
 /// Around which session something was looked at.
 enum Looked {
@@ -81,17 +81,10 @@ impl Relay {
         self.end(Outcome::AgentFailed { cause: ended.cause.clone() }, Next::Attempt(next))
     }
 
-    /// A reset that is past by our clock is waited for as well: else a service whose clock is behind
-    /// would be asked again and again without a pause. An outage is asked after sooner, and ever more
-    /// seldom.
     fn wait_for_limit(&mut self, at: Timestamp, cause: &EndCause, mut next: NextAttempt) -> Vec<RelayEffect> {
         let limited = matches!(cause, EndCause::RateLimited { .. });
         let outage = *cause == EndCause::ServerError;
-        let length = match cause.resets_at() {
-            Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
-            None if outage => Millis(next.waited.0.clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0)),
-            None => limits::RESET_UNKNOWN,
-        };
+        let length = cause.wait(at, next.waited);
         if limited && self.settings.bounds.on_rate_limit == OnRateLimit::Stop {
             return self.end(Outcome::RateLimited { until: at + length }, Next::Attempt(next));
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::settings::{AgentSpec, Settings};
+use ekiden_core::time::Millis;
 use ekiden_engine::planning::Planner;
 use ekiden_engine::workspace::Workspace;
 use serde::Serialize;
@@ -180,6 +181,8 @@ impl Desk<'_> {
             bounds: settings.bounds.clone(),
             voice,
             session: SessionNumber::FIRST,
+            wait_max: settings.wait_max,
+            waited: Millis(0),
         })
     }
 

@@ -13,22 +13,28 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::attempt::{Activity, Answer};
-use ekiden_core::bounds::Bounds;
+use ekiden_core::bounds::{Bounds, OnRateLimit};
+use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::limits;
 use ekiden_core::manifest::{Fault, Planned, Refused, planned, planned_schema};
 use ekiden_core::prompt::{self, DocumentFault, PromptBlocks};
+use ekiden_core::relay::WaitCause;
 use ekiden_core::settings::{AgentKind, AgentSpec, Interface};
+use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
+use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::planning::{Planner, PlanningEnd, PlanningSession, Review, Reviewer};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::replace::{Durability, replace};
+use jiff::tz::TimeZone;
 
 use super::read::faulty;
 use super::stopped::stopped;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
+use crate::output::waits::Wait;
 use crate::output::{Output, aloud, phrase};
 
 /// The most that is read of a document, in bytes.
@@ -50,6 +56,10 @@ pub struct Author<'a> {
     pub voice: Voice<'a>,
     /// Sessions held so far.
     pub session: SessionNumber,
+    /// How long usage limits are waited for, all together.
+    pub wait_max: Millis,
+    /// How long they were so far.
+    pub waited: Millis,
 }
 
 /// Tells what happens in a planning session.
@@ -91,11 +101,15 @@ impl Author<'_> {
         self.begins(&format!("writes {name}"));
         let before = stamp(path);
         let blocks = prompt::architecture_prompt(idea, name);
-        let session = self.session(blocks, None, path);
-        let mut review = OfDocument { path, before, asked: false, fault: None, voice: &mut self.voice };
-        let end = self.planner.hold(session, &mut review)?;
-        let fault = review.fault;
-        self.over(end)?;
+        let fault = loop {
+            let session = self.session(blocks.clone(), None, path);
+            let mut review = OfDocument { path, before, asked: false, fault: None, voice: &mut self.voice };
+            let end = self.planner.hold(session, &mut review)?;
+            let fault = review.fault;
+            if self.is_over(end)? {
+                break fault;
+            }
+        };
         match fault {
             None => Ok(()),
             Some(fault) => {
@@ -117,11 +131,15 @@ impl Author<'_> {
         self.begins(&format!("splits {} into stages", named.unwrap_or(&shown)));
         let room = limits::STAGE_SESSION_TOKENS_DEFAULT;
         let blocks = prompt::split_prompt(&document, named.unwrap_or(&shown), room);
-        let session = self.session(blocks, Some(planned_schema().to_string()), path);
-        let mut review = OfManifest { architecture: named, asked: 0, last: None, voice: &mut self.voice };
-        let end = self.planner.hold(session, &mut review)?;
-        let last = review.last;
-        self.over(end)?;
+        let last = loop {
+            let session = self.session(blocks.clone(), Some(planned_schema().to_string()), path);
+            let mut review = OfManifest { architecture: named, asked: 0, last: None, voice: &mut self.voice };
+            let end = self.planner.hold(session, &mut review)?;
+            let last = review.last;
+            if self.is_over(end)? {
+                break last;
+            }
+        };
         match last {
             Some(Ok(planned)) => Ok(planned),
             Some(Err(refused)) => Err(self.refused(&refused)?),
@@ -155,15 +173,36 @@ impl Author<'_> {
         }
     }
 
-    fn over(&mut self, end: PlanningEnd) -> Result<(), Failure> {
+    /// The conversation came to its end; else it is to be held anew, after a wait.
+    fn is_over(&mut self, end: PlanningEnd) -> Result<bool, Failure> {
         self.voice.output.erase();
         match end {
-            PlanningEnd::Reviewed => Ok(()),
-            PlanningEnd::Ended(cause) => Err(stopped(&cause)),
-            PlanningEnd::Stopped { signal } => {
-                Err(Failure::new(Exit::Signal(signal), "planning was stopped; nothing of it goes on"))
-            }
+            PlanningEnd::Reviewed => Ok(true),
+            PlanningEnd::Ended(cause) => self.waits(&cause).map(|()| false),
+            PlanningEnd::Stopped { signal } => Err(was_stopped(signal)),
         }
+    }
+
+    /// Waits as a run would, where a run would.
+    fn waits(&mut self, cause: &EndCause) -> Result<(), Failure> {
+        let now = SystemClock.now();
+        let length = cause.wait(now, self.waited);
+        let is_limit = matches!(cause, EndCause::RateLimited { .. });
+        let waits = cause.class() == EndClass::Wait
+            && !(is_limit && self.bounds.on_rate_limit == OnRateLimit::Stop)
+            && self.waited.0.saturating_add(length.0) <= self.wait_max.0;
+        if !waits {
+            return Err(stopped(cause));
+        }
+        self.waited.0 += length.0;
+        let (until, next) = (now + length, (self.session.get(), 1));
+        let why = if is_limit { WaitCause::UsageLimit } else { WaitCause::Failure };
+        let lines = Wait { until, why, cause: Some(cause), next }.lines(now, &TimeZone::system());
+        // What else is told holds for runs, which can be resumed.
+        if let Some(line) = lines.first().filter(|_| !self.voice.json) {
+            self.voice.output.line(line);
+        }
+        self.planner.wait_until(until).map_or(Ok(()), |signal| Err(was_stopped(signal)))
     }
 
     fn refused(&self, refused: &Refused) -> Result<Failure, EngineError> {
@@ -171,6 +210,10 @@ impl Author<'_> {
         Ok(faulty(&kept, &refused.faults)
             .hint("that was the agent's last answer; mended by hand, `ekiden execute FILE` takes it"))
     }
+}
+
+fn was_stopped(signal: i32) -> Failure {
+    Failure::new(Exit::Signal(signal), "planning was stopped; nothing of it goes on")
 }
 
 impl Voice<'_> {

@@ -3,6 +3,7 @@
 //! the wiring.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
 
+mod approval;
 mod bounds;
 mod branches;
 mod commits;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 /// The columns that a stage's id has at most before a line.
 const STAGE_COLUMNS_MAX: usize = 12;
+/// The words of a day: `Sun 22 Nov`.
+const DAY_WORDS: usize = 3;
 /// The fewest digits by which a run is called.
 const ID_DIGITS_MIN: usize = 4;
 
@@ -40,6 +42,9 @@ impl Normal {
             if core == "TIME" && before.is_empty() && normal.last().is_some_and(|last| last == "TIME") {
                 normal.pop();
             }
+            if core == "CLOCK" && is_day(&normal) {
+                normal.truncate(normal.len() - DAY_WORDS);
+            }
             normal.push(format!("{before}{core}{after}"));
         }
         normal.join(" ")
@@ -58,6 +63,17 @@ impl Normal {
             word
         }
     }
+}
+
+/// The words end with a day, `Sun 22 Nov`: a time is told with it where the day is another than before.
+fn is_day(words: &[String]) -> bool {
+    let day = words.len().checked_sub(DAY_WORDS).map(|from| words[from..].iter().map(String::as_str));
+    let Some(&[weekday, number, month]) = day.map(Iterator::collect::<Vec<&str>>).as_deref() else {
+        return false;
+    };
+    ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].contains(&weekday)
+        && number.parse::<u32>().is_ok()
+        && month.len() == 3
 }
 
 /// The label `61% 122k` of a session, which is padded; in a plan behind the stage.

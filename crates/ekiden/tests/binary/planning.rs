@@ -1,5 +1,6 @@
 //! Planning without a model: an idea becomes a document, a manifest, and work that is done.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::Environment;
@@ -157,4 +158,26 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
     let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"])).expect(3);
     assert!(said.stderr.contains("planning stopped: the budget is spent"), "{}", said.stderr);
     assert!(!environment.exists("plan.json"));
+}
+
+// shows: PLN-01, AGT-06
+#[test]
+fn a_usage_limit_is_waited_for_unless_somebody_wants_the_end() {
+    let environment = project().with("EKIDEN_REHEARSAL_SCENARIO", "limit.toml");
+    environment.write(
+        "limit.toml",
+        "[[act]]\nat = \"prompt\"\ndo = { fail = { status = 429, resets_in_s = 3600 } }\n",
+    );
+    let mut planning = environment.start(&rehearsal(&["build", "idea.md"]));
+    planning.wait_for("5-hour");
+    planning.signal(Signal::INT);
+    let said = planning.end().expect(130);
+    assert!(said.stdout.contains("session 2 begins 30s later, in 1h"), "{said}");
+    assert!(said.stderr.contains("planning was stopped; nothing of it goes on"), "{said}");
+
+    let said = environment.run(&rehearsal(&["build", "idea.md", "--on-rate-limit", "stop"])).expect(3);
+    assert!(said.stderr.contains("planning stopped: "), "{said}");
+    let said = environment.run(&rehearsal(&["build", "idea.md", "--max-wait", "10m"])).expect(3);
+    assert!(said.stderr.contains("the same command begins anew; the limit is lifted "), "{said}");
+    assert!(!environment.exists("architecture.md"));
 }

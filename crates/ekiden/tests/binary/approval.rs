@@ -1,0 +1,91 @@
+//! A person on a terminal is asked before a plan runs commands that a model wrote.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
+
+use crate::environment::Environment;
+
+/// Long beside what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const QUESTION: &str = "Run this plan, commands included?";
+
+const PLAN: &str = r#"format = 1
+project = "tea"
+
+[[stage]]
+id = "S01"
+name = "Brew tea"
+prompt = "- [ ] Brew\n  ```sh\n  echo tea > tea.txt\n  ```\n"
+validation = { kind = "command", command = "test -s tea.txt" }
+"#;
+
+const IDEA: &str = "# Tea\n\nA shop for tea.\n\n- [ ] Brew tea\n\n  ```sh\n  echo tea > tea.txt\n  ```\n  ```check\n  test -s \
+                    tea.txt\n  ```\n";
+
+fn project() -> Environment {
+    let environment = Environment::new().with("TERM", "xterm-256color");
+    environment.write("plan.toml", PLAN);
+    environment.write("idea.md", IDEA);
+    environment
+}
+
+fn on_terminal(environment: &Environment, args: &[&str]) -> Pty {
+    Pty::spawn(environment.command(&[args, &["--agent", "rehearsal"]].concat())).unwrap()
+}
+
+fn is_asked(pty: &mut Pty) -> bool {
+    pty.wait_until(PATIENCE, |pty| pty.written().contains(QUESTION))
+}
+
+// shows: PLN-18
+#[test]
+fn a_no_starts_nothing_and_a_yes_is_remembered() {
+    let environment = project();
+    let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
+    assert!(is_asked(&mut pty), "{}", pty.written());
+    assert!(pty.written().contains("test -s tea.txt"), "{}", pty.written());
+    pty.press("\n").unwrap();
+    let is_told = pty.wait_until(PATIENCE, |pty| pty.written().contains("nothing was started"));
+    assert!(is_told, "{}", pty.written());
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(78), "{}", pty.written());
+    assert!(environment.runs().is_empty());
+
+    let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
+    assert!(is_asked(&mut pty), "{}", pty.written());
+    pty.press("y\n").unwrap();
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert_eq!(environment.read("tea.txt"), "tea\n");
+
+    let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert!(!pty.written().contains(QUESTION), "{}", pty.written());
+
+    environment.write("plan.toml", &PLAN.replace("test -s", "test -f"));
+    let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
+    assert!(is_asked(&mut pty), "another manifest is approved anew: {}", pty.written());
+    pty.hang_up();
+    assert!(pty.wait(PATIENCE).is_some());
+    assert_eq!(environment.runs().len(), 2);
+}
+
+// shows: PLN-04, PLN-18
+#[test]
+fn a_person_may_leave_at_the_question_with_the_plan_written() {
+    let environment = project();
+    let mut pty = on_terminal(&environment, &["build", "idea.md"]);
+    assert!(is_asked(&mut pty), "{}", pty.written());
+    pty.press("\u{3}").unwrap();
+    let end = pty.wait(PATIENCE).unwrap();
+    assert!(end.signal() == Some(2) || end.code() == Some(130), "{end}: {}", pty.written());
+    assert!(pty.is_sane());
+    assert!(environment.exists("plan.json") && environment.exists("architecture.md"));
+    assert!(environment.runs().is_empty() && !environment.exists("tea.txt"));
+
+    let mut pty = on_terminal(&environment, &["execute", "plan.json"]);
+    assert!(is_asked(&mut pty), "{}", pty.written());
+    pty.press("yes\n").unwrap();
+    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert_eq!(environment.read("tea.txt"), "tea\n");
+}
