@@ -111,6 +111,12 @@ impl Exit {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
             Outcome::Blocked { .. } => Self::Blocked,
+            // Nothing went wrong: each of them waits for a person.
+            Outcome::StagesFailed { failed, .. }
+                if failed.iter().all(|one| matches!(*one.outcome, Outcome::Blocked { .. })) =>
+            {
+                Self::Blocked
+            }
             Outcome::SessionLimit
             | Outcome::LimitTooFar { .. }
             | Outcome::Stuck { .. }

@@ -15,10 +15,12 @@
 //! weighing of all stages each time that four times as many are over.
 //!
 //! Invariants:
-//! - a stage starts only when each stage that it needs is done, or over where the edge is optional;
+//! - a stage starts only when each stage that it needs is done, or over where the edge is optional, and all
+//!   that were done before are known to be;
 //! - at most `jobs` stages hold a slot; at most one merge is under way;
 //! - once halted nothing new begins, and what is over stays over until a resume.
 
+mod ends;
 mod forecast;
 mod meaning;
 mod node;
@@ -32,14 +34,15 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::event::StopRequest;
 use crate::ids::StageId;
-use crate::manifest::{Ground, Manifest, OnFail, Take};
-use crate::outcome::{Outcome, StageFailed};
+use crate::manifest::{Ground, Manifest, Take};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 use forecast::{Forecast, Shapes};
 use meaning::{Meaning, meaning};
 use node::{Node, nodes};
 pub use node::{StageEnd, StageState};
+pub use view::StageTally;
 
 /// How often a stage may be sent back to its relay because it does not merge.
 pub const MENDS_MAX: u32 = 2;
@@ -65,6 +68,8 @@ pub struct Plan {
     /// The stage that is being merged, or whose being done is confirmed.
     merging: Option<usize>,
     over: usize,
+    /// Stages that the user says were done, of which that is not known yet. Nothing begins before.
+    unconfirmed: usize,
     halted: Option<Outcome>,
     /// Somebody wants the run to stop.
     stop: Option<StopRequest>,
@@ -137,6 +142,7 @@ impl Plan {
             queue: VecDeque::new(),
             merging: None,
             over: 0,
+            unconfirmed: 0,
             halted: None,
             stop: None,
             paused: false,
@@ -345,7 +351,7 @@ impl Plan {
 
     fn next_stage(&mut self, now: Timestamp) -> Option<PlanDecision> {
         let held = self.paused || self.held_until.is_some_and(|until| now < until);
-        if held || self.at_work >= self.jobs {
+        if held || self.unconfirmed > 0 || self.at_work >= self.jobs {
             return None;
         }
         let (_, at) = self.ready.pop_first()?;
@@ -371,52 +377,6 @@ impl Plan {
         self.at_work == 0 && self.merging.is_none() && !waits && self.delivery != Delivery::UnderWay
     }
 
-    fn conclude(&mut self) -> PlanDecision {
-        let outcome = self.outcome();
-        if outcome.is_complete() && self.delivery == Delivery::Due {
-            self.delivery = Delivery::UnderWay;
-            return PlanDecision::Deliver;
-        }
-        self.ended = Some(outcome.clone());
-        PlanDecision::End(outcome)
-    }
-
-    /// How the plan ends if it ends now.
-    fn outcome(&self) -> Outcome {
-        if let Some(halt) = self.halt().filter(|_| self.over < self.nodes.len()) {
-            return halt;
-        }
-        let mut failed = Vec::new();
-        let mut blocked = 0;
-        for node in &self.nodes {
-            match &node.state {
-                StageState::Over(StageEnd::Failed(outcome)) => {
-                    failed.push(StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) });
-                }
-                StageState::Over(StageEnd::Blocked { .. }) => blocked += 1,
-                StageState::Over(StageEnd::Done | StageEnd::Skipped(_) | StageEnd::LeftOut { .. })
-                | StageState::Waiting
-                | StageState::Ready
-                | StageState::Preparing
-                | StageState::Working
-                | StageState::Merging
-                | StageState::Interrupted(_) => {}
-            }
-        }
-        match failed.pop() {
-            None => {
-                let done = |node: &&Node| node.state == StageState::Over(StageEnd::Done);
-                Outcome::Complete { verified: self.nodes.iter().filter(done).all(|node| node.is_verified) }
-            }
-            // A relay that stands alone ends its run as it ended itself.
-            Some(one) if !self.grounds => *one.outcome,
-            Some(last) => {
-                failed.push(last);
-                Outcome::StagesFailed { failed, blocked }
-            }
-        }
-    }
-
     fn leave_merge(&mut self, stage: &StageId) -> Option<usize> {
         let at = *self.index.get(stage)?;
         (self.merging == Some(at)).then(|| self.merging = None)?;
@@ -426,73 +386,5 @@ impl Plan {
 
     fn in_state(&self, stage: &StageId, state: &StageState) -> Option<usize> {
         self.index.get(stage).copied().filter(|at| self.nodes[*at].state == *state)
-    }
-
-    fn fail(&mut self, at: usize, outcome: Outcome) {
-        let end = match self.nodes[at].on_fail {
-            OnFail::Skip => StageEnd::Skipped(outcome),
-            OnFail::Block => StageEnd::Failed(outcome),
-            OnFail::Stop => {
-                let one =
-                    StageFailed { stage: self.nodes[at].id.clone(), outcome: Box::new(outcome.clone()) };
-                if self.grounds {
-                    self.halted.get_or_insert(Outcome::StagesFailed { failed: vec![one], blocked: 0 });
-                }
-                StageEnd::Failed(outcome)
-            }
-        };
-        self.finish(at, end);
-    }
-
-    /// A stage is over: what waits for it becomes ready, is blocked, or is left out with it.
-    fn finish(&mut self, at: usize, end: StageEnd) {
-        let mut ends = vec![(at, end)];
-        while let Some((at, end)) = ends.pop() {
-            let node = &mut self.nodes[at];
-            let passes = end == StageEnd::Done;
-            let left_out = matches!(end, StageEnd::LeftOut { .. });
-            node.state = StageState::Over(end);
-            self.over += 1;
-            let dependants = std::mem::take(&mut node.dependants);
-            for &(dependant, optional) in &dependants {
-                let node = &mut self.nodes[dependant];
-                if node.state != StageState::Waiting {
-                    continue;
-                }
-                if passes || optional {
-                    node.needs_left -= 1;
-                    if node.needs_left == 0 {
-                        self.make_ready(dependant);
-                    }
-                } else if left_out {
-                    let with = Some(self.nodes[at].id.clone());
-                    ends.push((dependant, StageEnd::LeftOut { with }));
-                } else {
-                    let by = self.nodes[at].id.clone();
-                    ends.push((dependant, StageEnd::Blocked { by }));
-                }
-            }
-            self.nodes[at].dependants = dependants;
-        }
-        if self.over.is_power_of_two() && self.over.trailing_zeros().is_multiple_of(2) {
-            self.weigh();
-        }
-    }
-
-    fn make_ready(&mut self, at: usize) {
-        let node = &mut self.nodes[at];
-        if node.take == Take::Assume {
-            node.state = StageState::Merging;
-            self.queue.push_back(at);
-        } else {
-            node.state = StageState::Ready;
-            self.ready.insert((Reverse(self.behind[at]), at));
-        }
-    }
-
-    /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
-    fn weigh(&mut self) {
-        self.forecast.weigh(&self.shapes, &mut self.behind);
-        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.behind[*at]), *at)).collect();
     }
 }

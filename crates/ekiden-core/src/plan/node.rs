@@ -72,6 +72,15 @@ pub(super) struct Node {
 }
 
 impl Node {
+    pub(super) fn is_done(&self) -> bool {
+        self.state == StageState::Over(StageEnd::Done)
+    }
+
+    /// The stage that keeps it from beginning for good.
+    pub(super) fn blocked_by(&self) -> Option<&StageId> {
+        if let StageState::Over(StageEnd::Blocked { by }) = &self.state { Some(by) } else { None }
+    }
+
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, StageState::Over(_))
     }

@@ -1,6 +1,7 @@
 //! A plan that goes on: what was interrupted or failed is opened again, what is done stays done.
 
 use crate::manifest::Take;
+use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
 
 impl Plan {
@@ -33,13 +34,16 @@ impl Plan {
 
     /// Counts for each waiting stage what it still needs; opens those that need nothing.
     pub(super) fn open(&mut self) {
+        let assumed = |node: &&Node| node.take == Take::Assume && !node.is_over();
+        self.unconfirmed = self.nodes.iter().filter(assumed).count();
         for at in 0..self.nodes.len() {
             if self.nodes[at].state != StageState::Waiting {
                 continue;
             }
+            let is_skipped = self.nodes[at].take == Take::Skip;
             let settled = |(need, optional): &(usize, bool)| match &self.nodes[*need].state {
                 StageState::Over(StageEnd::Done) => true,
-                StageState::Over(_) => *optional,
+                StageState::Over(_) => *optional || is_skipped,
                 StageState::Waiting
                 | StageState::Ready
                 | StageState::Preparing
@@ -51,12 +55,13 @@ impl Plan {
             self.nodes[at].needs_left = left;
         }
         for at in 0..self.nodes.len() {
-            if self.nodes[at].state != StageState::Waiting {
+            if self.nodes[at].state != StageState::Waiting || self.nodes[at].needs_left > 0 {
                 continue;
             }
+            // In its turn, so that what it stood between stays in its order.
             if self.nodes[at].take == Take::Skip {
                 self.finish(at, StageEnd::LeftOut { with: None });
-            } else if self.nodes[at].needs_left == 0 {
+            } else {
                 self.make_ready(at);
             }
         }

@@ -2,11 +2,47 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use serde::Serialize;
+
 use crate::ids::StageId;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, StageEnd, StageState};
 
+/// How many stages of a plan came to what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct StageTally {
+    /// All of them.
+    pub all: usize,
+    /// Done, and part of the whole.
+    pub done: usize,
+    /// Of these, those that something checked.
+    pub verified: usize,
+    /// Failed, and the plan puts up with it.
+    pub skipped: usize,
+    /// Left out, as the user wanted.
+    pub left_out: usize,
+}
+
 impl Plan {
+    /// How many stages came to what.
+    #[must_use]
+    pub fn tally(&self) -> StageTally {
+        let mut tally = StageTally { all: self.nodes.len(), ..StageTally::default() };
+        for node in &self.nodes {
+            let StageState::Over(end) = &node.state else { continue };
+            match end {
+                StageEnd::Done => {
+                    tally.done += 1;
+                    tally.verified += usize::from(node.is_verified);
+                }
+                StageEnd::Skipped(_) => tally.skipped += 1,
+                StageEnd::LeftOut { .. } => tally.left_out += 1,
+                StageEnd::Failed(_) | StageEnd::Blocked { .. } => {}
+            }
+        }
+        tally
+    }
+
     /// How the plan ended, if it did.
     #[must_use]
     pub fn ended(&self) -> Option<&Outcome> {

@@ -49,6 +49,8 @@ pub struct FailureFacts<'a> {
     pub blocked: &'a [StageId],
     /// Where the tree is in which it worked.
     pub tree: &'a str,
+    /// The plan goes on without it.
+    pub is_skipped: bool,
 }
 
 /// One try at a stage.
@@ -123,6 +125,13 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
 
 fn ways_on(facts: &FailureFacts<'_>) -> String {
     let (stage, manifest) = (facts.stage, shell_word(facts.manifest));
+    if facts.is_skipped {
+        return format!(
+            "- The plan does without it, as its manifest says. `ekiden show --stage {stage}` tells what its sessions \
+             saw, said and left.\n\
+             - To have it done after all: `ekiden execute {manifest} --only {stage}`.\n"
+        );
+    }
     format!(
         "- `ekiden show` tells what its sessions saw, said and left; they worked in `{}`.\n\
          - After a repair: `ekiden execute {manifest} --from {stage}`.\n\

@@ -43,10 +43,16 @@ impl Run {
     /// What a person is told of a stage that failed for good; nothing of others.
     #[must_use]
     pub fn diagnosis(&self, stage: &StageId, tree: &str) -> Option<String> {
-        let Some(StageState::Over(StageEnd::Failed(outcome) | StageEnd::Skipped(outcome))) =
-            self.plan.state(stage)
-        else {
-            return None;
+        let (outcome, may_be_skipped) = match self.plan.state(stage)? {
+            StageState::Over(StageEnd::Failed(outcome)) => (outcome, false),
+            StageState::Over(StageEnd::Skipped(outcome)) => (outcome, true),
+            StageState::Over(StageEnd::Done | StageEnd::Blocked { .. } | StageEnd::LeftOut { .. })
+            | StageState::Waiting
+            | StageState::Ready
+            | StageState::Preparing
+            | StageState::Working
+            | StageState::Merging
+            | StageState::Interrupted(_) => return None,
         };
         let of_manifest = self.stage(stage)?;
         let relay = self.relays.get(stage);
@@ -70,6 +76,7 @@ impl Run {
             check: check.as_ref(),
             blocked: &blocked,
             tree,
+            is_skipped: may_be_skipped && blocked.is_empty(),
         }))
     }
 

@@ -60,7 +60,8 @@ pub(super) async fn confirm(
         return Ok(grounds.places.kept_result(&*grounds.disk, &job.stage.id).unwrap_or_default());
     }
     let tail = one_line(check.tail.lines().last().unwrap_or_default(), 200);
-    Err(format!("its validation {check}: {tail}"))
+    let tail = if tail.is_empty() { tail } else { format!(": {tail}") };
+    Err(format!("its validation {check}{tail}"))
 }
 
 async fn validate(

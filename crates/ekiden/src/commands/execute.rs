@@ -83,12 +83,16 @@ pub(super) struct How<'a> {
     pub(super) yes: bool,
     /// An unfinished run is set aside.
     pub(super) new: bool,
+    /// Nothing is started.
+    pub(super) dry_run: bool,
 }
 
 /// A plan that could begin.
 pub(super) struct Ready {
     header: RunStarted,
     client: ClientSettings,
+    /// What the manifest wants to be run in each worktree, be there any or not.
+    setup: Option<String>,
     /// What the person should know of its ground.
     note: Option<String>,
 }
@@ -106,10 +110,10 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
     settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     refuse_what_needs_one_place(&settings, &scene)?;
     let selection = Selection { from: args.from.as_deref(), only: &args.only, skip: &args.skip };
-    let how = How { jobs: args.jobs, selection, yes: args.yes, new: args.new };
+    let how = How { jobs: args.jobs, selection, yes: args.yes, new: args.new, dry_run: args.dry_run };
     let ready = prepare(&scene, &workspace, settings, file, &how)?;
     if args.dry_run {
-        return Ok(show_only(&ready.header.manifest, scene.json()?, output));
+        return Ok(show_only(&ready, scene.json()?, output));
     }
     ready.approve(&scene, &workspace, &how, output)?;
     ready.carry_out(&scene, &workspace, &how, output)
@@ -124,14 +128,23 @@ pub(super) fn prepare(
     how: &How<'_>,
 ) -> Result<Ready, Failure> {
     let state_dir = chosen::state_dir(&scene.given, &scene.here)?;
-    let (ground, note) = ground::ground(&file.document, workspace, &scene.environment, state_dir)?;
+    let ground = ground::ground(&file.document, workspace, &scene.environment, state_dir);
+    let (ground, note) = match ground {
+        // It starts nothing, and shows what could start.
+        Err(failure) if how.dry_run => (
+            ground::shown(&file.document, workspace),
+            Some(format!("it could not begin now: {}", failure.error())),
+        ),
+        ground => ground?,
+    };
+    let setup = file.document.worktree.setup.clone();
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
     window::lower(&mut settings, &client);
     let around = Around { given: &scene.given, workspace, settings, jobs: how.jobs };
     let mut header = resolve::header(file, around, new_id(), ground)?;
     select(&mut header.manifest, &how.selection)?;
-    Ok(Ready { header, client, note })
+    Ok(Ready { header, client, setup, note })
 }
 
 impl Ready {
@@ -147,7 +160,8 @@ impl Ready {
         for stage in &self.header.manifest.stages {
             stage.part.agent.as_deref().map_or(Ok(()), check_agent)?;
         }
-        approve::approve(&self.header.manifest, workspace, &scene.environment, how.yes, output)
+        let (manifest, setup) = (&self.header.manifest, self.setup.as_deref());
+        approve::approve(manifest, setup, workspace, &scene.environment, how.yes, output)
     }
 
     /// Carries it out.
@@ -167,11 +181,13 @@ impl Ready {
     }
 }
 
-fn show_only(manifest: &ekiden_core::manifest::Manifest, json: bool, output: &mut Output) -> Exit {
+fn show_only(ready: &Ready, json: bool, output: &mut Output) -> Exit {
+    let manifest = &ready.header.manifest;
     if json {
         output.json(&show::answer(manifest));
     } else {
         show::lines(manifest).iter().for_each(|line| output.line(line));
+        ready.note.iter().for_each(|note| output.warn(note));
     }
     Exit::Done
 }

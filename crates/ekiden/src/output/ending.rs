@@ -3,6 +3,7 @@
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::StopRequest;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::StageTally;
 use ekiden_core::time::Timestamp;
 
 use super::bounds;
@@ -61,9 +62,7 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
     let code = end.exit_code;
     match &end.outcome {
         Outcome::Complete { verified: true } => (Tone::Done, "verified complete".to_owned()),
-        Outcome::Complete { verified: false } => {
-            (Tone::Done, "complete, as the agent says; nothing verified it".to_owned())
-        }
+        Outcome::Complete { verified: false } => (Tone::Done, unverified(end.stages)),
         Outcome::Blocked { .. } => (Tone::Attention, format!("blocked ({code}): a person is needed")),
         Outcome::SessionLimit => {
             let used =
@@ -127,6 +126,33 @@ fn headline(telling: &Telling, at: Timestamp, end: &RunEnd) -> (Tone, String) {
     }
 }
 
+/// A run is complete, and not all of it is verified.
+fn unverified(stages: Option<StageTally>) -> String {
+    match stages {
+        None => "complete, as the agent says; nothing verified it".to_owned(),
+        Some(StageTally { done: 0, .. }) => "complete: there was nothing to do".to_owned(),
+        Some(StageTally { verified: 0, .. }) => "complete, as the agents say; nothing verified it".to_owned(),
+        Some(StageTally { done, verified, .. }) => {
+            format!(
+                "complete; {verified} of {} verified, the others as their agents say",
+                phrase::count(done as u64, "stage")
+            )
+        }
+    }
+}
+
+/// What became of the stages, unless all are done.
+fn stages(tally: StageTally) -> Option<String> {
+    let StageTally { all, done, skipped, left_out, .. } = tally;
+    let mut text = format!("{done} of {} done", phrase::count(all as u64, "stage"));
+    for (count, what) in [(skipped, "skipped"), (left_out, "left out")] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    (done < all).then_some(text)
+}
+
 /// What the run came to. Nothing is said of what is not known.
 fn sums(end: &RunEnd) -> String {
     let mut parts = Vec::new();
@@ -141,7 +167,8 @@ fn sums(end: &RunEnd) -> String {
     if end.cost_micro_usd > 0 {
         parts.push(phrase::cost(end.cost_micro_usd, end.estimated, end.subscription));
     }
-    if let (Some(done), Some(open @ 1..)) = (end.items_done, end.items_open) {
+    parts.extend(end.stages.and_then(stages));
+    if let (Some(done), Some(open @ 1..), None) = (end.items_done, end.items_open, end.stages) {
         parts.push(format!("{done} of {} items done", done + open));
     }
     if let Some(files) = end.files_changed.filter(|files| *files > 0) {

@@ -12,6 +12,7 @@ use ekiden_core::guard::Level;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::judge::Warning;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::plan::StageTally;
 use ekiden_core::relay::WaitCause;
 use ekiden_core::time::{Millis, Timestamp};
 use serde::{Serialize, Serializer};
@@ -478,6 +479,9 @@ pub struct RunEnd {
     pub items_open: Option<usize>,
     /// Ticked items, if the last handoff has a list.
     pub items_done: Option<usize>,
+    /// What became of the stages of a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageTally>,
     /// Facts in the published knowledge.
     pub facts: usize,
     /// What went wrong.

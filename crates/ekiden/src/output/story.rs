@@ -331,6 +331,7 @@ impl Story {
             tokens: relays().map(|relay| relay.tally().tokens).sum(),
             items_open: items.map(|items| items.open.len()),
             items_done: items.map(|items| items.done.len()),
+            stages: run.header().manifest.plan.as_ref().map(|_| run.plan().tally()),
             facts: match &run.header().manifest.plan {
                 Some(_) => run.shared_knowledge().core.len(),
                 None => relays().map(|relay| relay.knowledge().core.len()).sum(),

@@ -23,13 +23,14 @@ use crate::settings::environment::{Environment, RUN_VARIABLE};
 /// If nobody did and nobody can be asked, or the answer is no.
 pub fn approve(
     manifest: &Manifest,
+    setup: Option<&str>,
     workspace: &Workspace,
     environment: &Environment,
     yes: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let hash = manifest.plan.as_deref().map(|rules| rules.hash.as_str()).unwrap_or_default();
-    let commands = show::commands(manifest);
+    let commands = show::all_commands(manifest, setup);
     if yes || commands.is_empty() {
         return Ok(());
     }
@@ -42,6 +43,14 @@ pub fn approve(
         return Err(nobody(commands.len()));
     }
     show::lines(manifest).iter().for_each(|line| output.line(line));
+    let runs = show::commands(manifest);
+    let rest: Vec<_> = commands
+        .into_iter()
+        .filter(|command| !runs.iter().any(|run| run.command == command.command))
+        .collect();
+    show::command_lines("commands that it would run in other cases", &rest)
+        .iter()
+        .for_each(|line| output.line(line));
     output.line(&Line::default());
     output.talk("Run this plan, commands included? The answer holds for the manifest as it is now. [y/N] ");
     let mut line = String::new();

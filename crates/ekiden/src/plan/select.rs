@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ekiden_core::ids::StageId;
 use ekiden_core::manifest::graph::Graph;
 use ekiden_core::manifest::{Manifest, Take};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::line::one_line;
 use crate::output::phrase;
 
 /// What was asked for.
@@ -26,6 +28,7 @@ pub struct Selection<'a> {
 ///
 /// If a stage is unknown.
 pub fn select(manifest: &mut Manifest, selection: &Selection<'_>) -> Result<(), Failure> {
+    refuse_contradictions(selection)?;
     let graph = Graph::of(&manifest.stages);
     if let Some(from) = selection.from {
         let first = place(manifest, from)?;
@@ -51,6 +54,34 @@ pub fn select(manifest: &mut Manifest, selection: &Selection<'_>) -> Result<(), 
     Ok(())
 }
 
+/// A stage cannot be wanted and left out.
+fn refuse_contradictions(selection: &Selection<'_>) -> Result<(), Failure> {
+    let wanted = selection.from.into_iter().chain(selection.only.iter().map(String::as_str));
+    match wanted.into_iter().find(|wanted| selection.skip.iter().any(|skipped| skipped == wanted)) {
+        Some(both) => {
+            let text = format!("stage `{}` is wanted and left out", one_line(both));
+            Err(Failure::new(Exit::Usage, text).hint("name it in one place"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The stages that will not run: those that are left out, and what needs them. Optional needs do not count.
+#[must_use]
+pub fn left_out(manifest: &Manifest) -> BTreeSet<StageId> {
+    let mut left_out = BTreeSet::new();
+    let order = Graph::of(&manifest.stages).order().unwrap_or_default();
+    for part in order.into_iter().map(|at| &manifest.stages[at]) {
+        let needs_one =
+            || part.part.needs.iter().any(|need| !need.optional && left_out.contains(&need.stage));
+        let runs = part.part.take != Take::Assume;
+        if part.part.take == Take::Skip || (runs && needs_one()) {
+            left_out.insert(part.id.clone());
+        }
+    }
+    left_out
+}
+
 fn places(manifest: &Manifest, names: &[String]) -> Result<BTreeSet<usize>, Failure> {
     names.iter().map(|name| place(manifest, name)).collect()
 }
@@ -60,7 +91,8 @@ fn place(manifest: &Manifest, name: &str) -> Result<usize, Failure> {
     if let Some(at) = ids().position(|id| id == name) {
         return Ok(at);
     }
-    let failure = Failure::new(Exit::Usage, format!("there is no stage `{name}` in the manifest"));
+    let text = format!("there is no stage `{}` in the manifest", one_line(name));
+    let failure = Failure::new(Exit::Usage, text);
     Err(match phrase::nearest(name, ids()) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None => failure.hint(format!("its stages are: {}", ids().take(20).collect::<Vec<_>>().join(", "))),

@@ -1,11 +1,14 @@
 //! A plan before it runs: waves, estimates, and every command that it would run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ekiden_core::ids::StageId;
 use ekiden_core::manifest::graph::Graph;
 use ekiden_core::manifest::{Ground, Manifest, Stage, Take, Verification};
+use ekiden_core::text::clean;
 use serde::Serialize;
 
+use super::select::left_out;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;
 
@@ -51,22 +54,34 @@ pub struct Command {
 /// Every command that a plan would run, each once.
 #[must_use]
 pub fn commands(manifest: &Manifest) -> Vec<Command> {
+    let left_out = left_out(manifest);
+    let setup = match manifest.plan.as_deref().map(|rules| &rules.ground) {
+        Some(Ground::Worktrees { setup, .. }) => setup.as_deref(),
+        Some(Ground::InPlace) | None => None,
+    };
+    gathered(setup, manifest.stages.iter().filter(|stage| !left_out.contains(&stage.id)))
+}
+
+/// Every command that stands in a manifest: what is approved is all of it, whichever stages run today.
+#[must_use]
+pub fn all_commands(manifest: &Manifest, setup: Option<&str>) -> Vec<Command> {
+    gathered(setup, manifest.stages.iter())
+}
+
+fn gathered<'a>(setup: Option<&'a str>, stages: impl Iterator<Item = &'a Stage>) -> Vec<Command> {
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
-    if let Some(Ground::Worktrees { setup: Some(setup), .. }) =
-        manifest.plan.as_deref().map(|rules| &rules.ground)
-    {
-        order.push(setup);
-        all.insert(setup, vec!["setup".to_owned()]);
-    }
-    for stage in manifest.stages.iter().filter(|stage| stage.part.take != Take::Skip) {
-        for (command, _) in stage.verification.iter().flat_map(Verification::commands) {
-            let stages = all.entry(command).or_insert_with(|| {
-                order.push(command);
-                Vec::new()
-            });
-            stages.push(stage.id.to_string());
-        }
+    let of_setup = setup.map(|setup| (setup, "setup"));
+    let of_stage = |stage: &'a Stage| {
+        let commands = stage.verification.iter().flat_map(Verification::commands);
+        commands.map(|(command, _)| (command, stage.id.as_str()))
+    };
+    for (command, of) in of_setup.into_iter().chain(stages.flat_map(of_stage)) {
+        let stages = all.entry(command).or_insert_with(|| {
+            order.push(command);
+            Vec::new()
+        });
+        stages.push(of.to_owned());
     }
     let stages = |command: &str| all.get(command).cloned().unwrap_or_default();
     order
@@ -77,14 +92,16 @@ pub fn commands(manifest: &Manifest) -> Vec<Command> {
 
 /// What all stages that would run are thought to take, in tokens.
 fn estimate(manifest: &Manifest) -> u64 {
-    let runs = manifest.stages.iter().filter(|stage| stage.part.take == Take::Run);
+    let left_out = left_out(manifest);
+    let runs = |stage: &&Stage| stage.part.take == Take::Run && !left_out.contains(&stage.id);
+    let runs = manifest.stages.iter().filter(runs);
     runs.map(|stage| stage.part.estimate_tokens).fold(0, u64::saturating_add)
 }
 
 /// The plan for programs.
 #[must_use]
 pub fn answer(manifest: &Manifest) -> PlanAnswer<'_> {
-    let rules = manifest.plan.as_deref();
+    let (rules, left_out) = (manifest.plan.as_deref(), left_out(manifest));
     PlanAnswer {
         v: JSON_VERSION,
         project: rules.map(|rules| rules.project.as_str()).unwrap_or_default(),
@@ -93,17 +110,20 @@ pub fn answer(manifest: &Manifest) -> PlanAnswer<'_> {
         jobs: rules.map_or(1, |rules| rules.jobs),
         worktrees: rules.is_some_and(|rules| rules.ground != Ground::InPlace),
         estimate_tokens: estimate(manifest),
-        waves: waves(manifest).into_iter().map(|wave| wave.into_iter().map(stage_answer).collect()).collect(),
+        waves: waves(manifest)
+            .into_iter()
+            .map(|wave| wave.into_iter().map(|stage| stage_answer(stage, &left_out)).collect())
+            .collect(),
         commands: commands(manifest),
     }
 }
 
-fn stage_answer(stage: &Stage) -> StageAnswer<'_> {
+fn stage_answer<'a>(stage: &'a Stage, left_out: &BTreeSet<StageId>) -> StageAnswer<'a> {
     StageAnswer {
         id: stage.id.as_str(),
         name: &stage.task_name,
         needs: stage.part.needs.iter().map(|need| need.stage.as_str()).collect(),
-        take: stage.part.take,
+        take: if left_out.contains(&stage.id) { Take::Skip } else { stage.part.take },
         estimate_tokens: stage.part.estimate_tokens,
         sessions_max: stage.sessions_max,
         turns_max: stage.part.turns_max,
@@ -131,19 +151,12 @@ pub fn lines(manifest: &Manifest) -> Vec<Line> {
         Line::new(Tone::Plain, one_line(&rules.project)).with(Tone::Quiet, format!(" · {stages}, {at_once}"));
     let mut lines = vec![head];
     let width = manifest.stages.iter().map(|stage| stage.id.as_str().len()).max().unwrap_or(0);
+    let left_out = left_out(manifest);
     for (number, wave) in waves(manifest).iter().enumerate() {
         lines.push(Line::new(Tone::Quiet, format!("wave {}", number + 1)));
-        lines.extend(wave.iter().map(|stage| stage_line(stage, width)));
+        lines.extend(wave.iter().map(|stage| stage_line(stage, width, &left_out)));
     }
-    let commands = commands(manifest);
-    if !commands.is_empty() {
-        lines.push(Line::new(Tone::Quiet, "commands that it runs"));
-    }
-    lines.extend(commands.iter().map(|command| {
-        let stages = some(&command.stages);
-        Line::new(Tone::Plain, format!("  {}", one_line(&command.command)))
-            .with(Tone::Quiet, format!("   ({stages})"))
-    }));
+    lines.extend(command_lines("commands that it runs", &commands(manifest)));
     let tokens = estimate(manifest);
     if tokens > 0 {
         let text = format!("about {} tokens in all, as the manifest says", phrase::tokens(tokens));
@@ -152,11 +165,35 @@ pub fn lines(manifest: &Manifest) -> Vec<Line> {
     lines
 }
 
-fn stage_line(stage: &Stage, width: usize) -> Line {
+/// Commands under a title, word for word and line by line: whoever approves them approves what they read.
+#[must_use]
+pub fn command_lines(title: &str, commands: &[Command]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if !commands.is_empty() {
+        lines.push(Line::new(Tone::Quiet, title));
+    }
+    for command in commands {
+        let clean = clean(&command.command).text;
+        let indents = std::iter::once("  ").chain(std::iter::repeat("    "));
+        let mut of_command: Vec<Line> = clean
+            .trim_end()
+            .lines()
+            .zip(indents)
+            .map(|(line, indent)| Line::new(Tone::Plain, format!("{indent}{line}")))
+            .collect();
+        if let Some(last) = of_command.pop() {
+            of_command.push(last.with(Tone::Quiet, format!("   ({})", some(&command.stages))));
+        }
+        lines.extend(of_command);
+    }
+    lines
+}
+
+fn stage_line(stage: &Stage, width: usize, left_out: &BTreeSet<StageId>) -> Line {
     let id = stage.id.as_str();
     let take = match stage.part.take {
-        Take::Run => "",
-        Take::Skip => "left out: ",
+        Take::Run | Take::Skip if left_out.contains(&stage.id) => "left out: ",
+        Take::Run | Take::Skip => "",
         Take::Assume => "done before: ",
     };
     let mut about = Vec::new();

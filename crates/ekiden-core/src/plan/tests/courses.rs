@@ -246,7 +246,7 @@ fn what_needs_a_skipped_stage_goes_on_only_if_the_edge_is_optional() {
             A!: prepare B
             B+: start B
             B.: merge B
-            Bm: deliver
+            Bm: end failed A, 1 blocked
         "#]],
     );
     check(
@@ -281,6 +281,94 @@ fn what_the_user_leaves_out_takes_with_it_what_needs_it() {
             Cm: deliver
             d: end complete
         "#]],
+    );
+}
+
+// shows: PLN-03
+#[test]
+fn what_is_left_out_stays_so_behind_another_one_and_keeps_its_place() {
+    check(
+        3,
+        "A:\nB: A? take=skip\nC: B? take=skip\nD: B? C?",
+        "A+ A. Am D+ D. Dm d",
+        expect![[r#"
+        begin: prepare A
+        A+: start A
+        A.: merge A
+        Am: prepare D
+        D+: start D
+        D.: merge D
+        Dm: deliver
+        d: end complete
+    "#]],
+    );
+    check(
+        2,
+        "A: take=skip\nB: A take=skip",
+        "d",
+        expect![[r#"
+        begin: deliver
+        d: end complete
+    "#]],
+    );
+}
+
+// shows: PLN-12, PLN-13
+#[test]
+fn a_plan_of_which_nothing_is_done_or_something_is_blocked_is_not_complete() {
+    check(
+        2,
+        "A: fail=skip",
+        "A+ A!",
+        expect![[r#"
+        begin: prepare A
+        A+: start A
+        A!: end failed A, 0 blocked
+    "#]],
+    );
+    check(
+        2,
+        "A: fail=skip\nB:",
+        "A+ B+ A! B. Bm d",
+        expect![[r#"
+        begin: prepare A, prepare B
+        A+: start A
+        B+: start B
+        A!:
+        B.: merge B
+        Bm: deliver
+        d: end complete
+    "#]],
+    );
+}
+
+// shows: PLN-16
+#[test]
+fn nothing_begins_before_all_is_confirmed_or_if_one_is_not() {
+    check(
+        3,
+        "A: take=assume\nB: A take=assume\nC: A\nD:",
+        "Am Bm C+ D+",
+        expect![[r#"
+        begin: confirm A
+        Am: confirm B
+        Bm: prepare C, prepare D
+        C+: start C
+        D+: start D
+    "#]],
+    );
+    check(
+        3,
+        "A: take=assume\nB: take=assume fail=skip\nC: A\nD:",
+        "An Bm resume Am C+",
+        expect![[r#"
+        begin: confirm A
+        An: confirm B
+        Bm: end failed A, 0 blocked
+        resume: confirm A
+        Am: prepare C, prepare D
+        C+: start C
+    "#]],
     );
 }
 

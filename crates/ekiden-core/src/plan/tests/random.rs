@@ -6,27 +6,35 @@ use petgraph::visit::{Bfs, EdgeRef};
 use proptest::prelude::*;
 
 use super::courses::{id, manifest};
-use crate::manifest::{Manifest, Need, OnFail, Part, Stage};
+use crate::manifest::{Manifest, Need, OnFail, Part, Stage, Take};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision, StageEnd, StageState};
 use crate::time::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_000);
 
-/// A stage of a random plan: what it needs, how long it takes, whether it fails and what that means.
+/// A stage of a random plan: what it needs, how long it takes, whether it fails and what that means, whether
+/// the user leaves it out.
 #[derive(Debug, Clone)]
 struct Sketch {
     needs: Vec<(prop::sample::Index, bool)>,
     length: u64,
     fails: bool,
     on_fail: OnFail,
+    left_out: bool,
 }
 
 fn sketch() -> impl Strategy<Value = Sketch> {
     let needs = prop::collection::vec((any::<prop::sample::Index>(), prop::bool::weighted(0.2)), 0..4);
     let on_fail = prop_oneof![Just(OnFail::Block), Just(OnFail::Skip)];
-    (needs, 1_u64..100, prop::bool::weighted(0.15), on_fail)
-        .prop_map(|(needs, length, fails, on_fail)| Sketch { needs, length, fails, on_fail })
+    let drawn = (needs, 1_u64..100, prop::bool::weighted(0.15), on_fail, prop::bool::weighted(0.1));
+    drawn.prop_map(|(needs, length, fails, on_fail, left_out)| Sketch {
+        needs,
+        length,
+        fails,
+        on_fail,
+        left_out,
+    })
 }
 
 fn sketches(max: usize) -> impl Strategy<Value = Vec<Sketch>> {
@@ -43,7 +51,9 @@ fn drawn(jobs: u32, sketches: &[Sketch]) -> Manifest {
                 needs.push(Need { stage, optional: *optional });
             }
         }
-        let part = Part { needs, estimate_tokens: sketch.length, on_fail: sketch.on_fail, ..Part::default() };
+        let take = if sketch.left_out { Take::Skip } else { Take::Run };
+        let (estimate_tokens, on_fail) = (sketch.length, sketch.on_fail);
+        let part = Part { needs, estimate_tokens, on_fail, take, ..Part::default() };
         Stage {
             id: id(&format!("S{at}")),
             task: "Do it.".to_owned(),
@@ -122,6 +132,7 @@ impl<'a> Drive<'a> {
                 let started = self.plan.prepared(&stage, Ok(()));
                 assert_eq!(started, Some(PlanDecision::Start(stage.clone())));
                 let at = place(stage.as_str());
+                assert!(!self.sketches[at].left_out, "S{at} was left out");
                 self.may_start(at);
                 self.at_work.push(Reverse((self.now + self.sketches[at].length, at)));
             }
@@ -155,21 +166,22 @@ fn place(name: &str) -> usize {
     name[1..].parse().unwrap()
 }
 
-/// Which stages must be blocked: those that need, by edges that are not optional, one that fails.
-fn blocked(sketches: &[Sketch], graph: &DiGraph<usize, bool>) -> Vec<bool> {
+/// Which stages must run: those that are not left out, and nothing behind one, by edges that are not optional,
+/// that is left out, fails, or must not run itself.
+fn runs(sketches: &[Sketch], graph: &DiGraph<usize, bool>) -> Vec<bool> {
     let mut needed = graph.clone();
     needed.retain_edges(|graph, edge| !graph[edge]);
-    let mut blocked = vec![false; sketches.len()];
-    // Earlier stages come first, so whoever is blocked itself fails nobody.
+    let mut runs: Vec<bool> = sketches.iter().map(|sketch| !sketch.left_out).collect();
+    // Earlier stages come first, so what holds a stage back is known when it comes to it.
     for at in 0..sketches.len() {
-        if sketches[at].fails && !blocked[at] {
+        if !runs[at] || sketches[at].fails {
             let mut behind = Bfs::new(&needed, NodeIndex::new(at));
             while let Some(node) = behind.next(&needed) {
-                blocked[node.index()] |= node.index() != at;
+                runs[node.index()] &= node.index() == at;
             }
         }
     }
-    blocked
+    runs
 }
 
 proptest! {
@@ -177,27 +189,36 @@ proptest! {
     #[test]
     fn every_plan_runs_as_its_graph_says(jobs in 1_u32..9, sketches in sketches(60)) {
         let drive = Drive::new(jobs, &sketches).driven();
-        let blocked = blocked(&sketches, &drive.graph);
+        let runs = runs(&sketches, &drive.graph);
+        let (mut matters, mut done) = (false, false);
         for (at, sketch) in sketches.iter().enumerate() {
             let end = match drive.plan.state(&name(at)) {
                 Some(StageState::Over(end)) => end.clone(),
                 other => panic!("S{at} is {other:?}"),
             };
-            match end {
-                StageEnd::Done => prop_assert!(!sketch.fails && !blocked[at]),
-                StageEnd::Failed(_) => prop_assert!(sketch.fails && sketch.on_fail == OnFail::Block),
-                StageEnd::Skipped(_) => prop_assert!(sketch.fails && sketch.on_fail == OnFail::Skip),
-                StageEnd::Blocked { .. } => prop_assert!(blocked[at], "S{}", at),
-                StageEnd::LeftOut { .. } => prop_assert!(false, "nobody left S{} out", at),
+            match &end {
+                StageEnd::Done => prop_assert!(!sketch.fails && runs[at]),
+                StageEnd::Failed(_) => prop_assert!(sketch.fails && runs[at] && sketch.on_fail == OnFail::Block),
+                StageEnd::Skipped(_) => prop_assert!(sketch.fails && runs[at] && sketch.on_fail == OnFail::Skip),
+                StageEnd::Blocked { .. } => prop_assert!(!runs[at] && !sketch.left_out, "S{}", at),
+                StageEnd::LeftOut { with } => {
+                    prop_assert!(!runs[at] && sketch.left_out == with.is_none(), "S{}", at);
+                }
             }
+            matters |= matches!(end, StageEnd::Failed(_) | StageEnd::Blocked { .. });
+            done |= end == StageEnd::Done;
         }
-        prop_assert!(drive.outcome.is_some());
+        let all_failed = !done && sketches.iter().enumerate().any(|(at, sketch)| runs[at] && sketch.fails);
+        let is_complete = drive.outcome.as_ref().is_some_and(Outcome::is_complete);
+        prop_assert_eq!(is_complete, !matters && !all_failed);
     }
 
     // shows: PLN-19
     #[test]
     fn the_whole_takes_never_longer_than_the_bound(jobs in 1_u32..9, mut sketches in sketches(200)) {
-        sketches.iter_mut().for_each(|sketch| sketch.fails = false);
+        for sketch in &mut sketches {
+            (sketch.fails, sketch.left_out) = (false, false);
+        }
         let drive = Drive::new(jobs, &sketches).driven();
         let work: u64 = sketches.iter().map(|sketch| sketch.length).sum();
         let lower = longest(&sketches, &drive.graph).max(work.div_ceil(u64::from(jobs)));

@@ -267,6 +267,7 @@ fn a_diagnosis_reads_so() {
         check: Some(&check_facts("expected 200\ngot 500\n")),
         blocked: &[id("S04"), id("S05")],
         tree: "/home/me/.cache/ekiden/shop/S03",
+        is_skipped: false,
     });
     golden(&expect_file!["../golden/stage_diagnosis.md"], &text, limits::STAGE_DIAGNOSIS_TOKENS_MAX);
 }
@@ -497,7 +498,7 @@ proptest! {
         let tries = vec![TryFacts { cause: &long, notes: Some(&notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
             stage: &id("S1"), name: &long, manifest: &long, tries: &tries, check: Some(&check_facts(&long)),
-            blocked: &vec![id("S2"); times], tree: &long,
+            blocked: &vec![id("S2"); times], tree: &long, is_skipped: false,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
         prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);

@@ -1,0 +1,171 @@
+//! How a stage is over, what that means for those behind it, and how the whole ends.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::node::{Node, StageEnd, StageState};
+use super::{Delivery, Plan, PlanDecision};
+use crate::ids::StageId;
+use crate::manifest::{OnFail, Take};
+use crate::outcome::{Outcome, StageFailed};
+
+impl Plan {
+    pub(super) fn conclude(&mut self) -> PlanDecision {
+        let outcome = self.outcome();
+        if outcome.is_complete() && self.delivery == Delivery::Due {
+            self.delivery = Delivery::UnderWay;
+            return PlanDecision::Deliver;
+        }
+        self.ended = Some(outcome.clone());
+        PlanDecision::End(outcome)
+    }
+
+    /// How the plan ends if it ends now.
+    fn outcome(&self) -> Outcome {
+        if let Some(halt) = self.halt().filter(|_| self.over < self.nodes.len()) {
+            return halt;
+        }
+        let mut failed = self.failed();
+        match failed.pop() {
+            None => {
+                let mut done = self.nodes.iter().filter(|node| node.is_done()).peekable();
+                let verified = done.peek().is_some() && done.all(|node| node.is_verified);
+                Outcome::Complete { verified }
+            }
+            // A relay that stands alone ends its run as it ended itself.
+            Some(one) if !self.grounds => *one.outcome,
+            Some(last) => {
+                failed.push(last);
+                let blocked = self.nodes.iter().filter(|node| node.blocked_by().is_some()).count();
+                Outcome::StagesFailed { failed, blocked: u32::try_from(blocked).unwrap_or(u32::MAX) }
+            }
+        }
+    }
+
+    /// The stages whose failures matter: a failure that the plan puts up with does where others are blocked by
+    /// it, and where nothing at all is done.
+    fn failed(&self) -> Vec<StageFailed> {
+        let blocking: HashSet<&StageId> = self.nodes.iter().filter_map(Node::blocked_by).collect();
+        let nothing_done = !self.nodes.iter().any(Node::is_done);
+        let of_node = |node: &Node| {
+            let outcome = match &node.state {
+                StageState::Over(StageEnd::Failed(outcome)) => outcome,
+                StageState::Over(StageEnd::Skipped(outcome))
+                    if nothing_done || blocking.contains(&node.id) =>
+                {
+                    outcome
+                }
+                StageState::Over(
+                    StageEnd::Done
+                    | StageEnd::Skipped(_)
+                    | StageEnd::Blocked { .. }
+                    | StageEnd::LeftOut { .. },
+                )
+                | StageState::Waiting
+                | StageState::Ready
+                | StageState::Preparing
+                | StageState::Working
+                | StageState::Merging
+                | StageState::Interrupted(_) => return None,
+            };
+            Some(StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) })
+        };
+        self.nodes.iter().filter_map(of_node).collect()
+    }
+
+    pub(super) fn fail(&mut self, at: usize, outcome: Outcome) {
+        let node = &self.nodes[at];
+        let end = match node.on_fail {
+            // What the user says was done must have been.
+            _ if node.take == Take::Assume => StageEnd::Failed(outcome),
+            OnFail::Skip => StageEnd::Skipped(outcome),
+            OnFail::Block => StageEnd::Failed(outcome),
+            OnFail::Stop => {
+                let one = StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) };
+                self.halt_by(vec![one]);
+                StageEnd::Failed(outcome)
+            }
+        };
+        self.finish(at, end);
+    }
+
+    fn halt_by(&mut self, failed: Vec<StageFailed>) {
+        if self.grounds {
+            self.halted.get_or_insert(Outcome::StagesFailed { failed, blocked: 0 });
+        }
+    }
+
+    /// A stage is over: what waits for it becomes ready, is blocked, or is left out with it.
+    pub(super) fn finish(&mut self, at: usize, end: StageEnd) {
+        let mut ends = vec![(at, end)];
+        while let Some((at, end)) = ends.pop() {
+            let node = &mut self.nodes[at];
+            let passes = end == StageEnd::Done;
+            let left_out = matches!(end, StageEnd::LeftOut { .. });
+            node.state = StageState::Over(end);
+            self.over += 1;
+            if node.take == Take::Assume {
+                self.confirmed();
+            }
+            let dependants = std::mem::take(&mut self.nodes[at].dependants);
+            for &(dependant, optional) in &dependants {
+                let node = &mut self.nodes[dependant];
+                if node.state != StageState::Waiting {
+                    continue;
+                }
+                let is_skipped = node.take == Take::Skip;
+                if passes || optional || is_skipped {
+                    node.needs_left -= 1;
+                    match node.needs_left {
+                        0 if is_skipped => ends.push((dependant, StageEnd::LeftOut { with: None })),
+                        0 => self.make_ready(dependant),
+                        _ => {}
+                    }
+                } else if left_out {
+                    let with = Some(self.nodes[at].id.clone());
+                    ends.push((dependant, StageEnd::LeftOut { with }));
+                } else {
+                    let by = self.nodes[at].id.clone();
+                    ends.push((dependant, StageEnd::Blocked { by }));
+                }
+            }
+            self.nodes[at].dependants = dependants;
+        }
+        if self.over.is_power_of_two() && self.over.trailing_zeros().is_multiple_of(2) {
+            self.weigh();
+        }
+    }
+
+    /// Of one more stage it is known whether it was done before. Nothing begins if one was not.
+    fn confirmed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+        if self.unconfirmed > 0 {
+            return;
+        }
+        let not_done: Vec<_> = self.failed().into_iter().filter(|one| self.is_assumed(&one.stage)).collect();
+        if !not_done.is_empty() {
+            self.halt_by(not_done);
+        }
+    }
+
+    fn is_assumed(&self, stage: &StageId) -> bool {
+        self.index.get(stage).is_some_and(|at| self.nodes[*at].take == Take::Assume)
+    }
+
+    pub(super) fn make_ready(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        if node.take == Take::Assume {
+            node.state = StageState::Merging;
+            self.queue.push_back(at);
+        } else {
+            node.state = StageState::Ready;
+            self.ready.insert((Reverse(self.behind[at]), at));
+        }
+    }
+
+    /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
+    pub(super) fn weigh(&mut self) {
+        self.forecast.weigh(&self.shapes, &mut self.behind);
+        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.behind[*at]), *at)).collect();
+    }
+}
