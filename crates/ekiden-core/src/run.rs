@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::budget::{Prices, Spend};
 use crate::effect::{Effect, GroundEffect, RelayEffect};
 use crate::ends::EndCause;
-use crate::event::{Event, GroundEvent, LimitsChanged, RelayEvent, RunResumed, StopRequest};
+use crate::event::{Event, GroundEvent, RelayEvent, RunResumed};
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
 use crate::limits;
@@ -20,10 +20,10 @@ use crate::prompt::{Slot, StageContext};
 use crate::relay::{Company, Relay};
 use crate::renewal::Continued;
 use crate::settings::{RunStarted, Settings};
-use crate::steering::{Steered, Steering};
 use crate::time::Timestamp;
 
 mod grounds;
+mod steering;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -310,69 +310,6 @@ impl Run {
         }
     }
 
-    fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
-        if self.outcome().is_some() {
-            return Vec::new();
-        }
-        self.plan.stop(request);
-        let mut effects = self.each_live(at, |relay| relay.request_stop(at, request));
-        effects.extend(self.cancel_grounds());
-        effects
-    }
-
-    fn steer(&mut self, at: Timestamp, steered: &Steered) -> Vec<Effect> {
-        if !self.heard.insert(steered.message.clone()) {
-            return Vec::new();
-        }
-        match &steered.steering {
-            Steering::Stop { .. } if steered.late => Vec::new(),
-            stop @ Steering::Stop { .. } => {
-                stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
-            }
-            Steering::Pause => self.pause(at, true),
-            Steering::Unpause => self.pause(at, false),
-            Steering::Instruct { words } => self.each_to_come(at, |relay| relay.instruct(at, words)),
-            Steering::ChangeLimits(limits) => {
-                self.take_limits(limits);
-                self.each_to_come(at, |relay| relay.limit(at, limits))
-            }
-        }
-    }
-
-    fn pause(&mut self, at: Timestamp, paused: bool) -> Vec<Effect> {
-        self.paused = paused && self.outcome().is_none();
-        self.plan.pause(self.paused);
-        self.each_live(at, |relay| if paused { relay.pause(at) } else { relay.unpause(at) })
-    }
-
-    /// Takes over limits for stages that have not begun.
-    fn take_limits(&mut self, limits: &LimitsChanged) {
-        self.settings.change(limits);
-        self.sessions_max = limits.sessions_max.or(self.sessions_max);
-    }
-
-    fn each_live(
-        &mut self,
-        at: Timestamp,
-        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
-    ) -> Vec<Effect> {
-        let stages: Vec<StageId> = self.live.iter().cloned().collect();
-        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
-    }
-
-    /// The relays at work; in a run that has ended, those that a resume goes on with.
-    fn each_to_come(
-        &mut self,
-        at: Timestamp,
-        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
-    ) -> Vec<Effect> {
-        if !self.live.is_empty() {
-            return self.each_live(at, act);
-        }
-        let stages: Vec<StageId> = self.relays.keys().cloned().collect();
-        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
-    }
-
     /// Lets a relay act, and the plan hear of it if the relay has ended by that, or has met a limit.
     fn of_relay(
         &mut self,
@@ -481,10 +418,13 @@ impl Run {
             self.relays.insert(stage.clone(), relay);
         }
         self.last_begun = Some(stage.clone());
-        let clash = self.clashes.remove(stage);
-        self.of_relay(at, stage, |relay| match clash {
-            Some(slot) => relay.mend(at, slot),
-            None => relay.begin(at),
+        let (clash, paused) = (self.clashes.remove(stage), self.paused);
+        self.of_relay(at, stage, |relay| {
+            relay.share_pause(paused);
+            match clash {
+                Some(slot) => relay.mend(at, slot),
+                None => relay.begin(at),
+            }
         })
     }
 

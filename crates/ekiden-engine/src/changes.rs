@@ -51,6 +51,8 @@ pub(crate) struct Take {
     pub(crate) changes: Vec<Change>,
     /// Paths that stay out though they were changed since the start.
     pub(crate) left_out: Vec<String>,
+    /// There are repositories within this one that git does not know.
+    pub(crate) nested: bool,
 }
 
 impl Change {
@@ -115,14 +117,17 @@ pub(crate) async fn take(git: &Git, plan: &CommitPlan) -> Result<Take, GitError>
         plan.dirty.iter().map(|file| (file.path.as_str(), file)).collect();
     let before = |change: &Change| dirty.get(change.shown().as_str()).copied();
     let stays = |change: &Change| before(change).is_some_and(|file| file.committed == change.committed);
-    let (stay, changes): (Vec<_>, Vec<_>) = read(&git.whole(STATUS).await?).into_iter().partition(stays);
+    let status = git.whole(STATUS).await?;
+    let nested =
+        status.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"? ") && entry.ends_with(b"/"));
+    let (stay, changes): (Vec<_>, Vec<_>) = read(&status).into_iter().partition(stays);
     let contents = contents(git, &stay).await?;
     let changed = stay
         .iter()
         .zip(contents)
         .filter(|(change, content)| before(change).is_some_and(|file| file.content != *content));
     let left_out = changed.map(|(change, _)| change.shown()).take(LEFT_OUT_TOLD_MAX).collect();
-    Ok(Take { changes, left_out })
+    Ok(Take { changes, left_out, nested })
 }
 
 /// The objects of the files as they lie in the work tree. None for what is no file.

@@ -62,6 +62,8 @@ pub struct CommitJob {
     pub plan: CommitPlan,
     /// An earlier engine may have made it.
     pub is_repeated: bool,
+    /// The worktree is the stage's own: nothing in it is a person's, not even the index.
+    pub own_tree: bool,
 }
 
 /// Makes a commit, unless it is made already. Ends soon after `cancelled` changes.
@@ -93,9 +95,13 @@ impl Work<'_> {
         if let Some(what) = under_way {
             return Ok(failed(format!("{what} is under way"), ""));
         }
-        let Take { changes, left_out } = taken?;
+        let Take { changes, left_out, nested } = taken?;
         if changes.is_empty() {
             return Ok(Commit::Nothing { left_out });
+        }
+        // A repository within would be added as a mere name.
+        if self.job.own_tree && !nested {
+            return self.commit_all(&changes).await;
         }
         let new: Vec<Change> = changes.iter().filter(|change| change.untracked).cloned().collect();
         let new = pathspecs(&new);
@@ -112,6 +118,25 @@ impl Work<'_> {
             self.forget(&new).await;
         }
         Ok(commit)
+    }
+
+    /// Commits the tree as it is: also that a file is no longer git's, though it is still there.
+    async fn commit_all(&mut self, changes: &[Change]) -> Result<Commit, GitError> {
+        let message = self.message();
+        let args = [&["commit", "--quiet"], &message.each_ref().map(String::as_str)[..]].concat();
+        let why = match self.patiently(&["add", "--all"], b"").await? {
+            None => self.patiently(&args, b"").await?,
+            added => added,
+        };
+        match why {
+            None => self.tell_new(Vec::new()).await,
+            Some(why) => self.explain(&why, &pathspecs(changes), Vec::new()).await,
+        }
+    }
+
+    fn message(&self) -> [String; 4] {
+        let subject = format!("ekiden: session {} checkpoint", self.job.session);
+        ["-m".to_owned(), subject, "-m".to_owned(), self.trailer()]
     }
 
     /// Names new files to git, as `commit --only` wants it. None: it worked.
@@ -132,9 +157,9 @@ impl Work<'_> {
     }
 
     async fn make(&mut self, paths: &[u8], has_hooks: bool) -> Result<Option<Output>, GitError> {
-        let subject = format!("ekiden: session {} checkpoint", self.job.session);
-        let trailer = self.trailer();
-        let args = ["commit", "--quiet", "--only", "-m", &subject, "-m", &trailer, FROM_STDIN, WITH_NUL];
+        let message = self.message();
+        let message = message.each_ref().map(String::as_str);
+        let args = [&["commit", "--quiet", "--only"], &message[..], &[FROM_STDIN, WITH_NUL]].concat();
         let refused = self.patiently(&args, paths).await?;
         if refused.is_none() && has_hooks {
             // A hook may have changed and staged files: what is committed is what the index says.

@@ -187,6 +187,12 @@ impl RelayLayout {
         self.dir.join("handoff.md")
     }
 
+    /// What the stage was given to put right, in git's words.
+    #[must_use]
+    pub fn conflicts(&self) -> PathBuf {
+        self.dir.join("conflicts.json")
+    }
+
     /// All sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {

@@ -280,7 +280,9 @@ impl Work {
 /// An agent without a model keeps both sides of every conflict.
 fn merge_of(file: &str) -> Item {
     let quoted = format!("'{}'", file.replace('\'', r"'\''"));
-    let text = format!("sed -i -e '/^<<<<<<< /d' -e '/^=======$/d' -e '/^>>>>>>> /d' -- {quoted}");
+    let text = format!(
+        "sed -i -e '/^|\\{{7,\\}} /,/^=\\{{7,\\}}$/d' -e '/^<\\{{7,\\}} /d' -e '/^=\\{{7,\\}}$/d' -e '/^>\\{{7,\\}} /d' -- {quoted}"
+    );
     Item {
         name: format!("both sides of {file}"),
         ticked: false,

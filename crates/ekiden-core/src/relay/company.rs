@@ -49,19 +49,21 @@ impl Relay {
     pub(crate) fn try_again(&mut self, at: Timestamp, slot: Slot) -> Vec<RelayEffect> {
         self.last = None;
         self.next_prompt = None;
-        self.begin_anew(at, slot)
+        let clash = self.clash.clone();
+        self.begin_anew(at, clash.into_iter().chain([slot]).collect())
     }
 
     /// What it did does not go together with what others did: its next session puts that right, with the
     /// notes of the last.
     pub(crate) fn mend(&mut self, at: Timestamp, slot: Slot) -> Vec<RelayEffect> {
         self.baseline = Baseline::Unknown;
-        self.begin_anew(at, slot)
+        self.clash = Some(slot.clone());
+        self.begin_anew(at, vec![slot])
     }
 
-    fn begin_anew(&mut self, at: Timestamp, slot: Slot) -> Vec<RelayEffect> {
+    fn begin_anew(&mut self, at: Timestamp, standing: Vec<Slot>) -> Vec<RelayEffect> {
         self.slots = Vec::new();
-        self.standing = Some(slot);
+        self.standing = standing;
         self.crashes_in_a_row = 0;
         self.quota.from = self.quota.over;
         if let Some(bench) = &mut self.bench {

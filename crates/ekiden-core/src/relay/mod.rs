@@ -102,7 +102,9 @@ pub struct Relay {
     /// What it is shown of the project, if it belongs to a plan.
     context: Option<StageContext>,
     /// What every session is told until the stage is tried again or merged.
-    standing: Option<Slot>,
+    standing: Vec<Slot>,
+    /// What the stage was last given to put right, which a further try of it still is.
+    clash: Option<Slot>,
 }
 
 /// What the next session goes on from.
@@ -193,7 +195,8 @@ impl Relay {
             settings,
             company: Company::default(),
             context: None,
-            standing: None,
+            standing: Vec::new(),
+            clash: None,
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);

@@ -51,6 +51,11 @@ impl Relay {
         }
     }
 
+    /// The run is paused or not, whatever it was when this relay ended.
+    pub(crate) fn share_pause(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
     /// A person wants nothing to begin, whether anything is held already or not.
     #[must_use]
     pub fn is_paused(&self) -> bool {

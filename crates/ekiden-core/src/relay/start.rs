@@ -202,7 +202,7 @@ impl Relay {
 
     fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
         let mut slots = self.slots.clone();
-        slots.extend(self.standing.clone());
+        slots.extend_from_slice(&self.standing);
         if self.settings.subagents {
             slots.push(Slot::Delegation);
         }

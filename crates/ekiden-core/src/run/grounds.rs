@@ -115,7 +115,11 @@ impl Run {
         let slot = failed_try(relay, attempt, max);
         self.tries.entry(stage.clone()).or_default().push(FailedTry::of(relay));
         self.last_begun = Some(stage.clone());
-        self.of_relay(at, stage, |relay| relay.try_again(at, slot))
+        let paused = self.paused;
+        self.of_relay(at, stage, |relay| {
+            relay.share_pause(paused);
+            relay.try_again(at, slot)
+        })
     }
 
     /// Keeps what a stage left that is done, and what it learned.

@@ -148,7 +148,8 @@ impl<H: Hands> Engine<H> {
         let header = self.journal.run().header();
         let settings = self.relay(stage).map_or(&header.settings, Relay::settings);
         let plan = settings.commit.clone().unwrap_or_default();
-        let job = CommitJob { session, effect: task_mark(&header.run, id), plan, is_repeated };
+        let own_tree = self.desk.places().tree(stage).is_some();
+        let job = CommitJob { session, effect: task_mark(&header.run, id), plan, is_repeated, own_tree };
         self.hands.commit(stage, id, job);
     }
 

@@ -4,6 +4,8 @@
 //! committed there as it is, conflicts included, so that nothing is under way that a crash could break off.
 //! The next merge is tried when its relay has put that right.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::{Check, CheckOutcome, Merge};
@@ -11,7 +13,7 @@ use ekiden_core::manifest::{Ground, Verification};
 use ekiden_core::text::one_line;
 use ekiden_store::disk::Reach;
 
-use super::{Cancelled, GroundJob, Grounds, patiently};
+use super::{Cancelled, GroundJob, Grounds, conflicts, patiently};
 use crate::error::in_full;
 use crate::git::Git;
 use crate::globs;
@@ -19,8 +21,6 @@ use crate::verification;
 
 /// By which a merge is found again.
 const TRAILER: &str = "Ekiden-Effect";
-/// By which a file is found again that had conflicts.
-const CONFLICT: &str = "Ekiden-Conflict";
 /// Where a worktree's own git directory says that the whole is being merged into the stage, and from where.
 const MINGLING: &str = "EKIDEN_MINGLING";
 const NOTE_BYTES_MAX: u64 = 128;
@@ -110,22 +110,22 @@ impl<'a> Work<'a> {
         let (open, cleared) = tokio::join!(self.committed(), self.start_over(&before));
         let (open, ()) = (open?, cleared?);
         if !open.is_empty() {
-            return Ok(Merge::Conflict { files: open });
+            return Ok(Merge::Conflict { files: self.told(&open) });
         }
         if let Some(files) = self.try_merge().await? {
-            self.mingle(&files).await?;
-            return Ok(Merge::Conflict { files });
+            let files = self.mingle(Some(files)).await?;
+            return Ok(Merge::Conflict { files: self.told(&files) });
         }
         let (after, files) = self.merged_at("HEAD").await?;
-        if after == before {
-            return self.done(after, Vec::new());
-        }
         if let Some(check) = self.broken().await {
             if check.outcome == CheckOutcome::Cancelled {
                 return Ok(Merge::Cancelled);
             }
-            self.mingle(&[]).await?;
+            self.mingle(None).await?;
             return Ok(Merge::Broken { check });
+        }
+        if after == before {
+            return self.done(after, Vec::new());
         }
         let name = format!("refs/heads/{}", self.whole_branch);
         self.git_in_whole(&["update-ref", "-m", "ekiden: a stage is merged", &name, &after, &before]).await?;
@@ -157,11 +157,68 @@ impl<'a> Work<'a> {
         Ok(Some(found).filter(|found| !found.is_empty()))
     }
 
-    /// Commits what the stage left. The files that it was to put right and did not.
-    async fn committed(&self) -> Result<Vec<String>, String> {
+    /// Commits what the stage left, on its branch. The files that it was to put right and did not.
+    async fn committed(&self) -> Result<Vec<Vec<u8>>, String> {
         self.take_back().await?;
-        let (rest, open) = tokio::join!(self.commit_rest(), self.open_conflicts());
-        if rest? { self.open_conflicts().await } else { open }
+        let (rest, head) =
+            tokio::join!(self.commit_rest(), self.stage.line(&["symbolic-ref", "--quiet", "HEAD"]));
+        rest?;
+        if head.ok().as_deref() != Some(&format!("refs/heads/{}", self.branch)) {
+            self.return_to_branch().await?;
+        }
+        self.conflicts().open().await
+    }
+
+    /// A stage that works elsewhere than on its branch, on one of its own or on none, brings what it did there.
+    async fn return_to_branch(&self) -> Result<(), String> {
+        let (tree, branch) = (self.tree.display(), format!("refs/heads/{}", self.branch));
+        if let Some(what) = ["rebase-merge", "rebase-apply", "BISECT_LOG"].iter().find(|name| self.has(name))
+        {
+            return Err(format!(
+                "the stage left git in the middle of something ({what}) in {tree}; end it there"
+            ));
+        }
+        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        let [tip] = self.grounds.tips([&self.branch]).await?;
+        if let Some(tip) = &tip
+            && !self.grounds.is_ancestor(tip, &head).await
+        {
+            return Err(format!(
+                "the stage left its branch {}: {tree} is at {head}, which lacks what is on the branch; \
+                 merge the two there",
+                self.branch
+            ));
+        }
+        let reason = "ekiden: the stage worked elsewhere";
+        let args = ["update-ref", "-m", reason, &branch, &head];
+        patiently(&self.stage, &args, self.cancelled.clone()).await?;
+        patiently(&self.stage, &["symbolic-ref", "-m", reason, "HEAD", &branch], self.cancelled.clone())
+            .await?;
+        Ok(())
+    }
+
+    fn conflicts(&self) -> conflicts::Desk<'_> {
+        let path = self.grounds.places.relay(&self.job.stage.id).conflicts();
+        conflicts::Desk { disk: &*self.grounds.disk, path, git: &self.stage, whole: &self.whole_branch }
+    }
+
+    /// Paths as the stage's agent sees them, from its work dir.
+    fn told(&self, files: &[Vec<u8>]) -> Vec<String> {
+        let prefix = self.grounds.places.within(Path::new(""));
+        let told = |file: &Vec<u8>| {
+            let file = Path::new(OsStr::from_bytes(file));
+            match file.strip_prefix(&prefix) {
+                Ok(within) => within.to_string_lossy().into_owned(),
+                Err(_) => prefix
+                    .components()
+                    .map(|_| "..")
+                    .collect::<PathBuf>()
+                    .join(file)
+                    .to_string_lossy()
+                    .into_owned(),
+            }
+        };
+        files.iter().map(told).collect()
     }
 
     /// Takes a mingling back that was broken off: half of it must not pass for the stage's work.
@@ -173,7 +230,8 @@ impl<'a> Work<'a> {
         let began = disk.read(&note, NOTE_BYTES_MAX).map_err(|error| in_full(&error))?;
         let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
         if began == head.as_bytes() {
-            // All of the stage's own work was committed before.
+            // All of the stage's own work was committed before; what a person did since must not get lost.
+            self.save().await?;
             patiently(&self.stage, &["reset", "--quiet", "--hard"], self.cancelled.clone()).await?;
             patiently(&self.stage, &["clean", "--quiet", "-ffd"], self.cancelled.clone()).await?;
         }
@@ -186,52 +244,75 @@ impl<'a> Work<'a> {
         git_dir.map(|dir| dir.join(MINGLING)).ok_or_else(|| "its worktree is gone".to_owned())
     }
 
+    /// Keeps the stage's tree as it is now in a commit that nothing else leads to.
+    async fn save(&self) -> Result<(), String> {
+        self.add_all().await?;
+        let git = |args: Vec<String>| async move {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            self.stage.line(&args).await.map_err(|error| in_full(&error))
+        };
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let tree = git(words(&["write-tree"])).await?;
+        let subject = format!("ekiden: found in {} after a merge was broken off", self.tree.display());
+        let commit = git(words(&["commit-tree", "-p", "HEAD", "-m", &subject, &tree])).await?;
+        let name = format!("refs/ekiden/saved/{}", self.branch.trim_start_matches("ekiden/"));
+        git(words(&["update-ref", &name, &commit])).await.map(|_| ())
+    }
+
     /// Whatever the stage left uncommitted is its work too. Files in conflict are none that it resolved.
-    /// Whether there was anything.
-    async fn commit_rest(&self) -> Result<bool, String> {
-        let status =
-            self.stage.run(&["status", "--porcelain", "-z"]).await.map_err(|error| in_full(&error))?;
+    async fn commit_rest(&self) -> Result<(), String> {
+        let args = ["status", "--porcelain", "-z", "--untracked-files=all"];
+        let status = self.stage.run(&args).await.map_err(|error| in_full(&error))?;
         if status.is_empty() {
-            return Ok(false);
+            return Ok(());
+        }
+        let nested =
+            status.split('\0').find_map(|entry| entry.strip_prefix("?? ").filter(|path| path.ends_with('/')));
+        if let Some(nested) = nested {
+            return Err(format!(
+                "`{nested}` is a git repository of its own, of which nothing would be merged; \
+                 remove its `.git`, or make it a submodule, in {}",
+                self.tree.display()
+            ));
         }
         let (subject, open) = (self.subject(), unmerged(&self.stage).await?);
         if !open.is_empty() {
-            self.commit_conflicts(&subject, &open).await?;
-            return Ok(true);
+            return self.commit_conflicts(&subject, open).await;
         }
-        patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
-        patiently(&self.stage, &["commit", "--quiet", "-m", &subject], self.cancelled.clone()).await?;
-        Ok(true)
-    }
-
-    /// Commits the stage's tree as it is, and names the files that are to be put right.
-    async fn commit_conflicts(&self, subject: &str, files: &[String]) -> Result<(), String> {
-        let trailers: Vec<String> = files.iter().map(|file| format!("{CONFLICT}: {file}")).collect();
-        let trailers = trailers.join("\n");
-        patiently(&self.stage, &["add", "--all"], self.cancelled.clone()).await?;
-        // Hooks would refuse what is there to be put right; they see what the stage makes of it.
-        let args = ["commit", "--quiet", "--no-verify", "-m", subject, "-m", &trailers];
-        patiently(&self.stage, &args, self.cancelled.clone()).await.map(|_| ())
-    }
-
-    /// Files that had conflicts and still have the marks of one.
-    async fn open_conflicts(&self) -> Result<Vec<String>, String> {
-        let range = format!("{}..{}", self.whole_branch, self.branch);
-        let format = format!("--format=%(trailers:key={CONFLICT},valueonly)");
-        let known = self
-            .stage
-            .run(&["log", "--no-show-signature", &format, &range])
+        self.add_all().await?;
+        // What differed was no content, such as what a submodule ignores, or a mode.
+        if !self.merges_already() && self.stage.run(&["diff", "--cached", "--quiet"]).await.is_ok() {
+            return Ok(());
+        }
+        patiently(&self.stage, &["commit", "--quiet", "-m", &subject], self.cancelled.clone())
             .await
-            .map_err(|error| in_full(&error))?;
-        let mut open = Vec::new();
-        for file in known.lines().map(str::trim).filter(|file| !file.is_empty()) {
-            let content = self.stage.run(&["show", &format!("HEAD:{file}")]).await.unwrap_or_default();
-            let marked = content.lines().any(|line| line.starts_with("<<<<<<< "));
-            if marked && !open.iter().any(|known| known == file) {
-                open.push(file.to_owned());
-            }
-        }
-        Ok(open)
+            .map(|_| ())
+    }
+
+    /// All of it, also where only a part of the repository is checked out.
+    async fn add_all(&self) -> Result<(), String> {
+        let is_sparse = self.has("info/sparse-checkout");
+        let args: &[&str] = if is_sparse { &["add", "--all", "--sparse"] } else { &["add", "--all"] };
+        patiently(&self.stage, args, self.cancelled.clone()).await.map(|_| ())
+    }
+
+    fn merges_already(&self) -> bool {
+        self.has("MERGE_HEAD")
+    }
+
+    /// The stage's worktree has this in its own git directory.
+    fn has(&self, name: &str) -> bool {
+        let git_dir = self.grounds.git_dir(&self.tree);
+        git_dir.is_some_and(|dir| matches!(self.grounds.disk.stat(&dir.join(name)), Ok(Some(_))))
+    }
+
+    /// Commits the stage's tree as it is, and keeps which files are to be put right.
+    async fn commit_conflicts(&self, subject: &str, files: Vec<Vec<u8>>) -> Result<(), String> {
+        self.conflicts().keep(files).await?;
+        self.add_all().await?;
+        // Hooks would refuse what is there to be put right; they see what the stage makes of it.
+        let args = ["commit", "--quiet", "--no-verify", "-m", subject];
+        patiently(&self.stage, &args, self.cancelled.clone()).await.map(|_| ())
     }
 
     /// Leaves nothing of a merge that was broken off.
@@ -241,9 +322,10 @@ impl<'a> Work<'a> {
     }
 
     /// Merges on a detached head. The files in conflict, if there are any; then nothing of it is left.
-    async fn try_merge(&self) -> Result<Option<Vec<String>>, String> {
+    async fn try_merge(&self) -> Result<Option<Vec<Vec<u8>>>, String> {
         let (subject, trailer) = (self.subject(), format!("{TRAILER}: {}", self.job.mark));
-        let args = ["merge", "--quiet", "--no-ff", "-m", &subject, "-m", &trailer, &self.branch];
+        let how = ["merge", "--quiet", "--no-ff", "--no-verify-signatures"];
+        let args = [&how[..], &["-m", &subject, "-m", &trailer, &self.branch]].concat();
         let Err(refused) = self.git_in_whole(&args).await else { return Ok(None) };
         let files = unmerged(&self.whole).await?;
         if files.is_empty() {
@@ -261,37 +343,46 @@ impl<'a> Work<'a> {
         (!check.passed()).then_some(check)
     }
 
-    /// Merges the whole into the stage's own branch, and commits that as it is.
-    async fn mingle(&self, files: &[String]) -> Result<(), String> {
+    /// Merges the whole into the stage's own branch, and commits that as it is. The files in conflict: as they
+    /// are called there, where git names a side's file otherwise than in the whole.
+    async fn mingle(&self, conflicts: Option<Vec<Vec<u8>>>) -> Result<Vec<Vec<u8>>, String> {
         let (note, disk) = (self.note()?, &*self.grounds.disk);
         let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
         disk.create_file(&note, head.as_bytes(), Reach::Disk).map_err(|error| in_full(&error))?;
-        if let Err(error) = self.mingled(files).await {
-            // A person who repairs this by hand must not find it taken back by the next merge. A stop
-            // leaves it to that one.
-            if !self.cancelled.has_changed().unwrap_or(true) {
-                self.take_back().await?;
+        let files = match self.mingled(conflicts.is_some()).await {
+            Ok(files) => files,
+            Err(error) => {
+                // A person who repairs this by hand must not find it taken back by the next merge. A stop
+                // leaves it to that one.
+                if !self.cancelled.has_changed().unwrap_or(true) {
+                    self.take_back().await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
-        disk.remove(&note).map_err(|error| in_full(&error))
+        };
+        disk.remove(&note).map_err(|error| in_full(&error))?;
+        Ok(if files.is_empty() { conflicts.unwrap_or_default() } else { files })
     }
 
-    async fn mingled(&self, files: &[String]) -> Result<(), String> {
-        let args = ["merge", "--quiet", "--no-ff", "--no-commit", &self.whole_branch];
-        if let Err(refused) = patiently(&self.stage, &args, self.cancelled.clone()).await
-            && unmerged(&self.stage).await?.is_empty()
-        {
-            return Err(refused);
+    async fn mingled(&self, conflicts: bool) -> Result<Vec<Vec<u8>>, String> {
+        let how = ["merge", "--quiet", "--no-ff", "--no-commit", "--no-verify-signatures"];
+        let args = [&how[..], &[&self.whole_branch]].concat();
+        let merged = patiently(&self.stage, &args, self.cancelled.clone()).await;
+        let files = unmerged(&self.stage).await?;
+        if files.is_empty() {
+            merged?;
         }
-        if self.stage.run(&["rev-parse", "--quiet", "--verify", "MERGE_HEAD"]).await.is_err() {
-            return Ok(());
+        if !self.merges_already() {
+            self.conflicts().forget()?;
+            return Ok(files);
         }
-        let subject = match files {
-            [] => "ekiden: changes of other stages",
-            [..] => "ekiden: changes of other stages, with conflicts",
+        let subject = if conflicts {
+            "ekiden: changes of other stages, with conflicts"
+        } else {
+            "ekiden: changes of other stages"
         };
-        self.commit_conflicts(subject, files).await
+        self.commit_conflicts(subject, files.clone()).await?;
+        Ok(files)
     }
 
     /// A merge's id, and what came into the whole by it. Of what is no merge, nothing did.
@@ -336,9 +427,9 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The files that git could not merge.
-async fn unmerged(git: &Git) -> Result<Vec<String>, String> {
-    let args = ["diff", "--name-only", "--diff-filter=U", "-z"];
-    let files = git.run(&args).await.map_err(|error| in_full(&error))?;
-    Ok(files.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect())
+/// The files that git could not merge, from the repository's root.
+async fn unmerged(git: &Git) -> Result<Vec<Vec<u8>>, String> {
+    let args = ["diff", "--name-only", "--no-relative", "--diff-filter=U", "-z"];
+    let files = git.whole(&args).await.map_err(|error| in_full(&error))?;
+    Ok(files.split(|byte| *byte == 0).filter(|file| !file.is_empty()).map(<[u8]>::to_vec).collect())
 }

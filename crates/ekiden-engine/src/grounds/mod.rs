@@ -19,6 +19,7 @@
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 
 mod check;
+mod conflicts;
 mod context;
 mod deliver;
 mod merge;

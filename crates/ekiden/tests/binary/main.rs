@@ -28,6 +28,7 @@ mod notices;
 mod plan;
 #[cfg(target_os = "linux")]
 mod plan_kills;
+mod plan_merges;
 mod planning;
 mod processes;
 mod renewing;

@@ -1,0 +1,79 @@
+//! What people want of a run: stop, pause, other limits, a word to its agents.
+
+use super::Run;
+use crate::effect::{Effect, RelayEffect};
+use crate::event::{LimitsChanged, StopRequest};
+use crate::ids::StageId;
+use crate::relay::Relay;
+use crate::steering::{Steered, Steering};
+use crate::time::Timestamp;
+
+impl Run {
+    pub(super) fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<Effect> {
+        if self.outcome().is_some() {
+            return Vec::new();
+        }
+        self.plan.stop(request);
+        let mut effects = self.each_live(at, |relay| relay.request_stop(at, request));
+        effects.extend(self.cancel_grounds());
+        effects
+    }
+
+    pub(super) fn steer(&mut self, at: Timestamp, steered: &Steered) -> Vec<Effect> {
+        if !self.heard.insert(steered.message.clone()) {
+            return Vec::new();
+        }
+        match &steered.steering {
+            Steering::Stop { .. } if steered.late => Vec::new(),
+            stop @ Steering::Stop { .. } => {
+                stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
+            }
+            Steering::Pause => self.pause(at, true),
+            Steering::Unpause => self.pause(at, false),
+            Steering::Instruct { words } => self.each_to_come(at, |relay| relay.instruct(at, words)),
+            Steering::ChangeLimits(limits) => {
+                self.take_limits(limits);
+                self.each_to_come(at, |relay| relay.limit(at, limits))
+            }
+        }
+    }
+
+    fn pause(&mut self, at: Timestamp, paused: bool) -> Vec<Effect> {
+        self.paused = paused && self.outcome().is_none();
+        self.plan.pause(self.paused);
+        match paused {
+            true => self.each_live(at, |relay| relay.pause(at)),
+            false => self.each_to_come(at, |relay| relay.unpause(at)),
+        }
+    }
+
+    /// Takes over limits for stages that have not begun.
+    pub(super) fn take_limits(&mut self, limits: &LimitsChanged) {
+        self.settings.change(limits);
+        self.sessions_max = limits.sessions_max.or(self.sessions_max);
+    }
+
+    fn each_live(
+        &mut self,
+        at: Timestamp,
+        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
+        let stages: Vec<StageId> = self.live.iter().cloned().collect();
+        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
+    }
+
+    /// The relays at work; in a run that has ended, those that a resume goes on with.
+    fn each_to_come(
+        &mut self,
+        at: Timestamp,
+        mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
+    ) -> Vec<Effect> {
+        if !self.live.is_empty() && self.header.manifest.plan.is_none() {
+            return self.each_live(at, act);
+        }
+        // Those of a plan that wait for their merge may be sent back.
+        let over = |stage: &StageId| !self.live.is_empty() && self.plan.is_done(stage);
+        let stages: Vec<StageId> = self.relays.keys().filter(|stage| !over(stage)).cloned().collect();
+        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
+    }
+}

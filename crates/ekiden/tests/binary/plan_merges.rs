@@ -1,0 +1,169 @@
+//! What agents do to the worktrees and branches of their stages, and what of it reaches the whole.
+//!
+//! The agent is a script: the first session of a stage runs the stage's own script, the second its second
+//! one, and each says that all is done, whatever is.
+
+use crate::environment::Environment;
+use crate::running::Said;
+
+const AGENT: &str = r#"
+cat > /dev/null
+tree=$(git rev-parse --show-toplevel)
+stage=${tree##*-}
+count=$SCRIPTS/$stage.count
+echo >> "$count"
+script=$SCRIPTS/$stage.$(($(wc -l < "$count")))
+[ -e "$script" ] && sh -e "$script"
+to=$EKIDEN_HANDOFF
+printf '%s\n' 'STATUS: ALL_COMPLETE' '' '## Done' '' "its part, number $(wc -l < "$count")" '' '## Stopped at' '' \
+  'nothing is half done' '' '## Issues' '' 'none' > "$to/PROGRESS.md"
+printf '%s\n' '## Task' '' "the part of $stage" '' '## State' '' "All of it is there after so many sessions:" \
+  "$(wc -l < "$count"). Nothing else is to be done in this stage as far as anybody knows." '' '## Resume at' '' \
+  'nothing' '' '## What works' '' 'sh' '' '## What to avoid' '' 'nothing' '' '## How to verify' '' 'look' > "$to/NEXT_PROMPT.md"
+printf '%s\n' '## Core Knowledge' '' "- Stage $stage is a script." > "$to/KNOWLEDGE.md"
+"#;
+
+struct Scene {
+    environment: Environment,
+    plan: String,
+}
+
+impl Scene {
+    fn new(setup: &str) -> Self {
+        let environment = Environment::with_git();
+        for (key, value) in [("user.name", "Test"), ("user.email", "test@example.invalid")] {
+            environment.git(&["config", key, value]);
+        }
+        let scripts = environment.path("scripts");
+        std::fs::create_dir(&scripts).unwrap();
+        let environment = environment.with("SCRIPTS", scripts.to_str().unwrap());
+        environment.script("agent.sh", AGENT);
+        environment.shell("mv agent.sh ../scripts/agent.sh; printf 'base\\n' > base.txt");
+        environment.shell(setup);
+        environment.commit_all();
+        Self { environment, plan: "format = 1\nproject = \"merges\"\n".to_owned() }
+    }
+
+    /// One more stage, whose sessions run these scripts.
+    fn stage(mut self, id: &str, sessions: &[&str]) -> Self {
+        for (at, script) in sessions.iter().enumerate() {
+            std::fs::write(self.environment.path("scripts").join(format!("{id}.{}", at + 1)), script)
+                .unwrap();
+        }
+        self.plan.push_str(&format!(
+            "\n[[stage]]\nid = \"{id}\"\nname = \"Stage {id}\"\nprompt = \"Do it.\"\nretries = 0\n\
+             validation = {{ kind = \"command\", command = \"true\" }}\n"
+        ));
+        self
+    }
+
+    fn run(&self) -> Said {
+        let plan = self.environment.path("plan.toml");
+        std::fs::write(&plan, &self.plan).unwrap();
+        let agent = self.environment.path("scripts/agent.sh");
+        let (plan, agent) = (plan.to_str().unwrap(), agent.to_str().unwrap());
+        self.environment.run(&["execute", plan, "--yes", "--agent-command", agent])
+    }
+
+    /// Nothing of a conflict is in what the user has.
+    fn expect_no_marks(&self, said: &Said) {
+        self.environment.shell("! git grep -q -e '^<<<<<<<' -e '^=======$' -e '^>>>>>>>' main");
+        assert!(said.stdout.contains("B  failed: does not go together with other stages"), "{said}");
+    }
+}
+
+// shows: PLN-08
+#[test]
+fn conflicts_that_an_agent_left_are_never_merged() {
+    let cases: [(&str, &str, &[&str]); 6] = [
+        ("true", "n", &[]),
+        ("true", " lead and trail ", &[]),
+        ("true", "two\nlines", &[]),
+        ("echo '* conflict-marker-size=20' > .gitattributes", "n", &[]),
+        ("true", "n", &["git mv n moved; git commit -qm moved"]),
+        ("git config merge.conflictStyle diff3", "n", &["sed -i '/^<<<<<<< /d' n"]),
+    ];
+    for (setup, name, then) in cases {
+        let write = |text: &str| format!("printf '{text}\\n' > '{name}'");
+        let (ours, theirs) = (write("a"), format!("sleep 0.4; {}", write("b")));
+        let sessions = [&[theirs.as_str()], then].concat();
+        let scene = Scene::new(setup).stage("A", &[&ours]).stage("B", &sessions);
+        let said = scene.run().expect(1);
+        scene.expect_no_marks(&said);
+    }
+}
+
+// shows: PLN-08
+#[test]
+fn a_file_that_holds_such_marks_by_right_can_be_put_right() {
+    let text = "printf '<<<<<<< HEAD\\nis how it begins\\n' > n";
+    let theirs = format!("sleep 0.4; {text}; echo b >> n");
+    let mend = format!("{text}; printf 'a\\nb\\n' >> n");
+    let scene = Scene::new("true").stage("A", &["echo a > n"]).stage("B", &[&theirs, &mend]);
+    scene.run().expect(0);
+    assert_eq!(scene.environment.read("n"), "<<<<<<< HEAD\nis how it begins\na\nb\n");
+}
+
+// shows: PLN-08
+#[test]
+fn where_git_leaves_no_marks_a_stage_is_asked_twice() {
+    let scene =
+        Scene::new("true").stage("A", &["git rm -q base.txt"]).stage("B", &["sleep 0.4; echo b >> base.txt"]);
+    let said = scene.run().expect(0);
+    assert_eq!(said.stdout.matches("it goes back to be put right").count(), 2, "{said}");
+    assert_eq!(scene.environment.read("base.txt"), "base\nb\n");
+}
+
+// shows: PLN-08
+#[test]
+fn what_a_stage_does_elsewhere_than_on_its_branch_is_merged() {
+    for elsewhere in ["git checkout -q -b feature", "git checkout -q --detach"] {
+        let work = format!("{elsewhere}; echo hello > f1; git add f1; git commit -qm mine; echo more > f2");
+        let scene = Scene::new("true").stage("A", &[&work]);
+        scene.run().expect(0);
+        assert_eq!(scene.environment.read("f1"), "hello\n", "{elsewhere}");
+        assert_eq!(scene.environment.read("f2"), "more\n", "{elsewhere}");
+    }
+}
+
+// shows: PLN-08
+#[test]
+fn a_rebase_under_way_is_not_taken_for_an_end() {
+    let rebase = "echo a > n; git add n; git commit -qm a; echo b > n; git commit -qam b; \
+                  GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2 || true";
+    let scene = Scene::new("true").stage("A", &[rebase]);
+    let said = scene.run().expect(1);
+    assert!(said.stdout.contains("the stage left git in the middle of something (rebase-merge)"), "{said}");
+}
+
+// shows: PLN-08
+#[test]
+fn what_git_is_told_not_to_show_is_merged_all_the_same() {
+    let hidden = "git config status.showUntrackedFiles no";
+    let scene = Scene::new(hidden).stage("A", &["mkdir -p sub; echo new > sub/new"]);
+    scene.run().expect(0);
+    assert_eq!(scene.environment.read("sub/new"), "new\n");
+}
+
+// shows: PLN-08
+#[test]
+fn a_file_that_a_stage_takes_out_of_git_is_out() {
+    let scene = Scene::new("echo secret > .env")
+        .stage("A", &["git rm -q --cached .env; echo .env > .gitignore; echo a > a"]);
+    scene.run().expect(0);
+    assert_eq!(scene.environment.git(&["ls-files", ".env", "a"]), "a\n");
+}
+
+// shows: PLN-08
+#[test]
+fn a_repository_within_a_stage_is_told_and_not_lost() {
+    let nested = "mkdir sub; cd sub; git init -q; echo precious > p; git add p; \
+                  git -c user.name=T -c user.email=t@e.i commit -qm p";
+    let scene = Scene::new("true").stage("A", &[nested]);
+    let said = scene.run().expect(1);
+    assert!(said.stdout.contains("`sub/` is a git repository of its own"), "{said}");
+    let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
+    let tree =
+        trees.lines().filter_map(|line| line.strip_prefix("worktree ")).find(|tree| tree.ends_with("-A"));
+    assert!(std::path::Path::new(tree.unwrap()).join("sub/p").exists());
+}
