@@ -15,7 +15,7 @@ use crate::event::{
 use crate::guard::Profile;
 use crate::handoff::tests::{NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{HandoffFiles, Marker};
-use crate::ids::{AttemptId, EffectId, RunId, StageId};
+use crate::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use crate::limits;
 use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
 use crate::outcome::Outcome;
@@ -24,6 +24,7 @@ use crate::record::{LOGIC, Outstanding, Record};
 use crate::relay::Phase;
 use crate::run::Run;
 use crate::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Place, RunStarted, Settings};
+use crate::steering::{Steered, Steering};
 use crate::time::{Millis, Timestamp};
 
 /// What one turn of an agent costs at most.
@@ -127,6 +128,8 @@ impl World {
             0 => self.step(Event::StopRequested(StopRequest::Gently)),
             1 | 2 if self.is_over => self.resume(),
             3 => self.wake(),
+            32 => self.steer(Steering::Pause),
+            33 | 34 => self.steer(Steering::Unpause),
             4..=31 if self.outstanding_tasks() > 0 => self.settle(how),
             _ if !self.agents.is_empty() => self.agent_acts(what, how),
             _ if self.outstanding_tasks() > 0 => self.settle(how),
@@ -134,8 +137,14 @@ impl World {
         }
     }
 
+    fn steer(&mut self, steering: Steering) {
+        let message = MessageId::try_from(format!("m-{}", self.records.len())).unwrap();
+        self.step(Event::Steered(Steered { message, late: false, steering }));
+    }
+
     /// From now on all goes well, as far as the run lets it.
     fn comes_to_its_end(&mut self) {
+        self.steer(Steering::Unpause);
         for step in 0..STEPS_MAX {
             if step % 50 == 49 {
                 self.wake();
