@@ -6,6 +6,9 @@
 use super::fault::{Fault, quoted};
 use crate::limits::{MANIFEST_DEPTH_MAX, MANIFEST_NODES_MAX};
 
+/// The largest number up to which every whole one has a floating-point number of its own.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
@@ -82,16 +85,12 @@ impl Node {
     }
 
     pub(super) fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) => Some(text),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Whole(_)
-            | Value::Fraction(_)
-            | Value::Date
-            | Value::List(_)
-            | Value::Map(_) => None,
-        }
+        self.value.text()
+    }
+
+    /// A table has a key, be it with nothing.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries().iter().any(|entry| entry.key == key)
     }
 
     pub(super) fn list(&self) -> Option<&[Self]> {
@@ -124,6 +123,29 @@ impl Node {
 }
 
 impl Value {
+    /// A number of a syntax that makes nothing of how it is written: `5.0` and `5e0` are five.
+    pub(super) fn of_number(number: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and bounded before")]
+        if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
+            Self::Whole(number as i64)
+        } else {
+            Self::Fraction(number)
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Whole(_)
+            | Self::Fraction(_)
+            | Self::Date
+            | Self::List(_)
+            | Self::Map(_) => None,
+        }
+    }
+
     /// A table, unless a key is there twice.
     pub(super) fn map(entries: Vec<Entry>) -> Result<Self, Fault> {
         let mut sorted: Vec<&Entry> = entries.iter().collect();

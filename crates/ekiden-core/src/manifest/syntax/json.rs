@@ -133,7 +133,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
-        self.node(Value::Fraction(value))
+        self.node(Value::of_number(value))
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {

@@ -52,7 +52,7 @@ impl Syntax {
 /// The tree of a text.
 pub(super) fn tree(text: &str, syntax: Syntax) -> Result<Node, Fault> {
     if text.len() > MANIFEST_BYTES_MAX {
-        let (size, most) = (text.len() >> 20, MANIFEST_BYTES_MAX >> 20);
+        let (size, most) = (text.len().div_ceil(1 << 20), MANIFEST_BYTES_MAX >> 20);
         return Err(Fault::new(None, &format!("{size} MB, at most {most} MB are read")));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

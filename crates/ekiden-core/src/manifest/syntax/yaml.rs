@@ -1,17 +1,21 @@
 //! YAML into the tree.
 //!
 //! The library tells events; the tree is built without recursion. An alias stands for a copy of what its
-//! anchor names, and copies are counted: a few lines can stand for billions of values. Plain words are
-//! read by the core schema of YAML 1.2, so `no` and `on` are text.
+//! anchor names, and copies are counted: a few lines can stand for billions of values. What a table takes
+//! over by the key `<<` comes from such a copy, or stands there in full, so it needs no count of its own. Plain
+//! words are read by the core schema of YAML 1.2, so `no` and `on` are text.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use crate::limits::{MANIFEST_ALIASED_MAX, MANIFEST_DEPTH_MAX};
 use crate::manifest::fault::Fault;
 use crate::manifest::node::{Entry, Growth, Node, Value};
+
+/// The key whose value is taken over into the table around it.
+const MERGE: &str = "<<";
 
 pub(super) fn tree(text: &str) -> Result<Node, Fault> {
     let mut builder = Builder::default();
@@ -94,7 +98,7 @@ impl Builder {
         let Some(Open { line, anchor, parts }) = self.open.pop() else { return Ok(()) };
         let value = match parts {
             Parts::List(nodes) => Value::List(nodes),
-            Parts::Map(entries, _) => Value::map(entries)?,
+            Parts::Map(entries, _) => merged(Value::map(entries)?)?,
         };
         self.done(Node::new(line, value), anchor)
     }
@@ -136,6 +140,35 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// A table's own entries, and those of the tables that it takes over but for the keys that it has already:
+/// its own go before all, an earlier table before a later one.
+fn merged(table: Value) -> Result<Value, Fault> {
+    let Value::Map(mut entries) = table else { return Ok(table) };
+    let Some(at) = entries.iter().position(|entry| entry.key == MERGE) else {
+        return Ok(Value::Map(entries));
+    };
+    let Entry { line, node, .. } = entries.remove(at);
+    let tables = match node.value {
+        Value::List(nodes) => nodes.into_iter().map(|node| node.value).collect(),
+        table @ (Value::Null
+        | Value::Bool(_)
+        | Value::Whole(_)
+        | Value::Fraction(_)
+        | Value::Date
+        | Value::Text(_)
+        | Value::Map(_)) => vec![table],
+    };
+    let mut keys: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+    for table in tables {
+        let Value::Map(others) = table else {
+            let text = format!("\"{MERGE}\" takes over a table or a list of tables, not {}", table.told());
+            return Err(Fault::new(line, &text));
+        };
+        entries.extend(others.into_iter().filter(|other| keys.insert(other.key.clone())));
+    }
+    Ok(Value::Map(entries))
 }
 
 fn not_a_key(line: u32) -> Fault {
@@ -180,7 +213,7 @@ fn plain_value(text: Cow<'_, str>) -> Value {
         && text.bytes().any(|byte| byte.is_ascii_digit());
     match (numeric, text.parse::<i64>(), text.parse::<f64>()) {
         (true, Ok(whole), _) => Value::Whole(whole),
-        (true, Err(_), Ok(fraction)) => Value::Fraction(fraction),
+        (true, Err(_), Ok(number)) => Value::of_number(number),
         (true, Err(_), Err(_)) | (false, _, _) => Value::Text(text.into_owned()),
     }
 }

@@ -61,7 +61,7 @@ fn more_stages_than_anybody_reads_are_a_fault() {
     let faults = read(&text, Syntax::Json).unwrap_err();
     assert!(faults.count() > limits::STAGES_MAX, "{}", faults.count());
     let text = " ".repeat(limits::MANIFEST_BYTES_MAX + 1);
-    assert_eq!(read(&text, Syntax::Json).unwrap_err().to_string(), "  32 MB, at most 32 MB are read\n");
+    assert_eq!(read(&text, Syntax::Json).unwrap_err().to_string(), "  33 MB, at most 32 MB are read\n");
     let text = format!("[{}1]", "1,".repeat(limits::MANIFEST_NODES_MAX));
     assert_eq!(read(&text, Syntax::Json).unwrap_err().to_string(), "  line 1  more than 4000000 values\n");
 }
