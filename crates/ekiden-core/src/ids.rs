@@ -101,7 +101,10 @@ impl TryFrom<String> for StageId {
         if text.len() <= 64 && text.bytes().all(fits) && starts && ends {
             Ok(Self(text))
         } else {
-            Err(InvalidId { text, expected: "a stage id (letters, digits, `-`, `_`, `.`; at most 64)" })
+            Err(InvalidId {
+                text,
+                expected: "a stage id (letters, digits, `-`, `_`, `.`; at most 64, the first a letter, a digit or `_`)",
+            })
         }
     }
 }

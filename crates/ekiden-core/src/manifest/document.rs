@@ -7,6 +7,23 @@ use super::{Need, OnFail};
 use crate::handoff::Marker;
 use crate::ids::StageId;
 
+/// A value and the line where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot<T> {
+    /// The line, from 1.
+    pub line: u32,
+    /// What stands there.
+    pub value: T,
+}
+
+impl Spot<&str> {
+    /// The same, kept.
+    #[must_use]
+    pub fn owned(self) -> Spot<String> {
+        Spot { line: self.line, value: self.value.to_owned() }
+    }
+}
+
 /// A manifest without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
@@ -17,7 +34,7 @@ pub struct Document {
     /// More about it; empty if nothing was said.
     pub description: String,
     /// The architecture document, from the work dir.
-    pub architecture: Option<String>,
+    pub architecture: Option<Spot<String>>,
     /// Commands that hold for every stage.
     pub checks: Checks,
     /// Stages that may work at the same time.
@@ -95,9 +112,9 @@ pub struct Stage {
     /// What one session of it may spend, in millionths of a US dollar.
     pub budget: Option<u64>,
     /// Its own model.
-    pub model: Option<String>,
+    pub model: Option<Spot<String>>,
     /// Its own agent, by name.
-    pub agent: Option<String>,
+    pub agent: Option<Spot<String>>,
     /// The word by which its agent claims to be done.
     pub marker: Option<Marker>,
     /// What it learns is not told to other stages, nor theirs to it.
@@ -110,8 +127,8 @@ pub enum Prompt {
     /// In these words.
     Words(String),
     /// As a file says. In a pipeline of cleave its path is from the pipeline's directory, or else from the
-    /// work dir.
-    File(String),
+    /// work dir; in ours the other way round.
+    File(Spot<String>),
 }
 
 /// When a stage is done.

@@ -1,17 +1,20 @@
 //! A manifest on its way from the file to the document: fields are read, names are not yet looked up.
 //!
 //! Here ids become ids, needs find their stages, and what concerns several stages is checked: ids that are
-//! there twice, cycles, outputs that stages at work at the same time would both write.
+//! there twice, cycles, outputs that stages at work at the same time would both write. Formats whose stages
+//! work one after the other get the edges that keep them in order.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use super::Need;
-use super::document::{Document, Stage};
+use super::document::{Document, Format, Spot, Stage};
 use super::fault::{Fault, Faults, Findings, quoted};
 use super::graph::Graph;
+use super::order::{self, Links};
 use super::overlap::{self, Output};
-use super::shape::{Spot, View};
+use super::resolve::{Answers, Surroundings};
+use super::shape::View;
 use crate::ids::StageId;
 use crate::limits::CYCLE_TOLD_MAX;
 use crate::text::one_line;
@@ -42,6 +45,8 @@ pub(super) struct DraftStage {
     pub(super) id: Spot<String>,
     pub(super) needs: Vec<RawNeed>,
     pub(super) outputs: Vec<Spot<String>>,
+    /// It says nothing of what it needs, where that means: whatever stands before it.
+    pub(super) follows: bool,
 }
 
 /// An edge to a name.
@@ -65,24 +70,48 @@ impl DraftStage {
         needs: Vec<RawNeed>,
         outputs: Vec<Spot<String>>,
     ) -> Self {
-        let id = view.spot(id).map_or((view.line, String::new()), |spot| (spot.line, spot.value.to_owned()));
-        Self { stage, who: view.who.clone(), id: Spot { line: id.0, value: id.1 }, needs, outputs }
+        let id = view.spot(id).unwrap_or(Spot { line: view.line, value: "" }).owned();
+        Self { stage, who: view.who.clone(), id, needs, outputs, follows: false }
     }
 }
 
 impl Draft {
-    /// The document, if nothing was found to be wrong, here or before.
-    pub(super) fn into_document(mut self, mut findings: Findings) -> Result<Document, Faults> {
+    /// The document, if nothing was found to be wrong, here or before, nor by asking those around.
+    pub(super) fn into_document(
+        mut self,
+        mut findings: Findings,
+        around: Option<&mut dyn Surroundings>,
+    ) -> Result<Document, Faults> {
         if self.stages.is_empty() && findings.is_empty() {
             findings.add(Fault::new(None, "there are no stages"));
         }
         self.name_stages(&mut findings);
-        let graph = self.link(&mut findings);
+        let mut links = self.links(&mut findings);
+        let graph = order::graph(&links);
         self.check_cycles(&graph, &mut findings);
-        self.check_overlaps(&graph, &mut findings);
+        match self.document.format {
+            Format::Ekiden => self.check_overlaps(&graph, &mut findings),
+            Format::Casm => order::by_outputs(&self.outputs(), &graph, &mut links),
+            Format::Cleave => {
+                let follows: Vec<bool> = self.stages.iter().map(|stage| stage.follows).collect();
+                order::by_the_file(&follows, &graph, &mut links);
+            }
+        }
+        self.link(links);
+        if let Some(around) = around {
+            self.ask(around, &mut findings);
+        }
         let Self { mut document, stages, .. } = self;
         document.stages = stages.into_iter().map(DraftStage::finished).collect();
         findings.or(document)
+    }
+
+    /// What the text cannot tell. The answers are asked for again when a run begins, and may be others then.
+    fn ask(&self, around: &mut dyn Surroundings, findings: &mut Findings) {
+        self.document.followed(around, findings);
+        for stage in &self.stages {
+            Answers::to(self.document.format, &stage.stage, &stage.who, around, findings);
+        }
     }
 
     /// Gives each stage its id.
@@ -115,17 +144,20 @@ impl Draft {
         }
     }
 
-    /// Looks up what each stage needs; the graph has an edge for each that was found.
-    fn link(&mut self, findings: &mut Findings) -> Graph {
+    /// Looks up what each stage needs.
+    fn links(&self, findings: &mut Findings) -> Links {
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(self.stages.len());
         for (stage, place) in self.stages.iter().zip(0..) {
             places.entry(&stage.id.value).or_insert(place);
         }
-        let mut links: Vec<Vec<(usize, bool)>> = Vec::with_capacity(self.stages.len());
+        let mut links: Links = Vec::with_capacity(self.stages.len());
         for (stage, own) in self.stages.iter().zip(0_usize..) {
             let mut found: Vec<(usize, bool)> = Vec::new();
             for need in &stage.needs {
                 match places.get(need.stage.as_str()) {
+                    None if need.stage.trim().is_empty() => {
+                        findings.say(need.line, &format!("{}: an id that it needs is empty", stage.who));
+                    }
                     Some(place) if *place == own => {
                         findings.say(need.line, &format!("{} needs itself", stage.who));
                     }
@@ -138,17 +170,17 @@ impl Draft {
             }
             links.push(found);
         }
+        order::tidy(&mut links);
+        links
+    }
+
+    /// Gives each stage its needs.
+    fn link(&mut self, links: Links) {
         let own: Vec<StageId> = self.stages.iter().map(|stage| stage.stage.id.clone()).collect();
-        for (stage, found) in self.stages.iter_mut().zip(&mut links) {
-            found.sort_by_key(|(place, optional)| (*place, *optional));
-            found.dedup_by_key(|(place, _)| *place);
-            let need =
-                |(place, optional): &(usize, bool)| Need { stage: own[*place].clone(), optional: *optional };
-            stage.stage.needs = found.iter().map(need).collect();
+        let need = |(place, optional): (usize, bool)| Need { stage: own[place].clone(), optional };
+        for (stage, found) in self.stages.iter_mut().zip(links) {
+            stage.stage.needs = found.into_iter().map(need).collect();
         }
-        Graph::new(
-            links.into_iter().map(|found| found.into_iter().map(|(place, _)| place).collect()).collect(),
-        )
     }
 
     fn check_cycles(&self, graph: &Graph, findings: &mut Findings) {
@@ -165,15 +197,18 @@ impl Draft {
         }
     }
 
-    fn check_overlaps(&self, graph: &Graph, findings: &mut Findings) {
-        let outputs: Vec<Output<'_>> = self
-            .stages
+    /// Everything that any stage writes.
+    fn outputs(&self) -> Vec<Output<'_>> {
+        self.stages
             .iter()
             .zip(0..)
             .flat_map(|(stage, place)| stage.outputs.iter().map(move |spot| (spot, place)))
             .map(|(spot, stage)| Output { stage, pattern: &spot.value, line: spot.line })
-            .collect();
-        for overlap in overlap::find(&outputs, graph) {
+            .collect()
+    }
+
+    fn check_overlaps(&self, graph: &Graph, findings: &mut Findings) {
+        for overlap in overlap::find(&self.outputs(), graph) {
             match overlap {
                 overlap::Found::Both(one, other) => {
                     let text = format!(
@@ -214,11 +249,7 @@ fn ids(stages: &[DraftStage]) -> impl Iterator<Item = &str> {
 
 fn unknown(stage: &DraftStage, need: &RawNeed, near: Option<String>) -> Fault {
     let text = format!("{} needs {}, which does not exist", stage.who, quoted(&need.stage));
-    let fault = Fault::new(need.line, &text);
-    match near {
-        Some(hint) => fault.hint(&hint),
-        None => fault,
-    }
+    Fault::new(need.line, &text).hint_if(near)
 }
 
 /// An id that can name a file and a branch, or what is wrong with the text.

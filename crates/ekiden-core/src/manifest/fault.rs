@@ -56,6 +56,15 @@ impl Fault {
     pub fn hint(self, hint: &str) -> Self {
         Self { hint: Some(text::one_line(hint, TEXT_CHARS_MAX)), ..self }
     }
+
+    /// The same with a hint, if there is one.
+    #[must_use]
+    pub(super) fn hint_if(self, hint: Option<String>) -> Self {
+        match hint {
+            Some(hint) => self.hint(&hint),
+            None => self,
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -128,10 +137,12 @@ impl Findings {
         if word.len() > WORD_CHARS_MAX {
             return None;
         }
+        let folded = |word: &str| word.trim().to_ascii_lowercase();
+        let word = folded(word);
         let compared = &mut self.compared;
         let known = known.take(patience).inspect(|_| *compared += 1);
         let near = known.filter(|other| other.len().abs_diff(word.len()) <= 1 + word.len() / 2);
-        near.map(|other| (strsim::normalized_damerau_levenshtein(word, other), other))
+        near.map(|other| (strsim::normalized_damerau_levenshtein(&word, &folded(other)), other))
             .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
             .max_by(|one, two| one.0.total_cmp(&two.0).then(two.1.cmp(one.1)))
             .map(|(_, other)| format!("did you mean {}?", quoted(other)))
@@ -150,7 +161,16 @@ impl Findings {
     }
 }
 
-/// A word of the file between quotation marks.
+/// A word of the file between quotation marks. What would not be seen in it is written out: of two words that
+/// differ only there, one fault would seem to deny the other.
 pub(super) fn quoted(word: &str) -> String {
-    format!("\"{}\"", text::one_line(word, WORD_CHARS_MAX))
+    let mut shown = String::with_capacity(word.len().min(WORD_CHARS_MAX));
+    for c in word.chars().take(WORD_CHARS_MAX + 1) {
+        let is_seen = match c {
+            ' ' => !shown.ends_with(' '),
+            c => c.is_ascii_graphic() || !c.is_whitespace() && text::clean(&c.to_string()).text.contains(c),
+        };
+        if is_seen { shown.push(c) } else { shown.extend(c.escape_unicode()) }
+    }
+    format!("\"{}\"", text::short(&shown, WORD_CHARS_MAX))
 }

@@ -13,14 +13,17 @@
 //!        YAML             cleave    up        says it
 //! ```
 //!
-//! Whatever is wrong on the way is told at once, with lines: [`Faults`].
+//! Whatever is wrong on the way is told at once, with lines: [`Faults`]. What the settings and the files of
+//! the project have to do with it is among that, where they are at hand: [`read_among`].
 
 mod document;
 mod draft;
 mod fault;
 mod format;
 pub mod graph;
+mod hint;
 mod node;
+mod order;
 mod overlap;
 mod path;
 mod planned;
@@ -31,7 +34,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-pub use document::{Checks, Document, Format, Prompt, Stage as DocumentStage, Validation, Worktree};
+pub use document::{Checks, Document, Format, Prompt, Spot, Stage as DocumentStage, Validation, Worktree};
 pub use fault::{Fault, Faults};
 pub use path::{Glob, is_pattern};
 pub use planned::{Planned, Refused, planned, planned_schema};
@@ -47,17 +50,30 @@ use crate::ids::StageId;
 use crate::settings::AgentSpec;
 use crate::time::Millis;
 
-/// Reads a manifest in any of the three formats.
+/// Reads a manifest in any of the three formats, as far as its text alone tells.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it.
 pub fn read(text: &str, syntax: Syntax) -> Result<Document, Faults> {
+    read_with(text, syntax, None)
+}
+
+/// The same, and asks for what a text cannot tell: whether the files and the agents that it names are there.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, so that nobody mends a file twice.
+pub fn read_among(text: &str, syntax: Syntax, around: &mut impl Surroundings) -> Result<Document, Faults> {
+    read_with(text, syntax, Some(around))
+}
+
+fn read_with(text: &str, syntax: Syntax, around: Option<&mut dyn Surroundings>) -> Result<Document, Faults> {
     let tree = syntax::tree(text, syntax)?;
     let mut findings = fault::Findings::default();
-    let draft = format::read(&tree, &mut findings)?;
+    let draft = format::read(&tree, syntax, &mut findings)?;
     drop(tree);
-    draft.into_document(findings)
+    draft.into_document(findings, around)
 }
 
 /// Stages and the edges between them.

@@ -1,14 +1,15 @@
 //! From a document to what a run is started with.
 //!
-//! Files and settings are the caller's business, so it brings the defaults and two questions: what a
-//! prompt's file says, and which agent is meant by a name and a model. What it cannot answer becomes a
-//! fault at the stage's line.
+//! Files and settings are the caller's business, so it brings the defaults and the answers to three
+//! questions: what a prompt's file says, what the architecture document says, and which agent is meant by a
+//! name and a model. What it cannot answer becomes a fault at the line that asked.
 
-use super::document::{Checks, Document, Prompt, Stage, Validation};
-use super::fault::{Fault, Faults, Findings, quoted};
+use super::document::{Checks, Document, Format, Prompt, Spot, Stage, Validation};
+use super::fault::{Faults, Findings, quoted};
 use super::format::{casm, task_fault};
 use super::{Manifest, Part, PlanRules, Stage as RunStage, Take, Verification};
 use crate::budget::Budget;
+use crate::prompt::summary_of;
 use crate::settings::AgentSpec;
 use crate::text::clean;
 use crate::time::Millis;
@@ -30,12 +31,20 @@ pub struct Defaults {
 
 /// What a document cannot know.
 pub trait Surroundings {
-    /// What a prompt's file says. The error fits after the file's name: `does not exist`.
+    /// What a prompt's file says; where it is looked for is the format's. The error fits after the file's
+    /// name: `does not exist`.
     ///
     /// # Errors
     ///
     /// Why it cannot be read.
-    fn prompt(&mut self, file: &str) -> Result<String, String>;
+    fn prompt(&mut self, format: Format, file: &str) -> Result<String, String>;
+
+    /// What the architecture document says; nothing if there is no such file.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be read, although it is there.
+    fn architecture(&mut self, file: &str) -> Result<Option<String>, String>;
 
     /// The agent of a stage that names an agent, a model or both. The error fits after the stage's name.
     ///
@@ -53,15 +62,44 @@ impl Document {
     /// Everything that the surroundings could not answer, and prompts of files that are empty or too long.
     pub fn into_manifest(
         self,
-        plan: PlanRules,
+        mut plan: PlanRules,
         defaults: &Defaults,
         around: &mut impl Surroundings,
     ) -> Result<Manifest, Faults> {
         let mut findings = Findings::default();
-        let checks = self.checks;
-        let resolve = |stage: Stage| resolved(stage, &checks, defaults, around, &mut findings);
+        if let Some((name, text)) = self.followed(around, &mut findings) {
+            plan.architecture = summary_of(&text, &name);
+            plan.document = name;
+        }
+        let (format, checks) = (self.format, self.checks);
+        let resolve = |stage: Stage| resolved(stage, (format, &checks), defaults, around, &mut findings);
         let stages = self.stages.into_iter().map(resolve).collect();
         findings.or(Manifest { stages, plan: Some(Box::new(plan)) })
+    }
+
+    /// The architecture document that its stages follow, with what it says. CASM shows its sessions the first
+    /// of a few usual files and never reads the one that its manifest names, so neither has to be there.
+    pub(super) fn followed(
+        &self,
+        around: &mut dyn Surroundings,
+        findings: &mut Findings,
+    ) -> Option<(String, String)> {
+        let usual: Option<&[&str]> = match self.format {
+            Format::Casm => Some(&casm::ARCHITECTURES),
+            Format::Ekiden | Format::Cleave => None,
+        };
+        if let Some(Spot { line, value: name }) = &self.architecture {
+            let what = match around.architecture(name) {
+                Ok(Some(text)) => return Some((name.clone(), text)),
+                Ok(None) if usual.is_some() => None,
+                Ok(None) => Some("does not exist".to_owned()),
+                Err(what) => Some(what),
+            };
+            what.iter()
+                .for_each(|what| findings.say(*line, &format!("architecture {} {what}", quoted(name))));
+        }
+        let found = |name: &&str| Some(((*name).to_owned(), around.architecture(name).ok()??));
+        usual.unwrap_or_default().iter().find_map(found)
     }
 }
 
@@ -115,26 +153,49 @@ impl Checks {
     }
 }
 
+/// What the surroundings answer to a stage.
+#[derive(Default)]
+pub(super) struct Answers {
+    task: String,
+    agent: Option<AgentSpec>,
+}
+
+impl Answers {
+    /// Asks for them; what is not answered is told of `who`.
+    pub(super) fn to(
+        format: Format,
+        stage: &Stage,
+        who: &str,
+        around: &mut dyn Surroundings,
+        findings: &mut Findings,
+    ) -> Self {
+        let mut answers = Self::default();
+        match task(format, &stage.prompt, around) {
+            Ok(task) => answers.task = task,
+            Err(Spot { line, value }) => findings.say(line, &format!("{who}: {value}")),
+        }
+        let (name, model) = (stage.agent.as_ref(), stage.model.as_ref());
+        let words = |spot: Option<&Spot<String>>| spot.map(|spot| spot.value.clone());
+        if let Some(asked) = name.or(model) {
+            match around.agent(words(name).as_deref(), words(model).as_deref()) {
+                Ok(agent) => answers.agent = Some(agent),
+                Err(what) => findings.say(asked.line, &format!("{who}: {what}")),
+            }
+        }
+        answers
+    }
+}
+
 fn resolved(
     stage: Stage,
-    checks: &Checks,
+    (format, checks): (Format, &Checks),
     defaults: &Defaults,
-    around: &mut impl Surroundings,
+    around: &mut dyn Surroundings,
     findings: &mut Findings,
 ) -> RunStage {
     let who = format!("stage {}", quoted(stage.id.as_str()));
-    let mut refuse = |what: String| findings.add(Fault::new(stage.line, &format!("{who}: {what}")));
+    let Answers { task, agent } = Answers::to(format, &stage, &who, around, findings);
     let verification = stage.verification(checks, defaults.timeout);
-    let task = task(stage.prompt, around).unwrap_or_else(|what| {
-        refuse(what);
-        String::new()
-    });
-    let own_agent = stage.agent.is_some() || stage.model.is_some();
-    let agent = own_agent.then(|| around.agent(stage.agent.as_deref(), stage.model.as_deref()));
-    let agent = agent.transpose().unwrap_or_else(|what| {
-        refuse(what);
-        None
-    });
     let session = Budget { micro_usd: stage.budget, tokens: None };
     let part = Part {
         needs: stage.needs,
@@ -164,15 +225,15 @@ fn resolved(
 }
 
 /// The words of a prompt, or what is wrong with its file.
-fn task(prompt: Prompt, around: &mut impl Surroundings) -> Result<String, String> {
-    let file = match prompt {
-        Prompt::Words(words) => return Ok(words),
+fn task(format: Format, prompt: &Prompt, around: &mut dyn Surroundings) -> Result<String, Spot<String>> {
+    let Spot { line, value: file } = match prompt {
+        Prompt::Words(words) => return Ok(words.clone()),
         Prompt::File(file) => file,
     };
-    let what = |what: String| format!("prompt {} {what}", quoted(&file));
-    let words = clean(&around.prompt(&file).map_err(what)?).text.trim_end().to_owned();
+    let refused = |what: String| Spot { line: *line, value: format!("prompt {} {what}", quoted(file)) };
+    let words = clean(&around.prompt(format, file).map_err(refused)?).text.trim_end().to_owned();
     match task_fault(&words) {
-        Some(fault) => Err(what(fault)),
+        Some(fault) => Err(refused(fault)),
         None => Ok(words),
     }
 }

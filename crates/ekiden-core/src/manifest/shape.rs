@@ -4,7 +4,9 @@
 //! Each format is a few [`Shape`]s. [`View::of`] holds a tree against one and tells everything that does
 //! not fit; what does not fit is then as if it were not there, so that one fault does not make others.
 
+pub(super) use super::document::Spot;
 use super::fault::{Fault, Findings, quoted};
+use super::hint;
 use super::node::{Entry, Node, Value};
 use super::path;
 use crate::limits::{COMMAND_BYTES_MAX, STAGE_DOLLARS_MAX};
@@ -60,13 +62,6 @@ pub(super) enum Kind {
     LinesOr(&'static Shape),
 }
 
-/// A value and the line where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot<T> {
-    pub(super) line: u32,
-    pub(super) value: T,
-}
-
 /// A table whose fields fit their shape.
 pub(super) struct View<'a> {
     pub(super) line: u32,
@@ -113,12 +108,8 @@ impl<'a> View<'a> {
 
     fn unknown(&self, entry: &Entry, shape: &Shape, findings: &mut Findings) {
         let text = self.told(&format!("there is no field {}", quoted(&entry.key)));
-        let fault = Fault::new(entry.line, &text);
-        let near = findings.nearest(&entry.key, shape.fields.iter().map(|field| field.name));
-        findings.add(match near {
-            Some(hint) => fault.hint(&hint),
-            None => fault,
-        });
+        let near = hint::field(&entry.key, shape, findings);
+        findings.add(Fault::new(entry.line, &text).hint_if(near));
     }
 
     /// A text about this table.
@@ -155,7 +146,9 @@ impl<'a> View<'a> {
             (kind, value) => Err(format!("must be {}, but is {}", kind.told(), value.told())),
         };
         if let Err(what) = &fits {
-            self.wrong(node.line, field.name, what, findings);
+            let text = self.told(&format!("{} {what}", field.name));
+            let near = hint::value(field, &node.value, findings);
+            findings.add(Fault::new(node.line, &text).hint_if(near));
         }
         fits.is_ok()
     }
@@ -209,8 +202,13 @@ impl<'a> View<'a> {
         self.spot(name).map(|spot| clean(spot.value).text.trim_end().to_owned()).unwrap_or_default()
     }
 
-    pub(super) fn path(&self, name: &str) -> Option<String> {
-        path::inside(self.spot(name)?.value).ok()
+    pub(super) fn text_spot(&self, name: &str) -> Option<Spot<String>> {
+        self.spot(name).map(Spot::owned)
+    }
+
+    pub(super) fn path(&self, name: &str) -> Option<Spot<String>> {
+        let spot = self.spot(name)?;
+        Some(Spot { line: spot.line, value: path::inside(spot.value).ok()? })
     }
 
     pub(super) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {

@@ -74,7 +74,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         desk.tell(&written, settings, output)?;
         return Ok(Exit::Done);
     }
-    let file = read::read(&written.manifest)?;
+    let file = read::read(&written.manifest, &scene.given, &scene.here, &workspace)?;
     let how = How { jobs: args.jobs, yes: args.yes, new: args.new, ..How::default() };
     let ready = execute::prepare(&scene, &workspace, settings, file, &how)?;
     // The planner has listened to signals; a person who is asked may want to leave.

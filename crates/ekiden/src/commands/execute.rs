@@ -44,7 +44,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ExecuteArgs {
-    /// The manifest: TOML, JSON or YAML
+    /// The manifest: TOML, JSON or YAML; `-` reads standard input
     #[arg(value_name = "MANIFEST")]
     manifest: PathBuf,
     /// Show waves, estimates and commands, and start nothing
@@ -105,7 +105,7 @@ pub(super) struct Ready {
 pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
     let scene = Scene::set(args.typed.flags())?;
     let workspace = scene.workspace()?;
-    let file = read::read(&args.manifest)?;
+    let file = read::read(&args.manifest, &scene.given, &scene.here, &workspace)?;
     let mut settings = chosen::settings(&scene.given, &scene.here)?;
     settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     refuse_what_needs_one_place(&settings, &scene)?;

@@ -193,7 +193,7 @@ impl Desk<'_> {
         settings: Settings,
         output: &mut Output,
     ) -> Result<(), Failure> {
-        let file = read::read(&written.manifest)?;
+        let file = read::read(&written.manifest, &self.scene.given, &self.scene.here, self.workspace)?;
         let ground = ground::shown(&file.document, self.workspace);
         let around = Around { given: &self.scene.given, workspace: self.workspace, settings, jobs: None };
         let header = resolve::header(file, around, new_id(), ground)?;

@@ -4,16 +4,13 @@ use std::path::{Component, Path, PathBuf};
 
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
-use ekiden_core::manifest::{Defaults, Document, Ground, Manifest, PlanRules, Surroundings};
-use ekiden_core::prompt::summary_of;
+use ekiden_core::manifest::{Defaults, Format, Ground, Manifest, PlanRules, Surroundings};
 use ekiden_core::settings::{AgentSpec, RunStarted, Settings};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
-use super::read::{ManifestFile, faulty};
-use crate::exit::Exit;
+use super::read::{ManifestFile, dir_of, faulty, name};
 use crate::failure::Failure;
-use crate::output::phrase;
 use crate::settings::chosen;
 use crate::settings::given::Given;
 use crate::settings::table;
@@ -46,15 +43,14 @@ pub fn header(
 ) -> Result<RunStarted, Failure> {
     let ManifestFile { path, hash, document } = file;
     let Around { given, workspace, settings, jobs } = around;
-    let (architecture, document_path) = architecture(&document, &path, workspace)?;
     let rules = PlanRules {
         project: document.project.clone(),
-        file: phrase::path(&path),
+        file: name(&path),
         hash,
         jobs: jobs.or(document.jobs).unwrap_or(limits::JOBS_DEFAULT),
         ground,
-        architecture,
-        document: document_path,
+        architecture: String::new(),
+        document: String::new(),
     };
     let defaults = Defaults {
         timeout: given.need(&table::VERIFY_TIMEOUT)?,
@@ -63,7 +59,7 @@ pub fn header(
         turns_max: settings.bounds.turns_max.unwrap_or(limits::STAGE_TURNS_DEFAULT),
         session_tokens: limits::STAGE_SESSION_TOKENS_DEFAULT,
     };
-    let mut asked = Asked { given, agent: &settings.agent, dirs: [dir_of(&path), workspace.dir.clone()] };
+    let mut asked = Asked { given, agent: &settings.agent, manifest: &path, workspace };
     let manifest: Manifest =
         document.into_manifest(rules, &defaults, &mut asked).map_err(|faults| faulty(&path, &faults))?;
     Ok(RunStarted {
@@ -77,32 +73,28 @@ pub fn header(
     })
 }
 
-/// The summary of the document that the stages follow, and where it lies.
-fn architecture(
-    document: &Document,
-    manifest: &Path,
-    workspace: &Workspace,
-) -> Result<(String, String), Failure> {
-    let Some(name) = &document.architecture else { return Ok((String::new(), String::new())) };
-    let dirs = [workspace.dir.clone(), dir_of(manifest)];
-    let text = text_in(&dirs, name).map_err(|why| {
-        let place =
-            format!("{}: architecture `{}`", phrase::path(manifest), crate::output::line::one_line(name));
-        Failure::new(Exit::MissingInput, format!("{place} {why}"))
-    })?;
-    Ok((summary_of(&text, name), name.clone()))
-}
-
 /// Answers what a document asks.
-struct Asked<'a> {
-    given: &'a Given,
-    agent: &'a AgentSpec,
-    dirs: [PathBuf; 2],
+pub(super) struct Asked<'a> {
+    pub(super) given: &'a Given,
+    /// The agent of stages that name none.
+    pub(super) agent: &'a AgentSpec,
+    /// Where the manifest lies.
+    pub(super) manifest: &'a Path,
+    pub(super) workspace: &'a Workspace,
 }
 
 impl Surroundings for Asked<'_> {
-    fn prompt(&mut self, file: &str) -> Result<String, String> {
-        text_in(&self.dirs, file)
+    fn prompt(&mut self, format: Format, file: &str) -> Result<String, String> {
+        let (project, beside) = (self.workspace.dir.clone(), dir_of(self.manifest));
+        let dirs = match format {
+            Format::Ekiden | Format::Casm => [project, beside],
+            Format::Cleave => [beside, project],
+        };
+        text_in(&dirs, file)?.ok_or_else(|| "does not exist".to_owned())
+    }
+
+    fn architecture(&mut self, file: &str) -> Result<Option<String>, String> {
+        text_in(&[self.workspace.dir.clone(), dir_of(self.manifest)], file)
     }
 
     fn agent(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentSpec, String> {
@@ -116,8 +108,9 @@ impl Surroundings for Asked<'_> {
     }
 }
 
-/// The text of a file in the first directory that has it. It may not lead out of that directory.
-fn text_in(dirs: &[PathBuf], name: &str) -> Result<String, String> {
+/// The text of a file in the first directory that has it; nothing if none has. It may not lead out of that
+/// directory.
+fn text_in(dirs: &[PathBuf], name: &str) -> Result<Option<String>, String> {
     let plain =
         Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !plain {
@@ -125,7 +118,7 @@ fn text_in(dirs: &[PathBuf], name: &str) -> Result<String, String> {
     }
     let Some((dir, path)) = dirs.iter().map(|dir| (dir, dir.join(name))).find(|(_, path)| path.exists())
     else {
-        return Err("does not exist".to_owned());
+        return Ok(None);
     };
     let inside = || Some(path.canonicalize().ok()?.starts_with(dir.canonicalize().ok()?));
     if inside() != Some(true) {
@@ -136,10 +129,5 @@ fn text_in(dirs: &[PathBuf], name: &str) -> Result<String, String> {
         Ok(found) if found.len() > TEXT_BYTES_MAX => return Err("is too large".to_owned()),
         Ok(_) | Err(_) => {}
     }
-    std::fs::read_to_string(&path).map_err(|error| format!("cannot be read: {error}"))
-}
-
-fn dir_of(file: &Path) -> PathBuf {
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-    dir.unwrap_or(Path::new(".")).to_owned()
+    std::fs::read_to_string(&path).map(Some).map_err(|error| format!("cannot be read: {error}"))
 }

@@ -21,6 +21,7 @@ mod judging;
 #[cfg(target_os = "linux")]
 mod kill;
 mod knowledge;
+mod manifests;
 mod misbehave;
 mod night;
 mod normal;

@@ -1,7 +1,9 @@
 //! cleave's pipeline.
 //!
 //! There a stage that was skipped counts as met for those that require it. With us a need says so itself,
-//! so every need of a stage with `onFail: skip` is optional.
+//! so every need of a stage with `onFail: skip` is optional. Stages work in the order of the file there, in
+//! one directory, and most pipelines rely on it: a stage that does not say what it requires follows the one
+//! before it.
 
 use std::collections::HashSet;
 
@@ -56,7 +58,7 @@ fn stage(view: &View<'_>, findings: &mut Findings) -> DraftStage {
         Some(_) | None => (OnFail::Stop, 0),
     };
     let command = view.node("verify").map(|_| view.prose("verify"));
-    let prompt = Prompt::File(view.path("prompt").unwrap_or_default());
+    let prompt = view.path("prompt").map_or(Prompt::Words(String::new()), Prompt::File);
     let stage = Stage {
         validation: command.map_or(Validation::None, |command| Validation::Command { command, exit_code: 0 }),
         on_fail,
@@ -67,5 +69,6 @@ fn stage(view: &View<'_>, findings: &mut Findings) -> DraftStage {
         ..blank(view, view.text("name").unwrap_or_default(), prompt)
     };
     let needs = lines(view, "requires", findings).into_iter().map(RawNeed::plain).collect();
-    DraftStage::new(stage, view, "name", needs, Vec::new())
+    let follows = view.node("requires").is_none();
+    DraftStage { follows, ..DraftStage::new(stage, view, "name", needs, Vec::new()) }
 }

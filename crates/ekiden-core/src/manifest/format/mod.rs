@@ -1,8 +1,9 @@
 //! The three formats of a manifest, each read into the same draft.
 //!
-//! A format is told by the keys at its top, whatever the syntax: `sessions` has CASM, `stages` a pipeline
-//! of cleave, everything else is meant to be ours. What the other two leave out, and what they mean by
-//! what they say, is decided in their own files and nowhere else.
+//! A format is told by the keys at its top: `sessions` has CASM, `stages` a pipeline of cleave, everything
+//! else is meant to be ours, as is whatever has a list of `stage` or is written in TOML, which neither of
+//! the others knows. Other keys tell nothing: those formats are open, so theirs may have any name. What they
+//! leave out, and what they mean by what they say, is decided in their own files and nowhere else.
 
 pub(super) mod casm;
 pub(super) mod cleave;
@@ -13,20 +14,20 @@ use super::draft::{Draft, DraftStage};
 use super::fault::{Fault, Findings, quoted};
 use super::node::{Node, Value};
 use super::shape::{Shape, Spot, View, command_fault};
+use super::syntax::Syntax;
 use super::{OnFail, path};
 use crate::handoff::Marker;
 use crate::ids::StageId;
 use crate::limits::{STAGE_TASK_TOKENS_MAX, STAGES_MAX};
 use crate::prompt::budget::tokens;
 
-/// Which format a tree has.
-pub(super) fn of(root: &Node) -> Format {
-    let has = |key: &str| root.get(key).is_some();
-    if has("format") || has("stage") {
+/// Which format a tree has. A key counts also with nothing behind it.
+pub(super) fn of(root: &Node, syntax: Syntax) -> Format {
+    if syntax == Syntax::Toml || root.get("stage").is_some_and(|stage| stage.list().is_some()) {
         Format::Ekiden
-    } else if has("sessions") {
+    } else if root.has("sessions") {
         Format::Casm
-    } else if has("stages") {
+    } else if root.has("stages") {
         Format::Cleave
     } else {
         Format::Ekiden
@@ -34,11 +35,11 @@ pub(super) fn of(root: &Node) -> Format {
 }
 
 /// The draft of a tree.
-pub(super) fn read(root: &Node, findings: &mut Findings) -> Result<Draft, Fault> {
+pub(super) fn read(root: &Node, syntax: Syntax, findings: &mut Findings) -> Result<Draft, Fault> {
     if !matches!(root.value, Value::Map(_)) {
         return Err(Fault::new(root.line, &format!("a manifest is a table, this is {}", root.value.told())));
     }
-    match of(root) {
+    match of(root, syntax) {
         Format::Ekiden => own::read(root, findings),
         Format::Casm => Ok(casm::read(root, findings)),
         Format::Cleave => Ok(cleave::read(root, findings)),

@@ -76,7 +76,11 @@ const WORKTREE: Shape = Shape {
 pub(in crate::manifest) const STAGE: Shape = Shape {
     open: false,
     fields: &[
-        Field::needed("id", Kind::Line, "Its id: letters, digits, `-`, `_` and `.`, at most 64."),
+        Field::needed(
+            "id",
+            Kind::Line,
+            "Its id: letters, digits, `-`, `_` and `.`, at most 64, the first a letter, a digit or `_`.",
+        ),
         Field::needed("name", Kind::Line, "What people call it."),
         Field::new("description", Kind::Prose, "More about it, for people."),
         Field::new(
@@ -84,7 +88,11 @@ pub(in crate::manifest) const STAGE: Shape = Shape {
             Kind::Words,
             "What to do, at most 2,000 tokens (6,000 bytes). Either this or `prompt_file`.",
         ),
-        Field::new("prompt_file", Kind::Path, "A file that says what to do, from the project's directory."),
+        Field::new(
+            "prompt_file",
+            Kind::Path,
+            "A file that says what to do, from the project's directory, or else from the manifest's.",
+        ),
         Field::new("needs", Kind::LinesOr(&NEED), "Ids of the stages that must be done before."),
         Field::new("context", Kind::Globs, "Files that its agent sees first; may be globs."),
         Field::new(
@@ -211,8 +219,8 @@ fn stage(view: &View<'_>, findings: &mut Findings) -> DraftStage {
         estimate_tokens: view.whole("estimate_tokens"),
         session_tokens: view.whole("session_tokens"),
         budget: view.dollars("session_budget_usd"),
-        model: view.text("model"),
-        agent: view.text("agent"),
+        model: view.text_spot("model"),
+        agent: view.text_spot("agent"),
         marker: marker(view, "marker", findings),
         knowledge_apart: view.flag("knowledge_apart"),
         ..super::blank(view, view.text("name").unwrap_or_default(), prompt(view, findings))

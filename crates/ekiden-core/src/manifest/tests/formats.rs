@@ -59,7 +59,7 @@ fn our_own_format_in_json() {
 fn a_manifest_of_casm() {
     let document = good(include_str!("../fixtures/casm.json"), Syntax::Json);
     assert_eq!((document.format, document.project.as_str()), (Format::Casm, "taskflow"));
-    assert_eq!(document.architecture.as_deref(), Some("architecture.md"));
+    assert_eq!(document.architecture.as_ref().map(|spot| spot.value.as_str()), Some("architecture.md"));
     assert_eq!(document.checks, Checks::default());
     assert_eq!(document.stages[3].outputs, ["src/routes/tasks.ts"]);
     assert_eq!(document.stages[3].estimate_tokens, Some(55_000));
@@ -79,7 +79,10 @@ fn a_manifest_of_casm() {
 fn a_pipeline_of_cleave() {
     let document = good(include_str!("../fixtures/pipeline.yaml"), Syntax::Yaml);
     assert_eq!((document.format, document.project.as_str()), (Format::Cleave, "blog-rewrite"));
-    assert_eq!(document.stages[0].prompt, Prompt::File("prompts/research.md".to_owned()));
+    assert_eq!(
+        document.stages[0].prompt,
+        Prompt::File(Spot { line: 5, value: "prompts/research.md".to_owned() })
+    );
     expect![[r#"
         research "research" line 4 needs [] None Stop retries Some(0) sessions Some(3) turns None marker Some("RESEARCH_DONE") apart false
         Write-API "Write API" line 10 needs ["research"] Command { command: "npm test -- api", exit_code: 0 } Stop retries Some(2) sessions Some(8) turns None marker Some("API_DONE") apart false
@@ -104,7 +107,10 @@ fn names_of_other_formats_become_ids_that_are_told_apart() {
 #[test]
 fn a_small_alias_is_read_as_what_it_names() {
     let text = "stages:\n  - {name: a, prompt: &p x.md}\n  - {name: b, prompt: *p, requires: [a]}\n";
-    assert_eq!(good(text, Syntax::Yaml).stages[1].prompt, Prompt::File("x.md".to_owned()));
+    assert_eq!(
+        good(text, Syntax::Yaml).stages[1].prompt,
+        Prompt::File(Spot { line: 3, value: "x.md".to_owned() })
+    );
 }
 
 // shows: PLN-06

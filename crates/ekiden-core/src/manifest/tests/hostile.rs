@@ -46,6 +46,13 @@ fn toml_cases() -> Vec<(&'static str, String)> {
         ("command that hides", one("validation = { kind = \"command\", command = \"true \\u202E# mr\" }")),
         ("comma for command", one("validation = { kind = \"comma\", comma = \"x\" }")),
         ("no files", one("validation = { kind = \"files\", files = [] }")),
+        ("another program's fields", one("depends_on = [\"S02\"]\ndependsOn = []\ntype = \"x\"\nrequires = []")),
+        ("near misses of choices", one("on_fail = \"Stop\"\nvalidation = { kind = \"comand\" }")),
+        ("a table of stages", own("[stage]\nid = \"S01\"\n")),
+        ("texts for tables and lists", one("validation = \"npm test\"\nneeds = \"S02\"")),
+        ("a text for the checks", format!("validation = \"npm test\"\n{}", own(&stage("a", "")))),
+        ("words that differ in what is not seen", own(&[stage("a", "needs = [\" a\", \"\", \"a\\u200b\", \"b  c\", \"b\\nc\"]"), stage("b c", "")].concat())),
+        ("another name for stages", "format = 1\nproject = \"p\"\n[[stages]]\nid = \"a\"\n".to_owned()),
         ("fields of another kind", one("validation = { kind = \"none\", command = \"x\", files = [\"a\"] }")),
         ("kinds without commands", own(&[stage("a", "validation = { kind = \"test\" }"), stage("b", "validation = { kind = \"lint\" }")].concat())),
         ("empty check", format!("{}[validation]\ntest = \"\"\nlnt = \"x\"\n", own(&stage("a", "")))),
@@ -82,6 +89,13 @@ fn json_cases() -> Vec<(&'static str, String)> {
         ("sessions are no tables", "{\"project\":\"p\",\"sessions\":[1,\n\"S01\"]}".to_owned()),
         ("absolute output", casm.replacen("src/db.ts\"\n", "/src/db.ts\"\n", 1)),
         ("cycle", casm.replacen("\"depends_on\": []", "\"depends_on\": [\"S03\"]", 1)),
+        ("a near miss of a type", casm.replacen("\"type\": \"command\"", "\"type\": \"Command \"", 1)),
+        ("no sessions", "{\"project\": \"p\", \"sessions\": null}".to_owned()),
+        ("no stage in a list of them", "{\"format\": 1, \"project\": \"p\", \"stage\": {}}".to_owned()),
+        (
+            "fractions",
+            casm.replacen("25000", "25000.5", 1).replacen("\"max_turns\": 30", "\"max_turns\": 1e30", 1),
+        ),
         ("surrogate alone", "{\"project\": \"\\ud800\"}".to_owned()),
     ]
 }
@@ -98,6 +112,23 @@ fn yaml_cases() -> Vec<(&'static str, String)> {
         ("key twice", "name: a\nstages: []\nname: b\n".to_owned()),
         ("a billion laughs", format!("a0: &a0 [lol, lol]\n{laughs}stages: []\n")),
         ("an alias of itself", "stages: &a\n  - *a\n".to_owned()),
+        ("no stages", "name: x\nstages:\n".to_owned()),
+        ("a word is taken over", "stages:\n  - name: a\n    <<: x\n".to_owned()),
+        ("words are taken over", "stages:\n  - name: a\n    <<: [{}, x]\n".to_owned()),
+        ("nothing is taken over", "<<:\nstages: []\n".to_owned()),
+        ("taken over twice", "a: &a {b: 1}\n<<: *a\n<<: *a\nstages: []\n".to_owned()),
+        ("a billion of what is taken over", {
+            let more: String = (1..12)
+                .map(|i| {
+                    format!(
+                        "a{i}: &a{i}\n  <<: *a{}\n  b{i}: [{}]\n",
+                        i - 1,
+                        vec![format!("*a{}", i - 1); 9].join(", ")
+                    )
+                })
+                .collect();
+            format!("a0: &a0 {{x: 1}}\n{more}stages: []\n")
+        }),
         ("brackets in brackets", "[".repeat(10_000)),
         ("dashes in dashes", "- ".repeat(10_000)),
         ("a list as a key", "? [a]\n: b\n".to_owned()),

@@ -1,5 +1,6 @@
 //! Manifests in every format, good and bad.
 
+mod foreign;
 mod formats;
 mod hostile;
 mod resolving;

@@ -15,12 +15,21 @@ const DEFAULTS: Defaults = Defaults {
 struct Around;
 
 impl Surroundings for Around {
-    fn prompt(&mut self, file: &str) -> Result<String, String> {
+    fn prompt(&mut self, _: Format, file: &str) -> Result<String, String> {
         match file {
             "gone.md" => Err("does not exist".to_owned()),
             "empty.md" => Ok(" \n".to_owned()),
             "long.md" => Ok("x".repeat(6_001)),
             file => Ok(format!("Do as {file}\u{200b} says.\r\n")),
+        }
+    }
+
+    fn architecture(&mut self, file: &str) -> Result<Option<String>, String> {
+        match file {
+            "architecture.md" | "docs/architecture.md" => Ok(Some(format!("As {file} says."))),
+            "odd.md" => Err("is no file".to_owned()),
+            "gone.md" | "ARCHITECTURE.md" => Ok(None),
+            other => Ok(Some(format!("{other} is the plan."))),
         }
     }
 
@@ -53,6 +62,11 @@ fn rules() -> PlanRules {
 }
 
 fn resolved(text: &str, syntax: Syntax) -> Result<Manifest, Faults> {
+    assert_eq!(read_among(text, syntax, &mut Around).err(), read_and_resolved(text, syntax).err());
+    read_and_resolved(text, syntax)
+}
+
+fn read_and_resolved(text: &str, syntax: Syntax) -> Result<Manifest, Faults> {
     read(text, syntax)?.into_manifest(rules(), &DEFAULTS, &mut Around)
 }
 
@@ -120,9 +134,57 @@ fn what_the_surroundings_cannot_answer_is_told_all_at_once() {
     let told = format!("{}\n{told}", told.title());
     expect_test::expect![[r#"
         4 faults
-          line 3  stage "h": prompt "gone.md" does not exist
-          line 7  stage "e": prompt "empty.md" is empty
-          line 11  stage "l": prompt "long.md" has 2001 tokens, at most 2000 fit: move details into a file and name it in the context
-          line 19  stage "agentless": there is no agent "nobody"
+          line 6  stage "h": prompt "gone.md" does not exist
+          line 10  stage "e": prompt "empty.md" is empty
+          line 14  stage "l": prompt "long.md" has 2001 tokens, at most 2000 fit: move details into a file and name it in the context
+          line 23  stage "agentless": there is no agent "nobody"
     "#]].assert_eq(&told);
+}
+
+// shows: PLN-06
+#[test]
+fn what_the_surroundings_cannot_answer_is_told_with_all_other_faults_where_it_stands() {
+    let stages = [
+        stage("a", "agent = \"nobody\"\nneeds = [\"z\"]"),
+        stage("b c", "prompt_file = \"gone.md\"\nretries = 11").replace("prompt = \"p\"\n", ""),
+        stage("c", "model = \"haiku\"\n\nagent = \"nobody\""),
+    ];
+    let text = own(&stages.concat()).replacen("\n", "\narchitecture = \"gone.md\"\n", 1);
+    expect_test::expect![[r#"
+          line 2  architecture "gone.md" does not exist
+          line 8  stage "a": there is no agent "nobody"
+          line 9  stage "a" needs "z", which does not exist
+          line 11  id "b c" is not a stage id (letters, digits, `-`, `_`, `.`; at most 64, the first a letter, a digit or `_`)
+          line 13  stage "b c": prompt "gone.md" does not exist
+          line 14  stage "b c": retries is 11, but must be a whole number from 0 to 10
+          line 21  stage "c": there is no agent "nobody"
+    "#]]
+        .assert_eq(&read_among(&text, Syntax::Toml, &mut Around).unwrap_err().to_string());
+    let missing = "stages:\n  - name: a\n    verify: x\n";
+    let told = read_among(missing, Syntax::Yaml, &mut Around).unwrap_err().to_string();
+    assert_eq!(
+        told, "  line 2  stage \"a\": \"prompt\" is missing\n",
+        "a file that is not named is not sought"
+    );
+}
+
+// shows: PLN-05
+#[test]
+fn the_architecture_of_casm_is_the_first_that_is_there() {
+    let casm = include_str!("../fixtures/casm.json");
+    let named = |name: &str| casm.replacen("\"./architecture.md\"", name, 1);
+    let followed = |text: &str| {
+        let plan = resolved(text, Syntax::Json).unwrap().plan.unwrap();
+        (plan.document, plan.architecture)
+    };
+    let usual = || ("architecture.md".to_owned(), "As architecture.md says.".to_owned());
+    assert_eq!(followed(&named("\"design.md\"")).0, "design.md");
+    for elsewhere in ["\"gone.md\"", "\"/srv/p/architecture.md\"", "null"] {
+        assert_eq!(followed(&named(elsewhere)), usual(), "{elsewhere}");
+    }
+    let odd = resolved(&named("\"odd.md\""), Syntax::Json).unwrap_err().to_string();
+    assert_eq!(odd, "  line 7  architecture \"odd.md\" is no file\n");
+    let ours = format!("architecture = \"docs/architecture.md\"\n{}", own(&stage("a", "")));
+    let plan = resolved(&ours, Syntax::Toml).unwrap().plan.unwrap();
+    assert_eq!(plan.document, "docs/architecture.md");
 }

@@ -1,0 +1,99 @@
+//! Manifests as files: how they are read, what they name, and how their faults are told.
+
+use crate::environment::Environment;
+
+const PLAN: &str =
+    "format = 1\nproject = \"demo\"\n[[stage]]\nid = \"A\"\nname = \"Tea\"\nprompt = \"Brew.\"\n";
+
+fn dry(manifest: &str) -> [&str; 5] {
+    ["execute", manifest, "--dry-run", "--agent", "rehearsal"]
+}
+
+// shows: PLN-06, SEC-01
+#[test]
+fn pipes_devices_and_directories_are_refused_and_nothing_is_waited_for() {
+    let environment = Environment::new();
+    environment.shell("mkfifo f.toml; mkdir d; ln -s /dev/zero zero.toml");
+    for (name, what) in [("f.toml", "a pipe"), ("d", "a directory"), ("/dev/zero", "a device")] {
+        let said = environment.run(&dry(name)).expect(65);
+        let told = format!("error: cannot read the manifest {name}: it is {what}\n");
+        assert!(said.stderr.starts_with(&told), "{}", said.stderr);
+    }
+    environment.run(&dry("zero.toml")).expect(65);
+    environment.run(&dry("gone.toml")).expect(66);
+}
+
+// shows: PLN-06, SEC-01
+#[test]
+fn a_manifest_that_is_too_large_is_not_read_whole() {
+    let environment = Environment::new();
+    environment.shell("truncate -s 100G large.toml");
+    let told = |said: &str| assert!(said.contains("large.toml is larger than 32 MB\n"), "{said}");
+    told(&environment.run(&dry("large.toml")).expect(65).stderr);
+}
+
+// shows: PLN-03
+#[test]
+fn a_manifest_comes_from_standard_input_too() {
+    let environment = Environment::new();
+    let yaml = "stages:\n  - {name: A, prompt: tea.md}\n";
+    environment.write("tea.md", "Brew.\n");
+    for name in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        for text in [PLAN, yaml] {
+            let said = environment.fed(&dry(name), text).expect(0);
+            assert!(said.stdout.contains("Tea") || text == yaml, "{name}: {}", said.stdout);
+        }
+    }
+    let said = environment.fed(&dry("-"), "format = 1\n").expect(65);
+    assert!(said.stderr.starts_with("error: standard input has 2 faults\n"), "{}", said.stderr);
+}
+
+// shows: PLN-06
+#[test]
+fn faults_of_the_text_the_files_and_the_agents_are_told_together() {
+    let environment = Environment::new();
+    let stages = "[[stage]]\nid = \"B\"\nname = \"n\"\nagent = \"nobody\"\nretries = 99\nprompt_file = \"gone.md\"\n\
+                  needs = [\"Z\"]\n";
+    let text = PLAN.replacen('\n', "\narchitecture = \"gone.md\"\n", 1);
+    environment.write("plan.toml", &format!("{text}{stages}"));
+    insta::assert_snapshot!(environment.told(&dry("plan.toml")), @r#"
+    --- standard error
+    error: plan.toml has 5 faults
+      line 2  architecture "gone.md" does not exist
+      line 11  stage "B": there is no agent `nobody`
+      line 12  stage "B": retries is 99, but must be a whole number from 0 to 10
+      line 13  stage "B": prompt "gone.md" does not exist
+      line 14  stage "B" needs "Z", which does not exist
+    --- exit code 65
+    "#);
+    environment.write("plan.toml", &text);
+    insta::assert_snapshot!(environment.told(&dry("plan.toml")), @r#"
+    --- standard error
+    error: plan.toml has 1 fault
+      line 2  architecture "gone.md" does not exist
+    --- exit code 65
+    "#);
+}
+
+// shows: PLN-05
+#[test]
+fn a_prompt_file_is_the_projects_and_that_of_cleave_its_pipelines() {
+    let environment = Environment::new();
+    let place = |name: &str| environment.dir().join(name);
+    std::fs::create_dir_all(place("plans")).unwrap();
+    for (dir, line) in [("", "project"), ("plans/", "beside")] {
+        let text = format!("- [ ] It\n  ```sh\n  echo {line} > made\n  ```\n");
+        environment.write(&format!("{dir}p.md"), &text);
+    }
+    let made = |manifest: &str| {
+        environment.run(&["execute", manifest, "--agent", "rehearsal", "--yes"]).expect(0);
+        environment.read("made")
+    };
+    environment.write("plans/plan.toml", &PLAN.replace("prompt = \"Brew.\"", "prompt_file = \"p.md\""));
+    assert_eq!(made("plans/plan.toml"), "project\n");
+    environment.write("plans/pipeline.yaml", "stages:\n  - {name: A, prompt: p.md}\n");
+    assert_eq!(made("plans/pipeline.yaml"), "beside\n");
+    std::fs::remove_file(place("p.md")).unwrap();
+    environment.write("plans/p.md", "- [ ] It\n  ```sh\n  echo else > made\n  ```\n");
+    assert_eq!(made("plans/plan.toml"), "else\n");
+}
