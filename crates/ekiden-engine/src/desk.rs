@@ -4,6 +4,7 @@
 //! state: they are written again whenever an engine starts, so most of them need no sync.
 
 mod ends;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,6 @@ use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, MessageId, SessionNumber, StageId};
-use ekiden_core::prompt::Notes;
 use ekiden_core::relay::{Phase, Prompt, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
@@ -37,6 +37,7 @@ use crate::hands::Launch;
 use crate::journal::Journal;
 use crate::places::Places;
 use crate::status::status;
+use texts::published_texts;
 
 /// The most that is read of a text that somebody else may have written.
 pub(crate) const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -468,29 +469,6 @@ fn before(attempt: AttemptId) -> SessionNumber {
         return attempt.session;
     }
     SessionNumber::try_from(attempt.session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
-}
-
-fn published_texts(relay: &Relay) -> [(HandoffFile, String); 3] {
-    let (progress, next_prompt) = match relay.last().map(|last| &last.notes) {
-        Some(Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt }) => {
-            (progress.clone(), next_prompt.clone())
-        }
-        Some(Notes::Rescue { text }) => (String::new(), text.clone()),
-        None => (String::new(), String::new()),
-    };
-    [
-        (HandoffFile::Progress, ended_by_newline(progress)),
-        (HandoffFile::NextPrompt, ended_by_newline(next_prompt)),
-        (HandoffFile::Knowledge, relay.knowledge().render()),
-    ]
-}
-
-/// A text file ends with a newline, also if the agent's did not.
-fn ended_by_newline(mut text: String) -> String {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
 }
 
 fn saved(stream: impl std::io::Read, kind: AgentKind, prices: Prices) -> Option<(Traces, Counters, bool)> {

@@ -144,7 +144,11 @@ pub(in crate::manifest) const NEED: Shape = Shape {
     open: false,
     fields: &[
         Field::needed("stage", Kind::Line, "The id of the stage."),
-        Field::new("optional", Kind::Flag, "It may have been skipped. Default: false."),
+        Field::new(
+            "optional",
+            Kind::Flag,
+            "It need only be over: it may have failed, been skipped or left out. Default: false.",
+        ),
     ],
 };
 

@@ -303,6 +303,8 @@ struct Promises {
     undelivered: bool,
     closed: bool,
     ended: bool,
+    /// All was done when it ended last.
+    complete: bool,
     /// A person wants nothing to begin, and what they said so far.
     paused: bool,
     heard: BTreeSet<MessageId>,
@@ -311,7 +313,9 @@ struct Promises {
 impl Promises {
     fn hold(&mut self, record: &Record) {
         match &record.event {
-            Event::RunResumed(_) | Event::Continued(_) => self.ended = false,
+            // Each goes on with what the other leaves alone.
+            Event::RunResumed(_) => self.ended &= self.complete,
+            Event::Continued(_) => self.ended &= !self.complete,
             Event::Stage { event: RelayEvent::MessageDelivered { attempt }, .. } => {
                 self.undelivered &= self.working != Some(*attempt);
             }
@@ -338,7 +342,8 @@ impl Promises {
         for effect in &record.effects {
             assert!(!self.ended, "the end is the last effect: {record:?}");
             match effect {
-                Effect::EndRun { .. } => {
+                Effect::EndRun { outcome } => {
+                    self.complete = outcome.is_complete();
                     assert_eq!(self.working, None, "the run ends after its agents");
                     self.ended = true;
                     self.paused = false;
