@@ -9,7 +9,7 @@ use super::notes::Notes;
 use super::quote::strip_protocol;
 use super::rescue::CheckFacts;
 use crate::handoff::{Heading, says_nothing};
-use crate::ids::StageId;
+use crate::ids::{RunId, StageId};
 use crate::knowledge::Fact;
 use crate::limits;
 use crate::markdown::outline;
@@ -125,19 +125,35 @@ pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
 
 fn ways_on(facts: &FailureFacts<'_>) -> String {
     let (stage, manifest) = (facts.stage, shell_word(facts.manifest));
+    let sessions = format!(
+        "`ekiden sessions --stage {stage}` lists its sessions, and `ekiden show N --stage {stage}` tells what session N \
+         saw, said and left"
+    );
     if facts.is_skipped {
         return format!(
-            "- The plan does without it, as its manifest says. `ekiden show --stage {stage}` tells what its sessions \
-             saw, said and left.\n\
-             - To have it done after all: `ekiden execute {manifest} --only {stage}`.\n"
+            "- The plan does without it, as its manifest says. {sessions}.\n\
+             - To have it done after all, once the run is over: `ekiden execute {manifest} --only {stage}`.\n"
         );
     }
+    let merge = match branch(facts.tree, stage) {
+        Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
+        None => String::new(),
+    };
     format!(
-        "- `ekiden show` tells what its sessions saw, said and left; they worked in `{}`.\n\
-         - After a repair: `ekiden execute {manifest} --from {stage}`.\n\
-         - To try again what the run has left: `ekiden resume`.\n",
+        "- After a repair in `{}`: `ekiden resume` tries again what the run has left.\n\
+         - {sessions}.\n\
+         - In a new run instead: {merge}`ekiden execute {manifest} --new --from {stage}`.\n",
         one_line(facts.tree, 2 * LINE_CHARS_MAX)
     )
+}
+
+/// The branch of all that is done, which the stage's worktree is named after. In place there is none.
+fn branch(tree: &str, stage: &StageId) -> Option<String> {
+    let run = |name: &str| {
+        let run = name.strip_suffix(stage.as_str())?.strip_suffix('-')?;
+        RunId::try_from(run.to_owned()).ok()
+    };
+    tree.rsplit('/').find_map(run).map(|run| format!("ekiden/{run}"))
 }
 
 fn try_lines(attempt: &TryFacts<'_>) -> String {

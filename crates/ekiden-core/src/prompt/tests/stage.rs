@@ -266,7 +266,7 @@ fn a_diagnosis_reads_so() {
         tries: &tries,
         check: Some(&check_facts("expected 200\ngot 500\n")),
         blocked: &[id("S04"), id("S05")],
-        tree: "/home/me/.cache/ekiden/shop/S03",
+        tree: "/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03",
         is_skipped: false,
     });
     golden(&expect_file!["../golden/stage_diagnosis.md"], &text, limits::STAGE_DIAGNOSIS_TOKENS_MAX);
