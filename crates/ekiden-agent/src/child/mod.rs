@@ -17,7 +17,7 @@ use crate::keeper::{Order, Report, Reports};
 use crate::orphans;
 
 pub(crate) use launch::{Launched, Streams, launch};
-pub use spec::{ChildSpec, OUTER_AGENT_ENV, SpawnError, StdinKind, find_program};
+pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program, outer_env};
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,6 +25,34 @@ pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDE_PLUGIN_DATA",
 ];
 
+/// The variables that go from the environment of a child when ekiden itself was started by git, as in a
+/// hook: those by which git knows which repository, which index and which objects it works on. Git in a
+/// child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them; its settings
+/// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories.
+pub const OUTER_GIT_ENV: [&str; 15] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// Every variable that belongs to whoever started ekiden, for [`ChildSpec::env_remove`].
+#[must_use]
+pub fn outer_env() -> Vec<OsString> {
+    OUTER_AGENT_ENV.iter().chain(&OUTER_GIT_ENV).map(OsString::from).collect()
+}
+
 /// What a child gets to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdinKind {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ekiden_agent::child::{ChildSpec, OUTER_AGENT_ENV, StdinKind, spawn};
+use ekiden_agent::child::{ChildSpec, StdinKind, outer_env, spawn};
 use ekiden_agent::task::{run_output, run_quick};
 use ekiden_agent::{become_subreaper, keeper};
 use ekiden_core::time::Millis;
@@ -97,7 +97,7 @@ fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
 fn environment() -> io::Result<()> {
     let mut spec = spec_of(["0".to_owned()].into_iter())?;
     spec.program = "env".into();
-    spec.env_remove = OUTER_AGENT_ENV.map(OsString::from).to_vec();
+    spec.env_remove = outer_env();
     spec.env_set = vec![("EKIDEN_RUN".into(), "7f3a0b1c".into()), ("HOME".into(), "/elsewhere".into())];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let output =

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ekiden_agent::child::{Child, ChildEnd, ChildSpec, OUTER_AGENT_ENV, SpawnError, StdinKind, spawn};
+use ekiden_agent::child::{
+    Child, ChildEnd, ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, spawn,
+};
 use ekiden_agent::task::{Output, run_output};
 use ekiden_core::time::Millis;
 use expect_test::expect;
@@ -249,16 +251,19 @@ async fn the_lock_of_a_killed_engine_is_free_when_all_are_dead() {
 
 // shows: RUN-05
 #[test]
-fn exactly_the_outer_agents_variables_go() {
+fn exactly_the_variables_of_an_outer_agent_and_an_outer_git_go() {
     let kept = [
         "ANTHROPIC_API_KEY",
         "CLAUDE_CONFIG_DIR",
         "CLAUDE_CODE_USE_BEDROCK",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+        "GIT_CONFIG_COUNT",
+        "GIT_SSH_COMMAND",
     ];
     let mut command = Command::new(ACTOR);
     command.arg("environment").env_clear().env("PATH", "/bin:/usr/bin").env("HOME", "/home");
     command.envs(kept.map(|name| (name, "kept"))).envs(OUTER_AGENT_ENV.map(|name| (name, "outer")));
+    command.envs(OUTER_GIT_ENV.map(|name| (name, "outer")));
     let output = command.output().expect("the actor");
     let text = String::from_utf8(output.stdout).expect("text");
     let mut lines = text.lines().collect::<Vec<_>>();
@@ -269,6 +274,8 @@ fn exactly_the_outer_agents_variables_go() {
         CLAUDE_CODE_USE_BEDROCK=kept
         CLAUDE_CONFIG_DIR=kept
         EKIDEN_RUN=7f3a0b1c
+        GIT_CONFIG_COUNT=kept
+        GIT_SSH_COMMAND=kept
         HOME=/elsewhere
         PATH=/bin:/usr/bin"#]]
     .assert_eq(&lines.join("\n"));
