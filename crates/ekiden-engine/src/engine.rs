@@ -185,6 +185,10 @@ impl<H: Hands> Engine<H> {
             Input::Committed { stage, effect, commit } => {
                 self.record_of(at, &stage, RelayEvent::Committed { effect, commit }, observer)
             }
+            Input::Noted { text } => {
+                observer.warn(&text);
+                Ok(())
+            }
             Input::Unnotified { why } => {
                 if !std::mem::replace(&mut self.unnotified, true) {
                     observer.warn(&format!("cannot notify: {why}; `--no-notify` switches that off"));

@@ -121,6 +121,18 @@ pub enum EngineError {
         /// The first such file.
         file: String,
     },
+    /// A file that stages are to borrow cannot be lent to them.
+    #[error("start a plan: {why}")]
+    NotLent {
+        /// Why not.
+        why: String,
+    },
+    /// A branch has the name that all of the run's branches begin with.
+    #[error("start a plan: there is a branch `{branch}`, so git can make none below it")]
+    BranchInTheWay {
+        /// That branch.
+        branch: String,
+    },
     /// A run's log cannot be read, and nothing else was asked for.
     #[error("read run {run}")]
     Unreadable {
@@ -217,6 +229,8 @@ impl EngineError {
             | Self::Ground { .. }
             | Self::NoIdentity
             | Self::NotIgnored { .. }
+            | Self::NotLent { .. }
+            | Self::BranchInTheWay { .. }
             | Self::System { .. } => None,
         }
     }

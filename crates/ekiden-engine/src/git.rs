@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, SpawnError, StdinKind};
+use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, StdinKind, outer_env};
 use ekiden_agent::task::{self, Output, QuickError};
 use ekiden_core::limits;
 
@@ -12,6 +12,10 @@ use crate::processes::TASK_MARK;
 
 /// What is kept of a command's output.
 const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Above which directory git does not look for a repository. A worktree that has lost its `.git` would
+/// else pass for a part of whatever repository lies above it.
+pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
 /// Git in one directory.
 #[derive(Debug, Clone)]
@@ -73,6 +77,12 @@ impl Git {
     pub(crate) fn with_env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((name, value.into()));
         self
+    }
+
+    /// The same, which takes nothing in this directory or above it for its repository.
+    #[must_use]
+    pub(crate) fn below(self, ceiling: &Path) -> Self {
+        self.with_env(CEILING, ceiling)
     }
 
     /// Runs one command and gives its standard output.
@@ -137,7 +147,7 @@ impl Git {
             args: args.iter().map(OsString::from).collect(),
             dir: self.dir.clone(),
             env_set,
-            env_remove: OUTER_AGENT_ENV.iter().map(Into::into).collect(),
+            env_remove: outer_env(),
             lock: None,
             grace: limits::KILL_GRACE,
             stdin,
@@ -156,7 +166,7 @@ pub(crate) fn ask(dir: &Path, args: &[&str]) -> Result<String, GitError> {
 }
 
 /// The subcommand, behind options of git itself. A word with `=` is the value of a `-c`.
-fn subcommand(args: &[&str]) -> String {
+pub(crate) fn subcommand(args: &[&str]) -> String {
     let is_option = |word: &str| word.starts_with('-') || word.contains('=');
     args.iter().find(|word| !is_option(word)).copied().unwrap_or_default().to_owned()
 }

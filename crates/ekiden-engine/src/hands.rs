@@ -87,6 +87,11 @@ pub enum Input {
         /// What came of it.
         delivery: Delivery,
     },
+    /// Somebody should know something that stops nothing.
+    Noted {
+        /// What.
+        text: String,
+    },
     /// A notification could not be shown.
     Unnotified {
         /// Why not.
@@ -168,8 +173,9 @@ pub trait Hands {
     /// Looks whether a stage was done before.
     fn confirm(&mut self, effect: EffectId, job: GroundJob);
 
-    /// Gives the user what all stages made, up to this commit.
-    fn deliver(&mut self, effect: EffectId, whole: Option<String>);
+    /// Gives the user what all stages made, up to this commit. An earlier engine may have done that, or a
+    /// part of it.
+    fn deliver(&mut self, effect: EffectId, whole: Option<String>, is_repeated: bool);
 
     /// Tells a person who is elsewhere.
     fn notify(&mut self, text: String);

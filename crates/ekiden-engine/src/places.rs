@@ -94,6 +94,20 @@ impl Places {
         self.trees.as_ref().map(|trees| trees.join(self.run.as_str()))
     }
 
+    /// The directory in which the run's worktrees are, and only such.
+    #[must_use]
+    pub fn trees(&self) -> Option<&Path> {
+        self.trees.as_deref()
+    }
+
+    /// The top of the user's checkout in which the work dir is; without git, the work dir.
+    #[must_use]
+    pub fn top(&self) -> &Path {
+        let dir = &self.workspace.dir;
+        let prefix = self.workspace.git.as_ref().map(|git| git.prefix.as_str()).unwrap_or_default();
+        dir.ancestors().nth(Path::new(prefix).components().count()).unwrap_or(dir)
+    }
+
     /// The branch of a stage.
     #[must_use]
     pub fn branch(&self, stage: &StageId) -> String {

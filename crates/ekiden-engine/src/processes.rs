@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
-use ekiden_agent::child::{ChildSpec, OUTER_AGENT_ENV, StdinKind};
+use ekiden_agent::child::{ChildSpec, StdinKind, outer_env};
 use ekiden_core::event::GroundEvent;
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use crate::archive_job::ArchiveJob;
 use crate::commit::{self, CommitJob};
 use crate::error::{EngineError, in_full};
-use crate::git::Git;
-use crate::grounds::{GroundJob, Grounds};
+use crate::git::CEILING;
+use crate::grounds::{DeliveryJob, GroundJob, Grounds};
 use crate::hands::{Hands, Input, Launch, Since};
 use crate::notify;
 use crate::session_files::SessionFiles;
@@ -75,13 +75,16 @@ impl ProcessHands {
         let (stage, session) = (&launch.stage, launch.attempt.session);
         let lock = self.files.lock(stage, session)?;
         let raw = self.files.raw_stream(stage, session)?;
+        let mut env = vec![
+            ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
+            ("EKIDEN_SESSION_ID".to_owned(), launch.conversation.to_string()),
+            ("EKIDEN_HANDOFF".to_owned(), self.files.handoff_dir(stage).display().to_string()),
+        ];
+        let ceiling = self.files.places().trees();
+        env.extend(ceiling.map(|trees| (CEILING.to_owned(), trees.display().to_string())));
         Ok(AttemptSpec {
             ekiden: self.ekiden.clone(),
-            env: vec![
-                ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
-                ("EKIDEN_SESSION_ID".to_owned(), launch.conversation.to_string()),
-                ("EKIDEN_HANDOFF".to_owned(), self.files.handoff_dir(stage).display().to_string()),
-            ],
+            env,
             agent: launch.agent,
             attempt: launch.attempt,
             conversation: launch.conversation,
@@ -101,14 +104,15 @@ impl ProcessHands {
     /// How a command of a stage runs.
     fn sh(&self, stage: &StageId, effect: EffectId) -> impl Fn(&str) -> ChildSpec + use<> {
         let (keeper, dir) = (self.ekiden.clone(), self.files.places().dir(stage));
-        let mark = task_mark(self.files.run(), effect);
+        let mut env_set = vec![(TASK_MARK.into(), task_mark(self.files.run(), effect).into())];
+        env_set.extend(self.files.places().trees().map(|trees| (CEILING.into(), trees.into())));
         move |command| ChildSpec {
             keeper: keeper.clone(),
             program: "sh".into(),
             args: vec!["-c".into(), command.into()],
             dir: dir.clone(),
-            env_set: vec![(TASK_MARK.into(), mark.clone().into())],
-            env_remove: OUTER_AGENT_ENV.iter().map(Into::into).collect(),
+            env_set: env_set.clone(),
+            env_remove: outer_env(),
             lock: None,
             grace: limits::KILL_GRACE,
             stdin: StdinKind::Null,
@@ -121,9 +125,11 @@ impl ProcessHands {
         stage: StageId,
         work: impl FnOnce(Grounds, watch::Receiver<u32>) -> F,
     ) {
-        let (work, inputs) = (work(self.grounds.clone(), self.cancelled.subscribe()), self.inputs.clone());
+        let (grounds, inputs) = (self.grounds.clone(), self.inputs.clone());
+        let work = work(grounds.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let event = work.await;
+            tell_notes(&grounds, &inputs).await;
             // Without an engine the effect stays outstanding, and a resume performs it again.
             let _ = inputs.send(Input::Ground { stage, event }).await;
         });
@@ -168,7 +174,7 @@ impl Hands for ProcessHands {
     }
 
     fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
-        let git = Git::new(self.ekiden.clone(), self.files.places().dir(stage)).marked(job.effect.clone());
+        let git = self.grounds.git(&self.files.places().dir(stage)).marked(job.effect.clone());
         let (stage, inputs, cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let commit = commit::commit(&git, &job, cancelled).await;
@@ -223,11 +229,13 @@ impl Hands for ProcessHands {
         });
     }
 
-    fn deliver(&mut self, effect: EffectId, whole: Option<String>) {
+    fn deliver(&mut self, effect: EffectId, whole: Option<String>, is_repeated: bool) {
         let (grounds, inputs, cancelled) =
             (self.grounds.clone(), self.inputs.clone(), self.cancelled.subscribe());
+        let job = DeliveryJob { whole, mark: task_mark(self.files.run(), effect), is_repeated };
         self.tasks.spawn(async move {
-            let delivery = grounds.deliver(whole.as_deref(), cancelled).await;
+            let delivery = grounds.deliver(&job, cancelled).await;
+            tell_notes(&grounds, &inputs).await;
             // Without an engine the effect stays outstanding, and a resume finds what was handed over.
             let _ = inputs.send(Input::Delivered { effect, delivery }).await;
         });
@@ -242,5 +250,13 @@ impl Hands for ProcessHands {
                 let _ = inputs.send(Input::Unnotified { why }).await;
             }
         });
+    }
+}
+
+/// Tells what was found on grounds and stops nothing.
+async fn tell_notes(grounds: &Grounds, inputs: &mpsc::Sender<Input>) {
+    for text in grounds.notes() {
+        // Without an engine nobody listens.
+        let _ = inputs.send(Input::Noted { text }).await;
     }
 }

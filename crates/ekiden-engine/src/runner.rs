@@ -154,7 +154,7 @@ fn carry_on(
     }
     let journal = Journal::open(&place.state, run)?;
     place.end_leftovers(&journal)?;
-    place.restore_grounds(&journal)?;
+    place.restore_grounds(&journal, observer)?;
     place.drive(run.clone(), observer, |place, observer| {
         place.reclaim(&journal)?;
         let differs = journal.differs();
@@ -249,11 +249,12 @@ impl Place {
     }
 
     /// Sees that stages find their worktrees again.
-    fn restore_grounds(&self, journal: &Journal) -> Result<(), EngineError> {
+    fn restore_grounds(&self, journal: &Journal, observer: &mut dyn Observer) -> Result<(), EngineError> {
         let run = journal.run();
         let grounds = self.grounds(run.header());
         let stages: Vec<_> = run.grounded().cloned().collect();
         let restored = runtime()?.block_on(grounds.restore(&stages, run.whole()));
+        grounds.notes().iter().for_each(|text| observer.warn(text));
         restored.map_err(|why| EngineError::Ground { run: run.header().run.clone(), why })
     }
 

@@ -149,6 +149,11 @@ impl From<EngineError> for Failure {
             EngineError::NotIgnored { .. } => {
                 failed(Exit::Settings).hint("`.gitignore` or `.git/info/exclude` keeps it out of commits")
             }
+            EngineError::NotLent { .. } => failed(Exit::Settings)
+                .hint("`[worktree] copy` in the manifest names files of the project; `setup` makes others"),
+            EngineError::BranchInTheWay { branch } => {
+                failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` makes room"))
+            }
             EngineError::NoIdentity => failed(Exit::Settings)
                 .hint("`git config --global user.name` and `user.email` say who you are"),
             EngineError::NoStage { .. } => failed(Exit::Bug),

@@ -26,7 +26,7 @@ impl<H: Hands> Engine<H> {
             match effect {
                 Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
                 Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect, false),
-                Effect::Deliver => self.hands.deliver(id, self.journal.run().whole().map(str::to_owned)),
+                Effect::Deliver => self.deliver(id, false),
                 Effect::EndRun { outcome } => self.over = Some(outcome),
             }
         }
@@ -74,6 +74,10 @@ impl<H: Hands> Engine<H> {
         Ok(())
     }
 
+    fn deliver(&mut self, id: EffectId, is_repeated: bool) {
+        self.hands.deliver(id, self.journal.run().whole().map(str::to_owned), is_repeated);
+    }
+
     fn perform_ground(&mut self, id: EffectId, stage: &StageId, effect: GroundEffect, is_repeated: bool) {
         let Some(job) = self.ground_job(id, stage) else { return };
         let job = GroundJob { is_repeated, ..job };
@@ -118,7 +122,10 @@ impl<H: Hands> Engine<H> {
                 self.perform_ground(id, &stage, effect, true);
                 return Ok(());
             }
-            Effect::Deliver => return self.perform_all(vec![(id, Effect::Deliver)], observer),
+            Effect::Deliver => {
+                self.deliver(id, true);
+                return Ok(());
+            }
             Effect::EndRun { .. } => return Ok(()),
         };
         match effect {

@@ -1,15 +1,20 @@
 //! The user gets what all stages made: their branch is moved forward if that overwrites nothing of theirs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use ekiden_core::event::Delivery;
 use ekiden_core::manifest::Ground;
+use tokio::sync::watch;
 
-use super::{Cancelled, Grounds, patiently};
+use super::half::Half;
+use super::{Cancelled, DeliveryJob, Grounds, patiently};
+use crate::error::in_full;
+use crate::git::Git;
 
 /// Hands over. What cannot be is told, with where it lies.
-pub(super) async fn deliver(grounds: &Grounds, whole: Option<&str>, cancelled: Cancelled) -> Delivery {
-    let given = give(grounds, whole, cancelled.clone()).await;
+pub(super) async fn deliver(grounds: &Grounds, job: &DeliveryJob, cancelled: Cancelled) -> Delivery {
+    let given = give(grounds, job).await;
     let kept = grounds.places.whole_branch();
     let delivery = match given {
         Ok((branch, commit)) => Delivery::Given { branch, commit },
@@ -19,23 +24,22 @@ pub(super) async fn deliver(grounds: &Grounds, whole: Option<&str>, cancelled: C
     delivery
 }
 
-/// Moves the user's branch forward, or says why not.
-async fn give(
-    grounds: &Grounds,
-    known: Option<&str>,
-    cancelled: Cancelled,
-) -> Result<(Option<String>, String), String> {
+/// Moves the user's branch forward, or says why not. A stop waits for that: what is ended in the middle
+/// leaves their checkout between two commits.
+async fn give(grounds: &Grounds, job: &DeliveryJob) -> Result<(Option<String>, String), String> {
     let Ground::Worktrees { base, branch: of_user, .. } = &grounds.ground else {
         return Err("there are no worktrees".to_owned());
     };
-    let (git, whole) = (grounds.users_git(), grounds.places.whole_branch());
+    let (_nobody, never) = watch::channel(0);
+    let (git, whole) = (grounds.users_git().marked(job.mark.clone()), grounds.places.whole_branch());
     let head = git.line(&["rev-parse", "HEAD"]).await.map_err(|error| error.to_string())?;
     let [tip] = grounds.tips([&whole]).await?;
+    let known = job.whole.as_deref();
     if tip.is_none() && is_part(grounds, known, &head).await {
         // It was handed over, and cleared away, by an engine that did not live to tell it.
         return Ok((of_user.clone(), head));
     }
-    let tip = grounds.whole_at(tip, known, cancelled.clone()).await?;
+    let tip = grounds.whole_at(tip, known, never.clone()).await?;
     let branch = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
     if branch != *of_user {
         return Err("another branch is checked out now".to_owned());
@@ -46,12 +50,39 @@ async fn give(
     if head != *base {
         return Err("it has new commits since the run began".to_owned());
     }
-    let status = git.run(&["status", "--porcelain", "--untracked-files=no"]).await;
-    if !status.map_err(|error| error.to_string())?.is_empty() {
-        return Err("there are changes that are not committed".to_owned());
+    let half = Half { grounds, git: &git, base, tip: &tip };
+    if !(job.is_repeated && half.complete(never.clone()).await?) {
+        let status = git.run(&["status", "--porcelain", "--untracked-files=no"]).await;
+        if !status.map_err(|error| error.to_string())?.is_empty() {
+            return Err("there are changes that are not committed".to_owned());
+        }
+        forward(&git, &whole, branch.as_deref(), never).await?;
     }
-    patiently(&git, &["merge", "--quiet", "--ff-only", &whole], cancelled).await?;
-    Ok((branch, tip))
+    match git.line(&["rev-parse", "HEAD"]).await {
+        Ok(head) if head == tip => Ok((branch, tip)),
+        Ok(head) => Err(format!("git moved it to {head} and not to {tip}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Moves the checkout forward, and nothing else: whatever the user has git do when they merge.
+async fn forward(git: &Git, whole: &str, branch: Option<&str>, cancelled: Cancelled) -> Result<(), String> {
+    let options = branch.map(|branch| format!("branch.{branch}.mergeOptions="));
+    let mut args = vec!["-c", "advice.diverging=false"];
+    // A name with `=` cannot be told so.
+    if let Some(options) = options.as_deref().filter(|options| options.matches('=').count() == 1) {
+        args.extend(["-c", options]);
+    }
+    args.extend([
+        "merge",
+        "--quiet",
+        "--ff-only",
+        "--no-squash",
+        "--commit",
+        "--no-verify-signatures",
+        whole,
+    ]);
+    patiently(git, &args, cancelled).await.map(|_| ())
 }
 
 /// All that was merged is in this commit.
@@ -68,22 +99,31 @@ async fn clear_away(grounds: &Grounds, given: bool, cancelled: Cancelled) {
     let git = grounds.users_git();
     let whole = grounds.places.whole_branch();
     let known = git.run(&["worktree", "list", "--porcelain"]).await.unwrap_or_default();
+    let known: Vec<&str> = known.lines().filter_map(|line| line.strip_prefix("worktree ")).collect();
     let Some(whole_tree) = grounds.places.whole_tree() else { return };
-    let merged = merged(grounds, &whole).await;
+    let mut needless = merged(grounds, &whole).await;
     let prefix = whole_tree.to_string_lossy().into_owned();
     let of_stage = |path: &str| path.strip_prefix(&prefix)?.strip_prefix('-').map(str::to_owned);
-    for tree in known.lines().filter_map(|line| line.strip_prefix("worktree ")) {
-        let needless = match of_stage(tree) {
-            Some(stage) => merged.contains(&format!("{whole}-{stage}")) && is_clean(grounds, tree).await,
-            None => tree == prefix,
-        };
-        if needless {
-            grounds.remove_tree(tree.as_ref(), cancelled.clone()).await;
+    for tree in &known {
+        let branch = of_stage(tree).map(|stage| format!("{whole}-{stage}"));
+        match branch {
+            Some(branch) if needless.contains(&branch) && !is_kept(grounds, tree.as_ref()).await => {}
+            Some(branch) => {
+                needless.remove(&branch);
+                continue;
+            }
+            None if *tree == prefix => {}
+            None => continue,
         }
+        grounds.remove_tree(tree.as_ref(), cancelled.clone()).await;
     }
-    for branch in merged.iter().filter(|branch| given || **branch != whole) {
-        // What stays is only a name too many; git keeps what is still checked out.
-        let _ = git.run(&["branch", "--quiet", "-D", branch]).await;
+    if let Err(error) = grounds.clear_remnants(&known) {
+        grounds.note(in_full(&error));
+    }
+    for branch in needless.iter().filter(|branch| given || **branch != whole) {
+        if let Err(error) = git.run(&["branch", "--quiet", "-D", branch]).await {
+            grounds.note(format!("the branch {branch} is left and nobody needs it: {error}"));
+        }
     }
 }
 
@@ -97,7 +137,13 @@ async fn merged(grounds: &Grounds, whole: &str) -> BTreeSet<String> {
     git.run(&args).await.unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-async fn is_clean(grounds: &Grounds, tree: &str) -> bool {
-    let status = grounds.git(tree.as_ref()).run(&["status", "--porcelain"]).await;
-    status.is_ok_and(|status| status.is_empty())
+/// Somebody's work may be there that is not committed. Of a worktree that lost its `.git`, nobody can tell;
+/// what is in it is not removed in any case.
+async fn is_kept(grounds: &Grounds, tree: &Path) -> bool {
+    if !grounds.is_there(&tree.join(".git")) {
+        return false;
+    }
+    // Whatever the user's settings hide.
+    let args = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
+    !grounds.git(tree).run(&args).await.is_ok_and(|status| status.is_empty())
 }

@@ -19,14 +19,17 @@
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 
 mod check;
+mod clear;
 mod conflicts;
 mod context;
 mod deliver;
+mod furnish;
+mod half;
 mod merge;
 mod tree;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ekiden_agent::child::ChildEnd;
@@ -41,7 +44,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::error::in_full;
-use crate::git::Git;
+use crate::git::{Git, subcommand};
 use crate::places::Places;
 
 /// What is to be done for the ground of a stage.
@@ -59,6 +62,17 @@ pub struct GroundJob {
     pub input: ContextInput,
 }
 
+/// The whole is to be handed over.
+#[derive(Debug, Clone)]
+pub(crate) struct DeliveryJob {
+    /// Its newest commit, once a stage is merged.
+    pub(crate) whole: Option<String>,
+    /// By which what outlives the engine is found: which effect of which run.
+    pub(crate) mark: String,
+    /// An earlier engine may have done it, or a part of it.
+    pub(crate) is_repeated: bool,
+}
+
 /// What works on grounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Grounds {
@@ -68,6 +82,8 @@ pub(crate) struct Grounds {
     ground: Ground,
     /// Held while worktrees and branches are made: git does not like two of that at once.
     making: Arc<Mutex<()>>,
+    /// What people should know and what stops nothing.
+    notes: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
 /// Ends what is under way: the run is being stopped.
@@ -75,7 +91,16 @@ pub(crate) type Cancelled = watch::Receiver<u32>;
 
 impl Grounds {
     pub(crate) fn new(ekiden: PathBuf, disk: Arc<dyn Disk>, places: Places, ground: Ground) -> Self {
-        Self { ekiden, disk, places, ground, making: Arc::new(Mutex::new(())) }
+        Self { ekiden, disk, places, ground, making: Arc::default(), notes: Arc::default() }
+    }
+
+    /// What people should know of what was done since this was asked last.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 
     /// Makes a stage's ground ready, and reads what its agent is shown.
@@ -104,15 +129,16 @@ impl Grounds {
         GroundEvent::Confirmed { effect, result: merge::confirm(self, &job, cancelled).await }
     }
 
-    /// Gives the user what all stages made, up to this commit.
-    pub(crate) async fn deliver(&self, whole: Option<&str>, cancelled: Cancelled) -> Delivery {
-        deliver::deliver(self, whole, cancelled).await
+    /// Gives the user what all stages made.
+    pub(crate) async fn deliver(&self, job: &DeliveryJob, cancelled: Cancelled) -> Delivery {
+        deliver::deliver(self, job, cancelled).await
     }
 
     /// Makes grounds ready again on which stages go on, in a new life: a person may have cleared away what
-    /// looked forgotten.
+    /// looked forgotten, and a git that was killed leaves locks. Nobody works on them now.
     pub(crate) async fn restore(&self, stages: &[StageId], whole: Option<&str>) -> Result<(), String> {
         let Ground::Worktrees { .. } = &self.ground else { return Ok(()) };
+        self.unlock_branches().map_err(|error| in_full(&error))?;
         let (_nobody, cancelled) = watch::channel(0);
         for stage in stages {
             let Some(tree) = self.places.tree(stage) else { continue };
@@ -138,8 +164,17 @@ impl Grounds {
     }
 
     /// Git in a directory.
-    fn git(&self, dir: &Path) -> Git {
-        Git::new(self.ekiden.clone(), dir.to_owned())
+    pub(crate) fn git(&self, dir: &Path) -> Git {
+        let git = Git::new(self.ekiden.clone(), dir.to_owned());
+        match self.ceiling_of(dir) {
+            Some(trees) => git.below(trees),
+            None => git,
+        }
+    }
+
+    /// Above which directory no repository may be looked for from here.
+    fn ceiling_of(&self, dir: &Path) -> Option<&Path> {
+        self.places.trees().filter(|trees| dir.starts_with(trees))
     }
 
     /// Git in the user's work dir.
@@ -148,18 +183,22 @@ impl Grounds {
     }
 }
 
+/// How long git may go on when a run is being stopped.
+const CANCELLED_GRACE: Duration = Duration::from_secs(2);
+
 /// Runs a git command that may take long: hooks and checkouts of large trees. What went wrong reads after
 /// "cannot do it: ".
 async fn patiently(git: &Git, args: &[&str], mut cancelled: Cancelled) -> Result<String, String> {
     let until = Instant::now() + Duration::from(limits::COMMIT_TIMEOUT);
     let over = async {
         tokio::select! {
-            _ = cancelled.changed() => {}
+            // A command of git is mostly over by then, and one that is ended may leave its locks.
+            _ = cancelled.changed() => tokio::time::sleep(CANCELLED_GRACE).await,
             () = tokio::time::sleep_until(until) => {}
         }
     };
     let output = git.fed(args, b"", over).await.map_err(|error| in_full(&error))?;
-    let command = args.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
+    let command = subcommand(args);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match &output.end {
         ChildEnd::Exited(0) => Ok(said(&output.stdout)),

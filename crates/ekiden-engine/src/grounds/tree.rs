@@ -4,24 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, OUTER_AGENT_ENV, StdinKind};
-use ekiden_agent::task;
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::manifest::Ground;
-use ekiden_core::text;
-use ekiden_store::archive::copy;
-use ekiden_store::layout::{Published, StateLayout};
-use ekiden_store::published::prepare_published;
 
 use super::{Cancelled, Grounds, patiently};
 use crate::error::in_full;
 use crate::git::stdout_of;
-use crate::globs;
-use crate::processes::TASK_MARK;
 
-/// The most files that are copied into a new worktree: more is what a setup command is for.
-pub(super) const COPIES_MAX: usize = 2_000;
 /// The longest `.git` file of a worktree: a word and a path.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
@@ -45,7 +35,7 @@ impl Grounds {
                 Some(_) => &[&path, &branch],
                 None => &["-b", &branch, &path, &whole],
             };
-            self.add_tree(&tree, args, cancelled.clone()).await?;
+            self.add_tree(&tree, args, own.as_deref().unwrap_or(&whole), cancelled.clone()).await?;
         }
         drop(alone);
         self.furnish(&tree, mark, cancelled.clone()).await?;
@@ -82,9 +72,9 @@ impl Grounds {
         let tip = self.whole_at(tip, known, cancelled.clone()).await?;
         if self.git_dir(&tree).is_none() {
             let path = tree.to_string_lossy().into_owned();
-            self.add_tree(&tree, &["--detach", &path, &tip], cancelled.clone()).await?;
-            self.furnish(&tree, mark, cancelled).await?;
+            self.add_tree(&tree, &["--detach", &path, &tip], &tip, cancelled.clone()).await?;
         }
+        self.furnish(&tree, mark, cancelled).await?;
         Ok(tip)
     }
 
@@ -103,9 +93,10 @@ impl Grounds {
         let Some(tip) = tip else {
             let from = known.unwrap_or(base);
             let made = patiently(&git, &["branch", "--no-track", &branch, from], cancelled).await;
-            return made.map(|_| from.to_owned()).map_err(|error| {
-                format!("the branch {branch} is gone and cannot be made from {from}: {error}")
-            });
+            let how = if known.is_some() { "is gone and cannot be made again" } else { "cannot be made" };
+            return made
+                .map(|_| from.to_owned())
+                .map_err(|error| format!("the branch {branch} {how} from {from}: {error}"));
         };
         match known.filter(|known| *known != tip) {
             Some(known) if !self.is_ancestor(known, &tip).await => Err(format!(
@@ -118,17 +109,6 @@ impl Grounds {
 
     pub(super) async fn is_ancestor(&self, commit: &str, of: &str) -> bool {
         self.users_git().run(&["merge-base", "--is-ancestor", commit, of]).await.is_ok()
-    }
-
-    /// Removes the locks of a git that was killed in one of our worktrees. Only for when nobody works there.
-    pub(super) fn unlock(&self, tree: &Path) -> Result<(), String> {
-        let Some(git_dir) = self.git_dir(tree) else { return Ok(()) };
-        for lock in ["index.lock", "HEAD.lock"].map(|name| git_dir.join(name)) {
-            if matches!(self.disk.stat(&lock), Ok(Some(_))) {
-                self.disk.remove(&lock).map_err(|error| in_full(&error))?;
-            }
-        }
-        Ok(())
     }
 
     /// Where git keeps what is this worktree's alone, if it is one and whole: a checkout that was broken off
@@ -156,98 +136,32 @@ impl Grounds {
         Ok(branches.map(|_| lines.next().flatten()))
     }
 
-    /// Removes a worktree and what git knows of it, whatever is left of it.
-    pub(super) async fn remove_tree(&self, tree: &Path, cancelled: Cancelled) {
-        let path = tree.to_string_lossy().into_owned();
-        // What is locked is removed only if it is asked twice; what is gone is only forgotten.
-        let args = ["worktree", "remove", "--force", "--force", &path];
-        let _ = patiently(&self.users_git(), &args, cancelled.clone()).await;
-        let _ = patiently(&self.users_git(), &["worktree", "prune"], cancelled).await;
-    }
-
-    /// Adds a worktree. One that was begun and not finished is removed before; one that git knows and that is
-    /// gone is no obstacle if it is told so twice.
-    async fn add_tree(&self, tree: &Path, args: &[&str], cancelled: Cancelled) -> Result<(), String> {
-        if !matches!(self.disk.stat(tree), Ok(None)) {
-            self.remove_tree(tree, cancelled.clone()).await;
-        }
+    /// Adds a worktree at this commit. One that was begun and not finished is removed before, and what else
+    /// stands there is moved; one that git knows and that is gone is no obstacle if it is told so twice.
+    async fn add_tree(
+        &self,
+        tree: &Path,
+        args: &[&str],
+        at: &str,
+        cancelled: Cancelled,
+    ) -> Result<(), String> {
+        let aside = self.set_aside(tree, cancelled.clone()).await?;
         let args = [&["worktree", "add", "--force", "--force"], args].concat();
-        patiently(&self.users_git(), &args, cancelled).await.map(|_| ())
-    }
-
-    /// Puts into a worktree what git does not: copies, what the setup command makes, and our own places.
-    async fn furnish(&self, tree: &Path, mark: &str, cancelled: Cancelled) -> Result<(), String> {
-        let Ground::Worktrees { copy, setup, .. } = &self.ground else { return Ok(()) };
-        let dir = self.places.within(tree);
-        let state = StateLayout::new(&self.places.workspace().state_dir);
-        prepare_published(&*self.disk, &Published::new(&dir), &state).map_err(|error| in_full(&error))?;
-        self.copy_files(copy.clone(), &dir).await?;
-        match setup {
-            Some(setup) => self.set_up(setup, &dir, mark, cancelled).await,
+        if let Err(error) = patiently(&self.users_git(), &args, cancelled).await
+            && !self.is_made(tree, at).await
+        {
+            let kept = aside.map(|aside| format!("; what was there is in {}", aside.display()));
+            return Err(error + &kept.unwrap_or_default());
+        }
+        match aside {
+            Some(aside) => self.take_over(&aside, tree),
             None => Ok(()),
         }
     }
 
-    async fn copy_files(&self, patterns: Vec<String>, to: &Path) -> Result<(), String> {
-        let (disk, from, to) = (self.disk.clone(), self.places.workspace().dir.clone(), to.to_owned());
-        let copied = tokio::task::spawn_blocking(move || {
-            let found = globs::find(&from, &patterns, COPIES_MAX)?;
-            if found.more {
-                return Err(format!(
-                    "`[worktree] copy` names more than {COPIES_MAX} files; let `setup` make them"
-                ));
-            }
-            for file in found.files {
-                copy(&*disk, &from.join(&file), &to.join(&file)).map_err(|error| in_full(&error))?;
-            }
-            Ok(())
-        });
-        copied.await.map_err(|panic| panic.to_string())?
-    }
-
-    async fn set_up(
-        &self,
-        command: &str,
-        dir: &Path,
-        mark: &str,
-        mut cancelled: Cancelled,
-    ) -> Result<(), String> {
-        let done = tokio::select! {
-            done = task::run_task(self.sh(command, dir, mark), limits::SETUP_TIMEOUT, limits::VERIFY_LOG_BYTES) => done,
-            _ = cancelled.changed() => return Err("the setup command was cancelled".to_owned()),
-        };
-        let done = done.map_err(|error| in_full(&error))?;
-        if done.end == ChildEnd::Exited(0) {
-            return Ok(());
-        }
-        let lines: Vec<&str> = done.tail.trim_end().lines().rev().take(limits::COMMIT_TAIL_LINES).collect();
-        let tail: Vec<&str> = lines.into_iter().rev().collect();
-        let tail = text::one_line(&tail.join(" "), limits::COMMIT_TAIL_CHARS);
-        let how = if done.timed_out { "took too long".to_owned() } else { told(&done.end) };
-        Err(format!("the worktree's setup `{command}` {how}: {tail}"))
-    }
-
-    /// A command for `sh -c` in a directory, by the mark of the effect that wants it.
-    pub(super) fn sh(&self, command: &str, dir: &Path, mark: &str) -> ChildSpec {
-        ChildSpec {
-            keeper: self.ekiden.clone(),
-            program: "sh".into(),
-            args: vec!["-c".into(), command.into()],
-            dir: dir.to_owned(),
-            env_set: vec![(TASK_MARK.into(), mark.into())],
-            env_remove: OUTER_AGENT_ENV.iter().map(Into::into).collect(),
-            lock: None,
-            grace: limits::KILL_GRACE,
-            stdin: StdinKind::Null,
-        }
-    }
-}
-
-fn told(end: &ChildEnd) -> String {
-    match end {
-        ChildEnd::Exited(code) => format!("ended with exit code {code}"),
-        ChildEnd::Signaled(signal) => format!("was ended by signal {signal}"),
-        ChildEnd::NotStarted(error) => format!("could not be started ({error})"),
-        ChildEnd::KeeperLost => "lost its keeper".to_owned(),
+    /// The worktree is whole, whatever git says: a hook that fails after the checkout changes nothing of it.
+    async fn is_made(&self, tree: &Path, at: &str) -> bool {
+        let head = self.git(tree).line(&["rev-parse", "HEAD"]).await;
+        self.git_dir(tree).is_some() && head.is_ok_and(|head| head == at)
     }
 }

@@ -337,7 +337,7 @@ impl Hands for SimHands {
         panic!("{} stands alone", job.stage.id)
     }
 
-    fn deliver(&mut self, effect: EffectId, _whole: Option<String>) {
+    fn deliver(&mut self, effect: EffectId, _whole: Option<String>, _is_repeated: bool) {
         panic!("{effect} has nothing to hand over")
     }
 

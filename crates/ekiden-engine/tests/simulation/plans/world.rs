@@ -307,7 +307,7 @@ impl Hands for PlanHands {
         panic!("nobody says that {} was done before", job.stage.id)
     }
 
-    fn deliver(&mut self, effect: EffectId, whole: Option<String>) {
+    fn deliver(&mut self, effect: EffectId, whole: Option<String>, _is_repeated: bool) {
         let mut world = self.world.borrow_mut();
         let commit = world.merges.len().to_string();
         assert_eq!(whole.as_ref(), Some(&commit), "the engine knows what is to be handed over");

@@ -148,3 +148,245 @@ fn two_plans_work_at_once_in_two_worktrees() {
     environment.git(&["branch", "--quiet", "-D", "other"]);
     diamond.expect_cleared();
 }
+
+/// A drive that is not mounted looks like a worktree that is gone.
+// shows: PLN-08
+#[test]
+fn a_worktree_of_the_users_that_is_away_stays_theirs() {
+    let diamond = Diamond::new().ready();
+    let environment = &diamond.environment;
+    environment.shell(
+        "git worktree add --quiet --detach ../drive && cd ../drive && echo staged > staged && git add staged && \
+         mv ../drive ../away",
+    );
+    diamond.execute().expect(0);
+    environment.shell("mv ../away ../drive");
+    assert_eq!(environment.git(&["-C", "../drive", "status", "--porcelain"]), "A  staged\n");
+    environment.git(&["worktree", "remove", "--force", "../drive"]);
+    diamond.expect_complete();
+}
+
+/// Git tells its hooks by variables which repository they are in.
+// shows: PLN-08, RUN-05
+#[test]
+fn a_plan_that_a_hook_starts_leaves_the_users_checkout_alone() {
+    let diamond = Diamond::new().ready();
+    let environment = &diamond.environment;
+    let git_dir = environment.dir().join(".git");
+    let mut command = environment.command(&EXECUTE);
+    command.env("GIT_DIR", &git_dir).env("GIT_INDEX_FILE", git_dir.join("index"));
+    let done = command.env("GIT_WORK_TREE", environment.dir()).env("GIT_PREFIX", "").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(environment.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/main");
+    diamond.expect_complete();
+}
+
+/// With the state in a repository of its own, such as that of a home directory.
+// shows: PLN-08
+#[test]
+fn a_worktree_without_its_git_file_passes_for_nothing_else() {
+    let diamond = Diamond::new();
+    let state = diamond.environment.path("state");
+    let with_state = |diamond: Diamond| {
+        let Diamond { environment, work, checks, rules, head } = diamond;
+        let environment = environment.with("EKIDEN_STATE_DIR", state.to_str().unwrap());
+        Diamond { environment, work, checks, rules, head }
+    };
+    let work = "rm -f .git; echo B > b.txt".to_owned();
+    let diamond = with_state(diamond).work("B", work).rule("B", "retries = 0\nsessions_max = 1").ready();
+    let environment = &diamond.environment;
+    environment.git(&["init", "--quiet", ".."]);
+    environment.git(&["-C", "..", "commit", "--quiet", "--allow-empty", "-m", "outer"]);
+    let said = diamond.execute();
+    let outer = environment.git(&["-C", "..", "log", "--all", "--format=%s"]);
+    assert_eq!(outer, "outer\n", "{said}");
+}
+
+// shows: PLN-08, RUN-11
+#[test]
+fn what_a_kill_left_of_a_worktree_is_moved_aside_and_the_plan_goes_on() {
+    let diamond = Diamond::new().slow("B").slow("C").ready();
+    let run = diamond.start();
+    diamond.wait_for_gates(&["B", "C"]);
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    crate::processes::expect_nothing_alive(&diamond.environment);
+    let (tree, other) = (diamond.worktree_of("B"), diamond.worktree_of("C"));
+    std::fs::write(tree.join("mine.txt"), "mine").unwrap();
+    for file in [tree.join(".git"), other.join(".git"), other.join("plan.toml"), other.join("a.txt")] {
+        std::fs::remove_file(file).unwrap();
+    }
+    let said = diamond.resume().expect(0);
+    let saved = format!("{}.saved-1", tree.display());
+    assert!(said.stderr.contains(&format!("{saved} has what was left of a worktree")), "{said}");
+    assert_eq!(std::fs::read_to_string(format!("{saved}/mine.txt")).unwrap(), "mine");
+    // Nothing was left of the other.
+    assert!(!std::path::Path::new(&format!("{}.saved-1", other.display())).exists());
+    diamond.expect_complete();
+}
+
+// shows: PLN-08, RUN-11
+#[test]
+fn locks_that_a_killed_git_left_on_our_branches_are_removed() {
+    let diamond = Diamond::new().slow("B").slow("C").ready();
+    let run = diamond.start();
+    diamond.wait_for_gates(&["B", "C"]);
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    crate::processes::expect_nothing_alive(&diamond.environment);
+    let branch = diamond.branch();
+    for lock in [format!("refs/heads/{branch}.lock"), format!("refs/heads/{branch}-B.lock")] {
+        diamond.environment.write(&format!(".git/{lock}"), "");
+    }
+    diamond.environment.write(&format!(".git/logs/refs/heads/{branch}-C.lock"), "");
+    diamond.environment.write(".git/packed-refs.lock", "");
+    let said = diamond.resume().expect(0);
+    assert!(said.stderr.contains("packed-refs.lock keeps git from removing branches"), "{said}");
+    assert!(said.stderr.contains(&format!("the branch {branch} is left")), "{said}");
+    assert_eq!(diamond.environment.read("d.txt"), "D\n");
+    diamond
+        .environment
+        .shell("rm .git/packed-refs.lock && git branch --quiet -D $(git branch --list 'ekiden/*')");
+    diamond.expect_complete();
+}
+
+/// Git was killed while it moved the user's checkout: between the files, or behind the index.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_delivery_that_was_broken_off_is_completed() {
+    for is_indexed in [false, true] {
+        let diamond = Diamond::new().ready();
+        let environment = &diamond.environment;
+        let gate = diamond.gate("moved");
+        let gate = gate.display();
+        environment.script(
+            ".git/hooks/reference-transaction",
+            &format!("[ $1 = prepared ] && grep -q refs/heads/main$ && [ ! -e {gate} ] && touch {gate} && sleep 60\nexit 0\n"),
+        );
+        let run = diamond.start();
+        diamond.wait_for_gates(&["moved"]);
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        crate::processes::expect_nothing_alive(environment);
+        if !is_indexed {
+            let branch = diamond.branch();
+            environment.shell("git reset --quiet --hard");
+            environment
+                .shell(&format!("git checkout {branch} -- a.txt b.txt && git reset --quiet && : > c.txt"));
+        }
+        environment.write("own.txt", "the user's");
+        diamond.resume().expect(0);
+        assert_eq!(environment.read("own.txt"), "the user's");
+        environment.shell("rm own.txt");
+        diamond.expect_complete();
+    }
+}
+
+/// What looks like it and is somebody's stays.
+// shows: PLN-08, RUN-11
+#[test]
+fn what_a_person_changed_while_a_delivery_was_broken_off_is_theirs() {
+    for change in ["echo mine > c.txt", "echo mine >> plan.toml", "echo mine > a.txt"] {
+        let diamond = Diamond::new().ready();
+        let environment = &diamond.environment;
+        let gate = diamond.gate("moved");
+        let gate = gate.display();
+        environment.script(
+            ".git/hooks/reference-transaction",
+            &format!("[ $1 = prepared ] && grep -q refs/heads/main$ && [ ! -e {gate} ] && touch {gate} && sleep 60\nexit 0\n"),
+        );
+        let run = diamond.start();
+        diamond.wait_for_gates(&["moved"]);
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        crate::processes::expect_nothing_alive(environment);
+        environment.shell("git reset --quiet --hard");
+        environment.shell(&format!("echo B > b.txt; {change}"));
+        let before = environment.git(&["status", "--porcelain"]);
+        let said = diamond.resume().expect(0);
+        assert!(said.stdout.contains("your branch is left as it is"), "{said}");
+        assert_eq!(environment.git(&["status", "--porcelain"]), before);
+    }
+}
+
+// shows: PLN-08
+#[test]
+fn what_the_user_has_git_do_when_they_merge_changes_nothing_of_the_delivery() {
+    for options in ["--squash", "--no-commit --no-ff", "-s ours"] {
+        let diamond = Diamond::new().ready();
+        diamond.environment.git(&["config", "branch.main.mergeOptions", options]);
+        diamond.execute().expect(0);
+        diamond.expect_complete();
+    }
+}
+
+// shows: PLN-13
+#[test]
+fn what_a_skipped_stage_made_stays_whatever_git_shows() {
+    let diamond = Diamond::new()
+        .check("B", "test -f nowhere".to_owned())
+        .rule("B", "retries = 0\nsessions_max = 1\non_fail = \"skip\"");
+    let text = diamond.manifest().replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
+    diamond.environment.write("plan.toml", &text);
+    diamond.environment.commit_all();
+    diamond.environment.git(&["config", "status.showUntrackedFiles", "no"]);
+    // Not even the session can be committed.
+    diamond.environment.script(".git/hooks/pre-commit", "case $PWD in *-B) exit 1;; esac\n");
+    diamond.execute().expect(0);
+    assert_eq!(std::fs::read_to_string(diamond.worktree_of("B").join("b.txt")).unwrap(), "B\n");
+}
+
+/// What the merge is validated in is furnished again if that failed.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_setup_that_failed_is_made_again() {
+    let setup = "[worktree]\nsetup = \"case $PWD in *-?) ;; *) test -e $(git rev-parse --path-format=absolute \
+                 --git-common-dir)/../../gate-setup ;; esac && echo made > made.log\"";
+    let diamond = Diamond::new().head(setup).check("A", "test -e made.log".to_owned()).ready();
+    diamond.environment.write(".git/info/exclude", "made.log\n");
+    let said = diamond.execute().expect(1);
+    assert!(said.stdout.contains("the worktree's setup"), "{said}");
+    std::fs::write(diamond.gate("setup"), "").unwrap();
+    diamond.resume().expect(0);
+    diamond.expect_complete();
+}
+
+// shows: PLN-08
+#[test]
+fn a_branch_named_ekiden_is_told_before_anything_begins() {
+    let diamond = Diamond::new().ready();
+    diamond.environment.git(&["branch", "ekiden"]);
+    let said = diamond.execute().expect(78);
+    assert!(said.stderr.contains("there is a branch `ekiden`"), "{said}");
+    assert!(said.stderr.contains("hint: `git branch -m ekiden NEW-NAME`"), "{said}");
+    assert!(diamond.environment.runs().is_empty());
+}
+
+/// As where git-lfs is set up and not installed.
+// shows: PLN-08
+#[test]
+fn a_hook_that_fails_behind_a_checkout_stops_no_worktree() {
+    let diamond = Diamond::new().ready();
+    diamond.environment.script(".git/hooks/post-checkout", "case $1 in 0000*) exit 1;; esac\n");
+    diamond.execute().expect(0);
+    diamond.expect_complete();
+}
+
+// shows: PLN-08, SEC-01
+#[test]
+fn a_link_that_leads_out_of_the_project_is_not_copied() {
+    let diamond = Diamond::new()
+        .head("[worktree]\ncopy = [\".env\"]")
+        .check("A", "test ! -L .env -a -f .env".to_owned());
+    let diamond = diamond.ready();
+    diamond.environment.write(".git/info/exclude", ".env\nreal.env\n");
+    diamond.environment.shell("ln -s /etc/passwd .env");
+    let said = diamond.execute().expect(78);
+    assert!(
+        said.stderr.contains("`.env` is to be copied and leads out of the project, to /etc/passwd"),
+        "{said}"
+    );
+    diamond.environment.shell("echo SECRET=1 > real.env && ln -sf real.env .env");
+    diamond.execute().expect(0);
+    diamond.expect_complete();
+}
