@@ -161,7 +161,8 @@ impl Hands for ProcessHands {
     }
 
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
-        let surveyor = Surveyor::new(self.ekiden.clone(), self.files.places().workspace_of(stage));
+        let workspace = self.files.places().workspace_of(stage);
+        let surveyor = Surveyor::new(self.grounds.git(&workspace.dir), workspace);
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {

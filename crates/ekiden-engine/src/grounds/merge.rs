@@ -317,7 +317,13 @@ impl<'a> Work<'a> {
 
     /// Leaves nothing of a merge that was broken off.
     async fn start_over(&self, at: &str) -> Result<(), String> {
-        self.git_in_whole(&["checkout", "--quiet", "--force", "--detach", at]).await?;
+        if let Err(refused) = self.git_in_whole(&["checkout", "--quiet", "--force", "--detach", at]).await {
+            // A hook that fails behind the checkout fails the command, not the checkout.
+            let head = self.whole.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+            if head != at || self.whole.run(&["diff-index", "--quiet", "HEAD"]).await.is_err() {
+                return Err(refused);
+            }
+        }
         self.git_in_whole(&["clean", "--quiet", "-ffd"]).await
     }
 

@@ -12,8 +12,6 @@ mod fingerprint;
 mod git;
 mod walk;
 
-use std::path::PathBuf;
-
 use ekiden_core::event::Survey;
 
 use crate::error::in_full;
@@ -24,14 +22,14 @@ use crate::workspace::Workspace;
 /// What a survey is made in.
 #[derive(Debug, Clone)]
 pub(crate) struct Surveyor {
-    ekiden: PathBuf,
+    git: Git,
     workspace: Workspace,
 }
 
 impl Surveyor {
-    /// A surveyor of this place. `ekiden` is our own executable, which has the keeper's role.
-    pub(crate) fn new(ekiden: PathBuf, workspace: Workspace) -> Self {
-        Self { ekiden, workspace }
+    /// A surveyor of this place, and git in it.
+    pub(crate) fn new(git: Git, workspace: Workspace) -> Self {
+        Self { git, workspace }
     }
 
     /// Looks at the work tree. Dropped before it is done, it ends what it started.
@@ -43,7 +41,6 @@ impl Surveyor {
         if self.workspace.git.is_none() {
             return walk::survey(self.workspace).await;
         }
-        let git = Git::new(self.ekiden, self.workspace.dir.clone());
-        git::survey(&git, &self.workspace.dir, &since).await.map_err(|error| in_full(&error))
+        git::survey(&self.git, &self.workspace.dir, &since).await.map_err(|error| in_full(&error))
     }
 }

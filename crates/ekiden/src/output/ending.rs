@@ -133,10 +133,12 @@ fn unverified(stages: Option<StageTally>) -> String {
         Some(StageTally { done: 0, .. }) => "complete: there was nothing to do".to_owned(),
         Some(StageTally { verified: 0, .. }) => "complete, as the agents say; nothing verified it".to_owned(),
         Some(StageTally { done, verified, .. }) => {
-            format!(
-                "complete; {verified} of {} verified, the others as their agents say",
-                phrase::count(done as u64, "stage")
-            )
+            let rest = if done - verified == 1 {
+                "the other as its agent says"
+            } else {
+                "the others as their agents say"
+            };
+            format!("complete; {verified} of {} verified, {rest}", phrase::count(done as u64, "stage"))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which stages a run carries out: `--from`, `--only`, `--skip`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::graph::Graph;
@@ -39,7 +39,7 @@ pub fn select(manifest: &mut Manifest, selection: &Selection<'_>) -> Result<(), 
     }
     if !selection.only.is_empty() {
         let only = places(manifest, selection.only)?;
-        let needed = needed_by(&graph, &only);
+        let needed = needed_by(manifest, &only);
         for (at, stage) in manifest.stages.iter_mut().enumerate() {
             stage.part.take = match (only.contains(&at), needed.contains(&at)) {
                 (true, _) => Take::Run,
@@ -99,12 +99,16 @@ fn place(manifest: &Manifest, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Everything that some stages need, directly or not.
-fn needed_by(graph: &Graph, stages: &BTreeSet<usize>) -> BTreeSet<usize> {
+/// Everything that some stages cannot do without, directly or not.
+fn needed_by(manifest: &Manifest, stages: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let place: BTreeMap<&StageId, usize> =
+        manifest.stages.iter().enumerate().map(|(at, stage)| (&stage.id, at)).collect();
     let mut needed = BTreeSet::new();
     let mut next: Vec<usize> = stages.iter().copied().collect();
     while let Some(at) = next.pop() {
-        next.extend(graph.needs(at).iter().copied().filter(|need| needed.insert(*need)));
+        let needs = manifest.stages[at].part.needs.iter().filter(|need| !need.optional);
+        let places = needs.filter_map(|need| place.get(&need.stage).copied());
+        next.extend(places.filter(|need| needed.insert(*need)));
     }
     needed
 }

@@ -141,7 +141,7 @@ fn every_fault_is_told_at_once_with_its_line() {
     --- standard error
     error: plan.toml has 6 faults
       line 4  cycle: A -> B -> A
-      line 19  stage "B" needs "Cc", which does not exist
+      line 19  stage "B" needs "Cc", which does not exist       did you mean "CC"?
       line 20  stage "B": outputs "../../etc/passwd" leads out of the project
       line 21  stage "B": validation command is empty
       line 30  id "A" is already that of line 5
@@ -219,7 +219,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
     run RUN · plan, 4 stages, at most 3 at a time · rehearsal, hands off at NN% · demo
     `main` is at COMMIT now, with what all stages made
 
-    complete, as the agent says; nothing verified it · 5 sessions · TIME
+    complete; 3 of 4 stages verified, the other as its agent says · 5 sessions · TIME
     knowledge  4 facts in .ekiden/KNOWLEDGE.md
     next       git log --stat
     --- exit code 0
@@ -284,7 +284,7 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
     let said = environment.run(&EXECUTE).expect(1);
     let told = environment.normal(&said);
     insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
-    failed (1): 1 stage failed · 5 sessions · TIME
+    failed (1): 1 stage failed · 5 sessions · TIME · 2 of 5 stages done, 1 skipped
       B  session limit
       1 other stage blocked by that
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
