@@ -21,7 +21,7 @@ use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Ve
 use crate::outcome::Outcome;
 use crate::plan::StageState;
 use crate::record::{LOGIC, Outstanding, Record};
-use crate::relay::Phase;
+use crate::relay::{Phase, Prompt};
 use crate::run::Run;
 use crate::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Place, RunStarted, Settings};
 use crate::steering::{Steered, Steering};
@@ -96,6 +96,8 @@ struct World {
     jobs: usize,
     budget: Option<u64>,
     is_over: bool,
+    /// Stages that are to put a conflict right.
+    clashing: BTreeSet<StageId>,
 }
 
 impl World {
@@ -116,6 +118,7 @@ impl World {
             jobs: given.jobs as usize,
             budget: given.budget.map(|dollars| dollars * 1_000_000),
             is_over: false,
+            clashing: BTreeSet::new(),
         };
         world.note(Event::RunStarted(Box::new(header)), effects);
         world
@@ -217,6 +220,15 @@ impl World {
             Effect::Stage { stage, effect } => Event::Stage { stage, event: self.task(id, &effect, how / 8) },
             Effect::EndRun { .. } => panic!("an end has no outcome"),
         };
+        if let Event::Ground { stage, event: GroundEvent::Merged { merge, .. } } = &event {
+            match merge {
+                Merge::Conflict { .. } => self.clashing.insert(stage.clone()),
+                Merge::Done { .. } | Merge::Broken { .. } | Merge::Failed { .. } => {
+                    self.clashing.remove(stage)
+                }
+                Merge::Cancelled => false,
+            };
+        }
         self.step(event);
     }
 
@@ -408,7 +420,12 @@ impl World {
         for (need, optional) in &self.needs[stage] {
             assert!(*optional || self.done.contains(need), "{stage} begins before {need}");
         }
-        let share = self.run.relay(stage).unwrap().share().unwrap();
+        let relay = self.run.relay(stage).unwrap();
+        if let (Some(Prompt::Fresh(blocks)), true) = (relay.prompt(), self.clashing.contains(stage)) {
+            let told = blocks.to_archive().contains("with git's marks wherever the two conflict");
+            assert!(told, "{stage} {} is not told what it is to put right", start.attempt);
+        }
+        let share = relay.share().unwrap();
         let agent = Agent {
             attempt: start.attempt,
             is_up: false,

@@ -145,5 +145,26 @@ async fn is_kept(grounds: &Grounds, tree: &Path) -> bool {
     }
     // Whatever the user's settings hide.
     let args = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
-    !grounds.git(tree).run(&args).await.is_ok_and(|status| status.is_empty())
+    let is_clean = grounds.git(tree).run(&args).await.is_ok_and(|status| status.is_empty());
+    !is_clean || has_submodule_commits(grounds, tree).await
+}
+
+/// A stage committed in a submodule: those commits lie in this worktree's git directory, and nowhere else.
+async fn has_submodule_commits(grounds: &Grounds, tree: &Path) -> bool {
+    let Ground::Worktrees { base, .. } = &grounds.ground else { return false };
+    if !grounds.git_dir(tree).is_some_and(|dir| grounds.is_there(&dir.join("modules"))) {
+        return false;
+    }
+    let args = ["diff", "--raw", "--no-renames", "--ignore-submodules=none", base, "HEAD"];
+    let changed = grounds.git(tree).run(&args).await.unwrap_or_default();
+    let is_moved = |line: &str| line.split(' ').nth(1) == Some("160000");
+    if !changed.lines().any(is_moved) {
+        return false;
+    }
+    let tree = tree.display();
+    grounds.note(format!(
+        "the worktree {tree} stays: a submodule in it has commits that may be nowhere else; push them, then \
+         `git worktree remove --force {tree}`"
+    ));
+    true
 }

@@ -167,3 +167,20 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
         trees.lines().filter_map(|line| line.strip_prefix("worktree ")).find(|tree| tree.ends_with("-A"));
     assert!(std::path::Path::new(tree.unwrap()).join("sub/p").exists());
 }
+
+// shows: PLN-08
+#[test]
+fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
+    let add = "git init -q ../other && git -C ../other -c user.name=T -c user.email=t@e.i commit -q --allow-empty -m o \
+               && git -c protocol.file.allow=always submodule --quiet add ../other other";
+    let work = "git -c protocol.file.allow=always submodule --quiet update --init; cd other; echo a > a; git add a; \
+                git -c user.name=T -c user.email=t@e.i commit -qm mine";
+    let scene = Scene::new(add).stage("A", &[work]);
+    let said = scene.run().expect(0);
+    assert!(format!("{said}").contains("a submodule in it has commits that may be nowhere else"), "{said}");
+    let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
+    let tree =
+        trees.lines().filter_map(|line| line.strip_prefix("worktree ")).find(|tree| tree.ends_with("-A"));
+    let commit = scene.environment.git(&["rev-parse", "HEAD:other"]);
+    scene.environment.git(&["-C", &format!("{}/other", tree.unwrap()), "cat-file", "-e", commit.trim()]);
+}
