@@ -150,7 +150,10 @@ fn what_the_surroundings_cannot_answer_is_told_with_all_other_faults_where_it_st
         stage("c", "model = \"haiku\"\n\nagent = \"nobody\""),
     ];
     let text = own(&stages.concat()).replacen("\n", "\narchitecture = \"gone.md\"\n", 1);
+    let told = read_among(&text, Syntax::Toml, &mut Around).unwrap_err();
+    let told = format!("{}\n{told}", told.title());
     expect_test::expect![[r#"
+        7 faults
           line 2  architecture "gone.md" does not exist
           line 8  stage "a": there is no agent "nobody"
           line 9  stage "a" needs "z", which does not exist
@@ -158,8 +161,7 @@ fn what_the_surroundings_cannot_answer_is_told_with_all_other_faults_where_it_st
           line 13  stage "b c": prompt "gone.md" does not exist
           line 14  stage "b c": retries is 11, but must be a whole number from 0 to 10
           line 21  stage "c": there is no agent "nobody"
-    "#]]
-        .assert_eq(&read_among(&text, Syntax::Toml, &mut Around).unwrap_err().to_string());
+    "#]].assert_eq(&told);
     let missing = "stages:\n  - name: a\n    verify: x\n";
     let told = read_among(missing, Syntax::Yaml, &mut Around).unwrap_err().to_string();
     assert_eq!(
