@@ -48,27 +48,9 @@ impl Plan {
         let blocking: HashSet<&StageId> = self.nodes.iter().filter_map(Node::blocked_by).collect();
         let nothing_done = !self.nodes.iter().any(Node::is_done);
         let of_node = |node: &Node| {
-            let outcome = match &node.state {
-                StageState::Over(StageEnd::Failed(outcome)) => outcome,
-                StageState::Over(StageEnd::Skipped(outcome))
-                    if nothing_done || blocking.contains(&node.id) =>
-                {
-                    outcome
-                }
-                StageState::Over(
-                    StageEnd::Done
-                    | StageEnd::Skipped(_)
-                    | StageEnd::Blocked { .. }
-                    | StageEnd::LeftOut { .. },
-                )
-                | StageState::Waiting
-                | StageState::Ready
-                | StageState::Preparing
-                | StageState::Working
-                | StageState::Merging
-                | StageState::Interrupted(_) => return None,
-            };
-            Some(StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) })
+            let (outcome, is_skipped) = node.state.failure()?;
+            let matters = !is_skipped || nothing_done || blocking.contains(&node.id);
+            matters.then(|| StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) })
         };
         self.nodes.iter().filter_map(of_node).collect()
     }

@@ -25,6 +25,24 @@ pub enum StageState {
     Over(StageEnd),
 }
 
+impl StageState {
+    /// How its last try failed, and whether the plan puts up with that.
+    #[must_use]
+    pub fn failure(&self) -> Option<(&Outcome, bool)> {
+        match self {
+            Self::Over(StageEnd::Failed(outcome)) => Some((outcome, false)),
+            Self::Over(StageEnd::Skipped(outcome)) => Some((outcome, true)),
+            Self::Over(StageEnd::Done | StageEnd::Blocked { .. } | StageEnd::LeftOut { .. })
+            | Self::Waiting
+            | Self::Ready
+            | Self::Preparing
+            | Self::Working
+            | Self::Merging
+            | Self::Interrupted(_) => None,
+        }
+    }
+}
+
 /// How a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageEnd {

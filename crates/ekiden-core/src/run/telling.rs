@@ -5,7 +5,6 @@ use crate::ids::StageId;
 use crate::knowledge::{Fact, Knowledge};
 use crate::manifest::{Stage, Verification};
 use crate::outcome::Outcome;
-use crate::plan::{StageEnd, StageState};
 use crate::prompt::{
     CheckFacts, FailureFacts, MergeSide, Notes, Slot, StageFacts, TryFacts, diagnosis, stage_result,
 };
@@ -43,17 +42,7 @@ impl Run {
     /// What a person is told of a stage that failed for good; nothing of others.
     #[must_use]
     pub fn diagnosis(&self, stage: &StageId, tree: &str) -> Option<String> {
-        let (outcome, may_be_skipped) = match self.plan.state(stage)? {
-            StageState::Over(StageEnd::Failed(outcome)) => (outcome, false),
-            StageState::Over(StageEnd::Skipped(outcome)) => (outcome, true),
-            StageState::Over(StageEnd::Done | StageEnd::Blocked { .. } | StageEnd::LeftOut { .. })
-            | StageState::Waiting
-            | StageState::Ready
-            | StageState::Preparing
-            | StageState::Working
-            | StageState::Merging
-            | StageState::Interrupted(_) => return None,
-        };
+        let (outcome, may_be_skipped) = self.plan.state(stage)?.failure()?;
         let of_manifest = self.stage(stage)?;
         let relay = self.relays.get(stage);
         let check = relay.and_then(last_check);

@@ -38,7 +38,7 @@ struct Conflict {
 }
 
 /// Where they are kept, and what is asked about them.
-pub(super) struct Desk<'a> {
+pub(super) struct ConflictFile<'a> {
     pub(super) disk: &'a dyn Disk,
     pub(super) path: PathBuf,
     pub(super) git: &'a Git,
@@ -46,7 +46,7 @@ pub(super) struct Desk<'a> {
     pub(super) whole: &'a str,
 }
 
-impl Desk<'_> {
+impl ConflictFile<'_> {
     /// Keeps that these files are in conflict in the commit that is made next; forgets all if there are none.
     pub(super) async fn keep(&self, files: Vec<Vec<u8>>) -> Result<(), String> {
         if files.is_empty() {

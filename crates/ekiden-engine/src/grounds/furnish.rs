@@ -32,16 +32,19 @@ impl Grounds {
         let dir = self.places.within(tree);
         let state = StateLayout::new(&self.places.workspace().state_dir);
         prepare_published(&*self.disk, &Published::new(&dir), &state).map_err(|error| in_full(&error))?;
-        let git_dir = self.git_dir(tree).ok_or_else(|| format!("{} is no worktree", tree.display()))?;
-        let furnished = git_dir.join(FURNISHED);
-        if matches!(self.disk.stat(&furnished), Ok(Some(_))) {
+        if self.is_furnished(tree) {
             return Ok(());
         }
+        let git_dir = self.git_dir(tree).ok_or_else(|| format!("{} is no worktree", tree.display()))?;
         self.copy_files(copy.clone(), &dir).await?;
         if let Some(setup) = setup {
             self.set_up(setup, &dir, mark, cancelled).await?;
         }
-        self.disk.create_file(&furnished, b"", Reach::Cache).map_err(|error| in_full(&error))
+        self.disk.create_file(&git_dir.join(FURNISHED), b"", Reach::Cache).map_err(|error| in_full(&error))
+    }
+
+    pub(super) fn is_furnished(&self, tree: &Path) -> bool {
+        self.git_dir(tree).is_some_and(|dir| self.is_there(&dir.join(FURNISHED)))
     }
 
     async fn copy_files(&self, patterns: Vec<String>, to: &Path) -> Result<(), String> {

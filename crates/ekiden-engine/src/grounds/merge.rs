@@ -13,7 +13,8 @@ use ekiden_core::manifest::{Ground, Verification};
 use ekiden_core::text::one_line;
 use ekiden_store::disk::Reach;
 
-use super::{Cancelled, GroundJob, Grounds, conflicts, patiently};
+use super::conflicts::ConflictFile;
+use super::{Cancelled, GroundJob, Grounds, patiently};
 use crate::error::in_full;
 use crate::git::Git;
 use crate::globs;
@@ -24,6 +25,9 @@ const TRAILER: &str = "Ekiden-Effect";
 /// Where a worktree's own git directory says that the whole is being merged into the stage, and from where.
 const MINGLING: &str = "EKIDEN_MINGLING";
 const NOTE_BYTES_MAX: u64 = 128;
+const HEAD_BYTES_MAX: u64 = 4096;
+/// What git leaves in a worktree's own git directory while it is in the middle of something that moves `HEAD`.
+const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "BISECT_LOG"];
 /// The most characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 72;
 
@@ -160,25 +164,35 @@ impl<'a> Work<'a> {
     /// Commits what the stage left, on its branch. The files that it was to put right and did not.
     async fn committed(&self) -> Result<Vec<Vec<u8>>, String> {
         self.take_back().await?;
-        let (rest, head) =
-            tokio::join!(self.commit_rest(), self.stage.line(&["symbolic-ref", "--quiet", "HEAD"]));
-        rest?;
-        if head.ok().as_deref() != Some(&format!("refs/heads/{}", self.branch)) {
+        // Whatever is committed now would become a part of it.
+        if let Some(what) = UNFINISHED.iter().find(|name| self.has(name)) {
+            let tree = self.tree.display();
+            return Err(format!(
+                "the stage left git in the middle of something ({what}) in {tree}; end it there"
+            ));
+        }
+        self.commit_rest().await?;
+        if !self.is_on_branch().await {
             self.return_to_branch().await?;
         }
         self.conflicts().open().await
     }
 
+    /// Mostly a look into a file; git is asked where it keeps that elsewhere.
+    async fn is_on_branch(&self) -> bool {
+        let branch = format!("refs/heads/{}", self.branch);
+        let file = self.grounds.git_dir(&self.tree).map(|dir| dir.join("HEAD"));
+        let head = file.and_then(|file| self.grounds.disk.read(&file, HEAD_BYTES_MAX).ok());
+        if head.is_some_and(|head| head.trim_ascii_end() == format!("ref: {branch}").as_bytes()) {
+            return true;
+        }
+        self.stage.line(&["symbolic-ref", "--quiet", "HEAD"]).await.is_ok_and(|head| head == branch)
+    }
+
     /// A stage that works elsewhere than on its branch, on one of its own or on none, brings what it did there.
     async fn return_to_branch(&self) -> Result<(), String> {
         let (tree, branch) = (self.tree.display(), format!("refs/heads/{}", self.branch));
-        if let Some(what) = ["rebase-merge", "rebase-apply", "BISECT_LOG"].iter().find(|name| self.has(name))
-        {
-            return Err(format!(
-                "the stage left git in the middle of something ({what}) in {tree}; end it there"
-            ));
-        }
-        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        let head = self.ask(&["rev-parse", "HEAD"]).await?;
         let [tip] = self.grounds.tips([&self.branch]).await?;
         if let Some(tip) = &tip
             && !self.grounds.is_ancestor(tip, &head).await
@@ -197,9 +211,9 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn conflicts(&self) -> conflicts::Desk<'_> {
+    fn conflicts(&self) -> ConflictFile<'_> {
         let path = self.grounds.places.relay(&self.job.stage.id).conflicts();
-        conflicts::Desk { disk: &*self.grounds.disk, path, git: &self.stage, whole: &self.whole_branch }
+        ConflictFile { disk: &*self.grounds.disk, path, git: &self.stage, whole: &self.whole_branch }
     }
 
     /// Paths as the stage's agent sees them, from its work dir.
@@ -228,7 +242,7 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let began = disk.read(&note, NOTE_BYTES_MAX).map_err(|error| in_full(&error))?;
-        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        let head = self.ask(&["rev-parse", "HEAD"]).await?;
         if began == head.as_bytes() {
             // All of the stage's own work was committed before; what a person did since must not get lost.
             self.save().await?;
@@ -247,16 +261,19 @@ impl<'a> Work<'a> {
     /// Keeps the stage's tree as it is now in a commit that nothing else leads to.
     async fn save(&self) -> Result<(), String> {
         self.add_all().await?;
-        let git = |args: Vec<String>| async move {
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            self.stage.line(&args).await.map_err(|error| in_full(&error))
-        };
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let tree = git(words(&["write-tree"])).await?;
-        let subject = format!("ekiden: found in {} after a merge was broken off", self.tree.display());
-        let commit = git(words(&["commit-tree", "-p", "HEAD", "-m", &subject, &tree])).await?;
-        let name = format!("refs/ekiden/saved/{}", self.branch.trim_start_matches("ekiden/"));
-        git(words(&["update-ref", &name, &commit])).await.map(|_| ())
+        let tree = self.ask(&["write-tree"]).await?;
+        let place = self.tree.display();
+        let subject = format!("ekiden: found in {place} after a merge was broken off");
+        let commit = self.ask(&["commit-tree", "-p", "HEAD", "-m", &subject, &tree]).await?;
+        // Each its own, so that a second one does not hide the first.
+        let name = format!("refs/ekiden/saved/{commit}");
+        self.ask(&["update-ref", &name, &commit]).await?;
+        self.grounds.note(format!("what stood in {place} when a merge was broken off is kept as {name}"));
+        Ok(())
+    }
+
+    async fn ask(&self, args: &[&str]) -> Result<String, String> {
+        self.stage.line(args).await.map_err(|error| in_full(&error))
     }
 
     /// Whatever the stage left uncommitted is its work too. Files in conflict are none that it resolved.
@@ -353,7 +370,7 @@ impl<'a> Work<'a> {
     /// are called there, where git names a side's file otherwise than in the whole.
     async fn mingle(&self, conflicts: Option<Vec<Vec<u8>>>) -> Result<Vec<Vec<u8>>, String> {
         let (note, disk) = (self.note()?, &*self.grounds.disk);
-        let head = self.stage.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
+        let head = self.ask(&["rev-parse", "HEAD"]).await?;
         disk.create_file(&note, head.as_bytes(), Reach::Disk).map_err(|error| in_full(&error))?;
         let files = match self.mingled(conflicts.is_some()).await {
             Ok(files) => files,

@@ -74,7 +74,10 @@ impl Grounds {
             let path = tree.to_string_lossy().into_owned();
             self.add_tree(&tree, &["--detach", &path, &tip], &tip, cancelled.clone()).await?;
         }
-        self.furnish(&tree, mark, cancelled).await?;
+        // No agent works there, so what was put there stays.
+        if !self.is_furnished(&tree) {
+            self.furnish(&tree, mark, cancelled).await?;
+        }
         Ok(tip)
     }
 

@@ -71,12 +71,16 @@ fn refuse_contradictions(selection: &Selection<'_>) -> Result<(), Failure> {
 pub fn left_out(manifest: &Manifest) -> BTreeSet<StageId> {
     let mut left_out = BTreeSet::new();
     let order = Graph::of(&manifest.stages).order().unwrap_or_default();
-    for part in order.into_iter().map(|at| &manifest.stages[at]) {
+    for stage in order.into_iter().map(|at| &manifest.stages[at]) {
         let needs_one =
-            || part.part.needs.iter().any(|need| !need.optional && left_out.contains(&need.stage));
-        let runs = part.part.take != Take::Assume;
-        if part.part.take == Take::Skip || (runs && needs_one()) {
-            left_out.insert(part.id.clone());
+            || stage.part.needs.iter().any(|need| !need.optional && left_out.contains(&need.stage));
+        let is_left_out = match stage.part.take {
+            Take::Skip => true,
+            Take::Run => needs_one(),
+            Take::Assume => false,
+        };
+        if is_left_out {
+            left_out.insert(stage.id.clone());
         }
     }
     left_out

@@ -502,3 +502,25 @@ fn what_is_meant_for_one_relay_is_refused_for_a_plan() {
     }
     assert!(environment.told(&["knowledge", "show"]).contains("works here"));
 }
+
+// shows: PLN-12, PLN-17
+#[test]
+fn where_stages_share_the_work_dir_an_edit_is_taken_by_the_one_that_worked_last() {
+    let environment = Environment::new();
+    let stages =
+        [stage("A", "", "echo a > a", "test -s a"), stage("B", "", "test -e ready", "test -e ready")];
+    environment.write("plan.toml", &plan(&stages));
+    environment.run(&EXECUTE).expect(4);
+    let published = environment.read(".ekiden/KNOWLEDGE.md");
+    environment.write(".ekiden/KNOWLEDGE.md", &format!("{published}- Ports below 1024 are taken here.\n"));
+    environment.write("ready", "");
+    environment.run(&["resume"]).expect(0);
+    let edits: Vec<_> = environment
+        .log()
+        .into_iter()
+        .filter(|record| record["event"]["event"]["kind"] == "knowledge_edited")
+        .map(|record| record["event"]["stage"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(edits, ["B"], "A is done, and the file is B's by now");
+    assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("Ports below 1024"));
+}
