@@ -12,6 +12,9 @@ use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
 use super::shape::{SettingsFault, check, options};
 
+/// How often a client that has nothing to tell asks for the status line, in seconds.
+const REFRESH_SECS: u32 = 5;
+
 /// A settings file with the guard in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
@@ -162,8 +165,11 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
     let wrapping =
         |wrapped: Option<String>| GuardCommand::StatusLine { program: program.to_owned(), wrapped };
     if settings.get("statusLine").is_none() {
-        let command = text(&wrapping(None));
-        settings.append("statusLine", json!({ "type": "command", "command": (command) }));
+        let (command, every) = (text(&wrapping(None)), refresh_secs());
+        settings.append(
+            "statusLine",
+            json!({ "type": "command", "command": (command), "refreshInterval": (every) }),
+        );
         return StatusLineFate::Ours;
     }
     let Some((command, found)) = status_line(settings) else { return StatusLineFate::Kept };
@@ -172,6 +178,9 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
         Some(GuardCommand::Hook { .. }) | None => Some(found.clone()),
     };
     let fate = if wrapped.is_some() { StatusLineFate::Wrapped } else { StatusLineFate::Ours };
+    if fate == StatusLineFate::Ours {
+        refresh(settings);
+    }
     match wrapping(wrapped).text() {
         // A shell cannot be given it, so the client cannot run it either.
         None => StatusLineFate::Kept,
@@ -182,6 +191,20 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
             fate
         }
     }
+}
+
+/// Has the client ask again by itself. Else what changes beside a session, like a document that is
+/// being written, is shown as it was until something happens in the session. A status line that was
+/// there before is asked as often as its owner meant it to be.
+fn refresh(settings: &CstObject) {
+    let Some(line) = settings.object_value("statusLine") else { return };
+    if line.get("refreshInterval").is_none() {
+        line.append("refreshInterval", refresh_secs());
+    }
+}
+
+fn refresh_secs() -> CstInputValue {
+    CstInputValue::Number(REFRESH_SECS.to_string())
 }
 
 fn remove_status_line(settings: &CstObject) {

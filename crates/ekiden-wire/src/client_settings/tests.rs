@@ -33,7 +33,8 @@ fn settings_of_nobody_get_all_hooks_and_the_status_line() {
         assert_eq!(settings["hooks"][hook.event], json!([{"hooks": [entry]}]));
     }
     assert_eq!(settings["hooks"].as_object().unwrap().len(), GUARD_HOOKS.len());
-    assert_eq!(settings["statusLine"], json!({"type": "command", "command": "/opt/ekiden statusline"}));
+    let line = json!({"type": "command", "command": "/opt/ekiden statusline", "refreshInterval": 5});
+    assert_eq!(settings["statusLine"], line);
     assert_eq!(remove(&text).unwrap(), "{}\n");
     assert_eq!(installed(&text), text);
 }
@@ -103,7 +104,7 @@ fn tabs_windows_lines_a_mark_and_trailing_commas_stay_what_they_are() {
         "\u{feff}{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [\r\n\t\t\t{\"hooks\": [],},\r\n\t\t\t{\r\n"
     ));
     assert!(!with.replace("\r\n", "").contains('\n'));
-    assert!(with.ends_with("\t\t\"command\": \"/opt/ekiden statusline\",\r\n\t},\r\n}\r\n"), "{with}");
+    assert!(with.ends_with("statusline\",\r\n\t\t\"refreshInterval\": 5,\r\n\t},\r\n}\r\n"), "{with}");
 }
 
 #[test]
@@ -194,11 +195,24 @@ fn a_status_line_that_exists_is_wrapped_and_comes_back() {
         assert_eq!(with.status_line, StatusLineFate::Wrapped);
         let settings: Value = serde_json::from_str(&with.text).unwrap();
         let line = &settings["statusLine"];
+        assert_eq!(line.get("refreshInterval"), None, "as often as its owner meant it to be asked");
         assert_eq!(shlex::split(line["command"].as_str().unwrap()).unwrap()[3], command);
         assert_eq!(line["padding"], 0);
         assert_eq!(remove(&with.text).unwrap(), given);
         assert_eq!(install(&with.text, "/new/ekiden").unwrap().status_line, StatusLineFate::Wrapped);
     }
+}
+
+// shows: UIX-06
+#[test]
+fn ours_is_asked_for_though_nothing_happens_in_the_session() {
+    let line = |text: &str| serde_json::from_str::<Value>(text).unwrap()["statusLine"].clone();
+    let new = line(&installed("{}"));
+    assert_eq!(new["refreshInterval"], 5);
+    let older = r#"{"statusLine": {"type": "command", "command": "ekiden statusline"}}"#;
+    assert_eq!(line(&installed(older)), new);
+    let changed = r#"{"statusLine":{"type":"command","command":"ekiden statusline","refreshInterval":60}}"#;
+    assert_eq!(line(&installed(changed))["refreshInterval"], 60, "what a person chose stays");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     insta::assert_snapshot!(done(&environment, &["--dry-run"]), @r#"
     --- /dev/null
     +++ HOME/.claude/settings.json
-    @@ -0,0 +1,85 @@
+    @@ -0,0 +1,86 @@
     +{
     +  "hooks": {
     +    "SessionStart": [
@@ -190,7 +190,8 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +  },
     +  "statusLine": {
     +    "type": "command",
-    +    "command": "/opt/ekiden statusline"
+    +    "command": "/opt/ekiden statusline",
+    +    "refreshInterval": 5
     +  }
     +}
       to make   HOME/.claude/settings.json
