@@ -2,9 +2,9 @@
 //!
 //! Every process that ekiden starts, be it an agent, a verification or git, runs under a
 //! [`keeper`], so that nothing outlives ekiden. [`child`] is the engine's handle on one such
-//! process; [`task`] is for commands of which only the end and the output matter. [`attempt`] is what
-//! the engine sees of an agent at work: [`stream`], [`terminal`] and [`exec`] are its
-//! adapters.
+//! process; [`task`] is for commands of which only the end and the output matter, and [`workers`] for
+//! short ones that follow one another. [`attempt`] is what the engine sees of an agent at work: [`stream`],
+//! [`terminal`] and [`exec`] are its adapters.
 //!
 //! ```text
 //! engine ──► outer keeper ──► inner keeper ──► agent ──► its tools
@@ -24,6 +24,7 @@ pub mod rehearsal;
 pub mod stream;
 pub mod task;
 pub mod terminal;
+pub mod workers;
 
 mod ending;
 mod orphans;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ekiden_core::limits::KILL_GRACE;
 use ekiden_core::time::Millis;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, Streams, launch, outer_env, spawn};
@@ -77,7 +77,7 @@ pub async fn run_task(
     let mut both = Intake::new(child.stdout.take(), Keep::Last(tail_bytes));
     let mut nothing = Intake::new(None, Keep::First(0));
     let over = tokio::time::sleep(timeout.into());
-    let (end, timed_out) = run(&mut child, &[], over, &mut both, &mut nothing).await;
+    let (end, timed_out) = run(&mut child, over, &mut both, &mut nothing).await;
     let (bytes, cut) = both.kept();
     Ok(TaskOutcome { end, tail: lossy_tail(&bytes), cut, timed_out })
 }
@@ -91,28 +91,11 @@ pub async fn run_task(
 ///
 /// As of [`spawn`].
 pub async fn run_output(spec: ChildSpec, timeout: Millis, bytes_max: usize) -> Result<Output, SpawnError> {
-    run_fed(spec, &[], tokio::time::sleep(timeout.into()), bytes_max).await
-}
-
-/// Runs a command with this on its standard input, which must be a pipe unless there is nothing, to
-/// its end. Once `over` is ready it is told to go, and its end is waited for. `bytes_max` of each
-/// stream are kept.
-///
-/// If the future is dropped, the command is ended as in [`Child`].
-///
-/// # Errors
-///
-/// As of [`spawn`].
-pub async fn run_fed(
-    spec: ChildSpec,
-    input: &[u8],
-    over: impl Future<Output = ()>,
-    bytes_max: usize,
-) -> Result<Output, SpawnError> {
     let mut child = spawn(spec)?;
     let mut out = Intake::new(child.stdout.take(), Keep::First(bytes_max));
     let mut err = Intake::new(child.stderr.take(), Keep::First(bytes_max));
-    let (end, timed_out) = run(&mut child, input, over, &mut out, &mut err).await;
+    let over = tokio::time::sleep(timeout.into());
+    let (end, timed_out) = run(&mut child, over, &mut out, &mut err).await;
     let ((stdout, out_cut), (stderr, err_cut)) = (out.kept(), err.kept());
     Ok(Output { end, stdout, stderr, cut: out_cut || err_cut, timed_out })
 }
@@ -153,20 +136,18 @@ pub fn run_quick(
 /// pipes. The end of a stream means little: a command may close it long before it ends.
 async fn run(
     child: &mut Child,
-    input: &[u8],
     over: impl Future<Output = ()>,
     out: &mut Intake,
     err: &mut Intake,
 ) -> (ChildEnd, bool) {
-    let feeding = feed(child.stdin.take(), input);
-    tokio::pin!(feeding, over);
-    let (mut fed, mut is_over) = (false, false);
+    drop(child.stdin.take());
+    tokio::pin!(over);
+    let mut is_over = false;
     let end = loop {
         tokio::select! {
             end = child.wait() => break end,
             () = out.more() => {}
             () = err.more() => {}
-            () = &mut feeding, if !fed => fed = true,
             () = &mut over, if !is_over => {
                 is_over = true;
                 child.terminate();
@@ -176,13 +157,6 @@ async fn run(
     out.rest();
     err.rest();
     (end, is_over)
-}
-
-/// Writes and closes. A command that does not read it all has its reasons.
-async fn feed(stdin: Option<pipe::Sender>, input: &[u8]) {
-    if let Some(mut stdin) = stdin {
-        let _ = stdin.write_all(input).await;
-    }
 }
 
 /// Which part of a stream is kept.

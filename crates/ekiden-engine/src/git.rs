@@ -3,9 +3,11 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError, StdinKind, outer_env};
+use ekiden_agent::child::{ChildEnd, SpawnError};
 use ekiden_agent::task::{self, Output, QuickError};
+use ekiden_agent::workers::{ShortCommand, Workers};
 use ekiden_core::limits;
 
 use crate::processes::TASK_MARK;
@@ -17,10 +19,14 @@ const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// else pass for a part of whatever repository lies above it.
 pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
 
+/// Git tidies up behind some commands, in the background, where we would end it half done. The user's own
+/// next command does it.
+const NO_MAINTENANCE: &[&str] = &["-c", "maintenance.auto=false", "-c", "gc.auto=0"];
+
 /// Git in one directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
-    keeper: PathBuf,
+    workers: Arc<Workers>,
     dir: PathBuf,
     mark: Option<String>,
     env: Vec<(&'static str, OsString)>,
@@ -54,10 +60,10 @@ pub(crate) enum GitError {
 }
 
 impl Git {
-    /// Git in `dir`, run under the keeper in this executable.
+    /// Git in `dir`.
     #[must_use]
-    pub(crate) fn new(keeper: PathBuf, dir: PathBuf) -> Self {
-        Self { keeper, dir, mark: None, env: Vec::new() }
+    pub(crate) fn new(workers: Arc<Workers>, dir: PathBuf) -> Self {
+        Self { workers, dir, mark: None, env: Vec::new() }
     }
 
     /// The same in a repository within this one.
@@ -129,29 +135,19 @@ impl Git {
         input: &[u8],
         over: impl Future<Output = ()>,
     ) -> Result<Output, GitError> {
-        Ok(task::run_fed(self.spec(args, StdinKind::Piped), input, over, OUTPUT_BYTES_MAX).await?)
+        Ok(self.workers.run(self.command(args), input, over, OUTPUT_BYTES_MAX).await?)
     }
 
     async fn output(&self, args: &[&str]) -> Result<Output, GitError> {
-        let spec = self.spec(args, StdinKind::Null);
-        Ok(task::run_output(spec, limits::SURVEY_TIMEOUT, OUTPUT_BYTES_MAX).await?)
+        self.fed(args, b"", tokio::time::sleep(limits::SURVEY_TIMEOUT.into())).await
     }
 
-    fn spec(&self, args: &[&str], stdin: StdinKind) -> ChildSpec {
-        let mut env_set = vec![("GIT_TERMINAL_PROMPT".into(), "0".into()), ("LC_ALL".into(), "C".into())];
-        env_set.extend(self.mark.as_ref().map(|mark| (TASK_MARK.into(), mark.into())));
-        env_set.extend(self.env.iter().map(|(name, value)| (name.into(), value.clone())));
-        ChildSpec {
-            keeper: self.keeper.clone(),
-            program: "git".into(),
-            args: args.iter().map(OsString::from).collect(),
-            dir: self.dir.clone(),
-            env_set,
-            env_remove: outer_env(),
-            lock: None,
-            grace: limits::KILL_GRACE,
-            stdin,
-        }
+    fn command(&self, args: &[&str]) -> ShortCommand {
+        let mut env = vec![("GIT_TERMINAL_PROMPT".into(), "0".into()), ("LC_ALL".into(), "C".into())];
+        env.extend(self.mark.as_ref().map(|mark| (TASK_MARK.into(), mark.into())));
+        env.extend(self.env.iter().map(|(name, value)| (name.into(), value.clone())));
+        let args = NO_MAINTENANCE.iter().chain(args).map(OsString::from).collect();
+        ShortCommand { program: "git".into(), args, dir: self.dir.clone(), env }
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ekiden_agent::workers::Workers;
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::{Event, RunResumed, StopRequest};
 use ekiden_core::ids::RunId;
@@ -204,7 +205,7 @@ impl Place {
         }
         runtime()?.block_on(self.grounds(&header).check())?;
         if header.settings.commit.is_some() {
-            let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+            let git = Git::new(Arc::new(Workers::new(self.ekiden.clone())), self.workspace.dir.clone());
             let unknown = |error| EngineError::System {
                 what: "tell what is not committed yet",
                 source: std::io::Error::other(error),

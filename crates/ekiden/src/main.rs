@@ -26,8 +26,9 @@ mod setup;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The same executable is the keeper, a hook and the rehearsal agent; those roles never return.
+    // The same executable is the keeper, a worker, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
+    ekiden_agent::workers::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();
     ekiden_agent::rehearsal::run_if_asked();
     let exit = guard::run_if_asked().unwrap_or_else(cli::main);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where ekiden's processes are created")]
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,7 +39,7 @@ pub(crate) struct Launched {
 
 /// Starts the keeper. It finds the files in its standard input, which is the control socket.
 pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, SpawnError> {
-    let program = check(&spec)?;
+    let program = check(&spec.dir, &spec.program)?;
     let (control, keepers_end) = UnixStream::pair().map_err(SpawnError::Pipe)?;
     let (files, stdin, stdout, stderr) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
     files.send(&control).map_err(SpawnError::Pipe)?;
@@ -61,11 +62,10 @@ pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, Spaw
 
 /// Finds the program and its directory before anything is made, so that the commonest mistakes are
 /// told plainly.
-fn check(spec: &ChildSpec) -> Result<PathBuf, SpawnError> {
-    check_dir(&spec.dir).map_err(|source| SpawnError::Dir { dir: spec.dir.clone(), source })?;
+pub(crate) fn check(dir: &Path, program: &OsStr) -> Result<PathBuf, SpawnError> {
+    check_dir(dir).map_err(|source| SpawnError::Dir { dir: dir.to_owned(), source })?;
     let path_var = std::env::var_os("PATH").unwrap_or_default();
-    find_program(&spec.program, &path_var)
-        .ok_or_else(|| SpawnError::NoProgram { program: spec.program.clone() })
+    find_program(program, &path_var).ok_or_else(|| SpawnError::NoProgram { program: program.to_owned() })
 }
 
 fn check_dir(dir: &Path) -> io::Result<()> {

@@ -10,17 +10,18 @@ mod spec;
 use std::io::ErrorKind;
 use std::process;
 
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::keeper::{Order, Report, Reports};
 use crate::orphans;
 
-pub(crate) use launch::{Launched, Streams, launch};
+pub(crate) use launch::{Launched, Streams, check, launch};
 pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program, outer_env};
 
 /// How a child ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildEnd {
     /// It exited with this code.
     Exited(i32),

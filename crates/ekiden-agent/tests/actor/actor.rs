@@ -14,6 +14,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use ekiden_agent::child::{ChildSpec, StdinKind, outer_env, spawn};
 use ekiden_agent::task::{run_output, run_quick};
-use ekiden_agent::{become_subreaper, keeper};
+use ekiden_agent::workers::{ShortCommand, Workers};
+use ekiden_agent::{become_subreaper, keeper, workers};
 use ekiden_core::time::Millis;
 
 /// The number of the lifeline's descriptor, in every process that holds it.
@@ -34,12 +36,15 @@ const LIFELINE_MIN: i32 = 10;
 
 fn main() -> io::Result<()> {
     keeper::run_if_asked();
+    workers::run_if_asked();
     let mut args = env::args().skip(1);
     match args.next().as_deref() {
         Some("engine") => engine(args),
         Some("environment") => environment(),
         Some("quick") => quick(),
         Some("agent") => agent(args),
+        Some("orders") => orders(args),
+        Some("command") => command(args),
         Some("daemon") => daemon(args),
         Some("tool") => tool(args),
         Some("hopper") => hopper(false),
@@ -48,14 +53,20 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// `engine GRACE_MS [--lock FILE] PART ARGS...`: has PART played under a keeper. The lifeline comes
-/// as standard input.
-fn engine(args: impl Iterator<Item = String>) -> io::Result<()> {
+/// Takes the lifeline over from standard input and says who we are. The lifeline, and its number.
+fn begin() -> io::Result<(OwnedFd, String)> {
     let lifeline = rustix::io::fcntl_dupfd_cloexec(io::stdin(), LIFELINE_MIN)?;
     rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::empty())?;
     let number = std::os::fd::AsRawFd::as_raw_fd(&lifeline).to_string();
     say_on(&number, "engine", std::process::id())?;
     become_subreaper()?;
+    Ok((lifeline, number))
+}
+
+/// `engine GRACE_MS [--lock FILE] PART ARGS...`: has PART played under a keeper. The lifeline comes
+/// as standard input.
+fn engine(args: impl Iterator<Item = String>) -> io::Result<()> {
+    let (_lifeline, number) = begin()?;
     let mut spec = spec_of(args)?;
     spec.env_set.push((LIFELINE.into(), number.clone().into()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -69,6 +80,35 @@ fn engine(args: impl Iterator<Item = String>) -> io::Result<()> {
         let end = child.wait().await;
         writeln!(lifeline_file(&number)?, "end {end:?}, {} left", child.left_behind())
     })
+}
+
+/// `orders PART ARGS...`: an engine that has PART played by a worker.
+fn orders(args: impl Iterator<Item = String>) -> io::Result<()> {
+    let (_lifeline, number) = begin()?;
+    let command = ShortCommand {
+        program: env::current_exe()?.into(),
+        args: args.map(OsString::from).collect(),
+        dir: PathBuf::from("/"),
+        env: vec![(LIFELINE.into(), number.clone().into())],
+    };
+    let workers = Workers::new(keeper::executable()?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let output = runtime.block_on(workers.run(command, b"", std::future::pending(), 1024));
+    writeln!(lifeline_file(&number)?, "end {:?}", output.map_err(io::Error::other)?.end)
+}
+
+/// `command MANNERS PARTS...`: an agent that says above whom it stands.
+fn command(args: impl Iterator<Item = String>) -> io::Result<()> {
+    let lifeline = env::var(LIFELINE).map_err(io::Error::other)?;
+    let mut pid = std::process::id();
+    for part in ["agent", "worker", "inner", "outer"] {
+        say_on(&lifeline, part, pid)?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let behind_name = stat.rsplit(") ").next().unwrap_or_default();
+        let parent = behind_name.split(' ').nth(1).and_then(|parent| parent.parse().ok());
+        pid = parent.ok_or(io::ErrorKind::InvalidData)?;
+    }
+    agent(args)
 }
 
 fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {

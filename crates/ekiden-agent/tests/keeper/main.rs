@@ -8,3 +8,4 @@ mod child;
 mod kills;
 mod stage;
 mod tasks;
+mod workers;

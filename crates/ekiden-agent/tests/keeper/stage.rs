@@ -30,11 +30,16 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts the actor as an engine with these arguments.
     pub(crate) fn new(args: &[impl AsRef<OsStr>]) -> Self {
+        Self::of("engine", args)
+    }
+
+    /// The same for another kind of engine.
+    pub(crate) fn of(engine: &str, args: &[impl AsRef<OsStr>]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let marker = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let (read, write) = std::io::pipe().expect("a pipe");
         let mut command = Command::new(ACTOR);
-        command.arg("engine").args(args).env("EKIDEN_SESSION_ID", &marker).stdin(Stdio::from(write));
+        command.arg(engine).args(args).env("EKIDEN_SESSION_ID", &marker).stdin(Stdio::from(write));
         let engine = command.spawn().expect("an engine");
         drop(command);
         Self { engine, lines: lines_of(read), said: Vec::new(), marker }

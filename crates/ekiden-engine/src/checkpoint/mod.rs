@@ -24,8 +24,10 @@ mod wip;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ekiden_agent::keeper;
+use ekiden_agent::workers::Workers;
 use ekiden_core::guard::checkpoint::{CheckpointReason, Wip, issue_of_branch};
 use ekiden_core::guard::document::{
     Facts, Filled, GitTree, LocalTime, Told, Tree, WipState, document, mark_of, session_of,
@@ -220,7 +222,7 @@ fn look(
 fn ask_git(request: &Request, workspace: &Workspace, place: &Place) -> Result<(GitTree, String), String> {
     let keeper = keeper::executable().map_err(|error| in_full(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let git = Git::new(keeper, workspace.dir.clone());
+    let git = Git::new(Arc::new(Workers::new(keeper)), workspace.dir.clone());
     let job = wip::Job {
         disk: &place.disk,
         state: &place.state,

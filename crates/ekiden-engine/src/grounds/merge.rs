@@ -28,6 +28,10 @@ const NOTE_BYTES_MAX: u64 = 128;
 const HEAD_BYTES_MAX: u64 = 4096;
 /// What git leaves in a worktree's own git directory while it is in the middle of something that moves `HEAD`.
 const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "BISECT_LOG"];
+/// And what else, which a checkout takes away.
+const MERGING: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
+/// The shortest id of a commit.
+const ID_CHARS_MIN: usize = 40;
 /// The most characters of a subject.
 const SUBJECT_CHARS_MAX: usize = 72;
 
@@ -120,7 +124,7 @@ impl<'a> Work<'a> {
             let files = self.mingle(Some(files)).await?;
             return Ok(Merge::Conflict { files: self.told(&files) });
         }
-        let (after, files) = self.merged_at("HEAD").await?;
+        let after = self.whole_head().await?;
         if let Some(check) = self.broken().await {
             if check.outcome == CheckOutcome::Cancelled {
                 return Ok(Merge::Cancelled);
@@ -132,8 +136,10 @@ impl<'a> Work<'a> {
             return self.done(after, Vec::new());
         }
         let name = format!("refs/heads/{}", self.whole_branch);
-        self.git_in_whole(&["update-ref", "-m", "ekiden: a stage is merged", &name, &after, &before]).await?;
-        self.done(after, files)
+        let move_branch = ["update-ref", "-m", "ekiden: a stage is merged", &name, &after, &before];
+        let (moved, merged) = tokio::join!(self.git_in_whole(&move_branch), self.merged_at(&after));
+        moved?;
+        self.done(after, merged?.1)
     }
 
     /// Makes sure of both worktrees, and tells where the whole stands. Nobody else works in them now.
@@ -165,7 +171,7 @@ impl<'a> Work<'a> {
     async fn committed(&self) -> Result<Vec<Vec<u8>>, String> {
         self.take_back().await?;
         // Whatever is committed now would become a part of it.
-        if let Some(what) = UNFINISHED.iter().find(|name| self.has(name)) {
+        if let Some(what) = UNFINISHED.iter().find(|name| self.has(&self.tree, name)) {
             let tree = self.tree.display();
             return Err(format!(
                 "the stage left git in the middle of something ({what}) in {tree}; end it there"
@@ -181,12 +187,26 @@ impl<'a> Work<'a> {
     /// Mostly a look into a file; git is asked where it keeps that elsewhere.
     async fn is_on_branch(&self) -> bool {
         let branch = format!("refs/heads/{}", self.branch);
-        let file = self.grounds.git_dir(&self.tree).map(|dir| dir.join("HEAD"));
-        let head = file.and_then(|file| self.grounds.disk.read(&file, HEAD_BYTES_MAX).ok());
-        if head.is_some_and(|head| head.trim_ascii_end() == format!("ref: {branch}").as_bytes()) {
+        if self.head(&self.tree).is_some_and(|head| head == format!("ref: {branch}")) {
             return true;
         }
         self.stage.line(&["symbolic-ref", "--quiet", "HEAD"]).await.is_ok_and(|head| head == branch)
+    }
+
+    /// Where the whole's worktree stands. Nothing but a merge of ours moves it.
+    async fn whole_head(&self) -> Result<String, String> {
+        let is_id = |head: &String| head.len() >= ID_CHARS_MIN && head.bytes().all(|c| c.is_ascii_hexdigit());
+        match self.head(&self.whole_tree).filter(is_id) {
+            Some(id) => Ok(id),
+            None => self.whole.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error)),
+        }
+    }
+
+    /// What a worktree's `HEAD` says: an id, or `ref: ` and the name of a branch.
+    fn head(&self, tree: &Path) -> Option<String> {
+        let file = self.grounds.git_dir(tree)?.join("HEAD");
+        let head = self.grounds.disk.read(&file, HEAD_BYTES_MAX).ok()?;
+        Some(String::from_utf8(head).ok()?.trim_end().to_owned())
     }
 
     /// A stage that works elsewhere than on its branch, on one of its own or on none, brings what it did there.
@@ -308,18 +328,18 @@ impl<'a> Work<'a> {
 
     /// All of it, also where only a part of the repository is checked out.
     async fn add_all(&self) -> Result<(), String> {
-        let is_sparse = self.has("info/sparse-checkout");
+        let is_sparse = self.has(&self.tree, "info/sparse-checkout");
         let args: &[&str] = if is_sparse { &["add", "--all", "--sparse"] } else { &["add", "--all"] };
         patiently(&self.stage, args, self.cancelled.clone()).await.map(|_| ())
     }
 
     fn merges_already(&self) -> bool {
-        self.has("MERGE_HEAD")
+        self.has(&self.tree, "MERGE_HEAD")
     }
 
-    /// The stage's worktree has this in its own git directory.
-    fn has(&self, name: &str) -> bool {
-        let git_dir = self.grounds.git_dir(&self.tree);
+    /// A worktree has this in its own git directory.
+    fn has(&self, tree: &Path, name: &str) -> bool {
+        let git_dir = self.grounds.git_dir(tree);
         git_dir.is_some_and(|dir| matches!(self.grounds.disk.stat(&dir.join(name)), Ok(Some(_))))
     }
 
@@ -332,8 +352,11 @@ impl<'a> Work<'a> {
         patiently(&self.stage, &args, self.cancelled.clone()).await.map(|_| ())
     }
 
-    /// Leaves nothing of a merge that was broken off.
+    /// Leaves nothing of a merge that was broken off, and nothing that a validation changed.
     async fn start_over(&self, at: &str) -> Result<(), String> {
+        if self.stands_clean(at).await {
+            return Ok(());
+        }
         if let Err(refused) = self.git_in_whole(&["checkout", "--quiet", "--force", "--detach", at]).await {
             // A hook that fails behind the checkout fails the command, not the checkout.
             let head = self.whole.line(&["rev-parse", "HEAD"]).await.map_err(|error| in_full(&error))?;
@@ -342,6 +365,16 @@ impl<'a> Work<'a> {
             }
         }
         self.git_in_whole(&["clean", "--quiet", "-ffd"]).await
+    }
+
+    /// The whole's worktree is at this commit and no other, as the last merge left it.
+    async fn stands_clean(&self, at: &str) -> bool {
+        let is_under_way = MERGING.iter().chain(&UNFINISHED).any(|name| self.has(&self.whole_tree, name));
+        if is_under_way || self.head(&self.whole_tree).is_none_or(|head| head != at) {
+            return false;
+        }
+        let args = ["--no-optional-locks", "status", "--porcelain", "-z", "--untracked-files=all"];
+        self.whole.run(&args).await.is_ok_and(|status| status.is_empty())
     }
 
     /// Merges on a detached head. The files in conflict, if there are any; then nothing of it is left.

@@ -33,6 +33,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ekiden_agent::child::ChildEnd;
+use ekiden_agent::workers::Workers;
 use ekiden_core::event::{Delivery, GroundEvent, Grounded};
 use ekiden_core::ids::{EffectId, StageId};
 use ekiden_core::limits;
@@ -77,6 +78,7 @@ pub(crate) struct DeliveryJob {
 #[derive(Debug, Clone)]
 pub(crate) struct Grounds {
     ekiden: PathBuf,
+    workers: Arc<Workers>,
     disk: Arc<dyn Disk>,
     places: Places,
     ground: Ground,
@@ -91,7 +93,8 @@ pub(crate) type Cancelled = watch::Receiver<u32>;
 
 impl Grounds {
     pub(crate) fn new(ekiden: PathBuf, disk: Arc<dyn Disk>, places: Places, ground: Ground) -> Self {
-        Self { ekiden, disk, places, ground, making: Arc::default(), notes: Arc::default() }
+        let workers = Arc::new(Workers::new(ekiden.clone()));
+        Self { ekiden, workers, disk, places, ground, making: Arc::default(), notes: Arc::default() }
     }
 
     /// What people should know of what was done since this was asked last.
@@ -165,7 +168,7 @@ impl Grounds {
 
     /// Git in a directory.
     pub(crate) fn git(&self, dir: &Path) -> Git {
-        let git = Git::new(self.ekiden.clone(), dir.to_owned());
+        let git = Git::new(Arc::clone(&self.workers), dir.to_owned());
         match self.ceiling_of(dir) {
             Some(trees) => git.below(trees),
             None => git,
