@@ -187,3 +187,13 @@ fn nothing_outlives_a_kill_where_a_worker_is_at_work() {
         }
     }
 }
+
+// shows: RUN-10
+#[test]
+fn a_command_is_told_to_end_if_only_its_worker_is_left() {
+    let mut stage = Stage::of("orders", &["command", "polite"]);
+    stage.wait_for(&["engine", "outer", "inner", "worker", "agent"].map(|part| (part, 1)));
+    stage.kill(&["engine", "outer", "inner"]);
+    let ended = stage.wait_for_end(PROMISE);
+    assert!(ended.is_ok(), "{ended:?}");
+}
