@@ -8,7 +8,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ekiden_core::time::Millis;
@@ -16,10 +20,23 @@ use rustix::process::{Signal, WaitOptions, getpid, kill_process_group, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ending::{Killing, Process};
+use crate::keeper::ROLE;
 use crate::platform;
 use crate::unix::{Deadline, pid_of};
 
-static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers { living: BTreeSet::new(), dropped: Vec::new() });
+static KEEPERS: Mutex<Keepers> =
+    Mutex::new(Keepers { living: BTreeSet::new(), dropped: Vec::new(), ready: None });
+
+/// How a keeper shows up in process lists.
+const KEEPER_NAME: &str = "ekiden";
+
+/// A keeper that runs.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub(crate) process: Child,
+    /// Our end. Its end is ours, to the keeper.
+    pub(crate) control: UnixStream,
+}
 
 /// Has orphans of keepers that were killed come to this process, where [`crate::child::Child::wait`]
 /// ends them. The engine calls it once at its start, before its first child. Does nothing on macOS.
@@ -64,13 +81,25 @@ pub fn end_marked(name: &str, value: &str, within: Millis) -> Result<usize, Mark
     if living > 0 { Err(MarkedError::Living(living)) } else { Ok(killed) }
 }
 
-/// Starts a keeper, and enters it in the list before an orphan can be looked for.
-pub(crate) fn start_keeper(command: &mut Command) -> io::Result<Child> {
+/// Starts a keeper that waits for its errand, if none waits yet: to be called when a child is soon to be
+/// started, and there is time now. It ends with this process. Where the system refuses it, nothing is lost:
+/// the child's start tries again.
+pub fn prepare(executable: &Path) {
     let mut keepers = keepers();
-    keepers.reap_dropped();
-    let keeper = command.spawn()?;
-    keepers.living.insert(raw(&keeper));
-    Ok(keeper)
+    if keepers.ready.is_none() {
+        keepers.ready = keepers.start(executable).ok().map(|keeper| (executable.to_owned(), keeper));
+    }
+}
+
+/// The keeper that waits for its errand, if it is this executable.
+pub(crate) fn take_ready(executable: &Path) -> Option<Keeper> {
+    let ready = keepers().ready.take_if(|(known, _)| known == executable);
+    ready.map(|(_, keeper)| keeper)
+}
+
+/// Starts a keeper, which waits for its errand.
+pub(crate) fn start_keeper(executable: &Path) -> io::Result<Keeper> {
+    keepers().start(executable)
 }
 
 /// Takes the end of a keeper that has closed its end of the control socket, which is the last thing
@@ -136,9 +165,25 @@ struct Keepers {
     living: BTreeSet<i32>,
     /// Those whose handle was dropped: they go by themselves, but their ends must be taken.
     dropped: Vec<Child>,
+    /// One that waits for its errand, and which executable it is.
+    ready: Option<(PathBuf, Keeper)>,
 }
 
 impl Keepers {
+    /// Starts one and enters it in the list, before an orphan can be looked for.
+    #[expect(clippy::disallowed_methods, reason = "this is where ekiden's processes are created")]
+    fn start(&mut self, executable: &Path) -> io::Result<Keeper> {
+        self.reap_dropped();
+        let (control, keepers_end) = UnixStream::pair()?;
+        let mut command = Command::new(executable);
+        // It must not be in the way of somebody who removes a directory.
+        command.arg0(KEEPER_NAME).arg(ROLE).current_dir("/");
+        command.stdin(OwnedFd::from(keepers_end)).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn()?;
+        self.living.insert(raw(&process));
+        Ok(Keeper { process, control })
+    }
+
     fn reap_dropped(&mut self) {
         self.dropped.retain_mut(|keeper| {
             let runs = matches!(keeper.try_wait(), Ok(None));

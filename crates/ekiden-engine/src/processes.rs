@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
 use ekiden_agent::child::{ChildSpec, StdinKind, outer_env};
+use ekiden_agent::keeper;
 use ekiden_core::event::GroundEvent;
 use ekiden_core::ids::{EffectId, RunId, StageId};
 use ekiden_core::limits;
@@ -163,6 +164,9 @@ impl Hands for ProcessHands {
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
         let workspace = self.files.places().workspace_of(stage);
         let surveyor = Surveyor::new(self.grounds.git(&workspace.dir), workspace);
+        // Mostly an agent is started next.
+        let ekiden = self.ekiden.clone();
+        tokio::task::spawn_blocking(move || keeper::prepare(&ekiden));
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {

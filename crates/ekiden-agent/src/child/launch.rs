@@ -1,22 +1,14 @@
-//! The start of a keeper: pipes, socket, process.
-
-#![expect(clippy::disallowed_methods, reason = "this is where ekiden's processes are created")]
+//! The start of a child: pipes, and a keeper that gets the errand.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
 
 use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_program};
-use crate::keeper::{AgentPlace, ChildFiles, Errand};
-use crate::orphans;
-
-/// How the keeper shows up in process lists.
-const KEEPER_NAME: &str = "ekiden";
+use crate::keeper::{AgentPlace, ChildFiles, Errand, hand_over};
+use crate::orphans::{self, Keeper};
 
 /// Whether standard output and standard error are two pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,34 +22,45 @@ pub(crate) enum Streams {
 /// A keeper that runs, and our ends of everything.
 #[derive(Debug)]
 pub(crate) struct Launched {
-    pub(crate) keeper: process::Child,
-    pub(crate) control: UnixStream,
+    pub(crate) keeper: Keeper,
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
 }
 
-/// Starts the keeper. It finds the files in its standard input, which is the control socket.
+/// Gives a keeper its errand: one that waits for it already, or a new one.
 pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, SpawnError> {
     let program = check(&spec.dir, &spec.program)?;
-    let (control, keepers_end) = UnixStream::pair().map_err(SpawnError::Pipe)?;
     let (files, stdin, stdout, stderr) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
-    files.send(&control).map_err(SpawnError::Pipe)?;
     let place = match spec.stdin {
         StdinKind::Piped | StdinKind::Null => AgentPlace::Alone,
         StdinKind::Terminal => AgentPlace::Terminal,
     };
-    let errand = Errand { grace: spec.grace.into(), place, program: program.into(), args: spec.args };
-    let mut command = Command::new(&spec.keeper);
-    command.arg0(KEEPER_NAME).args(errand.into_args()).current_dir(&spec.dir);
-    for name in &spec.env_remove {
-        command.env_remove(name);
+    let errand = Errand {
+        grace: spec.grace.into(),
+        place,
+        program,
+        args: spec.args,
+        dir: spec.dir,
+        env_set: spec.env_set,
+        env_remove: spec.env_remove,
+    };
+    let failed = |source| SpawnError::Keeper { path: spec.keeper.clone(), source };
+    if let Some(ready) = orphans::take_ready(&spec.keeper) {
+        match hand_over(&ready.control, &errand, &files) {
+            Ok(()) => return Ok(Launched { keeper: ready, stdin, stdout, stderr }),
+            // Somebody killed it while it waited.
+            Err(_) => orphans::drop_keeper(ready.process),
+        }
     }
-    command.envs(spec.env_set);
-    command.stdin(OwnedFd::from(keepers_end)).stdout(Stdio::null()).stderr(Stdio::null());
-    let keeper = orphans::start_keeper(&mut command)
-        .map_err(|source| SpawnError::Keeper { path: spec.keeper, source })?;
-    Ok(Launched { keeper, control, stdin, stdout, stderr })
+    let keeper = orphans::start_keeper(&spec.keeper).map_err(failed)?;
+    match hand_over(&keeper.control, &errand, &files) {
+        Ok(()) => Ok(Launched { keeper, stdin, stdout, stderr }),
+        Err(error) => {
+            orphans::drop_keeper(keeper.process);
+            Err(failed(error))
+        }
+    }
 }
 
 /// Finds the program and its directory before anything is made, so that the commonest mistakes are

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::keeper::{Order, Report, Reports};
-use crate::orphans;
+use crate::orphans::{self, Keeper};
 
 pub(crate) use launch::{Launched, Streams, check, launch};
 pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program, outer_env};
@@ -77,7 +77,7 @@ pub fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
 
 impl Child {
     pub(crate) fn new(launched: Launched) -> Result<Self, SpawnError> {
-        let Launched { keeper, control, stdin, stdout, stderr } = launched;
+        let Launched { keeper: Keeper { process: keeper, control }, stdin, stdout, stderr } = launched;
         let keeper_pid = keeper.id();
         let connected = || -> std::io::Result<_> {
             control.set_nonblocking(true)?;

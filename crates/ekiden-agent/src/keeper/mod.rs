@@ -3,7 +3,8 @@
 //! # Theory of operation
 //!
 //! A keeper is ekiden's own executable in a role that starts before anything else in `main`
-//! ([`run_if_asked`]). It is two processes that watch each other:
+//! ([`run_if_asked`]). It waits for its errand on the control socket, so that one can be started before
+//! anybody knows what for ([`prepare`]). From then on it is two processes that watch each other:
 //!
 //! ```text
 //! engine ──control──┬──► outer ──link──► inner ──► agent ──► tools
@@ -45,7 +46,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use files::ChildFiles;
+use serde::{Deserialize, Serialize};
+
+pub use crate::orphans::prepare;
+pub(crate) use files::{ChildFiles, hand_over};
 pub(crate) use report::{Order, Report, Reports};
 
 /// The first argument that makes ekiden a keeper.
@@ -58,10 +62,8 @@ const EXIT_USAGE: i32 = 2;
 /// To be called first in `main`, before any thread, handler or runtime exists: a keeper forks, and
 /// its start is part of every session's start.
 pub fn run_if_asked() {
-    let mut args = std::env::args_os().skip(1);
-    if args.next().as_deref() == Some(OsStr::new(ROLE)) {
-        let errand = Errand::parse(args);
-        std::process::exit(errand.map_or(EXIT_USAGE, start::run));
+    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new(ROLE)) {
+        std::process::exit(start::run());
     }
 }
 
@@ -76,7 +78,7 @@ pub fn executable() -> std::io::Result<PathBuf> {
 }
 
 /// Among which processes the agent stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AgentPlace {
     /// In a session of its own, without a terminal.
     Alone,
@@ -85,71 +87,16 @@ pub(crate) enum AgentPlace {
     Terminal,
 }
 
-impl AgentPlace {
-    const ALL: [Self; 2] = [Self::Alone, Self::Terminal];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "alone",
-            Self::Terminal => "terminal",
-        }
-    }
-}
-
-/// What a keeper is told on its command line, where `ps` shows it: `GRACE_MS PLACE PROGRAM ARGS...`.
-#[derive(Debug, PartialEq, Eq)]
+/// What a keeper is told.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Errand {
     pub(crate) grace: Duration,
     pub(crate) place: AgentPlace,
-    pub(crate) program: OsString,
+    pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
-}
-
-impl Errand {
-    /// The arguments, the role included.
-    pub(crate) fn into_args(self) -> Vec<OsString> {
-        let grace = self.grace.as_millis().to_string();
-        let mut args = vec![ROLE.into(), grace.into(), self.place.name().into(), self.program];
-        args.extend(self.args);
-        args
-    }
-
-    /// Reads what follows the role.
-    fn parse(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
-        let grace_ms = args.next()?.to_str()?.parse().ok()?;
-        let place = args.next()?;
-        let place = AgentPlace::ALL.into_iter().find(|known| place == known.name())?;
-        Some(Self {
-            grace: Duration::from_millis(grace_ms),
-            place,
-            program: args.next()?,
-            args: args.collect(),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_errand_survives_the_command_line() {
-        let errand = |place| Errand {
-            grace: Duration::from_millis(3000),
-            place,
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), String::new().into()],
-        };
-        for place in AgentPlace::ALL {
-            assert_eq!(Errand::parse(errand(place).into_args().into_iter().skip(1)), Some(errand(place)));
-        }
-    }
-
-    #[test]
-    fn other_command_lines_are_no_errands() {
-        for bad in [&[][..], &["3000"], &["3000", "alone"], &["3000", "away", "sh"], &["soon", "alone", "sh"]]
-        {
-            assert_eq!(Errand::parse(bad.iter().map(OsString::from)), None, "{bad:?}");
-        }
-    }
+    pub(crate) dir: PathBuf,
+    /// Variables that it gets beside those of the keeper.
+    pub(crate) env_set: Vec<(OsString, OsString)>,
+    /// Variables of the keeper that it does not get.
+    pub(crate) env_remove: Vec<OsString>,
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, getpgrp, getpid, setpgid, setsid};
 
-use crate::keeper::files::ChildFiles;
+use crate::keeper::files::{ChildFiles, take_over};
 use crate::keeper::outer::Outer;
 use crate::keeper::report::{Control, Report};
 use crate::keeper::terminal::Terminal;
@@ -16,9 +16,11 @@ use crate::keeper::{AgentPlace, EXIT_USAGE, Errand};
 use crate::platform;
 use crate::unix::{ChildExits, Forked, fork, ignore_requests, prepare_agent};
 
-/// Runs both keepers, one in each of two processes. Returns the exit code.
-pub(super) fn run(errand: Errand) -> i32 {
-    let Ok((control, files)) = take_files() else { return EXIT_USAGE };
+/// Waits for the errand, then runs both keepers, one in each of two processes. Returns the exit code.
+pub(super) fn run() -> i32 {
+    // Whoever asks a keeper to go means the engine, which is in the same process group until then.
+    ignore_requests();
+    let Ok((control, errand, files)) = take_over_all() else { return EXIT_USAGE };
     match divide(errand, &control, files) {
         Ok(()) => 0,
         Err(error) => {
@@ -29,10 +31,10 @@ pub(super) fn run(errand: Errand) -> i32 {
     }
 }
 
-fn take_files() -> io::Result<(Control, ChildFiles)> {
+fn take_over_all() -> io::Result<(Control, Errand, ChildFiles)> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let files = ChildFiles::receive(&socket)?;
-    Ok((Control::new(socket)?, files))
+    let (errand, files) = take_over(&socket)?;
+    Ok((Control::new(socket)?, errand, files))
 }
 
 /// Becomes two processes, each of which keeps the lock while it lives.
@@ -43,7 +45,6 @@ fn divide(errand: Errand, control: &Control, files: ChildFiles) -> io::Result<()
         // The terminal belongs to a session; what is pressed there goes to the engine's group alone.
         AgentPlace::Terminal => setpgid(None, None)?,
     }
-    ignore_requests();
     platform::adopt_orphans()?;
     platform::show_as_keeper();
     let ChildFiles { stdin, stdout, stderr, lock } = files;
@@ -100,7 +101,12 @@ fn run_inner(
 #[expect(clippy::disallowed_methods, reason = "the keeper is what processes are to be started under")]
 fn start_agent(errand: Errand, files: ChildFiles, group: Option<Pid>) -> io::Result<Pid> {
     let mut command = Command::new(errand.program);
-    command.args(errand.args).stdin(files.stdin).stdout(files.stdout).stderr(files.stderr);
+    command.args(errand.args).current_dir(errand.dir);
+    for name in errand.env_remove {
+        command.env_remove(name);
+    }
+    command.envs(errand.env_set);
+    command.stdin(files.stdin).stdout(files.stdout).stderr(files.stderr);
     prepare_agent(&mut command, group);
     let agent = command.spawn()?;
     Ok(Pid::from_child(&agent))

@@ -42,6 +42,7 @@ fn main() -> io::Result<()> {
         Some("engine") => engine(args),
         Some("environment") => environment(),
         Some("quick") => quick(),
+        Some("prepared") => prepared(),
         Some("agent") => agent(args),
         Some("orders") => orders(args),
         Some("command") => command(args),
@@ -152,6 +153,43 @@ fn quick() -> io::Result<()> {
     let output = output.map_err(io::Error::other)?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     write!(io::stdout(), "{:?} {out:?} {err:?}", output.end)
+}
+
+/// Has a keeper wait three times: for a child, to be killed before one comes, and for nobody. Prints what
+/// became of the children, and the last keeper's pid.
+fn prepared() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let executable = keeper::executable()?;
+    for is_killed in [false, true] {
+        keeper::prepare(&executable);
+        keeper::prepare(&executable);
+        let waiting = only_child()?;
+        if is_killed {
+            rustix::process::kill_process(waiting, rustix::process::Signal::KILL)?;
+            while !std::fs::read_to_string(format!("/proc/{}/stat", waiting.as_raw_nonzero()))?
+                .contains(") Z")
+            {
+                std::thread::yield_now();
+            }
+        }
+        let mut spec = spec_of(["0".to_owned()].into_iter())?;
+        (spec.program, spec.args) = ("sh".into(), ["-c".into(), "exit 5".into()].to_vec());
+        let (keeper, end) = runtime.block_on(async {
+            let mut child = spawn(spec).map_err(io::Error::other)?;
+            Ok::<_, io::Error>((child.keeper_pid(), child.wait().await))
+        })?;
+        let is_same = keeper.cast_signed() == waiting.as_raw_nonzero().get();
+        writeln!(io::stdout(), "{end:?} {is_same}")?;
+    }
+    keeper::prepare(&executable);
+    writeln!(io::stdout(), "{}", only_child()?.as_raw_nonzero())
+}
+
+/// The newest child of this process that is no zombie.
+fn only_child() -> io::Result<rustix::process::Pid> {
+    let children = std::fs::read_to_string("/proc/thread-self/children")?;
+    let newest = children.split_whitespace().last().and_then(|pid| pid.parse().ok());
+    newest.and_then(rustix::process::Pid::from_raw).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// `agent MANNERS PARTS...`: starts the parts, says that it is ready and works until it is ended.

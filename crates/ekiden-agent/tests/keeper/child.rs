@@ -12,7 +12,7 @@ use ekiden_agent::child::{
 use ekiden_agent::task::{Output, run_output};
 use ekiden_core::time::Millis;
 use expect_test::expect;
-use rustix::process::test_kill_process;
+use rustix::process::{Pid, test_kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -323,4 +323,19 @@ async fn a_child_leads_a_session_without_a_terminal() {
         ?
     "#]]
     .assert_eq(&String::from_utf8_lossy(&output.stdout));
+}
+
+// shows: RUN-10
+#[test]
+fn a_keeper_that_waits_gets_the_next_child_and_ends_with_its_engine() {
+    let output = Command::new(ACTOR).arg("prepared").output().expect("the actor");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (told, last) = said.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{output:?}"));
+    assert_eq!(told, "Exited(5) true\nExited(5) false");
+    let last = Pid::from_raw(last.parse().expect("a number")).expect("a process");
+    let until = Instant::now() + PROMISE;
+    while test_kill_process(last).is_ok() {
+        assert!(Instant::now() < until, "the keeper is alive");
+        std::thread::yield_now();
+    }
 }

@@ -158,7 +158,7 @@ fn kill(environment: &Environment, run: &Running, victims: Victims) -> bool {
 impl Victims {
     fn include(self, process: &Process, run: &Running) -> bool {
         let ekiden = process.pid == run.pid();
-        let keeper = process.command.contains(" __keeper ");
+        let keeper = process.command.contains(" __keeper");
         let agent = !keeper && process.command.contains(" __rehearsal ");
         match self {
             Self::Ekiden => ekiden,

@@ -30,7 +30,7 @@ fn a_plan_that_is_killed_while_a_merge_is_validated_goes_on() {
         let run = diamond.start();
         diamond.wait_for_gates(&["B"]);
         let living = alive(&diamond.environment);
-        let keepers = living.iter().filter(|one| keepers_too && one.command.contains(" __keeper "));
+        let keepers = living.iter().filter(|one| keepers_too && one.command.contains(" __keeper"));
         let victims: Vec<_> = keepers.map(|one| one.pid).chain([run.pid()]).collect();
         for signal in [Signal::STOP, Signal::KILL] {
             // An error says that it has ended meanwhile.
