@@ -3,6 +3,7 @@
 //! What a file leaves out is left out here too. So the same document can be shown, approved and resolved:
 //! [`Document::into_manifest`] fills in the rest and makes what a run is started with.
 
+use super::fault::Fault;
 use super::{Need, OnFail};
 use crate::handoff::Marker;
 use crate::ids::StageId;
@@ -43,6 +44,8 @@ pub struct Document {
     pub worktree: Worktree,
     /// The stages, in the order of the file.
     pub stages: Vec<Stage>,
+    /// What is no fault and may be a slip: whoever starts it should see it.
+    pub notes: Vec<Fault>,
 }
 
 /// Which format a manifest has.

@@ -42,6 +42,8 @@ pub(super) struct Findings {
     kept: Vec<Fault>,
     more: usize,
     compared: usize,
+    /// What is no fault and may be a slip.
+    notes: Vec<Fault>,
 }
 
 impl Fault {
@@ -125,6 +127,20 @@ impl Findings {
 
     pub(super) fn say(&mut self, line: u32, text: &str) {
         self.add(Fault::new(line, text));
+    }
+
+    /// Something to be told that stops nothing.
+    pub(super) fn note(&mut self, note: Fault) {
+        if self.notes.len() < MANIFEST_FAULTS_TOLD_MAX {
+            self.notes.push(note);
+        }
+    }
+
+    /// What was noted, in the order of the lines.
+    pub(super) fn take_notes(&mut self) -> Vec<Fault> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.sort_by_key(|note| note.line);
+        notes
     }
 
     pub(super) fn is_empty(&self) -> bool {

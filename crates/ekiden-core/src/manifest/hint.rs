@@ -4,28 +4,39 @@ use super::fault::{Findings, quoted};
 use super::node::Value;
 use super::shape::{Field, Kind, Shape};
 
-/// What other programs call our fields, where that reads too differently to be taken for a slip.
-const ELSEWHERE: [(&str, &str); 8] = [
-    ("dependson", "needs"),
-    ("dependencies", "needs"),
-    ("requires", "needs"),
-    ("after", "needs"),
-    ("verify", "validation"),
-    ("type", "kind"),
-    ("maxsessions", "sessions_max"),
-    ("maxturns", "turns_max"),
+/// What programs call the same, where that reads too differently to be taken for a slip.
+const SAME: [&[&str]; 5] = [
+    &["needs", "dependson", "dependencies", "requires", "after"],
+    &["validation", "verify"],
+    &["kind", "type"],
+    &["sessionsmax", "maxsessions"],
+    &["turnsmax", "maxturns"],
 ];
 
 /// The field that an unknown one was meant to be.
 pub(super) fn field(key: &str, shape: &Shape, findings: &mut Findings) -> Option<String> {
-    let plain: String =
-        key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    let has = |name: &str| shape.fields.iter().any(|field| field.name == name);
-    let same = ELSEWHERE.iter().find(|(other, ours)| *other == plain && has(ours));
-    match same {
-        Some((_, ours)) => Some(format!("did you mean {}?", quoted(ours))),
-        None => findings.nearest(key, shape.fields.iter().map(|field| field.name)),
+    field_of(key, shape, |_| true, findings)
+}
+
+/// The same among the fields for which `counts` says so.
+pub(super) fn field_of(
+    key: &str,
+    shape: &Shape,
+    counts: impl Fn(&str) -> bool,
+    findings: &mut Findings,
+) -> Option<String> {
+    let names = || shape.fields.iter().map(|field| field.name).filter(|name| counts(name));
+    let word = plain(key);
+    let others = SAME.iter().find(|same| same.contains(&word.as_str()));
+    match names().find(|name| others.is_some_and(|same| same.contains(&plain(name).as_str()))) {
+        Some(name) => Some(format!("did you mean {}?", quoted(name))),
+        None => findings.nearest(key, names()),
     }
+}
+
+/// A name as all programs would write it.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 /// How a value that does not fit its field would be written.

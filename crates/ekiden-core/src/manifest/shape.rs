@@ -93,7 +93,7 @@ impl<'a> View<'a> {
                 }
                 Some(field) => view.misfits.push(field.name),
                 None if !shape.open => view.unknown(entry, shape, findings),
-                None => {}
+                None => view.passed_over(entry, node, shape, findings),
             }
         }
         for field in shape.fields.iter().filter(|field| field.needed && node.get(field.name).is_none()) {
@@ -110,6 +110,16 @@ impl<'a> View<'a> {
         let text = self.told(&format!("there is no field {}", quoted(&entry.key)));
         let near = hint::field(&entry.key, shape, findings);
         findings.add(Fault::new(entry.line, &text).hint_if(near));
+    }
+
+    /// In an open format any field may be there. One that reads like another, which is not there, is told:
+    /// a validation that nobody runs for a slip of the pen should not pass in silence.
+    fn passed_over(&self, entry: &Entry, node: &Node, shape: &Shape, findings: &mut Findings) {
+        let absent = |name: &str| !node.has(name);
+        if let Some(near) = hint::field_of(&entry.key, shape, absent, findings) {
+            let text = self.told(&format!("{} is no field there and is passed over", quoted(&entry.key)));
+            findings.note(Fault::new(entry.line, &text).hint(&near));
+        }
     }
 
     /// A text about this table.

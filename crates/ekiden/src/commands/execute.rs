@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ekiden_core::manifest::Fault;
 use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_engine::clock::{self, Clock, SystemClock};
 use ekiden_engine::observer::Observer as _;
@@ -95,6 +96,8 @@ pub(super) struct Ready {
     setup: Option<String>,
     /// What the person should know of its ground.
     note: Option<String>,
+    /// What may be a slip in the manifest.
+    slips: Vec<Fault>,
 }
 
 /// Runs the command.
@@ -142,9 +145,10 @@ pub(super) fn prepare(
     let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
     window::lower(&mut settings, &client);
     let around = Around { given: &scene.given, workspace, settings, jobs: how.jobs };
+    let slips = file.document.notes.clone();
     let mut header = resolve::header(file, around, new_id(), ground)?;
     select(&mut header.manifest, &how.selection)?;
-    Ok(Ready { header, client, setup, note })
+    Ok(Ready { header, client, setup, note, slips })
 }
 
 impl Ready {
@@ -156,6 +160,7 @@ impl Ready {
         how: &How<'_>,
         output: &mut Output,
     ) -> Result<(), Failure> {
+        tell_slips(&self.slips, output);
         check_agent(&self.header.settings.agent)?;
         for stage in &self.header.manifest.stages {
             stage.part.agent.as_deref().map_or(Ok(()), check_agent)?;
@@ -188,8 +193,17 @@ fn show_only(ready: &Ready, json: bool, output: &mut Output) -> Exit {
     } else {
         show::lines(manifest).iter().for_each(|line| output.line(line));
         ready.note.iter().for_each(|note| output.warn(note));
+        tell_slips(&ready.slips, output);
     }
     Exit::Done
+}
+
+fn tell_slips(slips: &[Fault], output: &mut Output) {
+    for slip in slips {
+        let line = slip.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let hint = slip.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        output.warn(&format!("{line}{}{hint}", slip.text));
+    }
 }
 
 /// Several agents cannot have one terminal, and nobody can guide several relays at once.

@@ -97,3 +97,24 @@ fn a_prompt_file_is_the_projects_and_that_of_cleave_its_pipelines() {
     environment.write("plans/p.md", "- [ ] It\n  ```sh\n  echo else > made\n  ```\n");
     assert_eq!(made("plans/plan.toml"), "else\n");
 }
+
+// shows: PLN-05, PLN-06
+#[test]
+fn a_field_of_another_format_that_may_be_a_slip_is_told_before_anything_begins() {
+    let environment = Environment::new();
+    environment.write("p.md", "- [ ] It\n  ```sh\n  true\n  ```\n");
+    environment.write("pipeline.yaml", "stages:\n  - name: A\n    prompt: p.md\n    verfy: make test\n");
+    let told =
+        |args: &[&str]| environment.told(args).split("--- standard error\n").nth(1).unwrap().to_owned();
+    insta::assert_snapshot!(told(&dry("pipeline.yaml")), @r#"
+    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
+    warning: line 4: stage "A": "verfy" is no field there and is passed over; did you mean "verify"?
+    --- exit code 0
+    "#);
+    let asked = told(&["execute", "pipeline.yaml", "--agent", "rehearsal"]);
+    insta::assert_snapshot!(asked, @r#"
+    warning: line 4: stage "A": "verfy" is no field there and is passed over; did you mean "verify"?
+    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
+    --- exit code 0
+    "#);
+}

@@ -100,6 +100,43 @@ fn stages_of_cleave_work_in_the_order_of_the_file_unless_they_say_what_they_requ
     assert_eq!(needs(&good(&forward, Syntax::Yaml)), ["", "c", "a?", "b?"]);
 }
 
+// shows: PLN-05, PLN-06
+#[test]
+fn a_field_that_may_be_a_slip_is_told_and_others_are_passed_over() {
+    let notes =
+        |document: &Document| -> Vec<String> { document.notes.iter().map(ToString::to_string).collect() };
+    let text = "\
+owner: me
+stages:
+  - name: a
+    prompt: p.md
+    Verifiy: make test
+    notes: many
+  - name: b
+    prompt: p.md
+    depends_on: [a]
+    requires: [a]
+    max_sessions: 3
+";
+    let yaml = good(text, Syntax::Yaml);
+    assert_eq!(yaml.stages[0].validation, Validation::None);
+    assert_eq!(
+        notes(&yaml),
+        [
+            "line 5  stage \"a\": \"Verifiy\" is no field there and is passed over       did you mean \"verify\"?",
+            "line 11  stage \"b\": \"max_sessions\" is no field there and is passed over       did you mean \"maxSessions\"?",
+        ]
+    );
+    let session = json!({ "depends_on": [], "needs": [], "contextFiles": ["a"], "author": "me" });
+    let json = read_casm(&[session]);
+    assert_eq!(
+        notes(&json),
+        [
+            "line 1  stage \"S1\": \"contextFiles\" is no field there and is passed over       did you mean \"context_files\"?"
+        ]
+    );
+}
+
 // shows: PLN-05
 #[test]
 fn whole_numbers_are_whole_however_they_are_written() {
