@@ -6,7 +6,7 @@
 //! [`definition`] is the one source of help, completions, manual pages and `docs/commands/`. Every help
 //! begins with examples, since most people want to type something like them and go on.
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::build::BuildArgs;
 use crate::commands::checkpoint::CheckpointArgs;
@@ -70,37 +70,89 @@ struct Cli {
     run: RunArgs,
 }
 
-/// The commands.
+/// The commands, each with what the list of them says.
 #[derive(Subcommand)]
 enum Command {
-    Run(RunArgs),
-    Plan(PlanArgs),
-    Split(SplitArgs),
-    Execute(ExecuteArgs),
-    Build(BuildArgs),
-    Resume(ResumeArgs),
-    Continue(ContinueArgs),
-    Stop(StopArgs),
-    Limits(LimitsArgs),
-    Pause(PauseArgs),
-    Unpause(UnpauseArgs),
-    Status(StatusArgs),
-    Log(LogArgs),
-    Sessions(SessionsArgs),
-    Show(ShowArgs),
-    Diff(DiffArgs),
-    Handoff(HandoffArgs),
-    Orient(OrientArgs),
-    Init(InitArgs),
-    Knowledge(KnowledgeArgs),
-    Checkpoint(CheckpointArgs),
-    Hook(HookArgs),
-    Statusline(StatuslineArgs),
-    Config(ConfigArgs),
-    Setup(SetupArgs),
-    Doctor(DoctorArgs),
-    Completions(CompletionsArgs),
-    Man(ManArgs),
+    /// Start a relay on a task, and watch it to its end
+    Run(Later<RunArgs>),
+    /// Plan: make an architecture document and a manifest of an idea
+    Plan(Later<PlanArgs>),
+    /// Split an architecture document into the stages of a manifest
+    Split(Later<SplitArgs>),
+    /// Carry out a plan, and watch it to its end
+    Execute(Later<ExecuteArgs>),
+    /// Plan an idea, have the plan approved, and carry it out
+    Build(Later<BuildArgs>),
+    /// Carry an unfinished run on, after any end
+    Resume(Later<ResumeArgs>),
+    /// Give a complete run follow-up work
+    Continue(Later<ContinueArgs>),
+    /// Stop a running run, from another terminal
+    Stop(Later<StopArgs>),
+    /// Change the limits of a running run
+    Limits(Later<LimitsArgs>),
+    /// Pause a running run after the session at work
+    Pause(Later<PauseArgs>),
+    /// Let a paused run go on
+    Unpause(Later<UnpauseArgs>),
+    /// Show what runs here, and how far it is
+    Status(Later<StatusArgs>),
+    /// Tell the story of a run, word for word as `ekiden run` told it
+    Log(Later<LogArgs>),
+    /// List the sessions of a run: when, how long, how full, what it cost, how it ended
+    Sessions(Later<SessionsArgs>),
+    /// Show what a session saw, said and left
+    Show(Later<ShowArgs>),
+    /// Show what a session changed: commits, files, and the handoff against the one before
+    Diff(Later<DiffArgs>),
+    /// Show this session's handoff document and what to fill in
+    Handoff(Later<HandoffArgs>),
+    /// Show where the last session stopped, and what comes next
+    Orient(Later<OrientArgs>),
+    /// Write a task to fill in: what is wanted, where things are, how to work, what done means
+    Init(Later<InitArgs>),
+    /// Read, edit or measure what later sessions will know
+    Knowledge(Later<KnowledgeArgs>),
+    /// Checkpoint a session that you started yourself
+    Checkpoint(Later<CheckpointArgs>),
+    /// What Claude Code calls at each moment of a session
+    Hook(Later<HookArgs>),
+    /// The line that Claude Code shows below its prompt
+    Statusline(Later<StatuslineArgs>),
+    /// Show settings and where they come from, approve a project's own
+    Config(Later<ConfigArgs>),
+    /// Install the guard into Claude Code: hooks, status line, skills
+    Setup(Later<SetupArgs>),
+    /// Check whether a run could work here, and say what to do
+    Doctor(Later<DoctorArgs>),
+    /// Print what a shell needs to complete commands and flags
+    Completions(Later<CompletionsArgs>),
+    /// Print a page of the manual
+    Man(Later<ManArgs>),
+}
+
+/// The arguments of a command, made ready when it is the one that is meant: most of what clap needs for all
+/// of them together is never looked at.
+struct Later<T>(T);
+
+impl<T: Args> Args for Later<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(|command| T::augment_args(command).mut_subcommands(shaped))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 /// Does what the arguments of the process say.
@@ -145,34 +197,34 @@ fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap
 fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
     match cli.command {
         None => run::run(&cli.run, output),
-        Some(Command::Run(args)) => run::run(&args, output),
-        Some(Command::Plan(args)) => plan::plan(&args, output),
-        Some(Command::Split(args)) => split::split(&args, output),
-        Some(Command::Execute(args)) => execute::execute(&args, output),
-        Some(Command::Build(args)) => build::build(&args, output),
-        Some(Command::Resume(args)) => resume::resume(&args, output),
-        Some(Command::Continue(args)) => continue_run::continue_run(&args, output),
-        Some(Command::Stop(args)) => stop::stop(&args, output),
-        Some(Command::Limits(args)) => limits::limits(&args, output),
-        Some(Command::Pause(args)) => pause::pause(&args, output),
-        Some(Command::Unpause(args)) => unpause::unpause(&args, output),
-        Some(Command::Status(args)) => status::status(&args, output),
-        Some(Command::Log(args)) => log::log(&args, output),
-        Some(Command::Sessions(args)) => sessions::sessions(&args, output),
-        Some(Command::Show(args)) => show::show(&args, output),
-        Some(Command::Diff(args)) => diff::diff(&args, output),
-        Some(Command::Handoff(args)) => handoff::handoff(&args, output),
-        Some(Command::Orient(args)) => orient::orient(&args, output),
-        Some(Command::Init(args)) => init::init(&args, output),
-        Some(Command::Knowledge(args)) => knowledge::knowledge(&args, output),
-        Some(Command::Checkpoint(args)) => checkpoint::checkpoint(&args, output),
-        Some(Command::Hook(args)) => Ok(hook::hook(&args)),
-        Some(Command::Statusline(args)) => Ok(hook::statusline(&args)),
-        Some(Command::Config(args)) => config::config(&args, output),
-        Some(Command::Setup(args)) => setup::setup(&args, output),
-        Some(Command::Doctor(args)) => doctor::doctor(&args, output),
-        Some(Command::Completions(args)) => Ok(completions::completions(&args, output)),
-        Some(Command::Man(args)) => man::man(&args, output),
+        Some(Command::Run(Later(args))) => run::run(&args, output),
+        Some(Command::Plan(Later(args))) => plan::plan(&args, output),
+        Some(Command::Split(Later(args))) => split::split(&args, output),
+        Some(Command::Execute(Later(args))) => execute::execute(&args, output),
+        Some(Command::Build(Later(args))) => build::build(&args, output),
+        Some(Command::Resume(Later(args))) => resume::resume(&args, output),
+        Some(Command::Continue(Later(args))) => continue_run::continue_run(&args, output),
+        Some(Command::Stop(Later(args))) => stop::stop(&args, output),
+        Some(Command::Limits(Later(args))) => limits::limits(&args, output),
+        Some(Command::Pause(Later(args))) => pause::pause(&args, output),
+        Some(Command::Unpause(Later(args))) => unpause::unpause(&args, output),
+        Some(Command::Status(Later(args))) => status::status(&args, output),
+        Some(Command::Log(Later(args))) => log::log(&args, output),
+        Some(Command::Sessions(Later(args))) => sessions::sessions(&args, output),
+        Some(Command::Show(Later(args))) => show::show(&args, output),
+        Some(Command::Diff(Later(args))) => diff::diff(&args, output),
+        Some(Command::Handoff(Later(args))) => handoff::handoff(&args, output),
+        Some(Command::Orient(Later(args))) => orient::orient(&args, output),
+        Some(Command::Init(Later(args))) => init::init(&args, output),
+        Some(Command::Knowledge(Later(args))) => knowledge::knowledge(&args, output),
+        Some(Command::Checkpoint(Later(args))) => checkpoint::checkpoint(&args, output),
+        Some(Command::Hook(Later(args))) => Ok(hook::hook(&args)),
+        Some(Command::Statusline(Later(args))) => Ok(hook::statusline(&args)),
+        Some(Command::Config(Later(args))) => config::config(&args, output),
+        Some(Command::Setup(Later(args))) => setup::setup(&args, output),
+        Some(Command::Doctor(Later(args))) => doctor::doctor(&args, output),
+        Some(Command::Completions(Later(args))) => Ok(completions::completions(&args, output)),
+        Some(Command::Man(Later(args))) => man::man(&args, output),
     }
 }
 
@@ -209,7 +261,7 @@ mod tests {
         let bare = parsed("ekiden task.md -m 3 --new").unwrap();
         assert!(bare.command.is_none());
         assert_eq!(bare.run.task(), "task.md");
-        let Some(Command::Run(run)) = parsed("ekiden run task.md -m 3 --new").unwrap().command else {
+        let Some(Command::Run(Later(run))) = parsed("ekiden run task.md -m 3 --new").unwrap().command else {
             panic!()
         };
         assert_eq!((run.task(), run.flags()), (bare.run.task(), bare.run.flags()));
@@ -217,10 +269,21 @@ mod tests {
 
     #[test]
     fn commands_win_over_tasks_and_are_needed() {
-        assert!(matches!(parsed("ekiden status").unwrap().command, Some(Command::Status(_))));
+        assert!(matches!(parsed("ekiden status").unwrap().command, Some(Command::Status(Later(_)))));
         assert_eq!(parsed("ekiden").err(), Some(ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand));
         assert_eq!(parsed("ekiden run").err(), Some(ErrorKind::MissingRequiredArgument));
         assert_eq!(parsed("ekiden run a b").err(), Some(ErrorKind::UnknownArgument));
+    }
+
+    #[test]
+    fn the_list_of_commands_says_of_each_what_its_own_help_says() {
+        let (mut definition, listed) = (definition(), definition());
+        definition.build();
+        for command in listed.get_subcommands() {
+            let whole = definition.find_subcommand(command.get_name()).unwrap();
+            let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
+            assert!(about(command).is_some_and(|said| Some(said) == about(whole)), "{}", command.get_name());
+        }
     }
 
     // shows: RUN-06
