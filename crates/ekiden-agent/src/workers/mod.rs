@@ -16,8 +16,9 @@ mod order;
 mod serve;
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
 use ekiden_core::limits::KILL_GRACE;
@@ -91,14 +92,15 @@ impl Workers {
         let ShortCommand { args, dir, env, .. } = command;
         let order = Order { program, args, dir, env, input_len: input.len(), bytes_max };
         let order = order.message(input);
+        tokio::pin!(over);
+        let mut timed_out = false;
         let mut worker = self.take()?;
-        if worker.orders.write_all(&order).await.is_err() {
+        let mut answer = worker.ask(&order, over.as_mut(), &mut timed_out).await;
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) && !timed_out {
             // It was killed while it waited, and has begun nothing.
             worker = self.start()?;
-            // An error is seen as the end of its answers.
-            let _ = worker.orders.write_all(&order).await;
+            answer = worker.ask(&order, over, &mut timed_out).await;
         }
-        let (answer, timed_out) = worker.answer(over).await;
         let (answer, stdout, stderr) = match answer {
             Ok(answer) => answer,
             Err(_) => (Answer::lost(worker.child.wait().await), Vec::new(), Vec::new()),
@@ -137,7 +139,7 @@ impl Workers {
             stdin: StdinKind::Piped,
         };
         let mut child = spawn(spec)?;
-        let broken = || SpawnError::Pipe(io::ErrorKind::BrokenPipe.into());
+        let broken = || SpawnError::Pipe(ErrorKind::BrokenPipe.into());
         let (orders, answers) = child.stdin.take().zip(child.stdout.take()).ok_or_else(broken)?;
         Ok(Worker { child, orders, answers: BufReader::new(answers) })
     }
@@ -154,19 +156,25 @@ struct Worker {
 type Answered = (Answer, Vec<u8>, Vec<u8>);
 
 impl Worker {
-    /// Waits for the answer, and from `over` on for a soon one. Whether it came to that.
-    async fn answer(&mut self, over: impl Future<Output = ()>) -> (io::Result<Answered>, bool) {
-        let Self { child, answers, .. } = self;
-        let reading = read(answers);
-        tokio::pin!(reading, over);
-        let (mut is_over, mut has_ended) = (false, false);
+    /// Orders something and waits for the answer, and from `over` on for a soon one. A broken pipe says that it
+    /// never read the order.
+    async fn ask(
+        &mut self,
+        order: &[u8],
+        mut over: Pin<&mut impl Future<Output = ()>>,
+        is_over: &mut bool,
+    ) -> io::Result<Answered> {
+        let Self { child, orders, answers } = self;
+        let talking = talk(orders, answers, order);
+        tokio::pin!(talking);
+        let mut has_ended = false;
         loop {
             tokio::select! {
-                answer = &mut reading => return (answer, is_over),
+                answer = &mut talking => return answer,
                 // If both its keepers were killed, this ends what they left. What it said last is still read.
                 _ = child.wait(), if !has_ended => has_ended = true,
-                () = &mut over, if !is_over => {
-                    is_over = true;
+                () = &mut over, if !*is_over => {
+                    *is_over = true;
                     child.terminate();
                 }
             }
@@ -174,7 +182,12 @@ impl Worker {
     }
 }
 
-async fn read(answers: &mut BufReader<pipe::Receiver>) -> io::Result<Answered> {
+async fn talk(
+    orders: &mut pipe::Sender,
+    answers: &mut BufReader<pipe::Receiver>,
+    order: &[u8],
+) -> io::Result<Answered> {
+    orders.write_all(order).await?;
     let mut line = Vec::new();
     answers.read_until(b'\n', &mut line).await?;
     let answer: Answer = serde_json::from_slice(&line)?;

@@ -33,12 +33,12 @@ fn attend() -> io::Result<()> {
     signal_hook::flag::register(libc::SIGTERM, Arc::clone(&desk.told_to_go))?;
     let mut orders = BufReader::new(io::stdin().lock());
     let mut line = Vec::new();
-    while !desk.told_to_go.load(Ordering::Relaxed) && orders.read_until(b'\n', &mut line)? > 0 {
+    while orders.read_until(b'\n', &mut line)? > 0 {
         let order: Order = serde_json::from_slice(&line)?;
         let mut input = vec![0; order.input_len];
         orders.read_exact(&mut input)?;
-        let leaves = desk.run(&order, input)?;
-        if leaves {
+        // What nobody wants any more is not begun.
+        if desk.is_told_to_go() || desk.run(&order, input)? || desk.is_told_to_go() {
             break;
         }
         line.clear();
@@ -52,6 +52,10 @@ struct Desk {
 }
 
 impl Desk {
+    fn is_told_to_go(&self) -> bool {
+        self.told_to_go.load(Ordering::Relaxed)
+    }
+
     /// Runs one command and answers. Whether it left something running.
     fn run(&mut self, order: &Order, input: Vec<u8>) -> io::Result<bool> {
         let mut streams = Streams { input, ..Streams::default() };
@@ -82,7 +86,7 @@ impl Desk {
                 break status;
             }
             // Mostly the whole group was told; not if only our keepers died.
-            if !was_told && self.told_to_go.load(Ordering::Relaxed) {
+            if !was_told && self.is_told_to_go() {
                 was_told = true;
                 let _ = kill_process(pid, Signal::TERM);
             }

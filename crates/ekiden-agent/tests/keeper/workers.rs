@@ -139,6 +139,19 @@ async fn a_worker_that_is_killed_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_worker_that_hangs_takes_no_longer_than_its_command_may() {
+    let workers = workers();
+    let idle = number(&workers, "echo $PPID").await;
+    kill_process(pid(idle), Signal::STOP).expect("stopped");
+    let (started, soon) = (Instant::now(), sleep(Duration::from_millis(300)));
+    // More than a pipe holds.
+    let input = vec![b'x'; 1_000_000];
+    let output = workers.run(shell("cat"), &input, soon, BYTES_MAX).await.expect("it was started");
+    assert!(output.timed_out && output.end != ChildEnd::Exited(0), "{:?}", output.end);
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
 async fn a_command_ends_with_whoever_waited_for_it_and_a_worker_with_the_last_of_all() {
     let workers = workers();
     let idle = number(&workers, "echo $PPID").await;
