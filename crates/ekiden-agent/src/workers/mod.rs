@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What a keeper promises holds as before: whatever is killed, the rest is ended, and nothing that a
-//! command leaves running outlives its answer ([`serve`]). A worker runs one command at a time; whoever
+//! command leaves running outlives its answer. A worker runs one command at a time; whoever
 //! finds all of them at work gets a new one.
 
 mod order;
