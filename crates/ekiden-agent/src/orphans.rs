@@ -4,6 +4,9 @@
 //! that nobody started on purpose. To tell them from keepers, the keepers' pids are kept here, in
 //! the one value of this crate that is global, because the kernel's list is. Every process of ekiden
 //! is started under a keeper; so a child that is no keeper is an orphan of a lost one.
+//!
+//! Keepers are started here too, since no moment may lie between a start and the entry in the list; and
+//! the one that waits for its errand is kept here.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

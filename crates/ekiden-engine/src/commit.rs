@@ -30,8 +30,8 @@ use crate::changes::{self, Change, Take};
 use crate::error::in_full;
 use crate::git::{Git, GitError};
 
-/// By which a commit is found again.
-const TRAILER: &str = "Ekiden-Effect";
+/// By which a commit or a merge is found again.
+pub(crate) const TRAILER: &str = "Ekiden-Effect";
 /// The newest commits, in which ours is looked for: few are made between a crash and a resume.
 const NEWEST: &[&str] = &["log", "-n", "200", "-z", "--no-show-signature", "--format=%H%n%B"];
 /// The newest one, its message, and its files.
@@ -43,7 +43,7 @@ const FROM_STDIN: &str = "--pathspec-from-file=-";
 const WITH_NUL: &str = "--pathspec-file-nul";
 const LOCKED: &str = "another process has locked the repository; if none is at work in it, remove the lock";
 /// What git leaves in its directory while it is in the middle of something.
-const UNDER_WAY: &[(&str, &str)] = &[
+pub(crate) const UNDER_WAY: &[(&str, &str)] = &[
     ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
     ("REVERT_HEAD", "a revert"),

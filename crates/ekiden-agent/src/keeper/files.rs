@@ -11,13 +11,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::Errand;
 use rustix::cmsg_space;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+
+use crate::keeper::Errand;
 
 /// How long a keeper may take to read its errand. One that takes longer hangs.
 const READ_TIME: Duration = Duration::from_secs(5);

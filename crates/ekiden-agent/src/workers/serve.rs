@@ -28,9 +28,9 @@ pub(super) fn serve() -> i32 {
 fn attend() -> io::Result<()> {
     // What a command leaves running becomes a child of ours, so that we know of it.
     platform::adopt_orphans()?;
-    let mut desk = Desk { exits: ChildExits::new()?, told_to_go: Arc::default() };
+    let mut service = Service { exits: ChildExits::new()?, told_to_go: Arc::default() };
     // A command that is told to end is still waited for, and how it ended is told.
-    signal_hook::flag::register(libc::SIGTERM, Arc::clone(&desk.told_to_go))?;
+    signal_hook::flag::register(libc::SIGTERM, Arc::clone(&service.told_to_go))?;
     let mut orders = BufReader::new(io::stdin().lock());
     let mut line = Vec::new();
     while orders.read_until(b'\n', &mut line)? > 0 {
@@ -38,7 +38,7 @@ fn attend() -> io::Result<()> {
         let mut input = vec![0; order.input_len];
         orders.read_exact(&mut input)?;
         // What nobody wants any more is not begun.
-        if desk.is_told_to_go() || desk.run(&order, input)? || desk.is_told_to_go() {
+        if service.is_told_to_go() || service.run(&order, input)? || service.is_told_to_go() {
             break;
         }
         line.clear();
@@ -46,12 +46,12 @@ fn attend() -> io::Result<()> {
     Ok(())
 }
 
-struct Desk {
+struct Service {
     exits: ChildExits,
     told_to_go: Arc<AtomicBool>,
 }
 
-impl Desk {
+impl Service {
     fn is_told_to_go(&self) -> bool {
         self.told_to_go.load(Ordering::Relaxed)
     }
@@ -118,10 +118,9 @@ fn start(order: &Order, input: &[u8]) -> io::Result<Child> {
         .envs(order.env.iter().map(|(name, value)| (name, value)));
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let ends = [child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd)];
-    for end in ends.into_iter().chain([child.stderr.as_ref().map(AsFd::as_fd)]).flatten() {
-        ioctl_fionbio(end, true)?;
-    }
+    let (stdin, stdout, stderr) = (child.stdin.as_ref(), child.stdout.as_ref(), child.stderr.as_ref());
+    let ends = [stdin.map(AsFd::as_fd), stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)];
+    ends.into_iter().flatten().try_for_each(|end| ioctl_fionbio(end, true))?;
     Ok(child)
 }
 

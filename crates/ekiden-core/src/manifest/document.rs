@@ -45,7 +45,7 @@ pub struct Document {
     /// The stages, in the order of the file.
     pub stages: Vec<Stage>,
     /// What is no fault and may be a slip: whoever starts it should see it.
-    pub notes: Vec<Fault>,
+    pub slips: Vec<Fault>,
 }
 
 /// Which format a manifest has.

@@ -103,7 +103,7 @@ impl Draft {
         }
         let Self { mut document, stages, .. } = self;
         document.stages = stages.into_iter().map(DraftStage::finished).collect();
-        document.notes = findings.take_notes();
+        document.slips = findings.take_slips();
         findings.or(document)
     }
 

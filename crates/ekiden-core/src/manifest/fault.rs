@@ -43,7 +43,7 @@ pub(super) struct Findings {
     more: usize,
     compared: usize,
     /// What is no fault and may be a slip.
-    notes: Vec<Fault>,
+    slips: Vec<Fault>,
 }
 
 impl Fault {
@@ -129,18 +129,18 @@ impl Findings {
         self.add(Fault::new(line, text));
     }
 
-    /// Something to be told that stops nothing.
-    pub(super) fn note(&mut self, note: Fault) {
-        if self.notes.len() < MANIFEST_FAULTS_TOLD_MAX {
-            self.notes.push(note);
+    /// What may be a slip: told, and stops nothing.
+    pub(super) fn add_slip(&mut self, slip: Fault) {
+        if self.slips.len() < MANIFEST_FAULTS_TOLD_MAX {
+            self.slips.push(slip);
         }
     }
 
-    /// What was noted, in the order of the lines.
-    pub(super) fn take_notes(&mut self) -> Vec<Fault> {
-        let mut notes = std::mem::take(&mut self.notes);
-        notes.sort_by_key(|note| note.line);
-        notes
+    /// The slips, in the order of the lines.
+    pub(super) fn take_slips(&mut self) -> Vec<Fault> {
+        let mut slips = std::mem::take(&mut self.slips);
+        slips.sort_by_key(|slip| slip.line);
+        slips
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -118,7 +118,7 @@ impl<'a> View<'a> {
         let absent = |name: &str| !node.has(name);
         if let Some(near) = hint::field_of(&entry.key, shape, absent, findings) {
             let text = self.told(&format!("{} is no field there and is passed over", quoted(&entry.key)));
-            findings.note(Fault::new(entry.line, &text).hint(&near));
+            findings.add_slip(Fault::new(entry.line, &text).hint(&near));
         }
     }
 

@@ -15,21 +15,18 @@ use ekiden_store::disk::Reach;
 
 use super::conflicts::ConflictFile;
 use super::{Cancelled, GroundJob, Grounds, patiently};
+use crate::commit::{TRAILER, UNDER_WAY};
 use crate::error::in_full;
 use crate::git::Git;
 use crate::globs;
 use crate::verification;
 
-/// By which a merge is found again.
-const TRAILER: &str = "Ekiden-Effect";
 /// Where a worktree's own git directory says that the whole is being merged into the stage, and from where.
 const MINGLING: &str = "EKIDEN_MINGLING";
 const NOTE_BYTES_MAX: u64 = 128;
 const HEAD_BYTES_MAX: u64 = 4096;
 /// What git leaves in a worktree's own git directory while it is in the middle of something that moves `HEAD`.
 const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "BISECT_LOG"];
-/// And what else, which a checkout takes away.
-const MERGING: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
 /// The shortest id of a commit.
 const ID_CHARS_MIN: usize = 40;
 /// The most characters of a subject.
@@ -369,8 +366,10 @@ impl<'a> Work<'a> {
 
     /// The whole's worktree is at this commit and no other, as the last merge left it.
     async fn stands_clean(&self, at: &str) -> bool {
-        let is_under_way = MERGING.iter().chain(&UNFINISHED).any(|name| self.has(&self.whole_tree, name));
-        if is_under_way || self.head(&self.whole_tree).is_none_or(|head| head != at) {
+        let mut traces = UNDER_WAY.iter().map(|(name, _)| name).chain(&UNFINISHED);
+        if traces.any(|name| self.has(&self.whole_tree, name))
+            || self.head(&self.whole_tree).is_none_or(|head| head != at)
+        {
             return false;
         }
         let args = ["--no-optional-locks", "status", "--porcelain", "-z", "--untracked-files=all"];

@@ -145,7 +145,7 @@ pub(super) fn prepare(
     let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
     window::lower(&mut settings, &client);
     let around = Around { given: &scene.given, workspace, settings, jobs: how.jobs };
-    let slips = file.document.notes.clone();
+    let slips = file.document.slips.clone();
     let mut header = resolve::header(file, around, new_id(), ground)?;
     select(&mut header.manifest, &how.selection)?;
     Ok(Ready { header, client, setup, note, slips })
@@ -192,9 +192,9 @@ fn show_only(ready: &Ready, json: bool, output: &mut Output) -> Exit {
         output.json(&show::answer(manifest));
     } else {
         show::lines(manifest).iter().for_each(|line| output.line(line));
-        ready.note.iter().for_each(|note| output.warn(note));
-        tell_slips(&ready.slips, output);
     }
+    ready.note.iter().for_each(|note| output.warn(note));
+    tell_slips(&ready.slips, output);
     Exit::Done
 }
 

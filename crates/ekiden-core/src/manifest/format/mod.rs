@@ -57,7 +57,7 @@ fn empty(format: Format, project: String) -> Document {
         jobs: None,
         worktree: super::document::Worktree::default(),
         stages: Vec::new(),
-        notes: Vec::new(),
+        slips: Vec::new(),
     }
 }
 

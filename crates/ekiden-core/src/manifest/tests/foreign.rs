@@ -103,8 +103,8 @@ fn stages_of_cleave_work_in_the_order_of_the_file_unless_they_say_what_they_requ
 // shows: PLN-05, PLN-06
 #[test]
 fn a_field_that_may_be_a_slip_is_told_and_others_are_passed_over() {
-    let notes =
-        |document: &Document| -> Vec<String> { document.notes.iter().map(ToString::to_string).collect() };
+    let slips =
+        |document: &Document| -> Vec<String> { document.slips.iter().map(ToString::to_string).collect() };
     let text = "\
 owner: me
 stages:
@@ -121,7 +121,7 @@ stages:
     let yaml = good(text, Syntax::Yaml);
     assert_eq!(yaml.stages[0].validation, Validation::None);
     assert_eq!(
-        notes(&yaml),
+        slips(&yaml),
         [
             "line 5  stage \"a\": \"Verifiy\" is no field there and is passed over       did you mean \"verify\"?",
             "line 11  stage \"b\": \"max_sessions\" is no field there and is passed over       did you mean \"maxSessions\"?",
@@ -130,7 +130,7 @@ stages:
     let session = json!({ "depends_on": [], "needs": [], "contextFiles": ["a"], "author": "me" });
     let json = read_casm(&[session]);
     assert_eq!(
-        notes(&json),
+        slips(&json),
         [
             "line 1  stage \"S1\": \"contextFiles\" is no field there and is passed over       did you mean \"context_files\"?"
         ]
