@@ -22,11 +22,11 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive, archive_dir, ensure_dir, make_dir};
+use ekiden_store::archive::{NewDir, NewFile, archive_dirs, ensure_dir};
 use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
 use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
-use ekiden_store::layout::{Published, SessionLayout};
+use ekiden_store::layout::{PROTOCOL, Published, SessionLayout};
 use ekiden_store::published::restore_places;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
@@ -86,31 +86,28 @@ impl Desk {
         if run.header().manifest.plan.is_some() {
             ensure_dir(&*self.disk, &self.places.run().stages())?;
         }
-        run.live().try_for_each(|(stage, relay)| self.freeze_stage(stage, relay))
+        run.live().try_for_each(|(stage, relay)| self.archive_session(stage, relay, None))
     }
 
-    /// The same for one stage; nothing if it is frozen.
-    ///
-    /// # Errors
-    ///
-    /// As [`Desk::freeze`].
-    pub fn freeze_stage(&mut self, stage: &StageId, relay: &Relay) -> Result<(), EngineError> {
+    /// Archives the texts of a session, and those of its stage if it is the stage's first: all of it
+    /// together, for this lies between two agents.
+    fn archive_session(
+        &mut self,
+        stage: &StageId,
+        relay: &Relay,
+        session: Option<NewDir<'_>>,
+    ) -> Result<(), EngineError> {
         if self.protocols.contains_key(stage) {
-            return Ok(());
+            return Ok(archive_dirs(&*self.disk, session.as_slice())?);
         }
-        let (layout, stages) = (self.places.relay(stage), self.places.run().stages());
-        let is_of_plan = layout.dir().starts_with(&stages);
-        if is_of_plan {
-            make_dir(&*self.disk, layout.dir())?;
-            make_dir(&*self.disk, &layout.sessions())?;
-        }
-        let path = layout.protocol();
+        let layout = self.places.relay(stage);
         // A run that an older program began keeps its own words.
-        let protocol = self.read_text(&path).unwrap_or_else(|| relay.protocol());
-        archive(&*self.disk, &path, protocol.as_bytes())?;
-        if is_of_plan {
-            self.disk.sync_dir(&stages)?;
-        }
+        let protocol = self.read_text(&layout.protocol()).unwrap_or_else(|| relay.protocol());
+        let files = [NewFile { name: PROTOCOL, bytes: protocol.as_bytes() }];
+        let of_stage =
+            [NewDir { dir: layout.dir(), files: &files }, NewDir { dir: &layout.sessions(), files: &[] }];
+        let dirs: Vec<_> = of_stage.into_iter().chain(session).collect();
+        archive_dirs(&*self.disk, &dirs)?;
         self.protocols.insert(stage.clone(), protocol);
         Ok(())
     }
@@ -326,7 +323,7 @@ impl Desk {
         let text = prompt.to_archive();
         let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
         let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
-        archive_dir(&*self.disk, session.dir(), &files)?;
+        self.archive_session(stage, relay, Some(NewDir { dir: session.dir(), files: &files }))?;
         if start.mode == StartMode::Fresh {
             let before = before(start.attempt);
             // A run that goes on from another's session has not begun that one itself.

@@ -102,6 +102,12 @@ impl ProcessHands {
         })
     }
 
+    /// Mostly an agent is started when another one has ended.
+    fn prepare_keeper(&self) {
+        let ekiden = self.ekiden.clone();
+        tokio::task::spawn_blocking(move || keeper::prepare(&ekiden));
+    }
+
     /// How a command of a stage runs.
     fn sh(&self, stage: &StageId, effect: EffectId) -> impl Fn(&str) -> ChildSpec + use<> {
         let (keeper, dir) = (self.ekiden.clone(), self.files.places().dir(stage));
@@ -156,6 +162,9 @@ impl Hands for ProcessHands {
     }
 
     fn tell(&mut self, stage: &StageId, order: Order) {
+        if matches!(order, Order::Close) {
+            self.prepare_keeper();
+        }
         if let Some(attempt) = self.attempts.get(stage) {
             attempt.tell(order);
         }
@@ -164,9 +173,7 @@ impl Hands for ProcessHands {
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
         let workspace = self.files.places().workspace_of(stage);
         let surveyor = Surveyor::new(self.grounds.git(&workspace.dir), workspace);
-        // Mostly an agent is started next.
-        let ekiden = self.ekiden.clone();
-        tokio::task::spawn_blocking(move || keeper::prepare(&ekiden));
+        self.prepare_keeper();
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {

@@ -39,6 +39,15 @@ pub struct NewFile<'a> {
     pub bytes: &'a [u8],
 }
 
+/// A directory to archive files in.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDir<'a> {
+    /// Where.
+    pub dir: &'a Path,
+    /// What.
+    pub files: &'a [NewFile<'a>],
+}
+
 /// Archives one file in a directory that is durable already. Two syncs.
 ///
 /// After a crash the file is there whole or not at all.
@@ -52,14 +61,26 @@ pub fn archive(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), Archive
 ///
 /// After a crash each file is there whole or not at all.
 pub fn archive_dir(disk: &dyn Disk, dir: &Path, files: &[NewFile<'_>]) -> Result<(), ArchiveError> {
-    let is_new = make_dir(disk, dir)?;
-    for file in files {
-        let path = dir.join(file.name);
-        // Nobody looks for what cannot be there: this lies between two agents.
-        if is_new { put(disk, &path, file.bytes)? } else { place(disk, &path, file.bytes)? }
+    archive_dirs(disk, &[NewDir { dir, files }])
+}
+
+/// The same with several directories. The parent of each must be durable or come before it.
+///
+/// All names are synced at the end, each directory once: a file system that commits everything
+/// together then does so once.
+pub fn archive_dirs(disk: &dyn Disk, dirs: &[NewDir<'_>]) -> Result<(), ArchiveError> {
+    for NewDir { dir, files } in dirs {
+        let is_new = make_dir(disk, dir)?;
+        for file in *files {
+            let path = dir.join(file.name);
+            // Nobody looks for what cannot be there: this lies between two agents.
+            if is_new { put(disk, &path, file.bytes)? } else { place(disk, &path, file.bytes)? }
+        }
     }
-    disk.sync_dir(dir)?;
-    Ok(disk.sync_dir(parent(dir))?)
+    let mut to_sync: Vec<&Path> = dirs.iter().flat_map(|new| [new.dir, parent(new.dir)]).collect();
+    to_sync.sort_unstable();
+    to_sync.dedup();
+    Ok(to_sync.into_iter().try_for_each(|dir| disk.sync_dir(dir))?)
 }
 
 /// Makes a directory and those above it that are missing, durably.
@@ -251,6 +272,33 @@ mod tests {
         let disk = sessions();
         assert!(archive_session(&disk));
         assert_eq!(disk.syncs(), 4);
+    }
+
+    // shows: DUR-01, DUR-02
+    #[test]
+    fn directories_below_one_another_are_archived_together_whatever_crashes() {
+        let (stage, session) = (Path::new("/s/sessions/a"), Path::new("/s/sessions/a/1"));
+        let dirs = [NewDir { dir: stage, files: &[PROTOCOL] }, NewDir { dir: session, files: &[PROMPT] }];
+        let whole = |disk: &SimDisk| {
+            [stage.join(PROTOCOL.name), session.join(PROMPT.name)]
+                .iter()
+                .zip([PROTOCOL, PROMPT])
+                .map(|(path, file)| disk.read(path, 100).map(|bytes| assert_eq!(bytes, file.bytes)))
+                .all(|read| read.is_ok())
+        };
+        let disk = sessions();
+        archive_dirs(&disk, &dirs).unwrap();
+        assert_eq!(disk.syncs(), 5, "two files, two directories and the one above");
+        let explored = every_crash(
+            &sessions(),
+            |disk| archive_dirs(&**disk, &dirs).is_ok(),
+            |disk, returned, at| {
+                assert!(whole(disk) || !returned, "{at:?}");
+                archive_dirs(disk, &dirs).expect("repeated");
+                disk.survivors().for_each(|left| assert!(whole(&left), "{at:?}"));
+            },
+        );
+        assert!(explored.worlds > 100, "{explored:?}");
     }
 
     #[test]

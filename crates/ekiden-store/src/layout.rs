@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
 
+/// The standing text of a stage's agents.
+pub const PROTOCOL: &str = "protocol.md";
+
 /// The paths of a state directory, which may serve several work dirs: the worktrees of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateLayout {
@@ -172,7 +175,7 @@ impl RelayLayout {
     /// The standing text, the same for every session of the relay.
     #[must_use]
     pub fn protocol(&self) -> PathBuf {
-        self.dir.join("protocol.md")
+        self.dir.join(PROTOCOL)
     }
 
     /// Files that stood where the relay publishes when it began, and were not its own.

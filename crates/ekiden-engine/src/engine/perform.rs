@@ -166,7 +166,6 @@ impl<H: Hands> Engine<H> {
         let attempt = start.attempt;
         let relay =
             self.journal.run().relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        self.desk.freeze_stage(stage, relay)?;
         let launch = self.desk.prepare(&self.journal, stage, start)?;
         let meter = Meter::new(relay.settings(), relay.share().unwrap_or_default(), start.mode);
         self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
