@@ -18,6 +18,7 @@ pub mod budget;
 pub mod effect;
 pub mod ends;
 pub mod event;
+pub mod glob;
 pub mod guard;
 pub mod handoff;
 pub mod hash;

@@ -5,13 +5,11 @@
 
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use ignore::WalkBuilder;
+use ekiden_core::glob::{Glob, is_pattern};
+use walkdir::{DirEntry, WalkDir};
 
 /// Directories that are nobody's output.
 const NOT_FILES: &[&str] = &[".git", ".ekiden"];
-/// What makes a name a pattern.
-const SPECIAL: &[char] = &['*', '?', '[', '{'];
 
 /// What names found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -69,41 +67,35 @@ pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, Str
 ///
 /// As [`find`].
 pub(crate) fn beside(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
-    let mut set = GlobSetBuilder::new();
+    let mut globs = Vec::new();
     for name in names {
         let name = plain(name);
-        set.add(glob(name)?);
+        globs.push(Glob::new(name)?);
         // A directory stands for all that is in it.
         if !is_pattern(name) {
-            set.add(glob(&format!("{name}/**"))?);
+            globs.push(Glob::new(&format!("{name}/**"))?);
         }
     }
-    let set = set.build().map_err(|error| error.to_string())?;
-    Ok(paths.iter().filter(|path| !set.is_match(path.as_str())).cloned().collect())
+    let is_named = |path: &&String| globs.iter().any(|glob| glob.matches(path));
+    Ok(paths.iter().filter(|path| !is_named(path)).cloned().collect())
 }
 
 fn look(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(), String> {
     let name = plain(name);
-    let (start, set) = if is_pattern(name) {
-        let fixed: Vec<&str> = name.split('/').take_while(|part| !is_pattern(part)).collect();
-        let set = GlobSetBuilder::new().add(glob(name)?).build().map_err(|error| error.to_string())?;
-        (fixed.join("/"), Some(set))
-    } else {
-        (name.to_owned(), None)
-    };
-    walk(dir, &start, set.as_ref(), files_max, found);
+    let glob = if is_pattern(name) { Some(Glob::new(name)?) } else { None };
+    let start = glob.as_ref().map_or(name, Glob::base);
+    walk(dir, start, glob.as_ref(), files_max, found);
     Ok(())
 }
 
-fn walk(dir: &Path, start: &str, set: Option<&GlobSet>, files_max: usize, found: &mut Found) {
-    let ours = |entry: &ignore::DirEntry| !NOT_FILES.iter().any(|name| entry.file_name() == *name);
-    let mut walk = WalkBuilder::new(dir.join(start));
-    for entry in walk.standard_filters(false).follow_links(false).filter_entry(ours).build().flatten() {
-        if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+fn walk(dir: &Path, start: &str, glob: Option<&Glob>, files_max: usize, found: &mut Found) {
+    let ours = |entry: &DirEntry| !NOT_FILES.iter().any(|name| entry.file_name() == *name);
+    for entry in WalkDir::new(dir.join(start)).into_iter().filter_entry(ours).flatten() {
+        if entry.file_type().is_dir() {
             continue;
         }
         let Some(path) = entry.path().strip_prefix(dir).ok().and_then(Path::to_str) else { continue };
-        if set.is_some_and(|set| !set.is_match(path)) {
+        if glob.is_some_and(|glob| !glob.matches(path)) {
             continue;
         }
         if found.files.len() >= files_max {
@@ -112,14 +104,6 @@ fn walk(dir: &Path, start: &str, set: Option<&GlobSet>, files_max: usize, found:
         }
         found.files.push(path.to_owned());
     }
-}
-
-fn glob(name: &str) -> Result<globset::Glob, String> {
-    GlobBuilder::new(name).literal_separator(true).build().map_err(|error| error.to_string())
-}
-
-fn is_pattern(name: &str) -> bool {
-    name.contains(SPECIAL)
 }
 
 /// `./src/` is `src`.

@@ -36,7 +36,6 @@ mod tests;
 
 pub use document::{Checks, Document, Format, Prompt, Spot, Stage as DocumentStage, Validation, Worktree};
 pub use fault::{Fault, Faults};
-pub use path::{Glob, is_pattern};
 pub use planned::{Planned, Refused, planned, planned_schema};
 pub use resolve::{Defaults, Surroundings};
 pub use schema::schema;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::graph::Graph;
-use super::path::{Glob, beginning, is_pattern};
+use crate::glob::{Glob, beginning, is_pattern};
 use crate::limits::OVERLAP_COMPARISONS_MAX;
 
 /// An output of a stage.

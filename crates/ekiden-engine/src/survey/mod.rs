@@ -10,6 +10,7 @@
 mod content;
 mod fingerprint;
 mod git;
+mod rules;
 mod walk;
 
 use ekiden_core::event::Survey;

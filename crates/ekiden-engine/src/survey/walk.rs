@@ -16,9 +16,10 @@ use std::time::UNIX_EPOCH;
 use ekiden_core::event::Survey;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits;
-use ignore::{DirEntry, WalkBuilder};
+use walkdir::{DirEntry, WalkDir};
 
 use super::content::Content;
+use super::rules::Ignored;
 use crate::workspace::Workspace;
 
 /// The most files that are looked at.
@@ -86,22 +87,13 @@ impl Walk {
         Ok(Survey { tree, substance, ..Survey::default() })
     }
 
-    fn entries(&self) -> ignore::Walk {
-        let without = self.without.clone();
+    fn entries(&self) -> impl Iterator<Item = walkdir::Result<DirEntry>> + '_ {
+        let mut ignored = Ignored::default();
         let ours = move |entry: &DirEntry| {
             let name = entry.file_name().to_str().unwrap_or_default();
-            !NOT_OURS.contains(&name) && entry.path() != without
+            !NOT_OURS.contains(&name) && entry.path() != self.without && !ignored.leaves_out(entry)
         };
-        WalkBuilder::new(&self.dir)
-            .hidden(false)
-            .parents(false)
-            .git_global(false)
-            .git_exclude(false)
-            .require_git(false)
-            .follow_links(false)
-            .sort_by_file_name(std::ffi::OsStr::cmp)
-            .filter_entry(ours)
-            .build()
+        WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(ours)
     }
 }
 
