@@ -28,6 +28,9 @@ pub struct Hidden {
 /// The text with line feeds only, without escape sequences, control and invisible characters.
 #[must_use]
 pub fn clean(text: &str) -> Clean {
+    if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        return Clean { text: text.to_owned(), removed: Hidden::default() };
+    }
     let mut clean = Clean { text: String::with_capacity(text.len()), removed: Hidden::default() };
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {

@@ -101,9 +101,8 @@ impl Kept {
     /// If the disk refuses.
     pub fn files(&self) -> DiskResult<Vec<(String, u64)>> {
         let names = found(self.disk.list(self.layout.dir()))?.unwrap_or_default();
-        let lock = self.layout.attempt_lock();
         let mut files = Vec::new();
-        for name in names.into_iter().filter(|name| Some(name.as_os_str()) != lock.file_name()) {
+        for name in names {
             if let Some(stat) = self.disk.stat(&self.layout.dir().join(&name))?
                 && stat.kind == Kind::File
             {

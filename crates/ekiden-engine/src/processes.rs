@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
+use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order, Report};
 use ekiden_agent::child::{ChildSpec, StdinKind, outer_env};
 use ekiden_agent::keeper;
 use ekiden_core::event::GroundEvent;
@@ -74,7 +74,7 @@ impl ProcessHands {
 
     fn spec(&self, launch: Launch) -> Result<AttemptSpec, EngineError> {
         let (stage, session) = (&launch.stage, launch.attempt.session);
-        let lock = self.files.lock(stage, session)?;
+        let lock = self.files.lock(stage)?;
         let raw = self.files.raw_stream(stage, session)?;
         let mut env = vec![
             ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
@@ -100,12 +100,6 @@ impl ProcessHands {
             lock,
             raw,
         })
-    }
-
-    /// Mostly an agent is started when another one has ended.
-    fn prepare_keeper(&self) {
-        let ekiden = self.ekiden.clone();
-        tokio::task::spawn_blocking(move || keeper::prepare(&ekiden));
     }
 
     /// How a command of a stage runs.
@@ -149,9 +143,13 @@ impl Hands for ProcessHands {
         let (reports, mut inbox) = mpsc::channel(REPORTS_MAX);
         let spec = self.spec(launch)?;
         self.attempts.insert(stage.clone(), ekiden_agent::start(spec, reports));
-        let inputs = self.inputs.clone();
+        let (inputs, ekiden) = (self.inputs.clone(), self.ekiden.clone());
         self.tasks.spawn(async move {
             while let Some(report) = inbox.recv().await {
+                // Now there is time for it.
+                if matches!(report, Report::Started { .. }) {
+                    prepare_keeper(ekiden.clone());
+                }
                 let input = Input::Agent { stage: stage.clone(), attempt, report };
                 if inputs.send(input).await.is_err() {
                     return;
@@ -162,9 +160,6 @@ impl Hands for ProcessHands {
     }
 
     fn tell(&mut self, stage: &StageId, order: Order) {
-        if matches!(order, Order::Close) {
-            self.prepare_keeper();
-        }
         if let Some(attempt) = self.attempts.get(stage) {
             attempt.tell(order);
         }
@@ -173,7 +168,8 @@ impl Hands for ProcessHands {
     fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
         let workspace = self.files.places().workspace_of(stage);
         let surveyor = Surveyor::new(self.grounds.git(&workspace.dir), workspace);
-        self.prepare_keeper();
+        // Where it waits already, this costs nothing.
+        prepare_keeper(self.ekiden.clone());
         let (stage, inputs, mut cancelled) = (stage.clone(), self.inputs.clone(), self.cancelled.subscribe());
         self.tasks.spawn(async move {
             let survey = tokio::select! {
@@ -263,6 +259,11 @@ impl Hands for ProcessHands {
             }
         });
     }
+}
+
+/// Mostly another agent is started when this one has ended.
+fn prepare_keeper(ekiden: PathBuf) {
+    tokio::task::spawn_blocking(move || keeper::prepare(&ekiden));
 }
 
 /// Tells what was found on grounds and stops nothing.

@@ -288,8 +288,8 @@ impl Place {
             }
         }
         let attempts = run.live().filter_map(|(stage, relay)| Some((stage, relay.attempt()?)));
-        for (stage, (attempt, conversation)) in attempts {
-            let path = places.relay(stage).session(attempt.session).attempt_lock();
+        for (stage, (_, conversation)) in attempts {
+            let path = places.relay(stage).attempt_lock();
             if self.disk.stat(&path)?.is_none() {
                 continue;
             }

@@ -62,8 +62,8 @@ impl SessionFiles {
     /// # Errors
     ///
     /// If something of an earlier attempt still lives, or the disk refuses.
-    pub(crate) fn lock(&self, stage: &StageId, session: SessionNumber) -> Result<Option<File>, LockError> {
-        Ok(AttemptLock::take(&self.places.relay(stage).session(session).attempt_lock())?.into_file())
+    pub(crate) fn lock(&self, stage: &StageId) -> Result<Option<File>, LockError> {
+        Ok(AttemptLock::take(&self.places.relay(stage).attempt_lock())?.into_file())
     }
 
     /// The end of the raw event stream, to go on writing it.

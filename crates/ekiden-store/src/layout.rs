@@ -196,6 +196,12 @@ impl RelayLayout {
         self.dir.join("conflicts.json")
     }
 
+    /// Held while anything of an attempt lives. One for all sessions: a new file lies between no two of them.
+    #[must_use]
+    pub fn attempt_lock(&self) -> PathBuf {
+        self.dir.join("attempt.lock")
+    }
+
     /// All sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
@@ -251,12 +257,6 @@ impl SessionLayout {
     #[must_use]
     pub fn verify_log(&self) -> PathBuf {
         self.dir.join("verify.log")
-    }
-
-    /// Held while anything of an attempt lives.
-    #[must_use]
-    pub fn attempt_lock(&self) -> PathBuf {
-        self.dir.join("attempt.lock")
     }
 
     /// Files that stood in the handoff directory or in place of published files when an attempt was

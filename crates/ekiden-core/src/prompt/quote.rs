@@ -122,8 +122,10 @@ impl fmt::Display for Removed {
 pub fn strip_protocol(text: &str) -> (String, usize) {
     let mut stripped = 0;
     let mut kept = String::with_capacity(text.len());
+    // Mostly none is there at all.
+    let of_predecessors: Vec<_> = PREDECESSORS.into_iter().filter(|phrase| text.contains(phrase)).collect();
     for line in text.split_inclusive('\n') {
-        if is_protocol(line) {
+        if of_predecessors.iter().any(|phrase| line.contains(phrase)) || is_own(line) {
             stripped += 1;
         } else {
             kept.push_str(line);
@@ -189,11 +191,8 @@ const COPY_LETTERS_MIN: usize = 24;
 /// Longer lines, in bytes, are no copies: ours are shorter, with anything sensible in their slots.
 const COPY_BYTES_MAX: usize = 800;
 
-fn is_protocol(line: &str) -> bool {
-    if PREDECESSORS.iter().any(|phrase| line.contains(phrase)) {
-        return true;
-    }
-    if line.len() > COPY_BYTES_MAX {
+fn is_own(line: &str) -> bool {
+    if !(COPY_LETTERS_MIN..=COPY_BYTES_MAX).contains(&line.len()) {
         return false;
     }
     // Template lines are copies only with the indent of the protocol: without it they are a
@@ -252,11 +251,17 @@ fn own_lines() -> &'static [OwnLine] {
 }
 
 fn letters(text: &str) -> String {
+    if text.is_ascii() {
+        return text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    }
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The line with `‹` for the bracket of each client tag, and how many there were.
 fn disarm_tags(line: &str) -> (String, usize) {
+    if !line.contains('<') {
+        return (line.to_owned(), 0);
+    }
     let mut out = String::with_capacity(line.len());
     let mut tags = 0;
     for (at, c) in line.char_indices() {

@@ -25,6 +25,8 @@ pub(crate) struct Life {
     pub(crate) spawn: Duration,
     /// Its last moment.
     pub(crate) ended: Duration,
+    /// The CPU time that the engine had used by then.
+    pub(crate) engine_cpu: Duration,
 }
 
 impl Life {
@@ -32,7 +34,7 @@ impl Life {
     pub(crate) fn parse(words: &str) -> Option<Self> {
         let mut times = words.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
         let mut next = || times.next()?.ok();
-        Some(Self { began: next()?, spawn: next()?, ended: next()? })
+        Some(Self { began: next()?, spawn: next()?, ended: next()?, engine_cpu: next()? })
     }
 }
 
@@ -53,7 +55,20 @@ fn live(began: Duration) -> io::Result<()> {
     thread::sleep(REST);
     hand_over(last_item(&prompt) + 1)?;
     let mut stdout = io::stdout();
-    writeln!(stdout, "{} {} {}", began.as_nanos(), spawn.as_nanos(), now().as_nanos())
+    let engine_cpu = cpu_of_engine()?;
+    writeln!(stdout, "{} {} {} {engine_cpu}", began.as_nanos(), spawn.as_nanos(), now().as_nanos())
+}
+
+/// What all its threads have used, in nanoseconds. They rest now, so the kernel knows it exactly; and none has
+/// ended yet, since the whole measure takes less than the time for which the runtime keeps idle ones.
+fn cpu_of_engine() -> io::Result<u64> {
+    let engine = std::env::args().nth(2).ok_or(io::ErrorKind::NotFound)?;
+    let mut sum = 0;
+    for thread in fs::read_dir(format!("/proc/{engine}/task"))? {
+        let stat = fs::read_to_string(thread?.path().join("schedstat"))?;
+        sum += stat.split(' ').next().and_then(|cpu| cpu.parse::<u64>().ok()).unwrap_or_default();
+    }
+    Ok(sum)
 }
 
 /// The number in the notes of the session before.

@@ -36,8 +36,6 @@ struct Mark {
 #[derive(Debug)]
 pub(crate) struct Watch {
     disk: Arc<dyn Disk>,
-    /// After the last record.
-    recorded: Mark,
     /// When the engine heard what it is about to record.
     heard: Mark,
     /// Where the handover under way began, if there is one.
@@ -56,9 +54,8 @@ impl Watch {
         fs::create_dir_all(dir.join(SESSIONS))?;
         fs::create_dir(dir.join(HANDOFF))?;
         fs::write(dir.join(LOG), "")?;
-        let (recorded, heard) = (Mark::default(), Mark::default());
-        let (handovers, bare, lives) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { disk, recorded, heard, from: None, handovers, bare, dir, lives })
+        let (heard, handovers, bare, lives) = (Mark::default(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { disk, heard, from: None, handovers, bare, dir, lives })
     }
 
     /// All that was measured, one figure for each handover.
@@ -74,12 +71,8 @@ impl Watch {
         json!({"syncs": syncs, "cpu_ms": cpu, "bare_cpu_ms": bare, "time_ms": time, "spawn_ms": spawn})
     }
 
-    fn mark(&self) -> Mark {
-        Mark { syncs: self.disk.syncs(), cpu: own_cpu() }
-    }
-
-    /// Does to files what a handover does, by bare calls: a record, a session's directory with prompt and
-    /// lock, an emptied handoff directory, each with its syncs. Nobody can promise the same for less.
+    /// Does to files what a handover does, by bare calls: a record, a session's directory with its
+    /// prompt, an emptied handoff directory, each with its syncs. Nobody can promise the same for less.
     fn hand_over_bare(&mut self) -> io::Result<()> {
         let (handoff, sessions) = (self.dir.join(HANDOFF), self.dir.join(SESSIONS));
         for name in HANDOFF_FILES {
@@ -99,7 +92,6 @@ impl Watch {
         File::open(&sessions)?.sync_all()?;
         HANDOFF_FILES.iter().try_for_each(|name| fs::remove_file(handoff.join(name)))?;
         File::open(&handoff)?.sync_all()?;
-        File::create_new(session.join("lock"))?;
         self.bare.push(own_cpu() - start);
         Ok(())
     }
@@ -109,8 +101,9 @@ impl Observer for Watch {
     fn recorded(&mut self, record: &Record, _run: &Run) {
         if let Event::Stage { event, .. } = &record.event {
             if let RelayEvent::AttemptEnded(ended) = event {
-                self.from = Some(Mark { syncs: self.heard.syncs, cpu: self.recorded.cpu });
-                self.lives.extend(ended.traces.last_words.as_deref().and_then(Life::parse));
+                let life = ended.traces.last_words.as_deref().and_then(Life::parse);
+                self.from = life.map(|life| Mark { syncs: self.heard.syncs, cpu: life.engine_cpu });
+                self.lives.extend(life);
             }
             if let RelayEvent::AttemptStarted { .. } = event
                 && let Some(from) = self.from.take()
@@ -120,11 +113,10 @@ impl Observer for Watch {
                 self.hand_over_bare().expect("the directory is ours");
             }
         }
-        self.recorded = self.mark();
     }
 
     fn tick(&mut self, _now: Timestamp) {
-        self.heard = self.mark();
+        self.heard = Mark { syncs: self.disk.syncs(), cpu: own_cpu() };
     }
 
     fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}

@@ -100,7 +100,6 @@ fn each_session_keeps_what_it_saw_and_what_it_left() {
         names.join("\n")
     };
     insta::assert_snapshot!(names(1), @r"
-    attempt.lock
     events.jsonl
     knowledge.md
     next_prompt.md
@@ -109,7 +108,6 @@ fn each_session_keeps_what_it_saw_and_what_it_left() {
     verify.log
     ");
     insta::assert_snapshot!(names(2), @r"
-    attempt.lock
     events.jsonl
     knowledge.md
     progress.md
