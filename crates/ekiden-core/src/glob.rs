@@ -134,10 +134,10 @@ impl Pattern {
 
     /// Arrives at a place, and at those behind it if nothing may be there.
     fn enter(&self, mut at: usize, places: &mut [bool]) {
-        places[at] = true;
-        while matches!(self.parts.get(at), Some(Part::Some | Part::Dirs | Part::All)) {
+        while !std::mem::replace(&mut places[at], true)
+            && matches!(self.parts.get(at), Some(Part::Some | Part::Dirs | Part::All))
+        {
             at += 1;
-            places[at] = true;
         }
     }
 
