@@ -19,7 +19,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ekiden_core::time::Millis;
-use rustix::process::{Signal, WaitOptions, getpid, kill_process_group, waitpid};
+use rustix::process::{Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ending::{Killing, Process};
@@ -96,8 +96,12 @@ pub fn prepare(executable: &Path) {
 
 /// The keeper that waits for its errand, if it is this executable.
 pub(crate) fn take_ready(executable: &Path) -> Option<Keeper> {
-    let ready = keepers().ready.take_if(|(known, _)| known == executable);
-    ready.map(|(_, keeper)| keeper)
+    let (_, keeper) = keepers().ready.take_if(|(known, _)| known == executable)?;
+    // Somebody may have stopped it while it waited. One that has gone is noticed when it gets its errand.
+    if let Some(pid) = pid_of(raw(&keeper.process)) {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+    Some(keeper)
 }
 
 /// Starts a keeper, which waits for its errand.

@@ -134,15 +134,20 @@ fn lengths(manifest: &Manifest) -> Vec<u64> {
     manifest.stages.iter().map(|stage| stage.part.estimate_tokens).collect()
 }
 
-/// What deciding costs for each stage that ends, in nanoseconds.
-fn cost_ns(stages: usize) -> f64 {
-    let (manifest, _) = plan(3, stages, 8);
-    let lengths = lengths(&manifest);
+/// What deciding costs for each stage that ends, in nanoseconds: in as many plans of this size as make
+/// [`STAGES`] stages. All are made before, so that plans of every size come from the same amount of memory.
+fn cost_ns(size: usize) -> f64 {
+    let manifests: Vec<Manifest> = (0..STAGES / size).map(|seed| plan(seed as u64, size, 8).0).collect();
+    let lengths: Vec<_> = manifests.iter().map(lengths).collect();
     let mut costs: Vec<f64> = (0..REPEATS)
         .map(|_| {
-            let mut plan = Plan::new(&manifest);
-            let (_, took) = timed(|| drive(&mut plan, &lengths));
-            took.as_secs_f64() * 1e9 / stages as f64
+            let mut plans: Vec<Plan> = manifests.iter().map(Plan::new).collect();
+            let (_, took) = timed(|| {
+                plans.iter_mut().zip(&lengths).for_each(|(plan, lengths)| {
+                    drive(plan, lengths);
+                });
+            });
+            took.as_secs_f64() * 1e9 / STAGES as f64
         })
         .collect();
     costs.sort_by(f64::total_cmp);

@@ -2,7 +2,8 @@
 //!
 //! They come from manifests and from a project's ignore rules, so they may be hostile. A match goes through the
 //! path once, with the set of all places in the pattern that the path so far may have led to; nothing is
-//! tried twice, so it costs at most the one's length times the other's.
+//! tried twice, so it costs at most the one's length times the other's, for each choice of braces. All choices
+//! of a pattern together are bounded too.
 
 use crate::limits::PATH_BYTES_MAX;
 
@@ -10,6 +11,8 @@ use crate::limits::PATH_BYTES_MAX;
 const BRACES_MAX: usize = 16;
 /// What they may make of it.
 const CHOICES_MAX: usize = 256;
+/// Parts of all choices together.
+const PARTS_MAX: usize = 4 * PATH_BYTES_MAX;
 /// What makes a pattern of a text.
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
@@ -51,6 +54,12 @@ impl Glob {
         self.text == path || self.choices.iter().any(|choice| choice.matches(path))
     }
 
+    /// What a match costs, for each letter of the path.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.choices.iter().map(|choice| choice.parts.len()).sum()
+    }
+
     /// The directory that all its paths are in, or the path itself if it is no pattern.
     #[must_use]
     pub fn base(&self) -> &str {
@@ -61,7 +70,8 @@ impl Glob {
     }
 }
 
-/// A pattern without choices; `\` takes its meaning from what follows.
+/// A pattern without choices, as git reads it: `\` takes its meaning from what follows, and `[[:digit:]]` is a
+/// class with a name.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     parts: Vec<Part>,
@@ -109,11 +119,25 @@ impl Pattern {
         Ok(Self { parts })
     }
 
+    /// A range that ends before it begins is nothing to git; in a manifest it is a mistake.
+    fn check_ranges(&self) -> Result<(), String> {
+        for part in &self.parts {
+            if let Part::Class { ranges, .. } = part
+                && let Some((from, to)) = ranges.iter().find(|(from, to)| to < from)
+            {
+                return Err(format!("has a range that ends before it begins, `{from}-{to}`"));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether this is such a path.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         // Mostly it ends here.
-        if matches!(self.parts.first(), Some(Part::Char(first)) if !path.starts_with(*first)) {
+        if matches!(self.parts.first(), Some(Part::Char(first)) if !path.starts_with(*first))
+            || matches!(self.parts.last(), Some(Part::Char(last)) if !path.ends_with(*last))
+        {
             return false;
         }
         let mut places = vec![false; self.parts.len() + 1];
@@ -146,10 +170,7 @@ impl Pattern {
         match &self.parts[at] {
             Part::Char(this) if *this == char => self.enter(at + 1, next),
             Part::One if is_of_name => self.enter(at + 1, next),
-            Part::Class { is_negated, ranges }
-                if is_of_name
-                    && ranges.iter().any(|(from, to)| (from..=to).contains(&&char)) != *is_negated =>
-            {
+            Part::Class { is_negated, ranges } if is_of_name && is_in(ranges, char) != *is_negated => {
                 self.enter(at + 1, next);
             }
             Part::Some if is_of_name => self.enter(at, next),
@@ -160,6 +181,11 @@ impl Pattern {
             Part::Char(_) | Part::One | Part::Class { .. } | Part::Some => {}
         }
     }
+}
+
+/// Git looks at a range's first letter before it knows that it is one.
+fn is_in(ranges: &[(char, char)], char: char) -> bool {
+    ranges.iter().any(|(from, to)| char == *from || (from..=to).contains(&&char))
 }
 
 /// Stars stand for directories only where they are a whole name; elsewhere two are as good as one.
@@ -178,28 +204,46 @@ fn class(chars: &[char]) -> Result<(Part, usize), String> {
     let is_negated = matches!(chars.get(1), Some('!' | '^'));
     let first = if is_negated { 2 } else { 1 };
     let (mut ranges, mut at) = (Vec::new(), first);
-    loop {
-        let from = match chars.get(at).ok_or("has a `[` without its `]`")? {
-            ']' if at > first => return Ok((Part::Class { is_negated, ranges }, at + 1)),
-            '\\' => {
-                at += 1;
-                *chars.get(at).ok_or("has a `[` without its `]`")?
-            }
-            char => *char,
-        };
-        at += 1;
-        let to = match (chars.get(at), chars.get(at + 1)) {
-            (Some('-'), Some(to)) if *to != ']' => {
-                at += 2;
-                *to
-            }
-            _ => from,
-        };
-        if to < from {
-            return Err(format!("has a range that ends before it begins, `{from}-{to}`"));
+    while chars.get(at) != Some(&']') || at == first {
+        if let Some((named, len)) = named(&chars[at.min(chars.len())..]) {
+            ranges.extend(named);
+            at += len;
+            continue;
+        }
+        let (from, len) = member(chars, at)?;
+        at += len;
+        let mut to = from;
+        if chars.get(at) == Some(&'-') && !matches!(chars.get(at + 1), Some(']')) {
+            let (end, len) = member(chars, at + 1)?;
+            to = end;
+            at += len + 1;
         }
         ranges.push((from, to));
     }
+    Ok((Part::Class { is_negated, ranges }, at + 1))
+}
+
+/// A letter of a class, and how long it is.
+fn member(chars: &[char], at: usize) -> Result<(char, usize), String> {
+    let escaped = usize::from(chars.get(at) == Some(&'\\'));
+    let char = chars.get(at + escaped).ok_or("has a `[` without its `]`")?;
+    Ok((*char, 1 + escaped))
+}
+
+/// A class with a name at the beginning of these, and how long it is.
+fn named(chars: &[char]) -> Option<(&'static [(char, char)], usize)> {
+    let names: [(&str, &'static [(char, char)]); 7] = [
+        ("[:digit:]", &[('0', '9')]),
+        ("[:lower:]", &[('a', 'z')]),
+        ("[:upper:]", &[('A', 'Z')]),
+        ("[:alpha:]", &[('a', 'z'), ('A', 'Z')]),
+        ("[:alnum:]", &[('a', 'z'), ('A', 'Z'), ('0', '9')]),
+        ("[:xdigit:]", &[('a', 'f'), ('A', 'F'), ('0', '9')]),
+        ("[:space:]", &[(' ', ' '), ('\t', '\r')]),
+    ];
+    let begins =
+        |name: &str| chars.len() >= name.len() && name.chars().eq(chars[..name.len()].iter().copied());
+    names.into_iter().find(|(name, _)| begins(name)).map(|(name, ranges)| (ranges, name.len()))
 }
 
 /// What braces make of a pattern.
@@ -207,10 +251,13 @@ fn choices(text: &str) -> Result<Vec<Pattern>, String> {
     if text.len() > PATH_BYTES_MAX || text.matches('{').count() > BRACES_MAX {
         return Err("is too long or has too many braces for a pattern".to_owned());
     }
-    let (mut open, mut done) = (vec![text.chars().collect::<Vec<_>>()], Vec::new());
+    let (mut open, mut done, mut parts) = (vec![text.chars().collect::<Vec<_>>()], Vec::new(), 0);
     while let Some(chars) = open.pop() {
         let Some((start, ends)) = braces(&chars)? else {
-            done.push(Pattern::of(&chars)?);
+            let choice = Pattern::of(&chars)?;
+            choice.check_ranges()?;
+            parts += choice.parts.len();
+            done.push(choice);
             continue;
         };
         let (before, after) = (&chars[..start], &chars[ends.last().copied().unwrap_or(start) + 1..]);
@@ -219,8 +266,8 @@ fn choices(text: &str) -> Result<Vec<Pattern>, String> {
             open.push([before, &chars[from..end], after].concat());
             from = end + 1;
         }
-        if open.len() + done.len() > CHOICES_MAX {
-            return Err(format!("stands for more than {CHOICES_MAX} patterns"));
+        if open.len() + done.len() > CHOICES_MAX || parts > PARTS_MAX {
+            return Err("stands for too many patterns".to_owned());
         }
     }
     Ok(done)
@@ -322,7 +369,11 @@ mod tests {
         assert_eq!(fault("{a"), "has a `{` without its `}`");
         assert_eq!(fault("*}"), "has a `}` without its `{`");
         assert_eq!(fault("*\\"), "ends with a `\\`");
-        assert_eq!(fault(&"{a,b}".repeat(9)), "stands for more than 256 patterns");
+        assert_eq!(fault(&"{a,b}".repeat(9)), "stands for too many patterns");
+        assert_eq!(
+            fault(&format!("{}{}", "{a,b}".repeat(5), "x".repeat(900))),
+            "stands for too many patterns"
+        );
     }
 
     // shows: SEC-01

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -72,15 +73,16 @@ impl fmt::Display for RunId {
 }
 
 /// A stage of a manifest: letters, digits, `-`, `_` and `.`, so that it can stand in a file name.
+/// Copies share the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct StageId(String);
+pub struct StageId(Arc<str>);
 
 impl StageId {
     /// The only stage of a manifest that `ekiden run` makes.
     #[must_use]
     pub fn only() -> Self {
-        Self("main".to_owned())
+        Self(Arc::from("main"))
     }
 
     /// The id's text.
@@ -99,7 +101,7 @@ impl TryFrom<String> for StageId {
         let starts = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
         let ends = !text.ends_with('.') && !text.ends_with(".lock") && !text.contains("..");
         if text.len() <= 64 && text.bytes().all(fits) && starts && ends {
-            Ok(Self(text))
+            Ok(Self(Arc::from(text)))
         } else {
             Err(InvalidId {
                 text,
@@ -111,7 +113,7 @@ impl TryFrom<String> for StageId {
 
 impl From<StageId> for String {
     fn from(id: StageId) -> Self {
-        id.0
+        id.as_str().to_owned()
     }
 }
 

@@ -288,7 +288,7 @@ pub const MANIFEST_FAULTS_TOLD_MAX: usize = 50;
 pub const MANIFEST_FAULTS_KEPT_MAX: usize = 1_000;
 /// Names that are compared to find the one that was meant, over all of a manifest: about 0.1 s.
 pub const NEAREST_COMPARISONS_MAX: usize = 100_000;
-/// Outputs that are compared with globs, over all of a manifest: well below a second.
+/// Outputs that are compared with globs, over all of a manifest: about a second at most.
 pub const OVERLAP_COMPARISONS_MAX: usize = 2_000_000;
 /// Stages at the same time. More agents than this on one machine is a typing error.
 pub const JOBS_MAX: u32 = 64;

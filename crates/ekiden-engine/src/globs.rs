@@ -68,15 +68,16 @@ pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, Str
 /// As [`find`].
 pub(crate) fn beside(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
     let mut globs = Vec::new();
-    for name in names {
-        let name = plain(name);
+    for name in names.iter().map(|name| plain(name)).filter(|name| is_pattern(name)) {
         globs.push(Glob::new(name)?);
-        // A directory stands for all that is in it.
-        if !is_pattern(name) {
-            globs.push(Glob::new(&format!("{name}/**"))?);
-        }
     }
-    let is_named = |path: &&String| globs.iter().any(|glob| glob.matches(path));
+    // A directory stands for all that is in it.
+    let is_in = |path: &str, name: &str| {
+        path.strip_prefix(plain(name)).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let is_named = |path: &&String| {
+        names.iter().any(|name| is_in(path, name)) || globs.iter().any(|glob| glob.matches(path))
+    };
     Ok(paths.iter().filter(|path| !is_named(path)).cloned().collect())
 }
 

@@ -289,12 +289,12 @@ impl Place {
         }
         let attempts = run.live().filter_map(|(stage, relay)| Some((stage, relay.attempt()?)));
         for (stage, (_, conversation)) in attempts {
+            // Best effort: on a platform that cannot tell, the lock still says whether keepers live.
+            let _ = ekiden_agent::end_marked("EKIDEN_SESSION_ID", &conversation.to_string(), KILL_GRACE);
             let path = places.relay(stage).attempt_lock();
             if self.disk.stat(&path)?.is_none() {
                 continue;
             }
-            // Best effort: on a platform that cannot tell, the lock still says whether keepers live.
-            let _ = ekiden_agent::end_marked("EKIDEN_SESSION_ID", &conversation.to_string(), KILL_GRACE);
             match AttemptLock::wait_free(&path, KEEPER_PATIENCE) {
                 Ok(_) => {}
                 Err(LockError::Held { .. }) => {

@@ -1,4 +1,4 @@
-//! The files of a session that a process holds open: its lock and its event stream.
+//! The files that a process at work on a session holds open: the stage's lock and the event stream.
 
 use std::fs::File;
 use std::io::Write;

@@ -60,11 +60,13 @@ async fn all(
             return outcome;
         }
     }
-    files(dir, &verification.files, output)
+    files(dir, &verification.files, output).await
 }
 
-fn files(dir: &Path, names: &[String], output: &mut String) -> CheckOutcome {
-    match globs::unmatched(dir, names) {
+async fn files(dir: &Path, names: &[String], output: &mut String) -> CheckOutcome {
+    let (dir, names) = (dir.to_owned(), names.to_vec());
+    let found = tokio::task::spawn_blocking(move || globs::unmatched(&dir, &names)).await;
+    match found.unwrap_or_else(|panic| Err(panic.to_string())) {
         Ok(missing) if missing.is_empty() => CheckOutcome::Passed,
         Ok(missing) => {
             output.push_str(&format!("these files are not there: {}\n", missing.join(", ")));

@@ -11,6 +11,9 @@ use super::graph::Graph;
 use crate::glob::{Glob, beginning, is_pattern};
 use crate::limits::OVERLAP_COMPARISONS_MAX;
 
+/// Steps of matching that are as dear as one comparison.
+const STEPS_OF_COMPARISON: usize = 250;
+
 /// An output of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Output<'a> {
@@ -80,12 +83,13 @@ impl<'a> Meeting<'_, 'a> {
         let near = groups.range(begins..).take_while(|(other, _)| other.starts_with(begins));
         let mut glob = None;
         for (other, group) in near.filter(|(other, _)| **other != pattern) {
-            self.compared += own.len() + group.len();
-            if self.compared > OVERLAP_COMPARISONS_MAX {
-                return None;
-            }
             if glob.is_none() {
                 glob = Glob::new(pattern).ok();
+            }
+            let weight = glob.as_ref().map_or(0, Glob::weight);
+            self.compared += own.len() + group.len() + weight * other.len() / STEPS_OF_COMPARISON;
+            if self.compared > OVERLAP_COMPARISONS_MAX {
+                return None;
             }
             if glob.as_ref().is_some_and(|glob| glob.matches(other)) {
                 let mut line = [own, group].concat();

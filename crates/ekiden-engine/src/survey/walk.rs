@@ -82,6 +82,9 @@ impl Walk {
             substance.push_str(&format!("{name}\0{timeless}\n"));
             tree.push_str(&format!("{name}\0{}\n", content.whole));
         }
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err("cancelled".to_owned());
+        }
         let (tree, substance) = (sha256_hex(tree.as_bytes()), sha256_hex(substance.as_bytes()));
         let substance = (substance != tree).then_some(substance);
         Ok(Survey { tree, substance, ..Survey::default() })
@@ -91,7 +94,9 @@ impl Walk {
         let mut ignored = Ignored::default();
         let ours = move |entry: &DirEntry| {
             let name = entry.file_name().to_str().unwrap_or_default();
-            !NOT_OURS.contains(&name) && entry.path() != self.without && !ignored.leaves_out(entry)
+            let is_ours = entry.depth() == 0 || !NOT_OURS.contains(&name) && entry.path() != self.without;
+            // What rules leave out is not seen above, however much it is.
+            is_ours && !self.stopped.load(Ordering::Relaxed) && !ignored.leaves_out(entry)
         };
         WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(ours)
     }
