@@ -48,14 +48,6 @@ pub struct NewDir<'a> {
     pub files: &'a [NewFile<'a>],
 }
 
-/// Archives one file in a directory that is durable already. Two syncs.
-///
-/// After a crash the file is there whole or not at all.
-pub fn archive(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
-    place(disk, path, bytes)?;
-    Ok(disk.sync_dir(parent(path))?)
-}
-
 /// Archives several files in one directory, which is made if it is missing. Its parent must be
 /// durable. One sync for each file, one for the directory, one for its parent.
 ///
@@ -305,9 +297,10 @@ mod tests {
     fn another_content_is_never_overwritten() {
         let disk = sessions();
         let path = Path::new("/s/sessions/progress.md");
-        archive(&disk, path, b"one").unwrap();
-        archive(&disk, path, b"one").unwrap();
-        let error = archive(&disk, path, b"two").unwrap_err();
+        let archive = |bytes| archive_dir(&disk, parent(path), &[NewFile { name: "progress.md", bytes }]);
+        archive(b"one").unwrap();
+        archive(b"one").unwrap();
+        let error = archive(b"two").unwrap_err();
         assert!(matches!(error, ArchiveError::Differs { .. }));
         assert_eq!(disk.read(path, 10).unwrap(), b"one");
     }

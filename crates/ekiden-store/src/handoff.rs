@@ -187,7 +187,7 @@ mod tests {
     use ekiden_core::ids::{RunId, SessionNumber};
 
     use super::*;
-    use crate::archive::archive;
+    use crate::archive::{NewFile, archive_dir};
     use crate::layout::StateLayout;
     use crate::sim::{SimDisk, every_crash};
 
@@ -205,6 +205,12 @@ mod tests {
             disk.plant_file(&Path::new(DIR).join(name), bytes);
         }
         disk
+    }
+
+    fn archive_progress(disk: &SimDisk, bytes: &[u8]) {
+        let path = session().handoff(HandoffFile::Progress);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        archive_dir(disk, session().dir(), &[NewFile { name, bytes }]).unwrap();
     }
 
     fn take(disk: &SimDisk) -> DiskResult<Taken> {
@@ -245,7 +251,7 @@ mod tests {
     #[test]
     fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
         let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", &huge()), ("notes.txt", b"mine")]);
-        archive(&disk, &session().handoff(HandoffFile::Progress), b"done").unwrap();
+        archive_progress(&disk, b"done");
         let taken = take(&disk).unwrap();
         let copy = session().left().join("NEXT_PROMPT.md");
         assert_eq!(taken.removed, [HandoffFile::Progress]);
@@ -298,7 +304,7 @@ mod tests {
     fn no_handoff_file_is_lost_at_any_crash() {
         let files: [(&str, &[u8]); 2] = [("PROGRESS.md", b"archived"), ("KNOWLEDGE.md", b"not archived")];
         let disk = with(&files);
-        archive(&disk, &session().handoff(HandoffFile::Progress), b"archived").unwrap();
+        archive_progress(&disk, b"archived");
         let everywhere = |disk: &SimDisk, content: &[u8]| {
             let places = [Path::new(DIR), session().dir(), &session().left()].map(Path::to_owned);
             places.iter().any(|dir| {

@@ -26,6 +26,7 @@ use ekiden_agent::task::{run_output, run_quick};
 use ekiden_agent::workers::{ShortCommand, Workers};
 use ekiden_agent::{become_subreaper, keeper, workers};
 use ekiden_core::time::Millis;
+use rustix::process::Signal;
 
 /// The number of the lifeline's descriptor, in every process that holds it.
 const LIFELINE: &str = "ACTOR_LIFELINE";
@@ -155,20 +156,19 @@ fn quick() -> io::Result<()> {
     write!(io::stdout(), "{:?} {out:?} {err:?}", output.end)
 }
 
-/// Has a keeper wait three times: for a child, to be killed before one comes, and for nobody. Prints what
-/// became of the children, and the last keeper's pid.
+/// Has a keeper wait four times: for a child, to be stopped and to be killed before one comes, and for
+/// nobody. Prints what became of the children, and the last keeper's pid.
 fn prepared() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let executable = keeper::executable()?;
-    for is_killed in [false, true] {
+    for misfortune in [None, Some((Signal::STOP, ") T")), Some((Signal::KILL, ") Z"))] {
         keeper::prepare(&executable);
         keeper::prepare(&executable);
         let waiting = only_child()?;
-        if is_killed {
-            rustix::process::kill_process(waiting, rustix::process::Signal::KILL)?;
-            while !std::fs::read_to_string(format!("/proc/{}/stat", waiting.as_raw_nonzero()))?
-                .contains(") Z")
-            {
+        if let Some((signal, state)) = misfortune {
+            rustix::process::kill_process(waiting, signal)?;
+            let stat = format!("/proc/{}/stat", waiting.as_raw_nonzero());
+            while !std::fs::read_to_string(&stat)?.contains(state) {
                 std::thread::yield_now();
             }
         }

@@ -331,7 +331,7 @@ fn a_keeper_that_waits_gets_the_next_child_and_ends_with_its_engine() {
     let output = Command::new(ACTOR).arg("prepared").output().expect("the actor");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (told, last) = said.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(told, "Exited(5) true\nExited(5) false");
+    assert_eq!(told, "Exited(5) true\nExited(5) true\nExited(5) false");
     let last = Pid::from_raw(last.parse().expect("a number")).expect("a process");
     let until = Instant::now() + PROMISE;
     while test_kill_process(last).is_ok() {

@@ -31,7 +31,7 @@ impl Ignored {
     pub(super) fn leaves_out(&mut self, entry: &DirEntry) -> bool {
         let is_dir = entry.file_type().is_dir();
         self.above.truncate(entry.depth());
-        if self.decide(entry.path(), is_dir) == Some(Rule::LEAVES_OUT) {
+        if self.decide(entry.path(), is_dir).unwrap_or(false) {
             return true;
         }
         if is_dir {
@@ -40,7 +40,7 @@ impl Ignored {
         false
     }
 
-    /// What the nearest rule says that says anything.
+    /// Whether it is left out, by the nearest rule that says anything.
     fn decide(&self, path: &Path, is_dir: bool) -> Option<bool> {
         let names = path.iter().rev().take(self.above.len()).map(|name| name.to_string_lossy());
         let mut below = String::new();
@@ -84,14 +84,12 @@ struct Rule {
 }
 
 impl Rule {
-    const LEAVES_OUT: bool = true;
-
     /// A line, unless it says nothing or is no pattern.
     fn parse(line: &str) -> Option<Self> {
         let line = Some(without_blanks(line)).filter(|line| line.len() <= LINE_BYTES_MAX)?;
         let (leaves_out, line) = match line.strip_prefix('!') {
             Some(line) => (false, line),
-            None => (Self::LEAVES_OUT, line),
+            None => (true, line),
         };
         let (of_dirs, line) = match line.strip_suffix('/') {
             Some(line) => (true, line),
@@ -215,6 +213,7 @@ mod tests {
             ("a  \r\nab\\ \n", "b/\n[!b]\n"),
             ("d/*/a\n[\n[z-a]\n", "**/b\n"),
             ("\u{feff}a\n[!b-a]b\n", "[[:upper:][:digit:]]\n[[:alpha:]]\n![a-\\b]\n"),
+            ("[[:punct:]]?\n?[^[:graph:]]\n", ""),
             ("a\\\\  \n[b-a]\n", "\\a \n"),
         ] {
             let dir = project(top, below);

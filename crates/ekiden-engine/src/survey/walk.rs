@@ -64,9 +64,6 @@ impl Walk {
         let (mut tree, mut substance) = (String::new(), String::new());
         let (mut files, mut bytes) = (0, 0);
         for entry in self.entries() {
-            if self.stopped.load(Ordering::Relaxed) {
-                return Err("cancelled".to_owned());
-            }
             // What vanishes meanwhile or may not be read is as good as absent.
             let Some((entry, metadata)) = entry.ok().and_then(seen) else { continue };
             files += 1;
@@ -95,7 +92,7 @@ impl Walk {
         let ours = move |entry: &DirEntry| {
             let name = entry.file_name().to_str().unwrap_or_default();
             let is_ours = entry.depth() == 0 || !NOT_OURS.contains(&name) && entry.path() != self.without;
-            // What rules leave out is not seen above, however much it is.
+            // Looked at here, since rules may leave out very much.
             is_ours && !self.stopped.load(Ordering::Relaxed) && !ignored.leaves_out(entry)
         };
         WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(ours)
