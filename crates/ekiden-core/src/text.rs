@@ -63,11 +63,20 @@ pub fn normal(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Two texts are the same words, in any case and with any white space. Most differ in their first
-/// letters, and more of them is not looked at.
+/// Two texts are the same words, in any case and with any white space: their [`words`] are the same. Most
+/// differ in their first letters, and more of them is not looked at; others begin with the same words,
+/// letter for letter.
 #[must_use]
 pub fn says_the_same(a: &str, b: &str) -> bool {
-    folded(a).eq(folded(b))
+    let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let from = a.as_bytes()[..common].iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
+    folded(&a[from..]).eq(folded(&b[from..]))
+}
+
+/// What is the same of all texts that say the same.
+#[must_use]
+pub fn words(text: &str) -> String {
+    folded(text).collect()
 }
 
 fn folded(text: &str) -> impl Iterator<Item = char> {
@@ -156,6 +165,9 @@ mod tests {
         assert!(says_the_same("The build  needs\n`make`", "the Build needs `make` "));
         assert!(says_the_same("ΟΔΟΣ", "οδος") && says_the_same("", " \n"));
         assert!(!says_the_same("the build", "the builds") && !says_the_same("a b", "ab"));
+        assert!(
+            says_the_same("one two ", "one  two") && says_the_same("\u{e9}t\u{e9} X", "\u{e9}t\u{e9}  x")
+        );
     }
 
     #[test]
@@ -187,6 +199,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_two_texts_begin_with_makes_no_difference(
+            same in "[aB \n\u{e9}]{0,9}", a in "[aB \n\u{e9}]{0,5}", b in "[aB \n\u{e9}]{0,5}",
+        ) {
+            let (a, b) = (format!("{same}{a}"), format!("{same}{b}"));
+            prop_assert_eq!(says_the_same(&a, &b), normal(&a) == normal(&b));
+            prop_assert_eq!(says_the_same(&a, &b), words(&a) == words(&b));
+        }
+
         #[test]
         fn cleaning_twice_changes_nothing_more(text in any::<String>()) {
             let once = clean(&text).text;

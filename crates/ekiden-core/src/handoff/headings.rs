@@ -223,11 +223,14 @@ pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
     let text = normal(&heading.text);
     let bare = text.trim_end_matches(':').trim_end();
     for known in Heading::of(file) {
-        let name = known.name().to_lowercase();
-        if bare == name {
+        let Some((name, rest)) = text.split_at_checked(known.name().len()) else { continue };
+        if !name.eq_ignore_ascii_case(known.name()) {
+            continue;
+        }
+        if name.len() == bare.len() {
             return Reading::Known(known);
         }
-        if text.strip_prefix(&name).is_some_and(|rest| is_explanation(known, rest)) {
+        if is_explanation(known, rest) {
             return Reading::Template(known);
         }
     }
@@ -255,15 +258,17 @@ fn beginning(text: &str) -> String {
 
 /// Whether a text says nothing: empty, or a word that stands for "nothing" where that is no answer.
 pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
-    matches!(beginning(text).as_str(), "" | "tbd" | "todo") || (is_none(text) && !heading.none_counts())
+    let word = beginning(text);
+    matches!(word.as_str(), "" | "tbd" | "todo") || (stands_for_none(&word) && !heading.none_counts())
 }
 
 /// Whether a text says that there is nothing to say.
 pub(super) fn is_none(text: &str) -> bool {
-    matches!(
-        beginning(text).as_str(),
-        "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar"
-    )
+    stands_for_none(&beginning(text))
+}
+
+fn stands_for_none(word: &str) -> bool {
+    matches!(word, "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar")
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use super::page::{Content, Page};
 use super::status::{Word, claimed};
 use super::{
     Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Severity, Status,
-    headings, page,
+    headings,
 };
 use crate::limits;
-use crate::text::{normal, short};
+use crate::text::{says_the_same, short};
 
 /// The most of a question that is kept, in characters: it is shown in a notification.
 const QUESTION_CHARS_MAX: usize = 2_000;
@@ -74,7 +74,7 @@ pub fn inspect(files: &HandoffFiles, marker: &Marker) -> Inspection {
     inspect_after(files, marker, None)
 }
 
-/// Reads a handoff and compares its notes with those of the session before.
+/// Reads a handoff and compares its notes with those of the session before, as they were taken over.
 #[must_use]
 pub fn inspect_after(
     files: &HandoffFiles,
@@ -145,7 +145,7 @@ fn read_next_prompt(page: &Page, previous: Option<&str>, faults: &mut Vec<Fault>
     } else if chars > limits::NEXT_PROMPT_CHARS_MAX {
         faults.push(page.fault(FaultKind::TooLong { chars }));
     }
-    if previous.is_some_and(|previous| normal(&page::readable(previous).0) == normal(&page.text)) {
+    if previous.is_some_and(|previous| says_the_same(previous, &page.text)) {
         faults.push(page.fault(FaultKind::Repeated));
     }
 }

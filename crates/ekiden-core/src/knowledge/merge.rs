@@ -28,8 +28,7 @@ impl Knowledge {
         let mut merged = Merged::default();
         for new in &new.core {
             self.correct(new, session, &mut merged);
-            let known = self.core.iter().any(|fact| says_the_same(&fact.text, &new.fact.text));
-            if !known {
+            if !self.core.holds(&new.fact) {
                 self.core.push(new.fact.clone());
                 merged.added += 1;
             }
@@ -44,8 +43,8 @@ impl Knowledge {
 
     /// Takes over the facts of another stage that are not known here. Its log stays its own.
     pub fn adopt(&mut self, other: &Self) {
-        for fact in &other.core {
-            if !self.core.iter().any(|known| says_the_same(&known.text, &fact.text)) {
+        for fact in other.core.iter() {
+            if !self.core.holds(fact) {
                 self.core.push(fact.clone());
             }
         }

@@ -16,6 +16,7 @@
 //!   item, which confines whatever Markdown stands in it. So a fact that quotes a heading, or opens a
 //!   fence, changes nothing around it.
 
+mod facts;
 mod lost;
 mod merge;
 mod parse;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::handoff::{Heading, is_explanation, says_nothing};
 use crate::text::clean;
 
+pub use facts::Facts;
 pub use lost::lost_lines;
 pub use merge::Merged;
 pub use selection::PromptKnowledge;
@@ -44,7 +46,7 @@ const OLD_WORDS_CHARS_MIN: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
     /// Facts that every session needs.
-    pub core: Vec<Fact>,
+    pub core: Facts,
     /// Notes on the last sessions.
     pub log: Vec<LogEntry>,
     /// Facts that were corrected; not rendered.
@@ -173,7 +175,7 @@ impl Knowledge {
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = format!("# Knowledge\n\n## {CORE}\n\n");
-        self.core.iter().for_each(|fact| fact.render_to(&mut text));
+        text.push_str(self.core.text());
         text.push_str(&format!("\n## {LOG}\n"));
         text.extend(self.log.iter().map(LogEntry::render));
         text

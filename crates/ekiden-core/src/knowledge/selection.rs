@@ -1,12 +1,9 @@
 //! The part of knowledge that goes into a prompt.
 
-use super::{Fact, Knowledge, LogEntry};
+use super::{Knowledge, LogEntry};
 use crate::limits;
 use crate::prompt::budget::{Keep, Mark, cut, tokens};
 use crate::prompt::quote::{MARK, quote};
-
-/// What a cut adds to a line at most: the words that tell of it.
-const CUT_LINE_BYTES_MAX: usize = 60;
 
 /// Knowledge as marked lines, within a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,22 +29,22 @@ impl Knowledge {
         let dropped = self.dropped((tokens_max - log_max) * limits::BYTES_PER_TOKEN);
         let left_out = dropped.iter().filter(|dropped| **dropped).count();
         let mut core = if left_out > 0 { mark(left_out) } else { String::new() };
-        let kept = self.core.iter().zip(&dropped).filter(|(_, dropped)| !**dropped);
-        core.extend(kept.map(|(fact, _)| quote(&fact.render()).text));
+        let kept = self.core.marked().iter().zip(&dropped).filter(|(_, dropped)| !**dropped);
+        core.extend(kept.map(|(marked, _)| marked.as_str()));
         PromptKnowledge { core, log: self.log_for_prompt(log_max), left_out }
     }
 
-    /// Which facts are left out. Only what stays is marked and written: the effort for what does not is
-    /// a few additions a fact, however much was ever learnt.
+    /// Which facts are left out. The effort for what does not stay is an addition a fact, however much was
+    /// ever learnt.
     fn dropped(&self, bytes_max: usize) -> Vec<bool> {
         let mut dropped = vec![false; self.core.len()];
-        let sizes: Vec<usize> = self.core.iter().map(marked_bytes_max).collect();
-        let total: usize = sizes.iter().sum();
+        let marked = self.core.marked();
+        let total: usize = marked.iter().map(String::len).sum();
         if total <= bytes_max {
             return dropped;
         }
         let step = limits::KNOWLEDGE_STEP_TOKENS * limits::BYTES_PER_TOKEN;
-        let over = total + mark(sizes.len()).len() - bytes_max;
+        let over = total + mark(marked.len()).len() - bytes_max;
         let wanted = over.div_ceil(step) * step;
         let mut freed = 0;
         for index in self.oldest_first() {
@@ -56,7 +53,7 @@ impl Knowledge {
                 continue;
             }
             dropped[index] = true;
-            freed += sizes[index];
+            freed += marked[index].len();
         }
         dropped
     }
@@ -78,20 +75,8 @@ impl Knowledge {
     /// The size of Core in a prompt without a budget, in tokens.
     #[must_use]
     pub fn core_tokens(&self) -> usize {
-        self.core.iter().map(Fact::render).map(|fact| tokens(&quote(&fact).text)).sum()
+        self.core.marked().iter().map(|marked| tokens(marked)).sum()
     }
-}
-
-/// The size of a fact as marked lines, in bytes: never less than it is, and mostly just that. A
-/// quotation takes things out, and makes longer only a bracket that it disarms and a line that it cuts.
-fn marked_bytes_max(fact: &Fact) -> usize {
-    let pinned = if fact.pinned { "pinned: ".len() } else { 0 };
-    let line_bytes = |line: &str| {
-        let brackets = line.bytes().filter(|byte| *byte == b'<').count();
-        let cut = if line.len() > limits::QUOTED_LINE_CHARS_MAX { CUT_LINE_BYTES_MAX } else { 0 };
-        MARK.len() + "- ".len() + line.len() + 2 * brackets + cut + "\n".len()
-    };
-    pinned + fact.text.split('\n').map(line_bytes).sum::<usize>()
 }
 
 /// The line in place of the facts that are left out. It belongs to the quotation: how many are

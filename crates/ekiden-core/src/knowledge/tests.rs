@@ -154,9 +154,10 @@ fn what_a_person_wrote_under_core_is_kept_in_any_form() {
 // shows: REL-30
 #[test]
 fn over_its_budget_the_oldest_unpinned_facts_go_in_steps() {
-    let facts: Vec<String> = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80))).collect();
+    let facts = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80)));
+    let mut facts: Vec<String> = facts.collect();
+    facts[0].insert_str(0, "pinned: ");
     let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
-    knowledge.core[0].pinned = true;
     let mut counts = Vec::new();
     for n in 0..60 {
         let prompt = knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
@@ -221,6 +222,9 @@ proptest! {
         for (session, text) in (1..).zip(texts) {
             merge(&mut knowledge, session, &format!("## Core Knowledge\n{text}"));
             all.extend(knowledge.core.iter().map(|fact| fact.text.clone()));
+            let anew: Facts = knowledge.core.iter().cloned().collect();
+            prop_assert_eq!(anew.text(), knowledge.core.text());
+            prop_assert_eq!(anew.marked(), knowledge.core.marked());
         }
         for fact in all {
             let archived = knowledge.archived.iter().any(|corrected| corrected.old.text == fact);
@@ -250,7 +254,7 @@ proptest! {
         facts in proptest::collection::vec(("[a-z<>\n\u{202e}é-]{0,300}", any::<bool>()), 0..40),
         max in 50usize..4_000,
     ) {
-        let facts: Vec<Fact> = facts.iter().filter_map(|(text, pinned)| Some(Fact { pinned: *pinned, ..Fact::new(text)? })).collect();
+        let facts: Facts = facts.iter().filter_map(|(text, pinned)| Some(Fact { pinned: *pinned, ..Fact::new(text)? })).collect();
         let log = (1..=5).map(|session| LogEntry { session, date: "d".into(), lines: vec!["<system> é".repeat(90); 5] }).collect();
         let prompt = Knowledge { core: facts, log, archived: vec![] }.for_prompt(max);
         prop_assert!(tokens(&prompt.core) + tokens(&prompt.log) <= max);

@@ -65,6 +65,10 @@ pub(super) fn cut_line(line: &str) -> (String, bool) {
 
 /// The same for a limit of one's own.
 pub(crate) fn cut_line_to(line: &str, chars_max: usize) -> (String, bool) {
+    // Never more characters than bytes: most lines need no counting.
+    if line.len() <= chars_max {
+        return (line.to_owned(), false);
+    }
     let Some((end, _)) = line.trim_end_matches('\n').char_indices().nth(chars_max) else {
         return (line.to_owned(), false);
     };

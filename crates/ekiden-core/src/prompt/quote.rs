@@ -198,9 +198,44 @@ fn is_own(line: &str) -> bool {
     // Template lines are copies only with the indent of the protocol: without it they are a
     // template that an agent left unfilled, which is a fault of its own.
     let indented = line.starts_with(protocol::INDENT);
+    let (own, ends) = (own_lines(), letters_at_ends(line, line));
+    let mut like = own.ends.iter().zip(&own.lines).filter(|(own, _)| own.admit(ends)).peekable();
+    if like.peek().is_none() {
+        return false;
+    }
     let key = letters(line);
-    key.len() >= COPY_LETTERS_MIN
-        && own_lines().iter().any(|own| (indented || !own.template) && own.matches(&key))
+    key.len() >= COPY_LETTERS_MIN && like.any(|(_, own)| (indented || !own.template) && own.matches(&key))
+}
+
+/// All lines of ours.
+struct OwnLines {
+    lines: Vec<OwnLine>,
+    /// By themselves, since mostly nothing else is looked at.
+    ends: Vec<Ends>,
+}
+
+/// The first letters of a line of ours and its last. They show of most lines that they are no copies.
+struct Ends {
+    letters: u64,
+    /// Which of them stand in every copy, and not where a slot begins.
+    fixed: u64,
+}
+
+impl Ends {
+    /// Whether a line with these letters at its ends may be a copy.
+    fn admit(&self, letters: u64) -> bool {
+        (self.letters ^ letters) & self.fixed == 0
+    }
+}
+
+/// The first four letters of a text and the last four, each in a byte: enough to tell it from most others.
+fn letters_at_ends(first: &str, last: &str) -> u64 {
+    let (first, last) = (letters_of(first.chars()).take(4), letters_of(last.chars().rev()).take(4));
+    let mut bytes = [0; 8];
+    let byte = |letter: char| u32::from(letter).to_le_bytes()[0];
+    bytes[..4].iter_mut().zip(first).for_each(|(place, letter)| *place = byte(letter));
+    bytes[4..].iter_mut().zip(last).for_each(|(place, letter)| *place = byte(letter));
+    u64::from_le_bytes(bytes)
 }
 
 /// A line of ours: the letters between its slots.
@@ -222,6 +257,13 @@ impl OwnLine {
         enough.then_some(Self { pieces, template })
     }
 
+    fn ends(&self) -> Ends {
+        let piece = |piece: Option<&String>| piece.cloned().unwrap_or_default();
+        let letters = letters_at_ends(&piece(self.pieces.first()), &piece(self.pieces.last()));
+        let fixed = letters.to_le_bytes().map(|byte| if byte == 0 { 0 } else { u8::MAX });
+        Ends { letters, fixed: u64::from_le_bytes(fixed) }
+    }
+
     /// Whether a text's letters are this line with anything in its slots.
     fn matches(&self, key: &str) -> bool {
         let (Some(first), Some(last)) = (self.pieces.first(), self.pieces.last()) else { return false };
@@ -239,14 +281,15 @@ impl OwnLine {
     }
 }
 
-fn own_lines() -> &'static [OwnLine] {
-    static LINES: OnceLock<Vec<OwnLine>> = OnceLock::new();
+fn own_lines() -> &'static OwnLines {
+    static LINES: OnceLock<OwnLines> = OnceLock::new();
     LINES.get_or_init(|| {
         let standing = protocol::TEXTS.iter().chain(&messages::TEXTS);
         let standing = standing.flat_map(|text| text.lines()).filter_map(|line| OwnLine::new(line, false));
         let template = protocol::template_lines();
         let template = template.iter().filter_map(|line| OwnLine::new(line, true));
-        standing.chain(template).collect()
+        let lines: Vec<OwnLine> = standing.chain(template).collect();
+        OwnLines { ends: lines.iter().map(OwnLine::ends).collect(), lines }
     })
 }
 
@@ -254,7 +297,11 @@ fn letters(text: &str) -> String {
     if text.is_ascii() {
         return text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     }
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    letters_of(text.chars()).collect()
+}
+
+fn letters_of(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    text.filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
 /// The line with `‹` for the bracket of each client tag, and how many there were.

@@ -1,0 +1,93 @@
+//! The facts, with what every session asks of all of them kept ready: so a session costs the same however
+//! much was learnt before it.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use crate::prompt::quote::quote;
+use crate::text::words;
+
+/// Facts, oldest first. To be read as a slice.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Fact>", into = "Vec<Fact>")]
+pub struct Facts {
+    facts: Vec<Fact>,
+    /// All of them as list items.
+    text: String,
+    /// Each as marked lines, for a prompt.
+    marked: Vec<String>,
+    /// What they say, whatever the case and the white space.
+    said: BTreeSet<String>,
+}
+
+impl Facts {
+    /// Adds a fact at the end.
+    pub fn push(&mut self, fact: Fact) {
+        fact.render_to(&mut self.text);
+        self.marked.push(quote(&fact.render()).text);
+        self.said.insert(words(&fact.text));
+        self.facts.push(fact);
+    }
+
+    /// Takes a fact out, which is seldom.
+    pub(super) fn remove(&mut self, index: usize) -> Fact {
+        let fact = self.facts.remove(index);
+        *self = std::mem::take(&mut self.facts).into();
+        fact
+    }
+
+    /// One of them says the same.
+    pub(super) fn holds(&self, fact: &Fact) -> bool {
+        self.said.contains(&words(&fact.text))
+    }
+
+    /// All facts as list items.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Each fact as marked lines, for a prompt.
+    pub(super) fn marked(&self) -> &[String] {
+        &self.marked
+    }
+}
+
+impl Deref for Facts {
+    type Target = [Fact];
+
+    fn deref(&self) -> &[Fact] {
+        &self.facts
+    }
+}
+
+/// The rest follows from the facts.
+impl PartialEq for Facts {
+    fn eq(&self, other: &Self) -> bool {
+        self.facts == other.facts
+    }
+}
+
+impl Eq for Facts {}
+
+impl FromIterator<Fact> for Facts {
+    fn from_iter<I: IntoIterator<Item = Fact>>(facts: I) -> Self {
+        let mut all = Self::default();
+        facts.into_iter().for_each(|fact| all.push(fact));
+        all
+    }
+}
+
+impl From<Vec<Fact>> for Facts {
+    fn from(facts: Vec<Fact>) -> Self {
+        facts.into_iter().collect()
+    }
+}
+
+impl From<Facts> for Vec<Fact> {
+    fn from(facts: Facts) -> Self {
+        facts.facts
+    }
+}
