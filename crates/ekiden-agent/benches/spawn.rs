@@ -76,7 +76,6 @@ fn spec() -> io::Result<ChildSpec> {
         args: Vec::new(),
         dir: PathBuf::from("/"),
         env_set: Vec::new(),
-        env_remove: Vec::new(),
         lock: None,
         grace: KILL_GRACE,
         stdin: StdinKind::Piped,

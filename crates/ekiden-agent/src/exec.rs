@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::attempt::{Activity, AttemptHandle, AttemptSpec, Ended, FirstMessage, Order, Report};
-use crate::child::{Child, ChildEnd, ChildSpec, StdinKind, outer_env, spawn};
+use crate::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
 use crate::unix::read_now;
 
 /// Kept of what it wrote last.
@@ -58,7 +58,6 @@ fn child_spec(spec: &mut AttemptSpec) -> ChildSpec {
         args: command.collect(),
         dir: spec.dir.clone(),
         env_set: spec.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        env_remove: outer_env(),
         lock: spec.lock.take(),
         grace: limits::KILL_GRACE,
         stdin: StdinKind::Piped,

@@ -13,7 +13,7 @@ use ekiden_core::time::Millis;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, Streams, launch, outer_env, spawn};
+use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, Streams, launch, spawn};
 use crate::keeper;
 use crate::unix::read_now;
 
@@ -122,7 +122,6 @@ pub fn run_quick(
         args: args.to_vec(),
         dir: dir.to_owned(),
         env_set: Vec::new(),
-        env_remove: outer_env(),
         lock: None,
         grace: KILL_GRACE,
         stdin: StdinKind::Null,

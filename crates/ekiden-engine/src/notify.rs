@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind, outer_env};
+use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind};
 use ekiden_agent::task;
 use ekiden_core::limits;
 use ekiden_core::text::one_line;
@@ -45,7 +45,6 @@ pub(crate) async fn notify(keeper: PathBuf, dir: PathBuf, text: String) -> Resul
         args,
         dir,
         env_set: Vec::new(),
-        env_remove: outer_env(),
         lock: None,
         grace: limits::KILL_GRACE,
         stdin: StdinKind::Null,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order, Report};
-use ekiden_agent::child::{ChildSpec, StdinKind, outer_env};
+use ekiden_agent::attempt::{AttemptHandle, AttemptSpec, Order};
+use ekiden_agent::child::{ChildSpec, StdinKind};
 use ekiden_agent::keeper;
 use ekiden_core::event::GroundEvent;
 use ekiden_core::ids::{EffectId, RunId, StageId};
@@ -113,7 +113,6 @@ impl ProcessHands {
             args: vec!["-c".into(), command.into()],
             dir: dir.clone(),
             env_set: env_set.clone(),
-            env_remove: outer_env(),
             lock: None,
             grace: limits::KILL_GRACE,
             stdin: StdinKind::Null,
@@ -143,13 +142,9 @@ impl Hands for ProcessHands {
         let (reports, mut inbox) = mpsc::channel(REPORTS_MAX);
         let spec = self.spec(launch)?;
         self.attempts.insert(stage.clone(), ekiden_agent::start(spec, reports));
-        let (inputs, ekiden) = (self.inputs.clone(), self.ekiden.clone());
+        let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
             while let Some(report) = inbox.recv().await {
-                // Now there is time for it.
-                if matches!(report, Report::Started { .. }) {
-                    prepare_keeper(ekiden.clone());
-                }
                 let input = Input::Agent { stage: stage.clone(), attempt, report };
                 if inputs.send(input).await.is_err() {
                     return;
@@ -160,6 +155,10 @@ impl Hands for ProcessHands {
     }
 
     fn tell(&mut self, stage: &StageId, order: Order) {
+        // Now there is time for it.
+        if order == Order::Begin {
+            prepare_keeper(self.ekiden.clone());
+        }
         if let Some(attempt) = self.attempts.get(stage) {
             attempt.tell(order);
         }

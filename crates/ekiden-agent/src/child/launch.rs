@@ -43,7 +43,6 @@ pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, Spaw
         args: spec.args,
         dir: spec.dir,
         env_set: spec.env_set,
-        env_remove: spec.env_remove,
     };
     let failed = |source| SpawnError::Keeper { path: spec.keeper.clone(), source };
     if let Some(ready) = orphans::take_ready(&spec.keeper) {

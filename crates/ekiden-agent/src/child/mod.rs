@@ -18,7 +18,7 @@ use crate::keeper::{Order, Report, Reports};
 use crate::orphans::{self, Keeper};
 
 pub(crate) use launch::{Launched, Streams, check, launch};
-pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program, outer_env};
+pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program};
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

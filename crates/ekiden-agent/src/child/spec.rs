@@ -47,12 +47,6 @@ pub const OUTER_GIT_ENV: [&str; 15] = [
     "GIT_WORK_TREE",
 ];
 
-/// Every variable that belongs to whoever started ekiden, for [`ChildSpec::env_remove`].
-#[must_use]
-pub fn outer_env() -> Vec<OsString> {
-    OUTER_AGENT_ENV.iter().chain(&OUTER_GIT_ENV).map(OsString::from).collect()
-}
-
 /// What a child gets to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdinKind {
@@ -76,10 +70,9 @@ pub struct ChildSpec {
     pub args: Vec<OsString>,
     /// Where it runs.
     pub dir: PathBuf,
-    /// Variables that it gets in addition to, or in place of, this process's.
+    /// Variables that it gets in addition to, or in place of, this process's. Of those it never gets what
+    /// belongs to whoever started ekiden: [`OUTER_AGENT_ENV`] and [`OUTER_GIT_ENV`].
     pub env_set: Vec<(OsString, OsString)>,
-    /// Variables of this process that it does not get, unless they are in `env_set`.
-    pub env_remove: Vec<OsString>,
     /// A file that this process has locked. It is handed over to the keepers: the lock is held while
     /// anything of the child is alive, whatever happens to this process. The child does not get it.
     pub lock: Option<File>,

@@ -118,7 +118,6 @@ mod tests {
             args: args.iter().map(Into::into).collect(),
             dir: "/".into(),
             env_set: vec![("A".into(), std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]))],
-            env_remove: vec!["B".into()],
         }
     }
 

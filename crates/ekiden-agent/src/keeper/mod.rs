@@ -97,6 +97,4 @@ pub(crate) struct Errand {
     pub(crate) dir: PathBuf,
     /// Variables that it gets beside those of the keeper.
     pub(crate) env_set: Vec<(OsString, OsString)>,
-    /// Variables of the keeper that it does not get.
-    pub(crate) env_remove: Vec<OsString>,
 }

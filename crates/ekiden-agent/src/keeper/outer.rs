@@ -40,7 +40,7 @@ impl<'a> Outer<'a> {
     /// Returns when nothing is left, or nothing that can be ended.
     pub(super) fn run(mut self, terminal: Option<Terminal>) {
         if self.outlives_inner() {
-            self.control.tell(&Report::KeeperDied);
+            self.control.tell(&[Report::KeeperDied]);
             let agent = self.agent_told();
             Watch::of_outer(self.control, self.exits, agent, self.grace).over(terminal).run();
         }

@@ -146,10 +146,11 @@ impl Control {
         Ok(Self(socket))
     }
 
-    /// Tells the engine, if it lives.
-    pub(crate) fn tell(&self, report: &Report) {
+    /// Tells the engine, if it lives: all at once, since each telling wakes it.
+    pub(crate) fn tell(&self, reports: &[Report]) {
+        let lines: String = reports.iter().map(|report| format!("{report}\n")).collect();
         // A dead engine needs no report, and the socket holds more than all reports together.
-        let _ = (&self.0).write_all(format!("{report}\n").as_bytes());
+        let _ = (&self.0).write_all(lines.as_bytes());
     }
 
     /// The next thing that the engine said.
@@ -224,6 +225,6 @@ mod tests {
         }
         drop(engine);
         assert_eq!(control.hear(), Heard::Gone);
-        control.tell(&Report::Left(0));
+        control.tell(&[Report::Left(0)]);
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, getpgrp, getpid, setpgid, setsid};
 
+use crate::child::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 use crate::keeper::files::{ChildFiles, take_over};
 use crate::keeper::outer::Outer;
 use crate::keeper::report::{Control, Report};
@@ -24,8 +25,8 @@ pub(super) fn run() -> i32 {
     match divide(errand, &control, files) {
         Ok(()) => 0,
         Err(error) => {
-            control.tell(&Report::NotStarted(format!("the keeper failed: {error}")));
-            control.tell(&Report::Left(0));
+            let why = format!("the keeper failed: {error}");
+            control.tell(&[Report::NotStarted(why), Report::Left(0)]);
             0
         }
     }
@@ -82,13 +83,12 @@ fn run_inner(
     let agent = match start_agent(errand, files, terminal.as_ref().map(Terminal::group)) {
         Ok(agent) => agent,
         Err(error) => {
-            control.tell(&Report::NotStarted(error.to_string()));
-            control.tell(&Report::Left(0));
+            control.tell(&[Report::NotStarted(error.to_string()), Report::Left(0)]);
             return Ok(());
         }
     };
     let pid = |of: Pid| of.as_raw_nonzero().get().unsigned_abs();
-    control.tell(&Report::Started { agent: pid(agent), inner: pid(getpid()) });
+    control.tell(&[Report::Started { agent: pid(agent), inner: pid(getpid()) }]);
     // The outer keeper needs the number where it does not inherit the agent (macOS). If it is dead
     // already, the watch will see it.
     let _ = io::Write::write(&mut &link, &agent.as_raw_nonzero().get().to_ne_bytes());
@@ -102,7 +102,7 @@ fn run_inner(
 fn start_agent(errand: Errand, files: ChildFiles, group: Option<Pid>) -> io::Result<Pid> {
     let mut command = Command::new(errand.program);
     command.args(errand.args).current_dir(errand.dir);
-    for name in errand.env_remove {
+    for name in OUTER_AGENT_ENV.iter().chain(&OUTER_GIT_ENV) {
         command.env_remove(name);
     }
     command.envs(errand.env_set);

@@ -57,6 +57,8 @@ pub(super) struct Watch<'a> {
     /// The agent, also after its end, when its number still names the process group.
     agent: Option<Pid>,
     agent_ended: bool,
+    /// The agent's end, not told yet: mostly nothing else is left, and each telling wakes the engine.
+    untold: Option<Report>,
     /// The terminal that the agent is on, to be put in order after it.
     terminal: Option<Terminal>,
     /// A signal ended the agent, or nobody knows: it put nothing in order itself.
@@ -82,6 +84,7 @@ impl<'a> Watch<'a> {
             exits,
             agent: Some(agent),
             agent_ended: false,
+            untold: None,
             terminal: None,
             agent_killed: true,
             tools_asked: false,
@@ -106,6 +109,7 @@ impl<'a> Watch<'a> {
             exits,
             agent,
             agent_ended: false,
+            untold: None,
             terminal: None,
             agent_killed: true,
             tools_asked: true,
@@ -129,16 +133,25 @@ impl<'a> Watch<'a> {
             if children == Children::None && platform::childless_is_done(self.agent) {
                 break;
             }
+            self.tell_end();
             self.advance();
             if self.gave_up() {
                 break;
             }
             self.listen(children);
         }
-        if let Some(terminal) = &self.terminal {
+        if let Some(terminal) = self.terminal.take() {
+            self.tell_end();
             terminal.restore(self.agent_killed, self.control.is_some());
         }
-        self.tell(&Report::Left(self.left()));
+        let left = Report::Left(self.left());
+        let last: Vec<_> = self.untold.take().into_iter().chain([left]).collect();
+        self.tell(&last);
+    }
+
+    fn tell_end(&mut self) {
+        let end = self.untold.take();
+        self.tell(end.as_slice());
     }
 
     /// Takes the ends of children that have ended.
@@ -150,7 +163,7 @@ impl<'a> Watch<'a> {
                 Reaped::One(pid, status) if Some(pid) == self.agent && !self.agent_ended => {
                     self.agent_ended = true;
                     self.agent_killed = status.signaled();
-                    self.tell(&Report::of_end(status));
+                    self.untold = Some(Report::of_end(status));
                 }
                 Reaped::One(..) => {}
             }
@@ -268,15 +281,15 @@ impl<'a> Watch<'a> {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(_) | Err(_) => {
                 self.link = None;
-                self.tell(&Report::KeeperDied);
+                self.tell(&[Report::KeeperDied]);
                 self.ask(self.grace);
             }
         }
     }
 
-    fn tell(&self, report: &Report) {
+    fn tell(&self, reports: &[Report]) {
         if let Some(control) = self.control {
-            control.tell(report);
+            control.tell(reports);
         }
     }
 }

@@ -7,7 +7,7 @@ use ekiden_core::limits;
 use ekiden_core::settings::AgentKind;
 
 use crate::attempt::AttemptSpec;
-use crate::child::{ChildSpec, StdinKind, outer_env};
+use crate::child::{ChildSpec, StdinKind};
 use crate::rehearsal;
 
 /// Tools by which an agent would go on later, when nobody listens any more. `Monitor` even gives a
@@ -32,7 +32,6 @@ pub(super) fn child(spec: &mut AttemptSpec) -> ChildSpec {
         args,
         dir: spec.dir.clone(),
         env_set,
-        env_remove: outer_env(),
         lock: spec.lock.take(),
         grace: limits::KILL_GRACE,
         stdin: StdinKind::Piped,

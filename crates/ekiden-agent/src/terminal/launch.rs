@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::hook::{Asker, ROLE};
 use crate::attempt::{AttemptSpec, FirstMessage};
-use crate::child::{ChildSpec, StdinKind, outer_env};
+use crate::child::{ChildSpec, StdinKind};
 use crate::stream::{CLAUDE_ENV, claude_flags};
 
 /// The moments at which we want to be asked.
@@ -47,7 +47,6 @@ pub(super) fn child(spec: &mut AttemptSpec, ekiden: &Path, socket: &Path) -> Chi
         args,
         dir: spec.dir.clone(),
         env_set,
-        env_remove: outer_env(),
         lock: spec.lock.take(),
         grace: limits::KILL_GRACE,
         stdin: StdinKind::Terminal,

@@ -25,7 +25,7 @@ use ekiden_core::limits::KILL_GRACE;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 
-use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, check, outer_env, spawn};
+use crate::child::{Child, ChildEnd, ChildSpec, SpawnError, StdinKind, check, spawn};
 use crate::task::Output;
 use order::{Answer, Order};
 
@@ -133,7 +133,6 @@ impl Workers {
             // It must not be in the way of somebody who removes a directory.
             dir: Path::new("/").to_owned(),
             env_set: Vec::new(),
-            env_remove: outer_env(),
             lock: None,
             grace: KILL_GRACE,
             stdin: StdinKind::Piped,

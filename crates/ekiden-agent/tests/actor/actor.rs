@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ekiden_agent::child::{ChildSpec, StdinKind, outer_env, spawn};
+use ekiden_agent::child::{ChildSpec, StdinKind, spawn};
 use ekiden_agent::task::{run_output, run_quick};
 use ekiden_agent::workers::{ShortCommand, Workers};
 use ekiden_agent::{become_subreaper, keeper, workers};
@@ -128,7 +128,6 @@ fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
         args: args.map(OsString::from).collect(),
         dir: PathBuf::from("/"),
         env_set: Vec::new(),
-        env_remove: Vec::new(),
         lock,
         grace,
         stdin: StdinKind::Null,
@@ -139,7 +138,6 @@ fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
 fn environment() -> io::Result<()> {
     let mut spec = spec_of(["0".to_owned()].into_iter())?;
     spec.program = "env".into();
-    spec.env_remove = outer_env();
     spec.env_set = vec![("EKIDEN_RUN".into(), "7f3a0b1c".into()), ("HOME".into(), "/elsewhere".into())];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let output =

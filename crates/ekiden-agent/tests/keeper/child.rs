@@ -25,7 +25,6 @@ pub(crate) fn spec(program: &str, args: &[&str]) -> ChildSpec {
         args: args.iter().map(Into::into).collect(),
         dir: PathBuf::from("/"),
         env_set: Vec::new(),
-        env_remove: Vec::new(),
         lock: None,
         grace: Millis(300),
         stdin: StdinKind::Null,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind, outer_env};
+use ekiden_agent::child::{ChildEnd, ChildSpec, StdinKind};
 use ekiden_agent::task;
 use ekiden_core::limits;
 use ekiden_core::manifest::Ground;
@@ -100,7 +100,6 @@ impl Grounds {
             args: vec!["-c".into(), command.into()],
             dir: dir.to_owned(),
             env_set,
-            env_remove: outer_env(),
             lock: None,
             grace: limits::KILL_GRACE,
             stdin: StdinKind::Null,
