@@ -4,36 +4,32 @@
 //! state: they are written again whenever an engine starts, so most of them need no sync.
 
 mod ends;
+mod start;
 mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ekiden_agent::attempt::FirstMessage;
 use ekiden_core::budget::Prices;
-use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{AttemptId, AttemptNumber, MessageId, SessionNumber, StageId};
-use ekiden_core::relay::{Phase, Prompt, Relay};
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::AgentKind;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewDir, NewFile, archive_dirs, ensure_dir};
-use ekiden_store::disk::{Disk, DiskResult, Kind, Reach};
-use ekiden_store::handoff::{Keeping, keep, make_private, read_handoff, take_handoff};
+use ekiden_store::disk::{Disk, DiskResult, Kind};
+use ekiden_store::handoff::{keep, make_private, read_handoff};
 use ekiden_store::inbox::{Inbox, Received, Scan};
-use ekiden_store::layout::{PROTOCOL, Published, SessionLayout};
+use ekiden_store::layout::{Published, SessionLayout};
 use ekiden_store::published::restore_places;
 use ekiden_store::replace::{Durability, replace};
 use ekiden_store::status::{Status, StatusError, StatusFile};
 
 use crate::archive_job::ArchiveJob;
-use crate::error::EngineError;
-use crate::hands::Launch;
 use crate::journal::Journal;
 use crate::places::Places;
 use crate::status::status;
@@ -74,42 +70,6 @@ impl Desk {
     #[must_use]
     pub fn places(&self) -> &Places {
         &self.places
-    }
-
-    /// Freezes what stays the same for all sessions of the stages that have begun: the protocol, where
-    /// agents read it from. It is durable when this returns.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses, or another protocol stands there.
-    pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
-        if run.header().manifest.plan.is_some() {
-            ensure_dir(&*self.disk, &self.places.run().stages())?;
-        }
-        run.live().try_for_each(|(stage, relay)| self.archive_session(stage, relay, None))
-    }
-
-    /// Archives the texts of a session, and those of its stage if it is the stage's first: all of it
-    /// together, for this lies between two agents.
-    fn archive_session(
-        &mut self,
-        stage: &StageId,
-        relay: &Relay,
-        session: Option<NewDir<'_>>,
-    ) -> Result<(), EngineError> {
-        if self.protocols.contains_key(stage) {
-            return Ok(archive_dirs(&*self.disk, session.as_slice())?);
-        }
-        let layout = self.places.relay(stage);
-        // A run that an older program began keeps its own words.
-        let protocol = self.read_text(&layout.protocol()).unwrap_or_else(|| relay.protocol());
-        let files = [NewFile { name: PROTOCOL, bytes: protocol.as_bytes() }];
-        let of_stage =
-            [NewDir { dir: layout.dir(), files: &files }, NewDir { dir: &layout.sessions(), files: &[] }];
-        let dirs: Vec<_> = of_stage.into_iter().chain(session).collect();
-        archive_dirs(&*self.disk, &dirs)?;
-        self.protocols.insert(stage.clone(), protocol);
-        Ok(())
     }
 
     /// Puts back what only an agent can have changed while a session ran: the directories that are
@@ -172,6 +132,7 @@ impl Desk {
             return Ok(());
         }
         make_private(&*self.disk, &published.handoff())?;
+        self.clear_next(relay);
         // The directory itself may be new.
         self.disk.sync_dir(published.work_dir())
     }
@@ -303,67 +264,6 @@ impl Desk {
         read_handoff(&*self.disk, &self.places.published(stage).handoff()).unwrap_or_default()
     }
 
-    /// Makes ready for an attempt: its texts are archived, and a new conversation finds an empty
-    /// handoff directory. Everything is durable when this returns.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses, or other texts are archived in their place.
-    pub fn prepare(
-        &mut self,
-        journal: &Journal,
-        stage: &StageId,
-        start: &StartAttempt,
-    ) -> Result<Launch, EngineError> {
-        let run = journal.run();
-        let relay = run.relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let prompt = relay.prompt().ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let layout = self.places.relay(stage);
-        let session = layout.session(start.attempt.session);
-        let text = prompt.to_archive();
-        let prompt_name = of_attempt("prompt.md", start.attempt.attempt);
-        let files = [NewFile { name: &prompt_name, bytes: text.as_bytes() }];
-        self.archive_session(stage, relay, Some(NewDir { dir: session.dir(), files: &files }))?;
-        if start.mode == StartMode::Fresh {
-            let before = before(start.attempt);
-            // A run that goes on from another's session has not begun that one itself.
-            let is_ours = self.disk.stat(layout.session(before).dir())?.is_some();
-            self.empty_handoff(journal, stage, if is_ours { before } else { start.attempt.session })?;
-        }
-        self.session_before = Some(session);
-        Ok(Launch {
-            run: run.header().run.clone(),
-            stage: stage.clone(),
-            attempt: start.attempt,
-            agent: relay.agent().clone(),
-            conversation: start.conversation,
-            mode: start.mode,
-            prices: run.prices(),
-            protocol: self.protocols.get(stage).cloned().unwrap_or_else(|| relay.protocol()),
-            message: match prompt {
-                Prompt::Fresh(blocks) => FirstMessage::Prompt(blocks.clone()),
-                Prompt::Resume(note) => FirstMessage::Note(note.clone()),
-            },
-        })
-    }
-
-    fn empty_handoff(
-        &mut self,
-        journal: &Journal,
-        stage: &StageId,
-        left_by: SessionNumber,
-    ) -> DiskResult<()> {
-        let published = self.places.published(stage);
-        restore_places(&*self.disk, &published)?;
-        let recorded: Vec<_> = journal.unarchived().collect();
-        let sessions: Vec<_> = [self.places.relay(stage).session(left_by)]
-            .into_iter()
-            .chain(self.session_before.take())
-            .collect();
-        let keeping = Keeping { sessions: &sessions, recorded: &recorded };
-        take_handoff(&*self.disk, &published.handoff(), keeping, Reach::Disk).map(|_| ())
-    }
-
     /// What an attempt left in the handoff directory, to be archived.
     #[must_use]
     pub fn archive_job(&self, stage: &StageId, attempt: AttemptId, files: &HandoffFiles) -> ArchiveJob {
@@ -458,14 +358,6 @@ pub(crate) fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
         Some((stem, ending)) if attempt > AttemptNumber::FIRST => format!("{stem}.{attempt}.{ending}"),
         Some(_) | None => name.to_owned(),
     }
-}
-
-/// The session that left what is in the handoff directory when this attempt begins.
-fn before(attempt: AttemptId) -> SessionNumber {
-    if attempt.attempt > AttemptNumber::FIRST {
-        return attempt.session;
-    }
-    SessionNumber::try_from(attempt.session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
 }
 
 fn saved(stream: impl std::io::Read, kind: AgentKind, prices: Prices) -> Option<(Traces, Counters, bool)> {

@@ -75,6 +75,34 @@ pub fn archive_dirs(disk: &dyn Disk, dirs: &[NewDir<'_>]) -> Result<(), ArchiveE
     Ok(to_sync.into_iter().try_for_each(|dir| disk.sync_dir(dir))?)
 }
 
+/// Puts a file in its place where it is found at once, but is durable, and whole after a power cut, only once
+/// it is [sealed](seal): for what belongs in the archive before something begins, and counts only when it has
+/// begun. The directory is made if it is missing; its parent must be durable.
+pub fn place_unsealed(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let create = || disk.create_file(path, bytes, Reach::Cache);
+    let mut created = create();
+    if created.as_ref().is_err_and(DiskError::is_not_found) {
+        make_dir(disk, parent(path))?;
+        created = create();
+    }
+    match created {
+        Err(error) if error.is_already_there() => match disk.stat(path)? {
+            Some(found) if found.kind == Kind::File && holds(disk, path, found.len, bytes)? => Ok(()),
+            Some(_) | None => Err(ArchiveError::Differs { path: path.to_owned() }),
+        },
+        created => Ok(created?),
+    }
+}
+
+/// Makes a file durable that was placed unsealed, and `beside`, a directory that is made beside its own.
+/// Three syncs.
+pub fn seal(disk: &dyn Disk, path: &Path, beside: &Path) -> DiskResult<()> {
+    make_dir(disk, beside)?;
+    disk.sync_file(path)?;
+    disk.sync_dir(parent(path))?;
+    disk.sync_dir(parent(beside))
+}
+
 /// Makes a directory and those above it that are missing, durably.
 ///
 /// A process that died here may have left its last directory in the cache only, so the name of the
@@ -291,6 +319,27 @@ mod tests {
             },
         );
         assert!(explored.worlds > 100, "{explored:?}");
+    }
+
+    // shows: DUR-01, DUR-02
+    #[test]
+    fn what_is_placed_unsealed_is_found_at_once_and_whole_after_every_crash_once_it_is_sealed() {
+        let (path, next) = (Path::new("/s/sessions/1/prompt.md"), Path::new("/s/sessions/2"));
+        let disk = sessions();
+        place_unsealed(&disk, path, PROMPT.bytes).unwrap();
+        assert_eq!((disk.read(path, 100).unwrap(), disk.syncs()), (PROMPT.bytes.to_vec(), 0));
+        place_unsealed(&disk, path, PROMPT.bytes).unwrap();
+        assert!(matches!(place_unsealed(&disk, path, b"else"), Err(ArchiveError::Differs { .. })));
+        seal(&disk, path, next).unwrap();
+        assert_eq!(disk.syncs(), 3);
+        every_crash(
+            &sessions(),
+            |disk| place_unsealed(&**disk, path, PROMPT.bytes).is_ok() && seal(&**disk, path, next).is_ok(),
+            |disk, returned, at| {
+                let whole = disk.read(path, 100).is_ok_and(|found| found == PROMPT.bytes);
+                assert!(!returned || (whole && disk.stat(next).unwrap().is_some()), "{at:?}");
+            },
+        );
     }
 
     #[test]

@@ -5,21 +5,19 @@
 //! nobody waits for that. Else it is copied whole to the session's `left/` first, of any size and
 //! whatever it holds. What is not a handoff file is not ours and stays.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 
-use crate::archive::{copy_whole, holds, make_dir, same_content};
-use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Reach, Stat, parent};
+use crate::archive::{copy_whole, ensure_dir, holds, same_content};
+use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Stat};
 use crate::layout::SessionLayout;
 
 /// Where the content of a handoff directory is safe, or is made so.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
-    /// The sessions that may have left it. The first one's directory must exist: what is safe nowhere goes
-    /// there.
+    /// The sessions that may have left it. What is safe nowhere goes to the first one's directory.
     pub sessions: &'a [SessionLayout],
     /// Handoffs whose texts the log holds, durably.
     pub recorded: &'a [&'a HandoffFiles],
@@ -32,8 +30,6 @@ pub struct Taken {
     pub removed: Vec<HandoffFile>,
     /// Files that were no accepted handoff, and where they are kept.
     pub kept: Vec<(HandoffFile, PathBuf)>,
-    /// What was left where it is: names that are not ours.
-    pub left: Vec<OsString>,
     /// What stood in place of a file and is none, under its new name beside it.
     pub aside: Vec<PathBuf>,
 }
@@ -62,34 +58,26 @@ pub fn make_private(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
 
 /// Empties the handoff directory of the files of a session.
 ///
-/// Safe to repeat after a crash: what was kept already is found again. With [`Reach::Disk`] the
-/// removals are durable when the call returns (one sync). With [`Reach::Cache`] a power cut may
-/// bring the files back, and the caller must know them by their content for the old session's.
-pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>, reach: Reach) -> DiskResult<Taken> {
+/// Safe to repeat after a crash: what was kept already is found again. A power cut may bring removed
+/// files back until the caller has synced the directory; until then nothing in it may count as the next
+/// session's.
+pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskResult<Taken> {
     let mut taken = Taken::default();
-    for name in disk.list(dir)? {
-        let path = dir.join(&name);
-        let file = HandoffFile::ALL.into_iter().find(|file| name == file.name());
-        match (file, disk.stat(&path)?) {
-            (Some(file), Some(Stat { kind: Kind::File, len })) => {
+    for file in HandoffFile::ALL {
+        let path = dir.join(file.name());
+        match disk.stat(&path)? {
+            Some(Stat { kind: Kind::File, len }) => {
                 take_file(disk, &path, len, file, keeping, &mut taken)?;
             }
             // A link holds no text, and the agent's next handoff must not be written through it.
-            (Some(file), Some(Stat { kind: Kind::Link, .. })) => {
+            Some(Stat { kind: Kind::Link, .. }) => {
                 disk.remove(&path)?;
                 taken.removed.push(file);
             }
             // The agent's next handoff could not be written.
-            (Some(_), Some(Stat { kind: Kind::Dir | Kind::Other, .. })) => {
-                taken.aside.push(move_aside(disk, &path)?);
-            }
-            (None, Some(_)) => taken.left.push(name),
-            (_, None) => {}
+            Some(Stat { kind: Kind::Dir | Kind::Other, .. }) => taken.aside.push(move_aside(disk, &path)?),
+            None => {}
         }
-    }
-    let changed = !(taken.removed.is_empty() && taken.kept.is_empty() && taken.aside.is_empty());
-    if changed && reach == Reach::Disk {
-        disk.sync_dir(dir)?;
     }
     Ok(taken)
 }
@@ -161,10 +149,10 @@ fn is_recorded(
 }
 
 /// Copies a file to a directory `left/`, under a name that holds nothing else, and tells where. The
-/// directory is made if it is missing; its parent must be durable. Durable when it returns, and the
-/// same content again is found where it was kept.
+/// directory is made if it is missing, with those above it. Durable when it returns, and the same content
+/// again is found where it was kept.
 pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
-    make_dir(disk, left)?;
+    ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut copy = left.join(&*name);
     for number in 2.. {
@@ -178,7 +166,6 @@ pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
         copy = left.join(format!("{number}-{name}"));
     }
     disk.sync_dir(left)?;
-    disk.sync_dir(parent(left))?;
     Ok(copy)
 }
 
@@ -219,7 +206,7 @@ mod tests {
 
     fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<Taken> {
         let keeping = Keeping { sessions: &[session()], recorded };
-        take_handoff(disk, Path::new(DIR), keeping, Reach::Disk)
+        take_handoff(disk, Path::new(DIR), keeping)
     }
 
     fn huge() -> Vec<u8> {
@@ -256,7 +243,6 @@ mod tests {
         let copy = session().left().join("NEXT_PROMPT.md");
         assert_eq!(taken.removed, [HandoffFile::Progress]);
         assert_eq!(taken.kept, [(HandoffFile::NextPrompt, copy.clone())]);
-        assert_eq!(taken.left, ["notes.txt"]);
         assert_eq!(disk.read(&copy, 1 << 20).unwrap(), huge());
         assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["notes.txt"]);
     }
@@ -275,7 +261,7 @@ mod tests {
 
     // shows: RUN-12
     #[test]
-    fn what_the_log_holds_is_removed_for_one_sync_and_anything_else_is_kept() {
+    fn what_the_log_holds_is_removed_without_a_sync_and_anything_else_is_kept() {
         let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", b"go on, and more")]);
         let text = |text: &str| FileText::Text(text.to_owned());
         let other = HandoffFiles { progress: text("else"), ..HandoffFiles::default() };
@@ -286,7 +272,25 @@ mod tests {
 
         let disk = with(&[("PROGRESS.md", b"done"), ("NEXT_PROMPT.md", b"go on")]);
         take_recorded(&disk, &[&other, &recorded]).unwrap();
-        assert_eq!(disk.syncs(), 1);
+        assert_eq!(disk.syncs(), 0);
+    }
+
+    // shows: RUN-12, DUR-02
+    #[test]
+    fn what_is_kept_has_its_place_made_whatever_crashes() {
+        let disk = SimDisk::new();
+        disk.plant_dir(Path::new(DIR));
+        disk.plant_dir(session().dir().parent().unwrap());
+        let (file, copy) = (Path::new(DIR).join("PROGRESS.md"), session().left().join("PROGRESS.md"));
+        disk.plant_file(&file, b"of an attempt that never counted");
+        every_crash(
+            &disk,
+            |disk| take(disk).is_ok(),
+            |disk, returned, at| {
+                let kept = disk.read(&copy, 100).is_ok();
+                assert!(kept || (!returned && disk.stat(&file).unwrap().is_some()), "{at:?}");
+            },
+        );
     }
 
     #[test]
@@ -316,7 +320,7 @@ mod tests {
         };
         let explored = every_crash(
             &disk,
-            |disk| take(disk).is_ok(),
+            |disk| take(disk).and_then(|_| disk.sync_dir(Path::new(DIR))).is_ok(),
             |disk, returned, at| {
                 for (name, content) in files {
                     assert!(everywhere(disk, content), "{name} is lost at {at:?}");

@@ -54,14 +54,20 @@ pub fn prepare_published(
 /// published file has a link or a directory in its place. A link is removed, since nothing may be
 /// written through it; anything else is moved aside. As with [`prepare_published`], nothing is synced.
 pub fn restore_places(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
+    restore_dirs(disk, published)?;
+    let files = HandoffFile::ALL.map(|file| published.file(file));
+    for file in files.into_iter().chain([published.task(), published.status()]) {
+        clear(disk, &file, Kind::File)?;
+    }
+    Ok(())
+}
+
+/// The same for the directories alone.
+pub fn restore_dirs(disk: &dyn Disk, published: &Published) -> DiskResult<()> {
     for dir in [published.dir(), published.handoff()] {
         if clear(disk, &dir, Kind::Dir)? {
             make_dir(disk, &dir)?;
         }
-    }
-    let files = HandoffFile::ALL.map(|file| published.file(file));
-    for file in files.into_iter().chain([published.task(), published.status()]) {
-        clear(disk, &file, Kind::File)?;
     }
     Ok(())
 }

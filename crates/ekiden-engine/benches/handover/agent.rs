@@ -1,7 +1,7 @@
 //! The agent: goes on where the handoff before ended, hands over, and tells its times.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -30,15 +30,17 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Reads an agent's last words.
-    pub(crate) fn parse(words: &str) -> Option<Self> {
-        let mut times = words.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
+    /// Reads what an agent left at its end.
+    pub(crate) fn read(file: &Path) -> Option<Self> {
+        let told = fs::read_to_string(file).ok()?;
+        let mut times = told.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
         let mut next = || times.next()?.ok();
         Some(Self { began: next()?, spawn: next()?, ended: next()?, engine_cpu: next()? })
     }
 }
 
-/// Becomes the agent and never returns, if the command line says so.
+/// Becomes the agent and never returns, if the command line says so: the engine's process and the file for its
+/// own life follow.
 pub(crate) fn run_if_asked() {
     if std::env::args().nth(1).as_deref() == Some(ROLE) {
         let began = now();
@@ -54,15 +56,20 @@ fn live(began: Duration) -> io::Result<()> {
     let spawn = now() - start;
     thread::sleep(REST);
     hand_over(last_item(&prompt) + 1)?;
-    let mut stdout = io::stdout();
-    let engine_cpu = cpu_of_engine()?;
-    writeln!(stdout, "{} {} {} {engine_cpu}", began.as_nanos(), spawn.as_nanos(), now().as_nanos())
+    let (engine, file) = (argument(2)?, argument(3)?);
+    let engine_cpu = cpu_of(&engine)?;
+    // Not said aloud: to hear it would be work of the engine's, while this process still lives.
+    let told = format!("{} {} {} {engine_cpu}", began.as_nanos(), spawn.as_nanos(), now().as_nanos());
+    fs::write(file, told)
+}
+
+fn argument(at: usize) -> io::Result<String> {
+    std::env::args().nth(at).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// What all its threads have used, in nanoseconds. They rest now, so the kernel knows it exactly; and none has
 /// ended yet, since the whole measure takes less than the time for which the runtime keeps idle ones.
-fn cpu_of_engine() -> io::Result<u64> {
-    let engine = std::env::args().nth(2).ok_or(io::ErrorKind::NotFound)?;
+fn cpu_of(engine: &str) -> io::Result<u64> {
     let mut sum = 0;
     for thread in fs::read_dir(format!("/proc/{engine}/task"))? {
         let stat = fs::read_to_string(thread?.path().join("schedstat"))?;

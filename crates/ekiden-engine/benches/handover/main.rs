@@ -23,7 +23,7 @@ mod agent;
 mod watch;
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ekiden_core::bounds::Bounds;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir_in(place)?;
     let workspace = workspace(&dir.path().canonicalize()?);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
-    let mut watch = Watch::new(Arc::clone(&disk), workspace.dir.join("bare"))?;
+    let mut watch = Watch::new(Arc::clone(&disk), workspace.dir.join("bare"), life(&workspace))?;
     let outcome = runner::start_on(disk, &workspace, header(&workspace)?, Unfinished::Refuse, &mut watch)?;
     assert_eq!(outcome, Outcome::SessionLimit, "all sessions were used");
     println!("{}", watch.figures(SESSIONS));
@@ -91,7 +91,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
-            agent: agent()?,
+            agent: agent(workspace)?,
             commit: None,
             notify: false,
             subagents: false,
@@ -102,12 +102,18 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
     })
 }
 
-fn agent() -> Result<AgentSpec, Box<dyn Error>> {
-    let program = std::env::current_exe()?.into_os_string().into_string().map_err(|_| "a path of text")?;
+/// Where each agent tells of its life, one after the other.
+fn life(workspace: &Workspace) -> PathBuf {
+    workspace.dir.join("life")
+}
+
+fn agent(workspace: &Workspace) -> Result<AgentSpec, Box<dyn Error>> {
+    let text = |path: PathBuf| path.into_os_string().into_string().map_err(|_| "a path of text");
+    let (program, life) = (text(std::env::current_exe()?)?, text(life(workspace))?);
     Ok(AgentSpec {
         name: "handover".to_owned(),
         kind: AgentKind::Exec,
-        command: vec![program, agent::ROLE.to_owned(), std::process::id().to_string()],
+        command: vec![program, agent::ROLE.to_owned(), std::process::id().to_string(), life],
         model: None,
         permissions: Permissions::default(),
         interface: Interface::Headless,

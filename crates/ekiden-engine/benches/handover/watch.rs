@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 
 use crate::agent::Life;
 
-const SESSIONS: &str = "sessions";
 const HANDOFF: &str = "handoff";
 const HANDOFF_FILES: [&str; 3] = ["progress", "next", "knowledge"];
 const LOG: &str = "log";
@@ -38,28 +37,30 @@ pub(crate) struct Watch {
     disk: Arc<dyn Disk>,
     /// When the engine heard what it is about to record.
     heard: Mark,
-    /// Where the handover under way began, if there is one.
-    from: Option<Mark>,
+    /// How many syncs there were when the handover under way began, if there is one.
+    syncs_before: Option<u64>,
     handovers: Vec<Mark>,
     /// What the same files cost by bare calls.
     bare: Vec<Duration>,
     /// A directory for those.
     dir: PathBuf,
+    /// Where each agent tells of its life.
+    life: PathBuf,
     lives: Vec<Life>,
 }
 
 impl Watch {
-    /// A watch of a run on this disk. `dir` is its own.
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(dir.join(SESSIONS))?;
-        fs::create_dir(dir.join(HANDOFF))?;
+    /// A watch of a run on this disk, whose agents leave their lives in a file. `dir` is its own.
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, life: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(dir.join(HANDOFF))?;
         fs::write(dir.join(LOG), "")?;
         let (heard, handovers, bare, lives) = (Mark::default(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { disk, heard, from: None, handovers, bare, dir, lives })
+        Ok(Self { disk, heard, syncs_before: None, handovers, bare, dir, life, lives })
     }
 
     /// All that was measured, one figure for each handover.
-    pub(crate) fn figures(&self, sessions: u32) -> Value {
+    pub(crate) fn figures(&mut self, sessions: u32) -> Value {
+        self.lives.extend(Life::read(&self.life));
         assert_eq!(u32::try_from(self.lives.len()), Ok(sessions), "every agent has told its times");
         assert_eq!(self.handovers.len() + 1, self.lives.len(), "a handover lies between any two");
         let syncs: Vec<u64> = self.handovers.iter().map(|handover| handover.syncs).collect();
@@ -71,10 +72,10 @@ impl Watch {
         json!({"syncs": syncs, "cpu_ms": cpu, "bare_cpu_ms": bare, "time_ms": time, "spawn_ms": spawn})
     }
 
-    /// Does to files what a handover does, by bare calls: a record, a session's directory with its
-    /// prompt, an emptied handoff directory, each with its syncs. Nobody can promise the same for less.
+    /// Does to files what a handover does, by bare calls: a record with its sync, a prompt, and an emptied
+    /// handoff directory. Nobody can promise the same for less.
     fn hand_over_bare(&mut self) -> io::Result<()> {
-        let (handoff, sessions) = (self.dir.join(HANDOFF), self.dir.join(SESSIONS));
+        let handoff = self.dir.join(HANDOFF);
         for name in HANDOFF_FILES {
             fs::write(handoff.join(name), [b'x'; 300])?;
         }
@@ -82,16 +83,9 @@ impl Watch {
         let mut log = File::options().append(true).open(self.dir.join(LOG))?;
         log.write_all(&[b'x'; 1500])?;
         log.sync_data()?;
-        let session = sessions.join(self.handovers.len().to_string());
-        fs::create_dir(&session)?;
-        let mut prompt = File::create_new(session.join("new"))?;
-        prompt.write_all(&[b'x'; 1500])?;
-        prompt.sync_data()?;
-        fs::rename(session.join("new"), session.join("prompt"))?;
-        File::open(&session)?.sync_all()?;
-        File::open(&sessions)?.sync_all()?;
+        let prompt = self.dir.join(format!("prompt-{}", self.handovers.len()));
+        File::create_new(prompt)?.write_all(&[b'x'; 1500])?;
         HANDOFF_FILES.iter().try_for_each(|name| fs::remove_file(handoff.join(name)))?;
-        File::open(&handoff)?.sync_all()?;
         self.bare.push(own_cpu() - start);
         Ok(())
     }
@@ -100,16 +94,17 @@ impl Watch {
 impl Observer for Watch {
     fn recorded(&mut self, record: &Record, _run: &Run) {
         if let Event::Stage { event, .. } = &record.event {
-            if let RelayEvent::AttemptEnded(ended) = event {
-                let life = ended.traces.last_words.as_deref().and_then(Life::parse);
-                self.from = life.map(|life| Mark { syncs: self.heard.syncs, cpu: life.engine_cpu });
-                self.lives.extend(life);
+            if let RelayEvent::AttemptEnded(_) = event {
+                self.syncs_before = Some(self.heard.syncs);
             }
             if let RelayEvent::AttemptStarted { .. } = event
-                && let Some(from) = self.from.take()
+                && let Some(syncs_before) = self.syncs_before.take()
             {
-                let (syncs, cpu) = (self.heard.syncs - from.syncs, self.heard.cpu - from.cpu);
+                // Now there is time to read it: the agent that runs now writes its own at its end.
+                let before = Life::read(&self.life).expect("every agent tells of its life");
+                let (syncs, cpu) = (self.heard.syncs - syncs_before, self.heard.cpu - before.engine_cpu);
                 self.handovers.push(Mark { syncs, cpu });
+                self.lives.push(before);
                 self.hand_over_bare().expect("the directory is ours");
             }
         }

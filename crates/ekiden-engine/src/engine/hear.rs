@@ -31,7 +31,7 @@ impl<H: Hands> Engine<H> {
     ) -> Result<(), EngineError> {
         match report {
             Report::Started { pid } => {
-                self.begin_attempt(stage, observer);
+                self.begin_attempt(stage, observer)?;
                 self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)
             }
             Report::Window { model_tokens, compaction_tokens, model, filled_by } => {

@@ -1,9 +1,9 @@
 //! What need not lie between two agents: it waits until the next one's process runs.
 //!
-//! The published files follow from state and the archive from the log, so nobody misses them while a
-//! process starts. The first message is sent when they are written ([`Order::Begin`]): an agent that
-//! knows its task finds in `.ekiden/` what belongs to it. An attempt that ends without a start is
-//! waited for as little as one that runs.
+//! The published files follow from state and the archive of the handoff from the log, so nobody misses them
+//! while a process starts. The first message is sent when its own text is in the archive for good and the
+//! published files are written ([`Order::Begin`]): an agent that knows its task finds in `.ekiden/` what
+//! belongs to it. An attempt that ends without a start is waited for as little as one that runs.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use ekiden_agent::attempt::Order;
 use ekiden_core::ids::{AttemptId, EffectId, StageId};
 
 use super::Engine;
+use crate::error::EngineError;
 use crate::hands::Hands;
 use crate::observer::Observer;
 
@@ -35,9 +36,17 @@ impl Late {
 
 impl<H: Hands> Engine<H> {
     /// The attempt's process runs: let it begin.
-    pub(super) fn begin_attempt(&mut self, stage: &StageId, observer: &mut dyn Observer) {
+    ///
+    /// A disk that refuses ends the engine before the agent was told anything.
+    pub(super) fn begin_attempt(
+        &mut self,
+        stage: &StageId,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        self.desk.seal(self.journal.run(), stage)?;
         self.publish_late(stage, observer);
         self.hands.tell(stage, Order::Begin);
+        Ok(())
     }
 
     pub(super) fn publish_late(&mut self, stage: &StageId, observer: &mut dyn Observer) {

@@ -8,7 +8,7 @@ use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
 use ekiden_core::event::{AttemptEnded, Event, RelayEvent};
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::hash::sha256_hex;
-use ekiden_core::ids::{AttemptNumber, StageId};
+use ekiden_core::ids::{AttemptId, AttemptNumber, StageId};
 use ekiden_core::knowledge::Knowledge;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::{Record, numbered};
@@ -94,6 +94,13 @@ fn starts(records: &[Record]) -> impl Iterator<Item = &StartAttempt> {
 fn ends(records: &[Record]) -> impl Iterator<Item = &AttemptEnded> {
     records.iter().filter_map(|record| match &record.event {
         Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(&**ended),
+        _ => None,
+    })
+}
+
+fn begun(records: &[Record]) -> impl Iterator<Item = AttemptId> {
+    records.iter().filter_map(|record| match &record.event {
+        Event::Stage { event: RelayEvent::AttemptStarted { attempt, .. }, .. } => Some(*attempt),
         _ => None,
     })
 }
@@ -222,19 +229,23 @@ fn no_handoff_lost(records: &[Record], world: &World) {
     }
 }
 
-fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core::ids::RunId) {
-    let named = |name: &str, attempt: AttemptNumber| match name.split_once('.') {
+/// What an attempt's file is called.
+pub(crate) fn named(name: &str, attempt: AttemptNumber) -> String {
+    match name.split_once('.') {
         Some((stem, ending)) if attempt.get() > 1 => format!("{stem}.{attempt}.{ending}"),
         _ => name.to_owned(),
-    };
+    }
+}
+
+fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core::ids::RunId) {
     let run = layout().run(run);
-    // The prompt of an attempt that never got a process may be missing: the machine died before.
-    for start in starts(records) {
+    // The prompt of an attempt that never counted as begun may be missing or torn: the machine died before.
+    let begun: BTreeSet<_> = begun(records).collect();
+    for start in starts(records).filter(|start| begun.contains(&start.attempt)) {
         let session = run.relay(None).session(start.attempt.session);
         let path = session.dir().join(named("prompt.md", start.attempt.attempt));
-        if let Ok(bytes) = disk.read(&path, READ_MAX) {
-            assert_eq!(sha256_hex(&bytes), start.prompt, "the prompt of {} as archived", start.attempt);
-        }
+        let bytes = disk.read(&path, READ_MAX).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(sha256_hex(&bytes), start.prompt, "the prompt of {}", start.attempt);
     }
     for ended in ends(records) {
         let session = run.relay(None).session(ended.attempt.session);

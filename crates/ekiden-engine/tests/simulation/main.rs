@@ -168,6 +168,12 @@ fn three_sessions() {
     crash_everywhere(&Scenario::of_items(3));
 }
 
+// shows: DUR-01, DUR-02
+#[test]
+fn an_agent_that_does_not_wait_for_its_task() {
+    crash_everywhere(&Scenario { deeds: vec![(2, Deed::Hasty)], ..Scenario::of_items(3) });
+}
+
 // shows: DUR-02
 #[test]
 fn a_crash_of_the_agent() {

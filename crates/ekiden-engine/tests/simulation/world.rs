@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::checks::named;
 use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Prices, Spend};
@@ -67,6 +68,8 @@ pub(crate) enum Deed {
     Limit,
     /// Says that all is done though it is not.
     ClaimEarly,
+    /// Works and hands over as soon as its process runs, before it was told anything.
+    Hasty,
 }
 
 /// What is to happen.
@@ -134,6 +137,9 @@ struct SimHands {
     scenario: Scenario,
     queue: Rc<RefCell<VecDeque<Next>>>,
     agent: Option<Agent>,
+    /// How many syncs there were when the engine heard of an agent's end, where nothing but the next one's
+    /// start may follow.
+    syncs_at_end: Option<u64>,
 }
 
 /// What happens next in this life.
@@ -180,6 +186,7 @@ impl SimHands {
         self.report(Report::Spend { spend, turns: 1 });
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
+            Deed::Hasty => self.ended(EndCause::Completed),
             Deed::Nothing => self.ended(EndCause::Completed),
             Deed::Limit => {
                 let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
@@ -208,16 +215,20 @@ impl SimHands {
         }
     }
 
-    fn hand_over(&mut self) {
-        let Some(agent) = self.agent.clone() else { return };
+    /// Whether the handoff stands there, written to its end.
+    fn write_handoff(&self, agent: &Agent) -> bool {
         let done =
             agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.world.borrow().goal;
         let dir = Path::new(WORK_DIR).join(".ekiden/handoff");
         let files = handoff_texts(agent.start, done);
+        files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text))
+    }
+
+    fn hand_over(&mut self) {
+        let Some(agent) = self.agent.clone() else { return };
         // Who writes it anew has taken the old one away.
         self.world.borrow_mut().written.retain(|start| *start != agent.start);
-        let whole = files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text));
-        if whole {
+        if self.write_handoff(&agent) {
             self.world.borrow_mut().written.push(agent.start);
         }
         let input = HookInput::Stop { background: false };
@@ -264,8 +275,20 @@ impl Hands for SimHands {
             world.started.push((launch.attempt, start));
             start
         };
+        if let Some(syncs) = self.syncs_at_end.take() {
+            assert_eq!(self.disk.syncs() - syncs, 1, "between the agent before and start {start}");
+        }
+        let session = layout().run(&launch.run).relay(None).session(launch.attempt.session);
+        let prompt = session.dir().join(named("prompt.md", launch.attempt.attempt));
+        assert!(self.disk.stat(&prompt).unwrap().is_some(), "start {start} has no prompt in the archive");
         let deed = self.scenario.deed(start);
-        self.agent = Some(Agent { stage: launch.stage, attempt: launch.attempt, start, deed });
+        let agent = Agent { stage: launch.stage, attempt: launch.attempt, start, deed };
+        if deed == Deed::Hasty {
+            self.world.borrow_mut().items_done += 1;
+            // What came of it before it counts as begun is kept, and decides nothing.
+            let _ = self.write_handoff(&agent);
+        }
+        self.agent = Some(agent);
         self.report(Report::Started { pid: 1000 + start });
         for (number, (_, steering)) in
             self.scenario.steering.iter().enumerate().filter(|(_, (at, _))| *at == start)
@@ -406,6 +429,7 @@ pub(crate) fn live_unless(
         scenario: scenario.clone(),
         queue: Rc::clone(&queue),
         agent: None,
+        syncs_at_end: None,
     };
     let at = Timestamp(world.borrow().now);
     let mut engine = match state.view().runs()?.first() {
@@ -476,7 +500,10 @@ fn run_to_end(
         let next = queue.borrow_mut().pop_front();
         let now = Timestamp(world.borrow().now);
         match next {
-            Some(Next::Input(input)) => engine.take(now, *input, &mut Blind)?,
+            Some(Next::Input(input)) => {
+                engine.hands.syncs_at_end = syncs_at_end(engine, &input);
+                engine.take(now, *input, &mut Blind)?;
+            }
             Some(Next::HandOver) => engine.hands.hand_over(),
             Some(Next::Send(message)) => {
                 let inbox = Inbox::new(layout().run(&engine.journal().run().header().run).inbox());
@@ -500,6 +527,14 @@ fn run_to_end(
         }
     }
     panic!("the run does not end");
+}
+
+/// The promise of few syncs is one for runs without a look at the tree, verification, stop or pause.
+fn syncs_at_end(engine: &Engine<SimHands>, input: &Input) -> Option<u64> {
+    let scenario = &engine.hands.scenario;
+    let alone = !scenario.git && !scenario.verified && scenario.steering.is_empty() && !scenario.follow_up;
+    let is_end = matches!(input, Input::Agent { report: Report::Ended(ended), .. } if ended.cause == EndCause::Completed);
+    (alone && is_end && scenario.bounds == Bounds::default()).then(|| engine.hands.disk.syncs())
 }
 
 fn is_paused(engine: &Engine<SimHands>) -> bool {

@@ -1,4 +1,5 @@
-//! What lies between one agent's exit and the next one's start: at most six syncs.
+//! What a new session costs: one sync between one agent's exit and the next one's start, and the others while
+//! that one's process starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive_dir};
+use ekiden_store::archive::{NewFile, archive_dir, place_unsealed, seal};
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 use ekiden_store::handoff::{Keeping, take_handoff};
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
@@ -44,7 +45,7 @@ fn status(run: &RunId, work_dir: &Path) -> Status {
 }
 
 #[test]
-fn a_session_starts_with_six_syncs() {
+fn a_session_starts_with_one_sync_and_is_told_its_task_after_five() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().canonicalize().unwrap();
     let disk = Arc::new(RealDisk::fenced(&project));
@@ -69,10 +70,17 @@ fn a_session_starts_with_six_syncs() {
     let before = disk.syncs();
     log.append(&Note { seq: 2 }).unwrap();
     let second = layout.run(&run).relay(None).session(SessionNumber::FIRST.next());
-    archive_dir(&*disk, second.dir(), &prompt).unwrap();
+    place_unsealed(&*disk, &second.prompt(), b"the task").unwrap();
     let keeping = Keeping { sessions: &[first], recorded: &[&recorded] };
-    let taken = take_handoff(&*disk, &published.handoff(), keeping, Reach::Disk).unwrap();
+    let taken = take_handoff(&*disk, &published.handoff(), keeping).unwrap();
     assert_eq!(taken.removed, [HandoffFile::Progress]);
+    assert_eq!(disk.syncs() - before, 1);
+
+    // The next agent's process runs.
+    let third = layout.run(&run).relay(None).session(SessionNumber::FIRST.next().next());
+    seal(&*disk, &second.prompt(), third.dir()).unwrap();
+    disk.sync_dir(&published.handoff()).unwrap();
+    assert_eq!(disk.syncs() - before, 5);
     let file = StatusFile::open(&*disk, published.status()).unwrap();
     file.write(&*disk, &status(&run, &project)).unwrap();
     assert_eq!(disk.syncs() - before, 6);

@@ -61,6 +61,20 @@ fn a_script_relays_by_files_alone() {
     assert_eq!(environment.kept(1, "events.jsonl"), "working on it\n");
 }
 
+// shows: REL-01
+#[test]
+fn what_an_agent_will_be_told_is_in_the_archive_before_it_starts() {
+    let environment = Environment::with_git();
+    let look = "n=$(ls seen-* 2> /dev/null | wc -l)\ncp .ekiden/runs/*/sessions/$((n + 1))/prompt.md seen-$n.txt\n\
+                ls -l .ekiden/runs/*/sessions/$((n + 1))/prompt.md | cut -c 1-10 > mode-$n.txt\n";
+    told(&environment, &format!("{look}{AGENT}to=$EKIDEN_HANDOFF\n{WRITE}"), &[]);
+    for session in [0, 1] {
+        let seen = environment.read(&format!("seen-{session}.txt"));
+        assert!(!seen.is_empty() && environment.read(&format!("prompt-{session}.txt")).ends_with(&seen));
+        assert_eq!(environment.read(&format!("mode-{session}.txt")), "-rw-------\n");
+    }
+}
+
 // shows: REL-03
 #[test]
 fn a_handoff_in_the_published_place_is_taken_over_with_a_note() {

@@ -1,6 +1,7 @@
 //! What is on the disk during a run and after it, and whose word counts there.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -91,14 +92,16 @@ fn each_session_keeps_what_it_saw_and_what_it_left() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(5));
     let said = environment.run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat()).expect(0);
-    let names = |session| {
-        let mut names: Vec<String> = std::fs::read_dir(environment.session(session))
+    let in_dir = |dir: &Path| {
+        let mut names: Vec<String> = std::fs::read_dir(dir)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort_unstable();
         names.join("\n")
     };
+    let names = |session| in_dir(&environment.session(session));
+    assert_eq!(in_dir(environment.session(1).parent().unwrap()), "1\n2");
     insta::assert_snapshot!(names(1), @r"
     events.jsonl
     knowledge.md

@@ -149,7 +149,7 @@ impl PlanHands {
                 let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
                 self.ended(stage, EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
             }
-            Deed::Work | Deed::ClaimEarly => self.make_an_item(stage),
+            Deed::Work | Deed::ClaimEarly | Deed::Hasty => self.make_an_item(stage),
         }
     }
 
