@@ -171,7 +171,7 @@ fn three_sessions() {
 // shows: DUR-01, DUR-02
 #[test]
 fn an_agent_that_does_not_wait_for_its_task() {
-    crash_everywhere(&Scenario { deeds: vec![(2, Deed::Hasty)], ..Scenario::of_items(3) });
+    crash_everywhere(&Scenario { deeds: vec![(2, Deed::Hasty)], ..Scenario::of_items(2) });
 }
 
 // shows: DUR-02
