@@ -27,6 +27,7 @@ pub mod terminal;
 pub mod workers;
 
 mod ending;
+mod inherited;
 mod orphans;
 mod unix;
 

@@ -17,8 +17,9 @@ use tokio::net::unix::pipe;
 use crate::keeper::{Order, Report, Reports};
 use crate::orphans::{self, Keeper};
 
+pub use crate::inherited::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 pub(crate) use launch::{Launched, Streams, check, launch};
-pub use spec::{ChildSpec, OUTER_AGENT_ENV, OUTER_GIT_ENV, SpawnError, StdinKind, find_program};
+pub use spec::{ChildSpec, SpawnError, StdinKind, find_program};
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

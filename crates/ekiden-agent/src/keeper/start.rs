@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, getpgrp, getpid, setpgid, setsid};
 
-use crate::child::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
+use crate::inherited::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 use crate::keeper::files::{ChildFiles, take_over};
 use crate::keeper::outer::Outer;
 use crate::keeper::report::{Control, Report};
