@@ -27,8 +27,8 @@ pub mod terminal;
 pub mod workers;
 
 mod ending;
-mod inherited;
 mod orphans;
+mod outer_env;
 mod unix;
 
 #[cfg(target_os = "linux")]

@@ -132,7 +132,6 @@ impl Desk {
             return Ok(());
         }
         make_private(&*self.disk, &published.handoff())?;
-        self.clear_next(relay);
         // The directory itself may be new.
         self.disk.sync_dir(published.work_dir())
     }

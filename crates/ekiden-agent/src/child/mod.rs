@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use crate::keeper::{Order, Report, Reports};
 use crate::orphans::{self, Keeper};
 
-pub use crate::inherited::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
+pub use crate::outer_env::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 pub(crate) use launch::{Launched, Streams, check, launch};
 pub use spec::{ChildSpec, SpawnError, StdinKind, find_program};
 

@@ -7,13 +7,13 @@ use std::process::Command;
 
 use rustix::process::{Pid, getpgrp, getpid, setpgid, setsid};
 
-use crate::inherited::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 use crate::keeper::files::{ChildFiles, take_over};
 use crate::keeper::outer::Outer;
 use crate::keeper::report::{Control, Report};
 use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
 use crate::keeper::{AgentPlace, EXIT_USAGE, Errand};
+use crate::outer_env::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
 use crate::platform;
 use crate::unix::{ChildExits, Forked, fork, ignore_requests, prepare_agent};
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Fact;
 use crate::prompt::quote::quote;
-use crate::text::words;
+use crate::text::normal;
 
 /// Facts, oldest first. To be read as a slice.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -19,8 +19,8 @@ pub struct Facts {
     text: String,
     /// Each as marked lines, for a prompt.
     marked: Vec<String>,
-    /// What they say, whatever the case and the white space.
-    said: BTreeSet<String>,
+    /// Their texts made normal: what is known already.
+    known: BTreeSet<String>,
 }
 
 impl Facts {
@@ -28,7 +28,7 @@ impl Facts {
     pub fn push(&mut self, fact: Fact) {
         fact.render_to(&mut self.text);
         self.marked.push(quote(&fact.render()).text);
-        self.said.insert(words(&fact.text));
+        self.known.insert(normal(&fact.text));
         self.facts.push(fact);
     }
 
@@ -41,7 +41,7 @@ impl Facts {
 
     /// One of them says the same.
     pub(super) fn holds(&self, fact: &Fact) -> bool {
-        self.said.contains(&words(&fact.text))
+        self.known.contains(&normal(&fact.text))
     }
 
     /// All facts as list items.

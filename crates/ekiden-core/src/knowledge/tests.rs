@@ -154,8 +154,7 @@ fn what_a_person_wrote_under_core_is_kept_in_any_form() {
 // shows: REL-30
 #[test]
 fn over_its_budget_the_oldest_unpinned_facts_go_in_steps() {
-    let facts = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80)));
-    let mut facts: Vec<String> = facts.collect();
+    let mut facts: Vec<String> = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80))).collect();
     facts[0].insert_str(0, "pinned: ");
     let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
     let mut counts = Vec::new();

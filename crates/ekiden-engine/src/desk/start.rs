@@ -11,7 +11,7 @@ use ekiden_core::effect::{StartAttempt, StartMode};
 use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
 use ekiden_core::relay::{Prompt, Relay};
 use ekiden_core::run::Run;
-use ekiden_store::archive::{NewDir, NewFile, archive_dirs, ensure_dir, place_unsealed, seal};
+use ekiden_store::archive::{NewDir, NewFile, archive_dirs, ensure_dir, make_dir, place_unsealed, seal};
 use ekiden_store::disk::DiskResult;
 use ekiden_store::handoff::{Keeping, take_handoff};
 use ekiden_store::layout::PROTOCOL;
@@ -102,7 +102,9 @@ impl Desk {
     pub fn seal(&self, run: &Run, stage: &StageId) -> DiskResult<()> {
         let Some((attempt, _)) = run.relay(stage).and_then(Relay::attempt) else { return Ok(()) };
         let next = self.places.relay(stage).session(attempt.session.next());
-        seal(&*self.disk, &self.prompt(stage, attempt), next.dir())?;
+        // What cannot be made now is made when it is needed.
+        let _ = make_dir(&*self.disk, next.dir());
+        seal(&*self.disk, &self.prompt(stage, attempt))?;
         match self.disk.sync_dir(&self.places.published(stage).handoff()) {
             // An agent of a kind that does not wait for its prompt has removed it, with all that was there.
             Err(error) if error.is_not_found() => Ok(()),
@@ -111,7 +113,7 @@ impl Desk {
     }
 
     /// Takes away the directory that waits for the next session: nothing begins soon. Nobody misses it.
-    pub(super) fn clear_next(&self, relay: &Relay) {
+    pub fn clear_next(&self, relay: &Relay) {
         let layout = self.places.relay(&relay.stage().id);
         let _ = self.disk.remove_dir(layout.session(relay.session().next()).dir());
     }

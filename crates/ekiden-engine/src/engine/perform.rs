@@ -190,6 +190,7 @@ impl<H: Hands> Engine<H> {
 
     fn publish_durably(&mut self, id: EffectId, stage: &StageId, observer: &mut dyn Observer) {
         let Some(relay) = self.journal.run().relay(stage) else { return };
+        self.desk.clear_next(relay);
         let restored = self.desk.restore(relay);
         match restored.and_then(|()| self.desk.publish(relay, true)) {
             Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),

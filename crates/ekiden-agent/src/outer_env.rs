@@ -1,4 +1,4 @@
-//! What no child inherits: the variables of whoever started ekiden itself.
+//! The environment of whoever started ekiden itself, which no child inherits.
 
 /// The variables that go from the environment of a child when ekiden itself was started by an
 /// agent: those by which that agent knows its own processes. Logins, providers and the user's own
