@@ -3,24 +3,27 @@
 //! `cargo bench -p ekiden-agent`. The promise: the agent runs at most 2 ms later than without a
 //! keeper, and the engine spends at most 0.3 ms of its own CPU time on a spawn.
 
-#![expect(clippy::disallowed_methods, reason = "a bench reads the clock and spawns what it compares with")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench reads the clock and spawns what it compares with"
+)]
 #![expect(clippy::disallowed_macros, reason = "a bench prints its figures")]
 
 use std::io;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ekiden_agent::child::{Child, ChildSpec, StdinKind, spawn};
 use ekiden_agent::keeper;
-use ekiden_core::limits::KILL_GRACE;
 use rustix::time::{ClockId, clock_gettime};
 
 const RUNS: usize = 200;
 
 fn main() -> io::Result<()> {
     keeper::run_if_asked();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let _entered = runtime.enter();
     // In turns, so that a busy moment of the machine hits both.
     let mut directly = Vec::new();
@@ -29,8 +32,13 @@ fn main() -> io::Result<()> {
         directly.push(spawn_directly()?);
         kept.push(runtime.block_on(spawn_kept())?);
     }
-    println!("{RUNS} times /bin/true, medians (and the best of them, which other load moves least)");
-    println!("{:<12} {:>20} {:>20} {:>20}", "", "runs after", "gone after", "own CPU to spawn");
+    println!(
+        "{RUNS} times /bin/true, medians (and the best of them, which other load moves least)"
+    );
+    println!(
+        "{:<12} {:>20} {:>20} {:>20}",
+        "", "runs after", "gone after", "own CPU to spawn"
+    );
     print_row("directly", &directly);
     print_row("kept", &kept);
     Ok(())
@@ -46,12 +54,19 @@ struct Times {
 
 fn spawn_directly() -> io::Result<Times> {
     let mut command = Command::new("/bin/true");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let (start, cpu) = (Instant::now(), own_cpu());
     let mut child = command.spawn()?;
     let (cpu, running) = (own_cpu() - cpu, start.elapsed());
     child.wait()?;
-    Ok(Times { running, gone: start.elapsed(), cpu })
+    Ok(Times {
+        running,
+        gone: start.elapsed(),
+        cpu,
+    })
 }
 
 async fn spawn_kept() -> io::Result<Times> {
@@ -61,7 +76,11 @@ async fn spawn_kept() -> io::Result<Times> {
     let cpu = own_cpu() - cpu;
     let running = running_after(&mut child, start).await;
     child.wait().await;
-    Ok(Times { running, gone: start.elapsed(), cpu })
+    Ok(Times {
+        running,
+        gone: start.elapsed(),
+        cpu,
+    })
 }
 
 async fn running_after(child: &mut Child, start: Instant) -> Duration {
@@ -71,28 +90,31 @@ async fn running_after(child: &mut Child, start: Instant) -> Duration {
 
 fn spec() -> io::Result<ChildSpec> {
     Ok(ChildSpec {
-        keeper: keeper::executable()?,
-        program: "/bin/true".into(),
-        args: Vec::new(),
-        dir: PathBuf::from("/"),
-        env_set: Vec::new(),
-        lock: None,
-        grace: KILL_GRACE,
         stdin: StdinKind::Piped,
+        ..ChildSpec::new(keeper::executable()?, "/bin/true", "/")
     })
 }
 
 fn own_cpu() -> Duration {
-    clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
+    clock_gettime(ClockId::ProcessCPUTime)
+        .try_into()
+        .unwrap_or_default()
 }
 
 fn print_row(name: &str, times: &[Times]) {
-    let columns = [|times: &Times| times.running, |times: &Times| times.gone, |times: &Times| times.cpu];
+    let columns = [
+        |times: &Times| times.running,
+        |times: &Times| times.gone,
+        |times: &Times| times.cpu,
+    ];
     let cells = columns.map(|column| {
         let mut sorted = times.iter().map(column).collect::<Vec<_>>();
         sorted.sort_unstable();
         let at = |share: usize| sorted[sorted.len() * share / 100].as_secs_f64() * 1000.0;
         format!("{:.2} ({:.2}) ms", at(50), at(0))
     });
-    println!("{name:<12} {:>20} {:>20} {:>20}", cells[0], cells[1], cells[2]);
+    println!(
+        "{name:<12} {:>20} {:>20} {:>20}",
+        cells[0], cells[1], cells[2]
+    );
 }

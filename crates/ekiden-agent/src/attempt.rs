@@ -1,51 +1,51 @@
-//! One attempt at a session, as the engine sees it: reports come out, orders go in.
+//! One attempt at a session, as the engine sees it: commands go in, reports come out.
 //!
-//! Each adapter runs as a task of the engine's runtime and owns its child process. It knows nothing
-//! of the relay: it says what it sees, and does what it is told.
+//! Each agent has a driver, which runs as a task of the engine's runtime and owns the child process. It
+//! knows nothing of the relay.
 //!
 //! ```text
-//!  engine ──Order──► adapter ──wire──► agent (under its keeper)
-//!  engine ◄─Report── adapter ◄─wire──
+//!  engine ──AgentCommand──► driver ──wire──► agent (under its keeper)
+//!  engine ◄────Report────── driver ◄─wire──
 //! ```
 //!
 //! The last report of every attempt is [`Report::Ended`], whatever happens: when it comes, neither
 //! the agent nor anything that it started is alive.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
+use ekiden_core::agent::AgentSpec;
 use ekiden_core::budget::{Prices, Spend};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
 use ekiden_core::guard::HookInput;
 use ekiden_core::ids::{AttemptId, ConversationId};
-use ekiden_core::prompt::PromptBlocks;
-use ekiden_core::settings::AgentSpec;
+use ekiden_core::relay::Prompt;
+use ekiden_core::time::Millis;
+pub use ekiden_wire::hook_output::HookAnswer;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-/// What an adapter is given to start an attempt.
+use crate::child::{ChildSpec, StdinKind};
+
+/// What an driver is given to start an attempt.
 pub struct AttemptSpec {
     /// The executable that has the keeper's and the rehearsal agent's hidden roles: our own.
     pub ekiden: PathBuf,
-    /// The agent.
     pub agent: AgentSpec,
-    /// Which attempt this is.
     pub attempt: AttemptId,
-    /// The conversation's id.
     pub conversation: ConversationId,
-    /// Whether it is new.
     pub mode: StartMode,
-    /// The work dir.
     pub dir: PathBuf,
     /// The standing text; empty for a conversation outside of a relay.
     pub protocol: String,
     /// The same text in a file, for agents that read it from one.
     pub protocol_file: PathBuf,
-    /// The first message.
-    pub message: FirstMessage,
-    /// The same message in the session's archive, for an agent that is told where to read it.
+    pub message: Prompt,
+    /// The same message in the session's archive, for an agent that reads its prompt from a file.
     pub prompt_file: PathBuf,
     /// The JSON Schema that the answer of every turn is held to, for an agent that can: then
     /// [`Report::Answered`] comes before the end of a turn.
@@ -60,21 +60,11 @@ pub struct AttemptSpec {
     pub raw: Box<dyn Write + Send>,
 }
 
-/// The first message of an attempt.
-#[derive(Debug, Clone)]
-pub enum FirstMessage {
-    /// A new conversation's prompt.
-    Prompt(PromptBlocks),
-    /// A note to a conversation that goes on.
-    Note(String),
-}
-
-/// What an adapter tells the engine.
+/// What a driver tells the engine: the same from every agent, and all of it, samples and things to show
+/// included.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The process runs.
     Started {
-        /// The agent's process id.
         pid: u32,
     },
     /// The size of the window, when it is first known and whenever it changes.
@@ -83,7 +73,6 @@ pub enum Report {
         model_tokens: u64,
         /// The client's lower compaction window, if one is set.
         compaction_tokens: Option<u64>,
-        /// The model.
         model: Option<String>,
         /// What fills the window at that time, in tokens, largest first.
         filled_by: Vec<(String, u64)>,
@@ -95,16 +84,14 @@ pub enum Report {
     },
     /// What the attempt has spent by now.
     Spend {
-        /// The sum.
         spend: Spend,
         /// Responses of the model on the main thread.
         turns: u32,
     },
     /// Something to show while it happens; decides nothing.
     Activity(Activity),
-    /// The agent asks at a hook and waits for [`Order::Answer`].
+    /// The agent asks at a hook and waits for [`AgentCommand::Answer`].
     Hook {
-        /// The question's id.
         callback: String,
         /// The question. Paths are absolute but may hold symbolic links.
         input: HookInput,
@@ -127,21 +114,34 @@ pub enum Report {
     Ended(Box<Ended>),
 }
 
-impl Report {
-    /// The last report of an attempt whose process never ran.
-    #[must_use]
-    pub fn unstarted(why: String) -> Self {
-        let (counters, traces) = (Counters::default(), Traces::default());
-        Self::Ended(Box::new(Ended {
-            cause: EndCause::NeverStarted(why),
-            counters,
-            traces,
-            resumable: false,
-        }))
+impl AttemptSpec {
+    /// The child with these arguments behind those of the agent's own command, and with more variables.
+    pub(crate) fn child(
+        &mut self,
+        args: impl IntoIterator<Item = String>,
+        env: &[(&str, &str)],
+        stdin: StdinKind,
+    ) -> ChildSpec {
+        let mut command = self.agent.command.iter().cloned().chain(args);
+        let own = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let env = own.chain(env.iter().copied());
+        ChildSpec {
+            program: command.next().unwrap_or_default().into(),
+            args: command.map(OsString::from).collect(),
+            env_set: env
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            lock: self.lock.take(),
+            stdin,
+            ..ChildSpec::new(&self.ekiden, "", &self.dir)
+        }
     }
 }
 
-/// The answer of a turn that was asked for a schema. All of it is the model's.
+/// The answer of a turn where a schema was asked for. All of it is the model's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// What the agent itself held to the schema, as JSON text; nothing if the model did not answer so.
@@ -153,20 +153,15 @@ pub struct Answer {
 /// What happens in a session, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Activity {
-    /// A tool is called.
     Tool {
-        /// Its name.
         name: String,
         /// What it works on, in short.
         target: String,
     },
-    /// The agent said something.
     Words(String),
     /// The service is asked again.
     Retry {
-        /// Which try.
         attempt: u32,
-        /// What was wrong.
         error: String,
     },
     /// Something that a person should know, such as a stream that cannot be kept.
@@ -176,29 +171,36 @@ pub enum Activity {
 /// What is left of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Why.
     pub cause: EndCause,
-    /// What it cost and did.
     pub counters: Counters,
-    /// The last things seen.
     pub traces: Traces,
     /// The conversation can be resumed: the agent keeps a transcript of it.
     pub resumable: bool,
 }
 
-/// What the engine tells an adapter. Orders to an attempt that is over are dropped.
+impl Ended {
+    /// The end of an attempt whose process never ran.
+    pub(crate) fn unstarted(why: &impl ToString) -> Self {
+        Self {
+            cause: EndCause::NeverStarted(why.to_string()),
+            counters: Counters::default(),
+            traces: Traces::default(),
+            resumable: false,
+        }
+    }
+}
+
+/// What the engine tells a driver. Beside the effects of `core` these are answers that no log holds.
+/// Commands to an attempt that is over are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum AgentCommand {
     /// Send the first message. Comes once the process runs and everything that it may read is in
-    /// its place: what that takes goes on while the process starts.
+    /// its place: that is done while the process starts.
     Begin,
     /// Send a message into the conversation.
     Say(String),
-    /// Answer a hook.
     Answer {
-        /// The question's id.
         callback: String,
-        /// The answer.
         answer: HookAnswer,
     },
     /// End the running turn, keep the process.
@@ -209,35 +211,59 @@ pub enum Order {
     Terminate,
 }
 
-/// The answer to a hook, with its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HookAnswer {
-    /// No opinion.
-    Pass,
-    /// Let the call run without asking anybody.
-    Allow,
-    /// Refuse the call, for this reason.
-    Deny(String),
-    /// Do not let it happen: compaction, or the end of a turn, for this reason.
-    Block(String),
-}
-
 /// The engine's end of an attempt. Dropping it lets the agent be terminated.
 #[derive(Debug)]
-pub struct AttemptHandle {
-    orders: mpsc::UnboundedSender<Order>,
-}
+pub struct AttemptHandle(mpsc::UnboundedSender<AgentCommand>);
 
 impl AttemptHandle {
-    /// The handle of an adapter that reads `orders`' other end.
-    #[must_use]
-    pub fn new(orders: mpsc::UnboundedSender<Order>) -> Self {
-        Self { orders }
+    /// Tells the driver something; nothing happens if the attempt is over.
+    pub fn tell(&self, command: AgentCommand) {
+        // The receiver is gone only after `Report::Ended`, which the engine reads next.
+        let _ = self.0.send(command);
+    }
+}
+
+/// The driver's end of an attempt.
+pub(crate) struct Engine {
+    /// None: the engine is gone, and that was reported.
+    commands: Option<mpsc::UnboundedReceiver<AgentCommand>>,
+    reports: mpsc::Sender<Report>,
+    is_gone: bool,
+    started: Instant,
+}
+
+impl Engine {
+    pub(crate) fn new(reports: mpsc::Sender<Report>) -> (Self, AttemptHandle) {
+        let (sender, commands) = mpsc::unbounded_channel();
+        let engine = Self {
+            commands: Some(commands),
+            reports,
+            is_gone: false,
+            started: Instant::now(),
+        };
+        (engine, AttemptHandle(sender))
     }
 
-    /// Tells the adapter something; nothing happens if the attempt is over.
-    pub fn tell(&self, order: Order) {
-        // The receiver is gone only after `Report::Ended`, which the engine reads next.
-        let _ = self.orders.send(order);
+    /// The next command. An engine that is gone wants nothing to live on. Cancel safe.
+    pub(crate) async fn next(&mut self) -> AgentCommand {
+        let Some(commands) = &mut self.commands else {
+            return std::future::pending().await;
+        };
+        if !self.is_gone
+            && let Some(command) = commands.recv().await
+        {
+            return command;
+        }
+        self.commands = None;
+        AgentCommand::Terminate
+    }
+
+    pub(crate) async fn tell(&mut self, report: Report) {
+        self.is_gone |= self.reports.send(report).await.is_err();
+    }
+
+    /// How long the attempt has run.
+    pub(crate) fn elapsed(&self) -> Millis {
+        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! One round is not enough: while it goes through a list of processes, those on it may fork. So
 //! each round kills whole process groups too, which the kernel does in one step that no fork can
-//! slip through, and rounds follow one another until a caller sees that nobody is left. What is in
-//! the kernel's hands (a process waiting for a dead disk) or somebody else's (started with sudo)
-//! cannot be ended; after some time without a new face the rounds give up and say how many remain.
+//! slip through, and rounds follow one another until no process is left. A process that
+//! waits in the kernel (for a dead disk) or belongs to somebody else (started with sudo) cannot be ended;
+//! after some time without a new process the rounds give up.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) struct Process {
     pub(crate) pid: Pid,
     /// Its process group, unless that is outside our pid namespace.
     pub(crate) group: Option<Pid>,
-    /// It is dead, and waits for its parent to notice.
+    /// It is dead, and its parent has not waited for it yet.
     pub(crate) zombie: bool,
 }
 
@@ -35,18 +35,15 @@ pub(crate) struct Process {
 #[derive(Debug)]
 pub(crate) struct Killing {
     seen: BTreeSet<i32>,
-    living: usize,
     pause: Duration,
     next_round: Deadline,
     give_up: Deadline,
 }
 
 impl Killing {
-    /// Nothing was killed yet; the first round is due now.
     pub(crate) fn new() -> Self {
         Self {
             seen: BTreeSet::new(),
-            living: 0,
             pause: PAUSE_FIRST,
             next_round: Deadline::after(Duration::ZERO),
             give_up: Deadline::after(GIVE_UP),
@@ -57,18 +54,16 @@ impl Killing {
     pub(crate) fn round(&mut self, family: &[Process]) {
         let living = || family.iter().filter(|process| !process.zombie);
         living().for_each(kill);
-        self.living = living().count();
-        if living().filter(|process| self.seen.insert(process.pid.as_raw_nonzero().get())).count() > 0 {
+        if living()
+            .filter(|process| self.seen.insert(process.pid.as_raw_nonzero().get()))
+            .count()
+            > 0
+        {
             self.pause = PAUSE_FIRST;
             self.give_up = Deadline::after(GIVE_UP);
         }
         self.next_round = Deadline::after(self.pause);
         self.pause = PAUSE_MAX.min(self.pause * 2);
-    }
-
-    /// How many were alive when the last round began.
-    pub(crate) fn living(&self) -> usize {
-        self.living
     }
 
     /// When the next round is due at the latest.
@@ -85,7 +80,10 @@ impl Killing {
 /// Kills a process and its group. A group that a descendant of the agent is in holds nothing but
 /// such descendants, since the agent's session is its own; our own group is never meant.
 fn kill(process: &Process) {
-    if let Some(group) = process.group.filter(|group| !group.is_init() && *group != getpgrp()) {
+    if let Some(group) = process
+        .group
+        .filter(|group| !group.is_init() && *group != getpgrp())
+    {
         // Errors say that it is gone or that we may not: the next round shows which.
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -98,25 +96,32 @@ mod tests {
 
     /// A process that no signal reaches: the highest pid there can be is four million.
     fn unreachable(number: i32) -> Process {
-        Process { pid: Pid::from_raw(1_000_000_000 + number).expect("positive"), group: None, zombie: false }
+        Process {
+            pid: Pid::from_raw(1_000_000_000 + number).expect("positive"),
+            group: None,
+            zombie: false,
+        }
     }
 
     #[test]
-    fn pauses_grow_until_a_new_face_is_seen() {
+    fn pauses_grow_until_a_new_process_is_seen() {
         let mut killing = Killing::new();
         for _ in 0..10 {
             killing.round(&[unreachable(1)]);
         }
-        assert_eq!((killing.pause, killing.living()), (PAUSE_MAX, 1));
+        assert_eq!(killing.pause, PAUSE_MAX);
         killing.round(&[unreachable(1), unreachable(2)]);
-        assert_eq!((killing.pause, killing.living()), (PAUSE_FIRST * 2, 2));
+        assert_eq!(killing.pause, PAUSE_FIRST * 2);
         assert!(!killing.gave_up());
     }
 
     #[test]
     fn the_dead_do_not_count() {
         let mut killing = Killing::new();
-        killing.round(&[Process { zombie: true, ..unreachable(1) }]);
-        assert_eq!(killing.living(), 0);
+        killing.round(&[Process {
+            zombie: true,
+            ..unreachable(1)
+        }]);
+        assert!(killing.seen.is_empty());
     }
 }

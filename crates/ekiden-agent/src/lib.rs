@@ -2,31 +2,33 @@
 //!
 //! Every process that ekiden starts, be it an agent, a verification or git, runs under a
 //! [`keeper`], so that nothing outlives ekiden. [`child`] is the engine's handle on one such
-//! process; [`task`] is for commands of which only the end and the output matter, and [`workers`] for
-//! short ones that follow one another. [`attempt`] is what the engine sees of an agent at work: [`stream`],
-//! [`terminal`] and [`exec`] are its adapters.
+//! process; [`task`] is for commands of which only the end and the output matter. [`attempt`] is what
+//! the engine sees of an agent at work: `stream`, `terminal` and `exec` are its drivers.
 //!
 //! ```text
 //! engine ──► outer keeper ──► inner keeper ──► agent ──► its tools
 //!    │            │                │
-//!    └─ control ──┴────────────────┘      one socket: orders down, reports up, its end is death
+//!    └─ control ──┴────────────────┘      one socket: commands down, reports up, its end is death
 //! ```
 //!
 //! What must not be known here: the store, the engine, when to start or to stop what.
 
+pub mod address;
 pub mod attempt;
+pub mod background;
 pub mod child;
 pub mod detached;
-pub mod exec;
 pub mod foreground;
 pub mod keeper;
+pub mod lineage;
 pub mod rehearsal;
 pub mod stream;
 pub mod task;
 pub mod terminal;
-pub mod workers;
 
 mod ending;
+mod exec;
+mod intake;
 mod orphans;
 mod outer_env;
 mod unix;
@@ -38,20 +40,27 @@ mod platform;
 #[path = "macos.rs"]
 mod platform;
 
-use ekiden_core::settings::{AgentKind, Interface};
+use ekiden_core::agent::{AgentKind, Interface};
+use tokio::sync::mpsc;
 
-pub use orphans::{MarkedError, become_subreaper, end_marked};
-pub use unix::with_default_signals;
+use attempt::{AttemptHandle, AttemptSpec, Report};
 
-/// Starts an attempt with the adapter of its agent. To be called within a runtime.
-#[must_use]
-pub fn start(
-    spec: attempt::AttemptSpec,
-    reports: tokio::sync::mpsc::Sender<attempt::Report>,
-) -> attempt::AttemptHandle {
-    match (spec.agent.kind, spec.agent.interface) {
-        (AgentKind::Claude, Interface::Terminal) => terminal::start(spec, reports),
-        (AgentKind::Claude | AgentKind::Rehearsal, _) => stream::start(spec, reports),
-        (AgentKind::Exec, _) => exec::start(spec, reports),
-    }
+pub use orphans::{MarkedError, become_subreaper, end_marked, end_unkept};
+pub use unix::{SignalFlag, hangup_is_ignored, with_default_signals};
+
+/// Starts an attempt with the driver of its agent, within a runtime. Returns at once.
+/// [`attempt::Report::Ended`] is the last report, whatever happens.
+///
+/// If the handle or `reports` is dropped, the agent is terminated.
+pub fn start(spec: AttemptSpec, reports: mpsc::Sender<Report>) -> AttemptHandle {
+    let (mut engine, handle) = attempt::Engine::new(reports);
+    tokio::spawn(async move {
+        let ended = match (spec.agent.kind, spec.agent.interface) {
+            (AgentKind::Claude, Interface::Terminal) => terminal::run(spec, &mut engine).await,
+            (AgentKind::Claude | AgentKind::Rehearsal, _) => stream::run(spec, &mut engine).await,
+            (AgentKind::Exec, _) => exec::run(spec, &mut engine).await,
+        };
+        engine.tell(Report::Ended(Box::new(ended))).await;
+    });
+    handle
 }

@@ -7,23 +7,27 @@
 //! Needs Linux 5.3 (pidfds) and a mounted `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, child_subreaper, getpid, getppid, getuid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, child_subreaper, getpid, getppid, getuid, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal,
 };
 
 use crate::ending::Process;
+use crate::lineage::Ancestor;
 use crate::unix::{Deadline, pid_of, poll_until};
+
+/// How a keeper is called in process lists.
+const KEEPER_NAME: &CStr = c"ekiden-keeper";
 
 /// From now on, orphans among this process's descendants become its children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
@@ -37,19 +41,44 @@ pub(crate) fn adopts_orphans() -> bool {
 
 /// Has this process get SIGTERM when `parent` dies. SIGKILL would leave an agent's tools alive.
 /// Async-signal-safe.
-///
-/// # Errors
-///
-/// `parent` is dead already: the signal would never come.
 pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    if getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(Errno::SRCH.into())
+    }
 }
 
-/// Gives this process a name of its own in process lists.
+/// Gives this process a name of its own in process lists. Nobody else can give it to a keeper or take it away.
 pub(crate) fn show_as_keeper() {
     // A keeper with another name keeps as well.
-    let _ = rustix::thread::set_name(c"ekiden-keeper");
+    let _ = rustix::thread::set_name(KEEPER_NAME);
+}
+
+/// A process and its parent's pid.
+pub(crate) fn ancestor(pid: Pid) -> Option<(Option<Pid>, Ancestor)> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    parse_ancestor(pid, &stat)
+}
+
+/// Reads `pid (name) state parent`, and the time of the start as the 22nd field.
+fn parse_ancestor(pid: Pid, stat: &[u8]) -> Option<(Option<Pid>, Ancestor)> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let name_begin = stat.iter().position(|byte| *byte == b'(')? + 1;
+    let text = str::from_utf8(&stat[name_end + 1..]).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    let ancestor = Ancestor {
+        pid: pid.as_raw_nonzero().get(),
+        started: fields.get(19)?.parse().ok()?,
+        is_keeper: stat.get(name_begin..name_end)? == KEEPER_NAME.to_bytes(),
+    };
+    Some((pid_of(fields.get(1)?.parse().ok()?), ancestor))
+}
+
+pub(crate) fn peer(socket: &UnixStream) -> Option<i32> {
+    let peer = rustix::net::sockopt::socket_peercred(socket).ok()?;
+    Some(peer.pid.as_raw_nonzero().get())
 }
 
 /// Whether a keeper without children has nothing left to end.
@@ -60,7 +89,10 @@ pub(crate) fn childless_is_done(_agent: Option<Pid>) -> bool {
 /// Everything alive that descends from the keeper `root`.
 pub(crate) fn family(root: Pid, _agent: Option<Pid>) -> Vec<Process> {
     let table = ProcessTable::read();
-    table.below(root, &BTreeSet::new()).filter(|process| !process.zombie).collect()
+    table
+        .below(root, &BTreeSet::new())
+        .filter(|process| !process.zombie)
+        .collect()
 }
 
 /// Everything below `root`, dead or alive, but for what is below those `spared`.
@@ -68,13 +100,17 @@ pub(crate) fn orphans(root: Pid, spared: &BTreeSet<i32>) -> Vec<Process> {
     ProcessTable::read().below(root, spared).collect()
 }
 
-/// Sends SIGKILL to every process of this user whose environment holds `marker` (`NAME=value`), but
-/// for this one and its ancestors, and waits until they are dead or `until` has come. Returns how
-/// many were killed and how many of these still live.
-pub(crate) fn kill_marked(marker: &OsStr, until: Deadline) -> io::Result<(usize, usize)> {
+/// Sends SIGKILL to every process of this user in whose environment a variable is a mark, but for those spared,
+/// this one and its ancestors, and waits until they are dead or `until` has come. Returns how many were killed
+/// and how many of these still live.
+pub(crate) fn kill_marked(
+    is_mark: &dyn Fn(&[u8]) -> bool,
+    is_spared: &dyn Fn(Pid) -> bool,
+    until: Deadline,
+) -> io::Result<(usize, usize)> {
     let mut killed = 0;
     loop {
-        let targets = marked(marker)?;
+        let targets = marked(&|pid| bears(pid, is_mark) && !is_spared(pid))?;
         let living = wait_for_all(&targets, until)?;
         killed += targets.len();
         if targets.is_empty() || living > 0 {
@@ -83,29 +119,33 @@ pub(crate) fn kill_marked(marker: &OsStr, until: Deadline) -> io::Result<(usize,
     }
 }
 
-/// Kills what bears the marker now, through pidfds, so that no stranger can be hit whose pid was
-/// reused meanwhile.
-fn marked(marker: &OsStr) -> io::Result<Vec<OwnedFd>> {
-    let spared = ProcessTable::read().ancestors(getpid());
+/// Kills what is meant now, through pidfds, so that no stranger can be hit whose pid was reused meanwhile.
+fn marked(is_meant: &dyn Fn(Pid) -> bool) -> io::Result<Vec<OwnedFd>> {
+    let ours = ProcessTable::read().ancestors(getpid());
     let mut targets = Vec::new();
     for pid in pids()? {
-        let foreign = spared.contains(&pid.as_raw_nonzero().get()) || !bears(pid, marker);
-        let Some(target) = (!foreign).then(|| pidfd_open(pid, PidfdFlags::empty()).ok()).flatten() else {
+        let foreign = ours.contains(&pid.as_raw_nonzero().get()) || !is_meant(pid);
+        let Some(target) = (!foreign)
+            .then(|| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .flatten()
+        else {
             continue;
         };
         // Looked at again: the descriptor may be of a later process with the same pid.
-        if bears(pid, marker) && pidfd_send_signal(&target, Signal::KILL).is_ok() {
+        if is_meant(pid) && pidfd_send_signal(&target, Signal::KILL).is_ok() {
             targets.push(target);
         }
     }
     Ok(targets)
 }
 
-fn bears(pid: Pid, marker: &OsStr) -> bool {
+fn bears(pid: Pid, is_mark: &dyn Fn(&[u8]) -> bool) -> bool {
     let dir = format!("/proc/{}", pid.as_raw_nonzero());
     let own = fs::metadata(&dir).is_ok_and(|meta| meta.uid() == getuid().as_raw());
-    let environ = own.then(|| fs::read(Path::new(&dir).join("environ")).ok()).flatten();
-    environ.is_some_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes()))
+    let environ = own
+        .then(|| fs::read(Path::new(&dir).join("environ")).ok())
+        .flatten();
+    environ.is_some_and(|bytes| bytes.split(|byte| *byte == 0).any(is_mark))
 }
 
 fn wait_for_all(targets: &[OwnedFd], until: Deadline) -> io::Result<usize> {
@@ -132,9 +172,16 @@ impl ProcessTable {
         Self(rows.collect())
     }
 
-    fn below<'a>(&'a self, root: Pid, spared: &'a BTreeSet<i32>) -> impl Iterator<Item = Process> + 'a {
+    fn below<'a>(
+        &'a self,
+        root: Pid,
+        spared: &'a BTreeSet<i32>,
+    ) -> impl Iterator<Item = Process> + 'a {
         let root = root.as_raw_nonzero().get();
-        self.0.iter().filter(move |(pid, _)| self.descends(**pid, root, spared)).map(|(_, row)| row.1)
+        self.0
+            .iter()
+            .filter(move |(pid, _)| self.descends(**pid, root, spared))
+            .map(|(_, row)| row.1)
     }
 
     /// Climbs from `pid` to `root`. The number of steps is bounded since pids that were reused
@@ -182,7 +229,9 @@ fn read_stat(pid: Pid) -> Option<(i32, Process)> {
 /// Reads `pid (name) state parent group ...`, where the name may hold anything, `)` included.
 fn parse_stat(pid: Pid, stat: &[u8]) -> Option<(i32, Process)> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+    let mut fields = str::from_utf8(&stat[name_end + 1..])
+        .ok()?
+        .split_ascii_whitespace();
     let zombie = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let group = pid_of(fields.next()?.parse().ok()?);
@@ -199,20 +248,36 @@ mod tests {
 
     fn table(rows: &[(i32, i32)]) -> ProcessTable {
         let row = |&(number, parent): &(i32, i32)| {
-            (number, (parent, Process { pid: pid(number), group: None, zombie: false }))
+            (
+                number,
+                (
+                    parent,
+                    Process {
+                        pid: pid(number),
+                        group: None,
+                        zombie: false,
+                    },
+                ),
+            )
         };
         ProcessTable(rows.iter().map(row).collect())
     }
 
     fn below(rows: &[(i32, i32)], root: i32, spared: &[i32]) -> Vec<i32> {
         let spared = spared.iter().copied().collect();
-        table(rows).below(pid(root), &spared).map(|process| process.pid.as_raw_nonzero().get()).collect()
+        table(rows)
+            .below(pid(root), &spared)
+            .map(|process| process.pid.as_raw_nonzero().get())
+            .collect()
     }
 
     #[test]
     fn a_name_may_hold_anything() {
         let (parent, process) = parse_stat(pid(7), b"7 (a) Z 1 (b) S 3 5 5 0 -1").expect("a row");
-        assert_eq!((parent, process.group, process.zombie), (3, Some(pid(5)), false));
+        assert_eq!(
+            (parent, process.group, process.zombie),
+            (3, Some(pid(5)), false)
+        );
         let (_, process) = parse_stat(pid(7), b"7 (sh) Z 3 0 0").expect("a row");
         assert_eq!((process.group, process.zombie), (None, true));
         // A process has no group any more while it is being taken apart.
@@ -221,6 +286,19 @@ mod tests {
         for bad in ["", "7 (sh", "7 (sh) S", "7 (sh) S x 5", "7 (sh) S 3"] {
             assert!(parse_stat(pid(7), bad.as_bytes()).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_keeper_is_known_by_its_name_and_when_it_started() {
+        let tail = "S 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 8812 1 2";
+        let of = |name: &str| parse_ancestor(pid(7), format!("7 ({name}) {tail}").as_bytes());
+        let (parent, keeper) = of("ekiden-keeper").expect("a row");
+        assert_eq!((parent, keeper.started), (Some(pid(3)), 8812));
+        assert!(keeper.is_keeper);
+        for other in ["ekiden", "ekiden-keeper)", "(ekiden-keeper"] {
+            assert!(!of(other).expect("a row").1.is_keeper, "{other}");
+        }
+        assert!(parse_ancestor(pid(7), b"7 (sh) S 3").is_none());
     }
 
     #[test]
@@ -239,7 +317,15 @@ mod tests {
     #[test]
     fn this_process_is_below_its_parent() {
         let parent = getppid().expect("a parent");
-        assert!(family(parent, None).iter().any(|process| process.pid == getpid()));
-        assert!(ProcessTable::read().ancestors(getpid()).contains(&parent.as_raw_nonzero().get()));
+        assert!(
+            family(parent, None)
+                .iter()
+                .any(|process| process.pid == getpid())
+        );
+        assert!(
+            ProcessTable::read()
+                .ancestors(getpid())
+                .contains(&parent.as_raw_nonzero().get())
+        );
     }
 }

@@ -15,12 +15,16 @@
 #![expect(unsafe_code, reason = "libproc has no safe binding")]
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::process::{Pid, getpgid, test_kill_process_group};
 
 use crate::ending::Process;
+use crate::lineage::Ancestor;
 use crate::unix::{Deadline, pid_of};
 
 /// The most processes that are listed at once.
@@ -31,18 +35,61 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Never here.
 pub(crate) fn adopts_orphans() -> bool {
     false
 }
 
-/// There is no such signal here.
 pub(crate) fn die_with(_parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
 /// A process cannot be renamed here; its arguments tell.
 pub(crate) fn show_as_keeper() {}
+
+/// A process and its parent's pid. Keepers look like every other process of ekiden here.
+pub(crate) fn ancestor(pid: Pid) -> Option<(Option<Pid>, Ancestor)> {
+    let mut info = MaybeUninit::<libc::proc_bsdinfo>::zeroed();
+    let size = libc::c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
+    let raw = pid.as_raw_nonzero().get();
+    // SAFETY: the buffer has the size that is told.
+    let read = unsafe {
+        libc::proc_pidinfo(
+            raw,
+            libc::PROC_PIDTBSDINFO,
+            0,
+            info.as_mut_ptr().cast(),
+            size,
+        )
+    };
+    if read != size {
+        return None;
+    }
+    // SAFETY: it was filled, and holds numbers and bytes only.
+    let info = unsafe { info.assume_init() };
+    let ancestor = Ancestor {
+        pid: raw,
+        started: info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec,
+        is_keeper: false,
+    };
+    Some((pid_of(info.pbi_ppid.cast_signed()), ancestor))
+}
+
+pub(crate) fn peer(socket: &UnixStream) -> Option<i32> {
+    let mut pid: libc::pid_t = 0;
+    let mut size = libc::socklen_t::try_from(size_of::<libc::pid_t>()).ok()?;
+    let into = (&raw mut pid).cast();
+    // SAFETY: the buffer has the size that is told.
+    let asked = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_LOCAL,
+            libc::LOCAL_PEERPID,
+            into,
+            &raw mut size,
+        )
+    };
+    (asked == 0).then_some(pid)
+}
 
 /// Whether a keeper without children has nothing left to end: the agent's group may outlive it.
 pub(crate) fn childless_is_done(agent: Option<Pid>) -> bool {
@@ -60,7 +107,11 @@ pub(crate) fn family(root: Pid, agent: Option<Pid>) -> Vec<Process> {
             open.extend(children(pid));
         }
     }
-    let process = |pid| Process { pid, group: getpgid(Some(pid)).ok(), zombie: false };
+    let process = |pid| Process {
+        pid,
+        group: getpgid(Some(pid)).ok(),
+        zombie: false,
+    };
     found.into_iter().filter_map(pid_of).map(process).collect()
 }
 
@@ -69,19 +120,26 @@ pub(crate) fn orphans(_root: Pid, _spared: &BTreeSet<i32>) -> Vec<Process> {
     Vec::new()
 }
 
-/// Finds nothing here.
-pub(crate) fn kill_marked(_marker: &OsStr, _until: Deadline) -> io::Result<(usize, usize)> {
+pub(crate) fn kill_marked(
+    _is_mark: &dyn Fn(&[u8]) -> bool,
+    _is_spared: &dyn Fn(Pid) -> bool,
+    _until: Deadline,
+) -> io::Result<(usize, usize)> {
     Ok((0, 0))
 }
 
 fn children(pid: Pid) -> Vec<Pid> {
-    // SAFETY: the buffer has the size that is told.
-    list(|buffer, bytes| unsafe { libc::proc_listchildpids(pid.as_raw_nonzero().get(), buffer, bytes) })
+    // SAFETY: the buffer has the size that is passed.
+    list(|buffer, bytes| unsafe {
+        libc::proc_listchildpids(pid.as_raw_nonzero().get(), buffer, bytes)
+    })
 }
 
 fn group_members(group: Pid) -> Vec<Pid> {
-    // SAFETY: the buffer has the size that is told.
-    list(|buffer, bytes| unsafe { libc::proc_listpgrppids(group.as_raw_nonzero().get(), buffer, bytes) })
+    // SAFETY: the buffer has the size that is passed.
+    list(|buffer, bytes| unsafe {
+        libc::proc_listpgrppids(group.as_raw_nonzero().get(), buffer, bytes)
+    })
 }
 
 /// The pids that `call` writes; it answers with their number.

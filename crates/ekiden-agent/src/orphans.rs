@@ -1,39 +1,39 @@
-//! What the engine's process knows of its own children, and the end of those that lost both keepers.
+//! The keepers of this process, and the end of children that lost both of theirs.
 //!
 //! The kernel keeps one list of children for the whole process, and a subreaper's list gets orphans
-//! that nobody started on purpose. To tell them from keepers, the keepers' pids are kept here, in
+//! that were not started on purpose. To tell them from keepers, the keepers' pids are kept here, in
 //! the one value of this crate that is global, because the kernel's list is. Every process of ekiden
 //! is started under a keeper; so a child that is no keeper is an orphan of a lost one.
 //!
-//! Keepers are started here too, since no moment may lie between a start and the entry in the list; and
-//! the one that waits for its errand is kept here.
+//! Keepers are started here too, since no moment may lie between a start and the entry in the list.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ekiden_core::time::Millis;
-use rustix::process::{Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process_group, waitpid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ending::{Killing, Process};
 use crate::keeper::ROLE;
+use crate::lineage;
 use crate::platform;
 use crate::unix::{Deadline, pid_of};
 
-static KEEPERS: Mutex<Keepers> =
-    Mutex::new(Keepers { living: BTreeSet::new(), dropped: Vec::new(), ready: None });
+static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers {
+    living: BTreeSet::new(),
+    dropped: Vec::new(),
+});
 
 /// How a keeper shows up in process lists.
 const KEEPER_NAME: &str = "ekiden";
 
-/// A keeper that runs.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) process: Child,
@@ -46,10 +46,6 @@ pub(crate) struct Keeper {
 ///
 /// From then on, this process must start other processes through this crate only: a child that is
 /// not a keeper counts as an orphan.
-///
-/// # Errors
-///
-/// The kernel is older than 3.4.
 pub fn become_subreaper() -> io::Result<()> {
     platform::adopt_orphans()
 }
@@ -73,69 +69,62 @@ pub enum MarkedError {
 /// what the agent had started may live on. A restarted engine calls this with the session id of the
 /// attempt, whose lock it holds. A program that has replaced its environment is not found. Finds
 /// nothing on macOS.
-///
-/// # Errors
-///
-/// `/proc` cannot be read, or a killed process is still there after `within`.
 pub fn end_marked(name: &str, value: &str, within: Millis) -> Result<usize, MarkedError> {
-    let marker = OsString::from(format!("{name}={value}"));
-    let (killed, living) =
-        platform::kill_marked(&marker, Deadline::after(within.into())).map_err(MarkedError::List)?;
-    if living > 0 { Err(MarkedError::Living(living)) } else { Ok(killed) }
+    let marker = format!("{name}={value}");
+    end(
+        &|variable| variable == marker.as_bytes(),
+        &|_| false,
+        within,
+    )
 }
 
-/// Starts a keeper that waits for its errand, if none waits yet: to be called when a child is soon to be
-/// started, and there is time now. It ends with this process. Where the system refuses it, nothing is lost:
-/// the child's start tries again.
-pub fn prepare(executable: &Path) {
-    let mut keepers = keepers();
-    if keepers.ready.is_none() {
-        keepers.ready = keepers.start(executable).ok().map(|keeper| (executable.to_owned(), keeper));
+/// The same for those that no keeper keeps any more, by any variable (`NAME=value`) that is a mark.
+pub fn end_unkept(is_mark: &dyn Fn(&[u8]) -> bool, within: Millis) -> Result<usize, MarkedError> {
+    end(is_mark, &lineage::is_kept, within)
+}
+
+fn end(
+    is_mark: &dyn Fn(&[u8]) -> bool,
+    is_spared: &dyn Fn(Pid) -> bool,
+    within: Millis,
+) -> Result<usize, MarkedError> {
+    let until = Deadline::after(within.into());
+    let killed = platform::kill_marked(is_mark, is_spared, until);
+    match killed.map_err(MarkedError::List)? {
+        (killed, 0) => Ok(killed),
+        (_, living) => Err(MarkedError::Living(living)),
     }
 }
 
-/// The keeper that waits for its errand, if it is this executable.
-pub(crate) fn take_ready(executable: &Path) -> Option<Keeper> {
-    let (_, keeper) = keepers().ready.take_if(|(known, _)| known == executable)?;
-    // Somebody may have stopped it while it waited. One that has gone is noticed when it gets its errand.
-    if let Some(pid) = pid_of(raw(&keeper.process)) {
-        let _ = kill_process(pid, Signal::CONT);
-    }
-    Some(keeper)
-}
-
-/// Starts a keeper, which waits for its errand.
+/// Starts a keeper, which waits for its command.
 pub(crate) fn start_keeper(executable: &Path) -> io::Result<Keeper> {
     keepers().start(executable)
 }
 
-/// Takes the end of a keeper that has closed its end of the control socket, which is the last thing
-/// that a dying process does but for becoming a zombie. None: somebody else took it.
-pub(crate) fn end_of_keeper(mut keeper: Child) -> Option<ExitStatus> {
+/// Waits for a keeper that has closed its end of the control socket, which is the last thing a dying
+/// process does before it becomes a zombie. None: somebody else has waited for it.
+pub(crate) fn end_of_keeper(keeper: &mut Child) -> Option<ExitStatus> {
     let status = keeper.wait().ok();
-    keepers().living.remove(&raw(&keeper));
+    keepers().living.remove(&raw(keeper));
     status
 }
 
-/// Leaves a keeper to itself. Its end is taken when the next one is started.
+/// Leaves a keeper to itself. It is waited for when the next one is started.
 pub(crate) fn drop_keeper(keeper: Child) {
     keepers().dropped.push(keeper);
 }
 
-/// Kills what was left by a keeper pair that was killed, and returns how many cannot be ended.
-/// `agent` is what is known of it.
-pub(crate) async fn end_orphans(agent: Option<u32>) -> usize {
+/// Kills what was left by a keeper pair that was killed. `agent` is its pid, if it is known.
+pub(crate) async fn end_orphans(agent: Option<u32>) {
     if !platform::adopts_orphans() {
-        kill_group(agent);
-        return 0;
+        return kill_group(agent);
     }
     // Without the signal the rounds follow one another by their pauses alone.
     let mut exits = signal(SignalKind::child()).ok();
     let mut killing = Killing::new();
     loop {
-        let left = kill_orphans_once(&mut killing);
-        if left == 0 || killing.gave_up() {
-            return left;
+        if kill_orphans_once(&mut killing) == 0 || killing.gave_up() {
+            return;
         }
         let pause = tokio::time::sleep(killing.next_round().left());
         match exits.as_mut() {
@@ -154,8 +143,8 @@ fn kill_orphans_once(killing: &mut Killing) -> usize {
     orphans.iter().filter(|orphan| !is_reaped(orphan)).count()
 }
 
-/// Takes the end of an orphan that is our child. One that is not will become so, or is a zombie whose
-/// own parent lives, and then that one is looked for.
+/// Waits for an orphan that is our child. One that is not will become so, or is a zombie whose own parent
+/// lives and is looked for itself.
 fn is_reaped(orphan: &Process) -> bool {
     matches!(waitpid(Some(orphan.pid), WaitOptions::NOHANG), Ok(Some(_)))
 }
@@ -170,22 +159,26 @@ fn kill_group(agent: Option<u32>) {
 
 struct Keepers {
     living: BTreeSet<i32>,
-    /// Those whose handle was dropped: they go by themselves, but their ends must be taken.
+    /// Those whose handle was dropped: they go by themselves, but must be waited for.
     dropped: Vec<Child>,
-    /// One that waits for its errand, and which executable it is.
-    ready: Option<(PathBuf, Keeper)>,
 }
 
 impl Keepers {
-    /// Starts one and enters it in the list, before an orphan can be looked for.
-    #[expect(clippy::disallowed_methods, reason = "this is where ekiden's processes are created")]
+    /// Starts one and enters it in the list, before orphans can be looked for.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where ekiden's processes are created"
+    )]
     fn start(&mut self, executable: &Path) -> io::Result<Keeper> {
         self.reap_dropped();
         let (control, keepers_end) = UnixStream::pair()?;
         let mut command = Command::new(executable);
         // It must not be in the way of somebody who removes a directory.
         command.arg0(KEEPER_NAME).arg(ROLE).current_dir("/");
-        command.stdin(OwnedFd::from(keepers_end)).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(OwnedFd::from(keepers_end))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let process = command.spawn()?;
         self.living.insert(raw(&process));
         Ok(Keeper { process, control })

@@ -1,8 +1,7 @@
 //! The environment of whoever started ekiden itself, which no child inherits.
 
-/// The variables that go from the environment of a child when ekiden itself was started by an
-/// agent: those by which that agent knows its own processes. Logins, providers and the user's own
-/// settings of the client are not among them.
+/// Variables by which an agent that started ekiden recognises its own processes. Logins, providers and the
+/// user's settings of the client are not among them.
 pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDECODE",
     "CLAUDE_CODE_CHILD_SESSION",
@@ -16,8 +15,7 @@ pub const OUTER_AGENT_ENV: [&str; 10] = [
     "CLAUDE_PLUGIN_DATA",
 ];
 
-/// The variables that go from the environment of a child when ekiden itself was started by git, as in a
-/// hook: those by which git knows which repository, which index and which objects it works on. Git in a
+/// Variables by which git, if it started ekiden in a hook, knows its repository, index and objects. Git in a
 /// child would work there, wherever it runs. `git rev-parse --local-env-vars` lists them; its settings
 /// (`GIT_CONFIG_PARAMETERS`, `GIT_CONFIG_COUNT`) stay, as git itself leaves them to other repositories.
 pub const OUTER_GIT_ENV: [&str; 15] = [

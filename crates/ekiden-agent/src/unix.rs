@@ -2,25 +2,42 @@
 //!
 //! All `unsafe` code that both platforms share is here, and the monotonic clock of this crate.
 
-#![expect(unsafe_code, reason = "fork, signal dispositions and pre_exec have no safe counterpart")]
-#![expect(clippy::disallowed_methods, reason = "a keeper has no engine to ask for the time")]
+#![expect(
+    unsafe_code,
+    reason = "fork, signal dispositions and pre_exec have no safe counterpart"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a keeper has no engine to ask for the time"
+)]
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, setpgid, setsid, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, setpgid, setsid, wait,
+};
 
 use crate::platform;
 
 /// What people and terminals send. The last two say that another process has the terminal.
-const REQUESTS: [i32; 7] =
-    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+const REQUESTS: [i32; 7] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
 /// One past the highest signal number of any platform.
 const SIGNALS_END: i32 = 65;
 
@@ -29,37 +46,33 @@ const SIGNALS_END: i32 = 65;
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// The point this long from now.
     pub(crate) fn after(length: Duration) -> Self {
         Self(Instant::now() + length)
     }
 
-    /// Whether it has come.
     pub(crate) fn passed(self) -> bool {
         self.left().is_zero()
     }
 
-    /// How long it is until then.
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 }
 
-/// Which of the two processes returned from [`fork`].
 pub(crate) enum Forked {
-    /// The new process.
     Child,
-    /// The old one, with the new one's pid.
     Parent(Pid),
 }
 
-/// A second process that goes on from here. Only for a process of one thread.
+/// Forks. Only for a process of one thread.
 pub(crate) fn fork() -> io::Result<Forked> {
-    // SAFETY: the keeper never starts a thread, so no lock can be held by one that is missing in
-    // the child, and the child may do everything that the parent may.
+    // SAFETY: neither a keeper nor a command in the background has started a thread, so no lock
+    // can be held by one that is missing in the child, and the child may do everything that the parent may.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
-        raw => pid_of(raw).map(Forked::Parent).ok_or_else(io::Error::last_os_error),
+        raw => pid_of(raw)
+            .map(Forked::Parent)
+            .ok_or_else(io::Error::last_os_error),
     }
 }
 
@@ -69,9 +82,8 @@ pub(crate) fn pid_of(raw: i32) -> Option<Pid> {
     if raw > 0 { Pid::from_raw(raw) } else { None }
 }
 
-/// Makes this process deaf to the signals that people and terminals send. The engine gets them
-/// too, and it alone decides what they mean; a keeper's death by one would only cost the grace
-/// time.
+/// Ignores the signals that people and terminals send. The engine gets them too, and it alone decides
+/// what they mean; a keeper's death by one would only cost the grace time.
 pub(crate) fn ignore_requests() {
     for signal in REQUESTS {
         // SAFETY: ignoring a signal runs no code of ours.
@@ -105,8 +117,37 @@ fn default_signals() {
     }
 }
 
-/// Does something while ctrl-c and requests to end do end this process, though a runtime listened to them
-/// before and will again: a question to a person is no place to wait for a loop that nobody runs.
+/// Whoever started this process wants it to outlive its terminal, as `nohup` does.
+pub fn hangup_is_ignored() -> bool {
+    // SAFETY: without a new action the call only fills in the current one, for which zeros are valid.
+    let current = unsafe {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut current);
+        current
+    };
+    current.sa_sigaction == libc::SIG_IGN
+}
+
+/// Is raised by ctrl-c, a request to end or a lost terminal, which then do nothing else.
+#[derive(Debug, Clone)]
+pub struct SignalFlag(Arc<AtomicBool>);
+
+impl SignalFlag {
+    pub fn listen() -> io::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        }
+        Ok(Self(flag))
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `work` with the default action of ctrl-c and of requests to end, though a runtime listened to them
+/// before and will again: while a person is asked something, nobody runs the loop that would hear them.
 pub fn with_default_signals<T>(work: impl FnOnce() -> T) -> T {
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
     // SAFETY: an action of zeros is the default one without flags; both pointers are valid for the call, and
@@ -125,10 +166,10 @@ pub fn with_default_signals<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Reads what is in a pipe that does not block; none: there is nothing now.
+/// Reads from a pipe that does not block; none: there is nothing now.
 ///
-/// Asks the kernel. A runtime answers from the events that it was told, and a child's end can be told
-/// before its last output.
+/// It asks the kernel. A runtime only knows the events it has seen, and it can see a child's end before its
+/// last output.
 pub(crate) fn read_now(pipe: impl AsFd, bytes: &mut [u8]) -> Option<usize> {
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&pipe, &mut *bytes));
     read.ok().filter(|count| *count > 0)
@@ -138,7 +179,7 @@ pub(crate) fn read_now(pipe: impl AsFd, bytes: &mut [u8]) -> Option<usize> {
 pub(crate) struct ChildExits(UnixStream);
 
 impl ChildExits {
-    /// Tells of every end from now on. Ends before that are found by [`reap`].
+    /// Reports every end from now on. Earlier ones are found by [`reap`].
     pub(crate) fn new() -> io::Result<Self> {
         let (heard, told) = UnixStream::pair()?;
         heard.set_nonblocking(true)?;
@@ -146,7 +187,7 @@ impl ChildExits {
         Ok(Self(heard))
     }
 
-    /// Forgets what was told so far. To be called before [`reap`], so that no end is missed.
+    /// To be called before [`reap`], so that no end is missed.
     pub(crate) fn clear(&mut self) {
         let mut bytes = [0; 64];
         while matches!(self.0.read(&mut bytes), Ok(count) if count > 0) {}
@@ -159,17 +200,13 @@ impl AsFd for ChildExits {
     }
 }
 
-/// What [`reap`] found.
 pub(crate) enum Reaped {
-    /// This child has ended.
     One(Pid, WaitStatus),
-    /// There are children, and all of them run.
     AllRunning,
-    /// There are no children.
     NoChildren,
 }
 
-/// Takes the end of one child, without waiting.
+/// Reaps one child, without waiting.
 pub(crate) fn reap() -> Reaped {
     match rustix::io::retry_on_intr(|| wait(WaitOptions::NOHANG)) {
         Ok(Some((pid, status))) => Reaped::One(pid, status),
@@ -178,8 +215,8 @@ pub(crate) fn reap() -> Reaped {
     }
 }
 
-/// Waits until one of `fds` has news or `until` has come. An interruption counts as news: the
-/// caller looks at everything again anyway.
+/// Waits until one of `fds` is ready or `until` has come. Also returns after an interruption: the caller
+/// looks at everything again anyway.
 pub(crate) fn poll_until(fds: &mut [PollFd<'_>], until: Option<Deadline>) -> io::Result<()> {
     let left = until.map(|deadline| timespec(deadline.left()));
     match poll(fds, left.as_ref()) {
@@ -190,7 +227,10 @@ pub(crate) fn poll_until(fds: &mut [PollFd<'_>], until: Option<Deadline>) -> io:
 
 fn timespec(length: Duration) -> Timespec {
     // A deadline beyond the type's range is as good as none.
-    Timespec::try_from(length).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
+    Timespec::try_from(length).unwrap_or(Timespec {
+        tv_sec: i32::MAX.into(),
+        tv_nsec: 0,
+    })
 }
 
 /// Sends SIGTERM, and SIGCONT so that a stopped process can act on it.

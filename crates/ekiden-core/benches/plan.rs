@@ -15,11 +15,13 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ids::StageId;
-use ekiden_core::manifest::{Ground, Manifest, Need, Part, PlanRules, Stage, Syntax, read};
+use ekiden_core::manifest::{Isolation, Manifest, Need, Part, PlanRules, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::{Plan, PlanDecision};
 use ekiden_core::time::Timestamp;
+use ekiden_manifest::{Defaults, Syntax, TextAlone, read};
 
 /// Stages of the manifest that is read.
 const STAGES: usize = 10_000;
@@ -35,7 +37,10 @@ fn main() {
     let text = manifest_text(STAGES);
     let (mut load, mut parse) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
-        let (document, took) = timed(|| read(&text, Syntax::Toml).expect("the sample has no fault"));
+        let (document, took) = timed(|| {
+            let read = read(&text, Syntax::Toml, &Defaults::default(), &mut TextAlone);
+            read.expect("the sample has no fault")
+        });
         assert_eq!(document.stages.len(), STAGES);
         load.push(millis(took));
         let (table, took) = timed(|| toml::de::DeTable::parse(&text).expect("the sample is TOML"));
@@ -58,7 +63,10 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % end.max(1)
     }
 }
@@ -66,8 +74,10 @@ impl Numbers {
 /// Each stage needs up to three of the fifty before it.
 fn needs(numbers: &mut Numbers, at: usize) -> Vec<usize> {
     let near = at.min(50);
-    let mut needs: Vec<usize> =
-        (0..numbers.below(4)).filter(|_| near > 0).map(|_| at - 1 - numbers.below(near)).collect();
+    let mut needs: Vec<usize> = (0..numbers.below(4))
+        .filter(|_| near > 0)
+        .map(|_| at - 1 - numbers.below(near))
+        .collect();
     needs.sort_unstable();
     needs.dedup();
     needs
@@ -77,7 +87,10 @@ fn manifest_text(stages: usize) -> String {
     let mut numbers = Numbers(7);
     let mut text = "format = 1\nproject = \"large\"\n\n".to_owned();
     for at in 0..stages {
-        let needs: Vec<String> = needs(&mut numbers, at).iter().map(|need| format!("\"S{need}\"")).collect();
+        let needs: Vec<String> = needs(&mut numbers, at)
+            .iter()
+            .map(|need| format!("\"S{need}\""))
+            .collect();
         // Writing into a string cannot fail.
         let _ = write!(
             text,
@@ -102,12 +115,18 @@ fn plan(seed: u64, stages: usize, jobs: u32) -> (Manifest, Vec<Vec<usize>>) {
         claim_needed: true,
         sessions_max: 1,
         part: Part {
-            needs: needs.iter().map(|need| Need { stage: id(*need), optional: false }).collect(),
+            needs: needs
+                .iter()
+                .map(|need| Need {
+                    stage: id(*need),
+                    optional: false,
+                })
+                .collect(),
             estimate_tokens: 1 + numbers.below(100) as u64,
             ..Part::default()
         },
     });
-    let ground = Ground::Worktrees {
+    let isolation = Isolation::Worktrees {
         dir: String::new(),
         base: String::new(),
         branch: None,
@@ -119,11 +138,17 @@ fn plan(seed: u64, stages: usize, jobs: u32) -> (Manifest, Vec<Vec<usize>>) {
         file: String::new(),
         hash: String::new(),
         jobs,
-        ground,
+        isolation,
         architecture: String::new(),
         document: String::new(),
     };
-    (Manifest { stages: stages.collect(), plan: Some(Box::new(rules)) }, needs)
+    (
+        Manifest {
+            stages: stages.collect(),
+            plan: Some(Box::new(rules)),
+        },
+        needs,
+    )
 }
 
 fn id(at: usize) -> StageId {
@@ -131,13 +156,19 @@ fn id(at: usize) -> StageId {
 }
 
 fn lengths(manifest: &Manifest) -> Vec<u64> {
-    manifest.stages.iter().map(|stage| stage.part.estimate_tokens).collect()
+    manifest
+        .stages
+        .iter()
+        .map(|stage| stage.part.estimate_tokens)
+        .collect()
 }
 
 /// What deciding costs for each stage that ends, in nanoseconds: in as many plans of this size as make
 /// [`STAGES`] stages. All are made before, so that plans of every size come from the same amount of memory.
 fn cost_ns(size: usize) -> f64 {
-    let manifests: Vec<Manifest> = (0..STAGES / size).map(|seed| plan(seed as u64, size, 8).0).collect();
+    let manifests: Vec<Manifest> = (0..STAGES / size)
+        .map(|seed| plan(seed as u64, size, 8).0)
+        .collect();
     let lengths: Vec<_> = manifests.iter().map(lengths).collect();
     let mut costs: Vec<f64> = (0..REPEATS)
         .map(|_| {
@@ -156,7 +187,7 @@ fn cost_ns(size: usize) -> f64 {
 
 /// Carries a plan out in simulated time; merges take none. How long it takes.
 fn drive(plan: &mut Plan, lengths: &[u64]) -> u64 {
-    let mut at_work: BinaryHeap<Reverse<(u64, StageId, u64)>> = BinaryHeap::new();
+    let mut at_work: BinaryHeap<Reverse<(u64, StageId)>> = BinaryHeap::new();
     let mut now = 0;
     loop {
         loop {
@@ -166,30 +197,35 @@ fn drive(plan: &mut Plan, lengths: &[u64]) -> u64 {
             }
             for decision in decisions {
                 match decision {
-                    PlanDecision::Prepare(stage) => {
+                    PlanDecision::Worktree(stage, WorktreeEffect::Prepare) => {
                         plan.prepared(&stage, Ok(()));
                         let at = plan.place(&stage).expect("it is of this plan");
-                        at_work.push(Reverse((now + lengths[at], stage, lengths[at])));
+                        at_work.push(Reverse((now + lengths[at], stage)));
                     }
-                    PlanDecision::Merge(stage) => plan.merged(&stage),
-                    PlanDecision::Deliver => plan.delivered(),
+                    PlanDecision::Worktree(stage, WorktreeEffect::Merge) => plan.merged(&stage),
+                    PlanDecision::Deliver => plan.delivered(None),
                     PlanDecision::End(_) => return now,
-                    PlanDecision::Start(_) | PlanDecision::Retry { .. } | PlanDecision::Confirm(_) => {
+                    PlanDecision::Start(_)
+                    | PlanDecision::Retry { .. }
+                    | PlanDecision::Worktree(_, WorktreeEffect::Confirm) => {
                         unreachable!("nothing fails here")
                     }
                 }
             }
         }
-        let Reverse((end, stage, length)) = at_work.pop().expect("a plan that has not ended works");
+        let Reverse((end, stage)) = at_work.pop().expect("a plan that has not ended works");
         now = end;
-        plan.stage_ended(&stage, &Outcome::Complete { verified: true }, length);
+        plan.stage_ended(&stage, &Outcome::Complete { verified: true });
     }
 }
 
 /// How long a random plan takes, what no order can beat, and its slots.
 fn order(seed: u64) -> (u64, u64, u32) {
     let mut numbers = Numbers(seed ^ 0x9e37_79b9);
-    let (size, jobs) = (1 + numbers.below(GRAPH_STAGES_MAX), JOBS[numbers.below(JOBS.len())]);
+    let (size, jobs) = (
+        1 + numbers.below(GRAPH_STAGES_MAX),
+        JOBS[numbers.below(JOBS.len())],
+    );
     let (manifest, needs) = plan(seed, size, jobs);
     let length = |at: usize| manifest.stages[at].part.estimate_tokens;
     let mut ends = vec![0; size];
@@ -198,7 +234,11 @@ fn order(seed: u64) -> (u64, u64, u32) {
     }
     let longest = ends.into_iter().max().unwrap_or(0);
     let work: u64 = (0..size).map(length).sum();
-    (drive(&mut Plan::new(&manifest), &lengths(&manifest)), longest.max(work.div_ceil(u64::from(jobs))), jobs)
+    (
+        drive(&mut Plan::new(&manifest), &lengths(&manifest)),
+        longest.max(work.div_ceil(u64::from(jobs))),
+        jobs,
+    )
 }
 
 fn gap(seed: u64) -> f64 {

@@ -6,9 +6,8 @@ use crate::budget::Budget;
 use crate::quiet::QuietHours;
 use crate::time::Millis;
 
-/// The bounds of a run, resolved before it starts. Records of before they existed have none.
+/// The bounds of a run, resolved before it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Bounds {
     /// What all sessions together may spend, restarts and resumptions included.
     pub run: Budget,
@@ -18,7 +17,6 @@ pub struct Bounds {
     pub session_timeout: Option<Millis>,
     /// Responses of the model before a session is told to hand off.
     pub turns_max: Option<u32>,
-    /// When no session starts.
     pub quiet_hours: QuietHours,
     /// Local time's offset from UTC when the run began, in seconds.
     pub utc_offset_secs: i32,
@@ -30,10 +28,8 @@ pub struct Bounds {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRateLimit {
-    /// It is waited for.
     #[default]
     Wait,
-    /// The run ends resumably.
     Stop,
 }
 
@@ -43,7 +39,6 @@ pub enum OnRateLimit {
 pub struct BoundsChange {
     /// The run's budget, for all that it spent before as well.
     pub run: Budget,
-    /// A session's budget.
     pub session: Budget,
     /// A session's time; zero for no limit.
     pub session_timeout: Option<Millis>,
@@ -56,7 +51,11 @@ pub struct BoundsChange {
 }
 
 impl Bounds {
-    /// Takes the changes over.
+    /// Local time's offset from UTC as it was recorded last, in seconds, if hours of the day matter.
+    pub fn utc_offset_secs(&self) -> Option<i32> {
+        (!self.quiet_hours.is_empty()).then_some(self.utc_offset_secs)
+    }
+
     pub fn change(&mut self, change: &BoundsChange) {
         self.run = self.run.replaced(change.run);
         self.session = self.session.replaced(change.session);
@@ -79,9 +78,15 @@ mod tests {
 
     #[test]
     fn a_change_leaves_what_it_does_not_name() {
-        let money = |micro_usd| Budget { micro_usd: Some(micro_usd), tokens: None };
+        let money = |micro_usd| Budget {
+            micro_usd: Some(micro_usd),
+            tokens: None,
+        };
         let mut bounds = Bounds {
-            run: Budget { tokens: Some(7), ..money(5) },
+            run: Budget {
+                tokens: Some(7),
+                ..money(5)
+            },
             session_timeout: Some(Millis(9)),
             turns_max: Some(3),
             ..Bounds::default()
@@ -96,7 +101,13 @@ mod tests {
             on_rate_limit: Some(OnRateLimit::Stop),
             ..BoundsChange::default()
         });
-        assert_eq!(bounds.run, Budget { tokens: Some(7), ..money(8) });
+        assert_eq!(
+            bounds.run,
+            Budget {
+                tokens: Some(7),
+                ..money(8)
+            }
+        );
         assert_eq!((bounds.session_timeout, bounds.turns_max), (None, None));
         assert_eq!(bounds.on_rate_limit, OnRateLimit::Stop);
     }

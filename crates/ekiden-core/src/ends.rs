@@ -19,7 +19,6 @@ pub enum EndCause {
     Completed,
     /// A hook ended the turn or refused the prompt.
     HookStopped,
-    /// The turn was interrupted.
     Interrupted,
     /// We ended the process on purpose.
     Stopped,
@@ -27,7 +26,6 @@ pub enum EndCause {
     RateLimited {
         /// When the limit is lifted, if the service said so.
         resets_at: Option<Timestamp>,
-        /// Which limit it is.
         kind: LimitKind,
     },
     /// The service has no capacity, and the agent's own retries are used up.
@@ -46,7 +44,6 @@ pub enum EndCause {
     ServerError,
     /// The model was cut off at the longest answer it may give.
     OutputLimit,
-    /// The model refused.
     Refused,
     /// The model's calls could not be read, again and again.
     UnreadableCalls,
@@ -69,7 +66,6 @@ pub enum EndCause {
     NeverStarted(String),
     /// The agent exited with a failure and did not say why.
     Crashed {
-        /// Its exit code.
         exit: i32,
     },
     /// The person at the agent's own interface left it.
@@ -78,7 +74,6 @@ pub enum EndCause {
     NothingDone,
     /// Somebody else ended the process.
     Killed {
-        /// By this signal.
         signal: i32,
     },
     /// ekiden itself died, and the keeper ended the agent.
@@ -93,7 +88,6 @@ pub enum EndCause {
 pub enum LimitKind {
     /// The limit of five hours.
     FiveHour,
-    /// The weekly limit.
     SevenDay,
     /// The weekly limit of one model.
     SevenDayModel,
@@ -128,7 +122,6 @@ pub enum Hint {
     LogIn,
     /// Pay, or take another account.
     Pay,
-    /// Name another model.
     ChooseModel,
     /// Allow the actions, or choose another permission mode.
     Permit,
@@ -136,95 +129,104 @@ pub enum Hint {
 
 impl EndCause {
     /// When the limit that ended the attempt is lifted, if the service said so.
-    #[must_use]
     pub fn resets_at(&self) -> Option<Timestamp> {
-        if let Self::RateLimited { resets_at, .. } = self { *resets_at } else { None }
+        let Self::RateLimited { resets_at, .. } = self else {
+            return None;
+        };
+        *resets_at
     }
 
     /// How long to wait before the service is asked again, `waited` having been waited in vain.
     ///
     /// A reset that is past by our clock is waited for as well: else a service whose clock is behind would be
     /// asked again and again without a pause. An outage is asked after sooner, and ever more seldom.
-    #[must_use]
     pub fn wait(&self, at: Timestamp, waited: Millis) -> Millis {
         match self.resets_at() {
             Some(reset) => Millis(reset.since(at).0.saturating_add(limits::RESET_BUFFER.0)),
-            None if *self == Self::ServerError => {
-                Millis(waited.0.clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0))
-            }
+            None if *self == Self::ServerError => Millis(
+                waited
+                    .0
+                    .clamp(limits::CRASH_BACKOFF.0, limits::RESET_UNKNOWN.0),
+            ),
             None => limits::RESET_UNKNOWN,
         }
     }
 
     /// The conversation itself is what the service or the model does not take: the same again would
     /// end in the same way, so the next attempt begins a fresh one.
-    #[must_use]
     pub fn spoils_conversation(&self) -> bool {
-        matches!(self, Self::InvalidRequest | Self::Refused | Self::UnreadableCalls)
+        matches!(
+            self,
+            Self::InvalidRequest | Self::Refused | Self::UnreadableCalls
+        )
     }
 
     /// What follows from this end.
-    #[must_use]
     pub fn class(&self) -> EndClass {
+        self.row().0
+    }
+
+    /// What follows from this end, and how it reads; what only one end has of it is added by `Display`.
+    fn row(&self) -> (EndClass, &'static str) {
+        use EndClass::{Fine, Left, Retry, Stop, TooLate, Wait};
         match self {
-            Self::Completed | Self::HookStopped | Self::Interrupted | Self::Stopped => EndClass::Fine,
-            Self::RateLimited { .. } | Self::Overloaded | Self::ServerError => EndClass::Wait,
-            Self::AuthenticationFailed => EndClass::Stop(Hint::LogIn),
-            Self::BillingFailed | Self::AccountOnHold => EndClass::Stop(Hint::Pay),
-            Self::ModelNotFound => EndClass::Stop(Hint::ChooseModel),
-            Self::AutoModeBlocked => EndClass::Stop(Hint::Permit),
-            Self::PersonLeft => EndClass::Left,
-            Self::ContextFull | Self::TurnLimit | Self::BudgetSpent | Self::TimeUp => EndClass::TooLate,
-            Self::InvalidRequest
-            | Self::OutputLimit
-            | Self::Refused
-            | Self::UnreadableCalls
-            | Self::Silent
-            | Self::UnansweredCallback
-            | Self::NeverStarted(_)
-            | Self::Crashed { .. }
-            | Self::NothingDone
-            | Self::Killed { .. }
-            | Self::EngineLost
-            | Self::Protocol(_) => EndClass::Retry,
+            Self::Completed => (Fine, "the turn ended"),
+            Self::HookStopped => (Fine, "a hook ended the turn"),
+            Self::Interrupted => (Fine, "the turn was interrupted"),
+            Self::Stopped => (Fine, "stopped by ekiden"),
+            Self::RateLimited { .. } => (Wait, "is reached"),
+            Self::Overloaded => (Wait, "the service is overloaded"),
+            Self::ServerError => (Wait, "the service failed"),
+            Self::AuthenticationFailed => (Stop(Hint::LogIn), "the login is not accepted"),
+            Self::BillingFailed => (Stop(Hint::Pay), "the account cannot pay"),
+            Self::AccountOnHold => (
+                Stop(Hint::Pay),
+                "the account is on hold, or has to be verified",
+            ),
+            Self::ModelNotFound => (Stop(Hint::ChooseModel), "the model is not available"),
+            Self::AutoModeBlocked => (
+                Stop(Hint::Permit),
+                "the agent cannot check its actions here",
+            ),
+            Self::PersonLeft => (Left, "the agent's interface was left"),
+            Self::ContextFull => (TooLate, "the context is full: the handoff came too late"),
+            Self::TurnLimit => (TooLate, "the limit of turns is reached"),
+            Self::BudgetSpent => (TooLate, "the budget is spent"),
+            Self::TimeUp => (TooLate, "the session's time is up"),
+            Self::InvalidRequest => (Retry, "the service does not accept the request"),
+            Self::OutputLimit => (Retry, "the answer was cut off at its longest"),
+            Self::Refused => (Retry, "the model refused"),
+            Self::UnreadableCalls => (Retry, "the model's calls could not be read"),
+            Self::Silent => (Retry, "the agent fell silent"),
+            Self::UnansweredCallback => (Retry, "a callback was not answered in time"),
+            Self::NeverStarted(_) => (Retry, "the agent did not start"),
+            Self::Crashed { .. } => (Retry, "the agent crashed"),
+            Self::NothingDone => (Retry, "the agent ended at once and had done nothing"),
+            Self::Killed { .. } => (Retry, "the agent was killed"),
+            Self::EngineLost => (Retry, "ekiden itself was killed"),
+            Self::Protocol(_) => (Retry, "the agent ended out of order"),
         }
     }
 }
 
 impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Completed => f.write_str("the turn ended"),
-            Self::HookStopped => f.write_str("a hook ended the turn"),
-            Self::Interrupted => f.write_str("the turn was interrupted"),
-            Self::Stopped => f.write_str("stopped by ekiden"),
-            Self::RateLimited { kind, .. } => write!(f, "{kind} is reached"),
-            Self::Overloaded => f.write_str("the service is overloaded"),
-            Self::AuthenticationFailed => f.write_str("the login is not accepted"),
-            Self::BillingFailed => f.write_str("the account cannot pay"),
-            Self::AccountOnHold => f.write_str("the account is on hold, or has to be verified"),
-            Self::ModelNotFound => f.write_str("the model is not available"),
-            Self::InvalidRequest => f.write_str("the service does not accept the request"),
-            Self::ServerError => f.write_str("the service failed"),
-            Self::OutputLimit => f.write_str("the answer was cut off at its longest"),
-            Self::Refused => f.write_str("the model refused"),
-            Self::UnreadableCalls => f.write_str("the model's calls could not be read"),
-            Self::ContextFull => f.write_str("the context is full: the handoff came too late"),
-            Self::TurnLimit => f.write_str("the limit of turns is reached"),
-            Self::BudgetSpent => f.write_str("the budget is spent"),
-            Self::TimeUp => f.write_str("the session's time is up"),
-            Self::AutoModeBlocked => f.write_str("the agent cannot check its actions here"),
-            Self::Silent => f.write_str("the agent fell silent"),
-            Self::UnansweredCallback => f.write_str("a callback was not answered in time"),
-            Self::NeverStarted(text) if text.is_empty() => f.write_str("the agent did not start"),
-            Self::NeverStarted(text) => write!(f, "the agent did not start: {text}"),
-            Self::Crashed { exit } => write!(f, "the agent crashed (exit code {exit})"),
-            Self::PersonLeft => f.write_str("the agent's interface was left"),
-            Self::NothingDone => f.write_str("the agent ended at once and had done nothing"),
-            Self::Killed { signal } => write!(f, "the agent was killed (signal {signal})"),
-            Self::EngineLost => f.write_str("ekiden itself was killed"),
-            Self::Protocol(text) => write!(f, "the agent ended out of order: {text}"),
+        if let Self::RateLimited { kind, .. } = self {
+            write!(f, "{kind} ")?;
         }
+        f.write_str(self.row().1)?;
+        if let Self::Crashed { exit } = self {
+            write!(f, " (exit code {exit})")?;
+        }
+        if let Self::Killed { signal } = self {
+            write!(f, " (signal {signal})")?;
+        }
+        if let Self::NeverStarted(said) | Self::Protocol(said) = self
+            && !said.is_empty()
+        {
+            write!(f, ": {said}")?;
+        }
+        Ok(())
     }
 }
 
@@ -246,7 +248,9 @@ impl fmt::Display for Hint {
             Self::LogIn => "log in with the agent, or set its key",
             Self::Pay => "settle the account, or use another",
             Self::ChooseModel => "name a model that the account may use",
-            Self::Permit => "allow the actions in the agent's settings, or choose another permission mode",
+            Self::Permit => {
+                "allow the actions in the agent's settings, or choose another permission mode"
+            }
         })
     }
 }
@@ -256,7 +260,10 @@ mod tests {
     use super::*;
 
     fn limited(resets_at: Option<Timestamp>) -> EndCause {
-        EndCause::RateLimited { resets_at, kind: LimitKind::SevenDay }
+        EndCause::RateLimited {
+            resets_at,
+            kind: LimitKind::SevenDay,
+        }
     }
 
     // shows: REL-15
@@ -272,8 +279,14 @@ mod tests {
 
     #[test]
     fn what_only_a_person_can_mend_stops_the_run() {
-        assert_eq!(EndCause::AuthenticationFailed.class(), EndClass::Stop(Hint::LogIn));
-        assert_eq!(EndCause::AutoModeBlocked.class(), EndClass::Stop(Hint::Permit));
+        assert_eq!(
+            EndCause::AuthenticationFailed.class(),
+            EndClass::Stop(Hint::LogIn)
+        );
+        assert_eq!(
+            EndCause::AutoModeBlocked.class(),
+            EndClass::Stop(Hint::Permit)
+        );
     }
 
     #[test]
@@ -281,8 +294,14 @@ mod tests {
         let cause = limited(Some(Timestamp(1_795_332_926_000)));
         assert_eq!(cause.to_string(), "the weekly limit is reached");
         let text = serde_json::to_string(&cause).unwrap();
-        assert_eq!(text, r#"{"rate_limited":{"resets_at":1795332926000,"kind":"seven_day"}}"#);
+        assert_eq!(
+            text,
+            r#"{"rate_limited":{"resets_at":1795332926000,"kind":"seven_day"}}"#
+        );
         assert_eq!(serde_json::from_str::<EndCause>(&text).unwrap(), cause);
-        assert_eq!(serde_json::to_string(&EndCause::Completed).unwrap(), r#""completed""#);
+        assert_eq!(
+            serde_json::to_string(&EndCause::Completed).unwrap(),
+            r#""completed""#
+        );
     }
 }

@@ -13,12 +13,12 @@
 //!
 //! What must not be known here: files, processes, time, async, any agent's format.
 
+pub mod agent;
 pub mod bounds;
 pub mod budget;
 pub mod effect;
 pub mod ends;
 pub mod event;
-pub mod glob;
 pub mod guard;
 pub mod handoff;
 pub mod hash;
@@ -37,6 +37,7 @@ pub mod record;
 pub mod relay;
 pub mod renewal;
 pub mod run;
+pub mod secrets;
 pub mod settings;
 pub mod steering;
 pub mod text;

@@ -18,9 +18,11 @@ pub const CRASHES_IN_A_ROW_MAX: u32 = 3;
 pub const ALIKE_PERCENT: u8 = 85;
 /// Handoffs in a row that repeat while nothing moves: the next would be the same again.
 pub const REPEATS_MAX: u32 = 3;
+/// Sessions in a row that left no valid handoff and moved nothing end a run: a third would do the same.
+pub const RESCUES_IDLE_MAX: u32 = 2;
 /// Sessions in a row without progress unless the user says otherwise: two can be bad luck.
 pub const STALL_SESSIONS_DEFAULT: u32 = 3;
-/// A turn that ended early is told to go on at most this often in a session.
+/// How often a session whose turn ended early is asked to continue.
 pub const GO_ON_MAX: u32 = 2;
 /// A session is asked for its handoff at most this often by a message.
 pub const ASKS_MAX: u32 = 2;
@@ -28,7 +30,7 @@ pub const ASKS_MAX: u32 = 2;
 pub const STOP_BLOCKS_MAX: u32 = 3;
 /// Calls refused at L3 before the turn is interrupted.
 pub const REFUSALS_MAX: u32 = 3;
-/// Items after which an agent that cannot be told in mid-turn hands over.
+/// Items after which an agent that cannot get messages in mid-turn hands off.
 pub const ITEMS_A_SESSION: u32 = 3;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
@@ -45,13 +47,15 @@ pub const RESET_BUFFER: Millis = Millis::from_secs(30);
 pub const RESET_UNKNOWN: Millis = Millis::from_secs(300);
 /// The longest wait for a limit unless the user says otherwise.
 pub const WAIT_MAX_DEFAULT: Millis = Millis::from_secs(6 * 3600);
-/// How long a session may take to hand over after the first Ctrl-C.
+/// How long a session may take to hand off after the first Ctrl-C.
 pub const STOP_GRACE: Millis = Millis::from_secs(120);
-/// How long `ekiden stop` waits for the end: the grace to hand over, and a verification of the usual
+/// How long `ekiden stop` waits for the end: the grace to hand off, and a verification of the usual
 /// length after it.
 pub const STOP_PATIENCE: Millis = Millis::from_secs(300);
-/// How long `ekiden pause` waits for an engine to hear it; it looks several times a second.
+/// How long `ekiden pause` waits for the engine's answer.
 pub const STEER_PATIENCE: Millis = Millis::from_secs(10);
+/// The same with `--wait 0s`: a refusal is told even to those who do not wait.
+pub const STEER_PATIENCE_MIN: Millis = Millis(500);
 /// How long a child may take to go after its standard input was closed.
 pub const CLOSE_GRACE: Millis = Millis::from_secs(10);
 /// How long a child may take to go after SIGTERM, before SIGKILL. RUN-10 promises that all is
@@ -60,8 +64,8 @@ pub const KILL_GRACE: Millis = Millis::from_secs(3);
 /// How long an agent may write nothing. A client takes 300 s to notice that a stream is dead, and a
 /// command of it may run for ten minutes.
 pub const SILENCE_MAX: Millis = Millis::from_secs(25 * 60);
-/// Waits compare the wall clock at least this often, since monotonic timers stop in suspend.
-pub const CLOCK_CHECK: Millis = Millis::from_secs(60);
+/// How long a message may wait for its turn to begin once no turn is running. A client begins it at once.
+pub const UNHEARD_MAX: Millis = Millis::from_secs(60);
 /// How long a guided relay counts down before it begins the next session: time to read a handoff's first
 /// line and to press enter.
 pub const GUIDED_COUNTDOWN: Millis = Millis::from_secs(10);
@@ -74,6 +78,8 @@ pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
 pub const SURVEY_LINES_MAX: usize = 40;
 /// The limit of one survey of the work tree.
 pub const SURVEY_TIMEOUT: Millis = Millis::from_secs(60);
+/// After this a warning tells of a commit that is not done: a hook may hang. More than a wait for git's lock.
+pub const COMMIT_SLOW: Millis = Millis::from_secs(15);
 /// The limit of one commit: the repository's hooks may run its tests.
 pub const COMMIT_TIMEOUT: Millis = Millis::from_secs(600);
 /// How long a repository may be locked by another process before a commit is given up. Git holds its
@@ -95,6 +101,8 @@ pub const SPEND_ORDER_PERCENT: u64 = 90;
 /// A session that could spend less than this part of what sessions cost would hardly begin: it is
 /// not started.
 pub const SHARE_MIN_PART: u64 = 4;
+/// How long a stage waits for other stages to give back some of the budget, before it looks by itself.
+pub const SHARE_WAIT: Millis = Millis::from_secs(3600);
 /// Responses that a session has for its handoff once its turns are used up: three files, a check, and
 /// the mending of faults.
 pub const TURNS_TO_HAND_OFF: u32 = 12;
@@ -107,13 +115,16 @@ pub const PRICE_UNKNOWN_NANO_USD: u64 = 15_000;
 pub const PRICE_TELLS_PART: u64 = 50;
 /// Two observations tell two prices only if their mixes differ by more than this part.
 pub const PRICE_MIX_PART: u128 = 5;
-/// How long a session works before it is told to hand off, unless the user says otherwise.
+/// How long a session works before it is ordered to hand off, unless the user says otherwise.
 pub const SESSION_TIMEOUT_DEFAULT: Millis = Millis::from_secs(30 * 60);
 /// How long a session may take to hand off once its time is up. A command may be running when the
 /// order comes.
 pub const TIMEOUT_GRACE: Millis = Millis::from_secs(300);
 /// How long a turn may take to end once the budget is spent.
 pub const SPENT_GRACE: Millis = Millis::from_secs(10);
+/// What a conversation that is resumed only to hand off needs of its window: three files, a look at the
+/// work, and the mending of faults.
+pub const HANDOFF_ROOM_TOKENS: u64 = 15_000;
 /// Kinds of content told when a window is full at the first response.
 pub const FILLED_BY_MAX: usize = 8;
 
@@ -130,7 +141,7 @@ pub const RELAY_CAP_TOKENS: u64 = 200_000;
 
 /// A fixed conservative rate: real tokenizers need fewer tokens for the same text.
 pub const BYTES_PER_TOKEN: usize = 3;
-/// The notes of a handoff below this say too little to go on from.
+/// The notes of a handoff below this say too little to continue from.
 pub const NEXT_PROMPT_CHARS_MIN: usize = 200;
 /// Above this the notes are no summary any more; cut at line ends.
 pub const NEXT_PROMPT_CHARS_MAX: usize = 10_000;
@@ -138,7 +149,6 @@ pub const NEXT_PROMPT_CHARS_MAX: usize = 10_000;
 pub const HANDOFF_FILE_BYTES_MAX: usize = 256 * 1024;
 /// The most faults told in one request.
 pub const FAULTS_TOLD_MAX: usize = 8;
-/// Standing protocol text.
 pub const PROTOCOL_TOKENS_MAX: usize = 900;
 /// Knowledge inlined in a prompt.
 pub const KNOWLEDGE_TOKENS_MAX: usize = 4_000;
@@ -146,13 +156,9 @@ pub const KNOWLEDGE_TOKENS_MAX: usize = 4_000;
 pub const KNOWLEDGE_LOG_TOKENS_MAX: usize = 1_000;
 /// Knowledge over its budget is cut in steps, so that its bytes change seldom.
 pub const KNOWLEDGE_STEP_TOKENS: usize = 1_000;
-/// What ekiden measured.
 pub const MEASURED_TOKENS_MAX: usize = 600;
-/// The previous session's notes.
 pub const NOTES_TOKENS_MAX: usize = 4_000;
-/// The closing request.
 pub const CLOSING_TOKENS_MAX: usize = 300;
-/// A rescue handoff.
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// The handoff order: it interrupts work, so it is short.
 pub const ORDER_TOKENS_MAX: usize = 180;
@@ -160,11 +166,10 @@ pub const ORDER_TOKENS_MAX: usize = 180;
 pub const REFUSAL_TOKENS_MAX: usize = 80;
 /// A skill that a person or the agent calls: read only when it is called.
 pub const SKILL_TOKENS_MAX: usize = 400;
-/// The message that tells a session to go on, and the one after a resumption.
+/// The message that asks a session to continue, and the one after a resumption.
 pub const MESSAGE_TOKENS_MAX: usize = 100;
 /// The request to mend a handoff, without its faults.
 pub const ASK_AGAIN_TOKENS_MAX: usize = 60;
-/// One fault in it.
 pub const FAULT_TOKENS_MAX: usize = 40;
 /// Entries kept in the Session Log.
 pub const SESSION_LOG_KEPT: usize = 5;
@@ -206,7 +211,7 @@ pub const STAGE_RETRY_TOKENS_MAX: usize = 1_800;
 pub const STAGE_RETRY_OUTPUT_TOKENS_MAX: usize = 1_350;
 /// Both sides of a merge.
 pub const STAGE_MERGE_TOKENS_MAX: usize = 4_000;
-/// Stages that it tells of; with more, nobody could do justice to all.
+/// Stages that it covers; more would not be treated well.
 pub const STAGE_MERGE_SIDES_MAX: usize = 4;
 /// What a finished stage leaves for those that need it: half of what they have for results.
 pub const STAGE_RESULT_TOKENS_MAX: usize = 1_500;
@@ -215,14 +220,13 @@ pub const STAGE_DIAGNOSIS_TOKENS_MAX: usize = 4_000;
 /// Tries that a diagnosis tells of, the last ones.
 pub const STAGE_DIAGNOSIS_TRIES_MAX: usize = 8;
 /// The wording of a planning text, without the idea or the document.
-pub const PLANNING_TOKENS_MAX: usize = 500;
+pub const PLANNING_TOKENS_MAX: usize = 900;
 /// The document that is split: a session still has room to read the project and to write the manifest.
 pub const PLANNING_DOCUMENT_TOKENS_MAX: usize = 60_000;
 /// The faults of a manifest that are sent back at once; the others show in the next round.
 pub const PLANNING_FAULTS_MAX: usize = 30;
 /// One of them, in characters.
 pub const PLANNING_FAULT_CHARS_MAX: usize = 400;
-/// All of them.
 pub const PLANNING_FAULTS_TOKENS_MAX: usize = 2_000;
 
 // ── Watched sessions ─────────────────────────────────────────────────────────────────────────
@@ -245,11 +249,13 @@ pub const TRAJECTORY_LATE_PERCENT: u8 = 80;
 pub const CHECKPOINT_PATIENCE: Millis = Millis::from_secs(120);
 /// How long a checkpoint is waited for before the client summarises: well below the hook's own limit.
 pub const CHECKPOINT_WAIT: Millis = Millis::from_secs(20);
+/// A document covers the session until so much more of the usable window is used, in percent.
+pub const DOCUMENT_COVERS_PERCENT: u64 = 10;
 /// Files that a session's state for other programs names.
 pub const STATE_FILES_MAX: usize = 100;
 /// A session that stops with more than this use in percent, without a handoff, is asked for one.
 pub const STOP_REMINDER_PERCENT: u64 = 50;
-/// Usage that fell to less than this share in percent of what was told about has been summarised.
+/// Usage that fell below this share, in percent, of the last reported one was compacted.
 pub const REARM_PERCENT: u64 = 80;
 
 // ── Handoff documents of watched sessions ────────────────────────────────────────────────────
@@ -259,11 +265,13 @@ pub const DOCUMENT_TOKENS_MAX: usize = 3_000;
 /// The same in characters, as clients count them (UTF-16). A client cuts a hook's text above 10,000 to
 /// a preview.
 pub const DOCUMENT_CHARS_MAX: usize = 9_000;
+/// An older document is named at a session's start, not shown.
+pub const DOCUMENT_SHOWN_FOR: Millis = Millis::from_secs(7 * 24 * 60 * 60);
 /// A document when it is made: the rest is left to what the agent fills in.
 pub const DOCUMENT_MADE_TOKENS_MAX: usize = 2_200;
 /// New files above this stay out of a commit of work in progress: each version would be kept.
 pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
-/// Files of a tree that are told apart at a checkpoint.
+/// Files of a tree that a checkpoint compares.
 pub const CHECKPOINT_FILES_MAX: usize = 2_000;
 /// What is read of a file of standing instructions, in bytes.
 pub const INSTRUCTIONS_BYTES_MAX: u64 = 128 * 1024;
@@ -282,7 +290,7 @@ pub const MANIFEST_DEPTH_MAX: usize = 32;
 pub const MANIFEST_ALIASED_MAX: usize = 10_000;
 /// Stages of a manifest. Nobody reads a plan of more.
 pub const STAGES_MAX: usize = 100_000;
-/// Faults of a manifest that are told: who has mended these sees the rest.
+/// Faults of a manifest that are reported at once; the rest appear when these are mended.
 pub const MANIFEST_FAULTS_TOLD_MAX: usize = 50;
 /// Faults that are kept to be put in order; beyond these they are only counted.
 pub const MANIFEST_FAULTS_KEPT_MAX: usize = 1_000;

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+use crate::text::normal;
+
 /// What ekiden sees in a text.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
@@ -34,7 +36,6 @@ pub(crate) struct Heading {
 pub(crate) struct Leaf {
     /// Its text without emphasis; line breaks as line feeds, code in backticks.
     pub(crate) text: String,
-    /// Where it begins.
     pub(crate) start: usize,
     /// Some of it is code or a link.
     pub(crate) mixed: bool,
@@ -57,26 +58,52 @@ pub(crate) struct Block {
     pub(crate) item: bool,
 }
 
-/// Reads a text.
-#[must_use]
 pub(crate) fn outline(source: &str) -> Outline {
-    let mut reader = Reader { source, outline: Outline::default(), open: Vec::new(), leaves: Vec::new() };
+    let mut reader = Reader {
+        source,
+        outline: Outline::default(),
+        open: Vec::new(),
+        leaves: Vec::new(),
+    };
     for (event, range) in Parser::new_ext(source, Options::ENABLE_TASKLISTS).into_offset_iter() {
         reader.read(event, range);
     }
     reader.outline
 }
 
+/// What stands under each heading of this name, up to the next one that is not below it.
+pub(crate) fn sections_named<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let outline = outline(text);
+    let named = (0..outline.headings.len()).filter(|index| outline.headings[*index].is(name));
+    let sections = named.map(|index| &text[outline.section(index, text.len(), |_| false)]);
+    sections.collect::<Vec<_>>().into_iter()
+}
+
 /// The number of the line that holds this offset, from 1.
-#[must_use]
 pub(crate) fn line_of(source: &str, offset: usize) -> usize {
-    source.as_bytes()[..offset].iter().filter(|b| **b == b'\n').count() + 1
+    source.as_bytes()[..offset]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count()
+        + 1
+}
+
+impl Heading {
+    /// The heading has this name: in any case, a trailing colon allowed.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        normal(&self.text).trim_end_matches(':').trim_end() == normal(name)
+    }
 }
 
 impl Outline {
     /// Where the section of heading `index` lies: up to the next heading that is not below it, or
     /// that `ends` says, by its index, begins a section of its own.
-    pub(crate) fn section(&self, index: usize, end: usize, ends: impl Fn(usize) -> bool) -> Range<usize> {
+    pub(crate) fn section(
+        &self,
+        index: usize,
+        end: usize,
+        ends: impl Fn(usize) -> bool,
+    ) -> Range<usize> {
         let heading = &self.headings[index];
         let mut later = index + 1..self.headings.len();
         let next = later.find(|next| self.headings[*next].level <= heading.level || ends(*next));
@@ -85,15 +112,28 @@ impl Outline {
 
     /// The outer blocks that begin in a range.
     pub(crate) fn blocks_in(&self, range: &Range<usize>) -> impl Iterator<Item = &Block> {
-        let begin = self.blocks.partition_point(|block| block.range.start < range.start);
-        self.blocks[begin..].iter().take_while(|block| block.range.start < range.end)
+        let begin = self
+            .blocks
+            .partition_point(|block| block.range.start < range.start);
+        self.blocks[begin..]
+            .iter()
+            .take_while(|block| block.range.start < range.end)
     }
 
     /// What is said in a range, its pieces joined by blanks.
     pub(crate) fn said(&self, range: &Range<usize>) -> String {
-        let begin = self.content.partition_point(|piece| piece.start < range.start);
-        let pieces = self.content[begin..].iter().take_while(|piece| piece.start < range.end);
-        pieces.map(|piece| piece.text.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
+        let begin = self
+            .content
+            .partition_point(|piece| piece.start < range.start);
+        let pieces = self.content[begin..]
+            .iter()
+            .take_while(|piece| piece.start < range.end);
+        pieces
+            .map(|piece| piece.text.trim())
+            .collect::<Vec<_>>()
+            .join(" ")
+            .trim()
+            .to_owned()
     }
 }
 
@@ -128,12 +168,20 @@ impl Open {
 
 /// Emphasis and links: their text belongs to the block around them.
 fn is_inline(tag: &TagEnd) -> bool {
-    matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image)
+    matches!(
+        tag,
+        TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image
+    )
 }
 
 /// Blocks with running text of their own.
 fn holds_text(tag: &TagEnd) -> bool {
     matches!(tag, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_))
+}
+
+/// A heading with `#`. One that is underlined may begin with `#` too, but has a second line.
+fn is_atx(heading: &str) -> bool {
+    heading.starts_with('#') && !heading.trim_end().contains('\n')
 }
 
 struct Reader<'a> {
@@ -161,7 +209,10 @@ impl Reader<'_> {
             }
             Event::Rule => self.block(range, false),
             Event::InlineHtml(_) => self.mix(),
-            Event::Html(_) | Event::InlineMath(_) | Event::DisplayMath(_) | Event::FootnoteReference(_) => {}
+            Event::Html(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_) => {}
         }
     }
 
@@ -177,7 +228,12 @@ impl Reader<'_> {
             self.block(range.clone(), open == Open::Item);
         }
         if holds_text(&tag.to_end()) {
-            self.leaves.push(Leaf { text: String::new(), start: range.start, mixed: false, tick: None });
+            self.leaves.push(Leaf {
+                text: String::new(),
+                start: range.start,
+                mixed: false,
+                tick: None,
+            });
         }
         self.open.push(open);
     }
@@ -190,13 +246,19 @@ impl Reader<'_> {
         if !holds_text(&tag) {
             return;
         }
-        let Some(leaf) = self.leaves.pop() else { return };
+        let Some(leaf) = self.leaves.pop() else {
+            return;
+        };
         if let TagEnd::Heading(level) = tag
             && self.open.is_empty()
-            && self.source[range.start..].starts_with('#')
+            && is_atx(&self.source[range.clone()])
         {
             let text = leaf.text.trim().to_owned();
-            self.outline.headings.push(Heading { level: level as u8, text, range });
+            self.outline.headings.push(Heading {
+                level: level as u8,
+                text,
+                range,
+            });
         }
         if !leaf.text.trim().is_empty() && !self.open.contains(&Open::Quote) {
             self.outline.leaves.push(leaf);
@@ -208,7 +270,10 @@ impl Reader<'_> {
             self.append(text);
         }
         if !self.open.contains(&Open::Heading) && !text.trim().is_empty() {
-            self.outline.content.push(Piece { start, text: text.to_owned() });
+            self.outline.content.push(Piece {
+                start,
+                text: text.to_owned(),
+            });
         }
     }
 
@@ -238,7 +303,11 @@ mod tests {
     use super::*;
 
     fn headings(source: &str) -> Vec<String> {
-        outline(source).headings.into_iter().map(|h| format!("{} {}", h.level, h.text)).collect()
+        outline(source)
+            .headings
+            .into_iter()
+            .map(|h| format!("{} {}", h.level, h.text))
+            .collect()
     }
 
     #[test]
@@ -254,16 +323,29 @@ mod tests {
         let said = |i| outline.said(&outline.section(i, source.len(), |_| false));
         assert_eq!(said(0), "one two");
         assert_eq!(said(2), "three");
-        let until_sub = outline.section(0, source.len(), |next| outline.headings[next].text == "sub");
+        let until_sub =
+            outline.section(0, source.len(), |next| outline.headings[next].text == "sub");
         assert_eq!(outline.said(&until_sub), "one");
     }
 
     #[test]
     fn tick_boxes_belong_to_the_text_beside_them() {
-        let outline = outline("- [ ] tight `code`\n- [x] done\n  - [X] below\n\n\n1. [ ] loose\n\n   more\n");
-        let ticks: Vec<_> =
-            outline.leaves.iter().filter_map(|l| l.tick.map(|t| (t, l.text.as_str()))).collect();
-        assert_eq!(ticks, [(false, "tight `code`"), (true, "below"), (true, "done"), (false, "loose")]);
+        let outline =
+            outline("- [ ] tight `code`\n- [x] done\n  - [X] below\n\n\n1. [ ] loose\n\n   more\n");
+        let ticks: Vec<_> = outline
+            .leaves
+            .iter()
+            .filter_map(|l| l.tick.map(|t| (t, l.text.as_str())))
+            .collect();
+        assert_eq!(
+            ticks,
+            [
+                (false, "tight `code`"),
+                (true, "below"),
+                (true, "done"),
+                (false, "loose")
+            ]
+        );
     }
 
     #[test]

@@ -1,37 +1,39 @@
 //! How a relay, and so a run, can end.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, Spend};
 use crate::ends::EndCause;
-use crate::event::StopRequest;
 use crate::ids::StageId;
+use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-/// How a run ended. All but [`Outcome::Complete`] can be carried on by `ekiden resume`.
+/// How a run ended. What is not [final](Outcome::is_final) can be carried on by `ekiden resume`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
     Complete {
         /// The verification says so too.
         verified: bool,
     },
-    /// A person is needed.
+    /// All is done, and the user's own branch was left as it is.
+    Undelivered {
+        verified: bool,
+        /// The command that brings the result.
+        command: String,
+    },
     Blocked {
         /// What for, in the agent's words.
         question: String,
     },
-    /// All sessions are used.
     SessionLimit,
-    /// Somebody stopped it.
     Stopped {
-        /// How.
         request: StopRequest,
     },
     /// A usage limit resets later than the user wants to wait.
     LimitTooFar {
-        /// When it resets.
         until: Timestamp,
     },
     /// A usage limit is reached, and the user does not want to wait for any.
@@ -41,9 +43,7 @@ pub enum Outcome {
     },
     /// The run's budget is spent, or too little of it is left for a session.
     BudgetSpent {
-        /// What was spent.
         spent: Spend,
-        /// What may be spent.
         budget: Budget,
     },
     /// The first response of a session already filled its window beyond L2: sessions would hand off
@@ -54,17 +54,20 @@ pub enum Outcome {
         /// What filled it, in tokens, largest first.
         filled_by: Vec<(String, u64)>,
     },
+    /// The verification names a program that is nowhere. Nothing began, so there is nothing to resume.
+    NoCheck {
+        program: String,
+    },
     /// The agent cannot work, and trying again would not help.
     AgentFailed {
-        /// Why.
         cause: EndCause,
     },
     /// The agent leaves the same handoff again and again, and nothing moves.
     Stuck {
         /// Comparisons in a row that came out so.
         repeats: u32,
-        /// How much of the last notes is the same.
-        percent: u8,
+        /// How much of the last notes is the same; none where no handoff could be used at all.
+        percent: Option<u8>,
     },
     /// Nothing moved: neither tree nor verification nor open items.
     Stalled {
@@ -78,17 +81,14 @@ pub enum Outcome {
     },
     /// Too many sessions in a row crashed.
     TooManyCrashes {
-        /// The last cause.
         cause: EndCause,
     },
-    /// A stage has no ground to work on.
-    NoGround {
-        /// Why.
+    /// A stage has no place to work.
+    NoWorktree {
         why: String,
     },
     /// Git refuses to merge what a stage did.
     NotMerged {
-        /// Why.
         why: String,
     },
     /// What a stage did does not go together with what others did.
@@ -98,7 +98,6 @@ pub enum Outcome {
     },
     /// A stage that the user takes for done is not.
     NotDone {
-        /// What says so.
         why: String,
     },
     /// Stages of a plan failed; what does not need them is done.
@@ -110,19 +109,106 @@ pub enum Outcome {
     },
 }
 
-/// A stage that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageFailed {
-    /// Which.
     pub stage: StageId,
-    /// How its last try ended.
+    /// How its last attempt ended.
     pub outcome: Box<Outcome>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitCause {
+    /// A usage limit; the time is its reset and a buffer.
+    UsageLimit,
+    /// The service or the agent failed; trying at once would likely fail again.
+    Failure,
+    /// The pause between sessions that the user wants.
+    Pause,
+    /// Hours in which no session starts.
+    QuietHours,
+    /// The countdown before a session of a guided relay.
+    Guided,
+    /// Other stages hold what is left of the run's budget.
+    Budget,
 }
 
 impl Outcome {
     /// The goal is reached: there is nothing to resume.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
-        matches!(self, Self::Complete { .. })
+        matches!(self, Self::Complete { .. } | Self::Undelivered { .. })
+    }
+
+    /// Whether it failed rather than stopped, and why in ekiden's own words: nothing in it is an agent's,
+    /// a tool's or a service's.
+    pub(crate) fn brief(&self) -> (bool, &'static str) {
+        match self {
+            Self::Complete { verified: true } => (false, "verification passed"),
+            Self::Complete { verified: false } => (false, "all done"),
+            Self::Undelivered { .. } => (false, "all done, not delivered"),
+            Self::Blocked { .. } => (false, "it needs your input"),
+            Self::SessionLimit => (false, "all its sessions are used"),
+            Self::Stopped { .. } => (false, "it was stopped"),
+            Self::LimitTooFar { .. } | Self::RateLimited { .. } => {
+                (false, "a usage limit was reached")
+            }
+            Self::BudgetSpent { .. } => (false, "the budget is spent"),
+            Self::WindowTooFull { .. } => (true, "the window was full before the work began"),
+            Self::NoCheck { .. } => (true, "the verification cannot run"),
+            Self::AgentFailed { .. } => (true, "the agent cannot work"),
+            Self::Stuck { percent: None, .. } => {
+                (false, "it left no usable handoff and nothing changed")
+            }
+            Self::Stuck { .. } => (false, "its handoffs repeated and nothing changed"),
+            Self::Stalled { .. } => (false, "nothing changed"),
+            Self::Denied { .. } => (true, "the agent may not do what it needs"),
+            Self::TooManyCrashes { .. } => (true, "too many sessions in a row crashed"),
+            Self::NoWorktree { .. } => (true, "it has no place to work"),
+            Self::NotMerged { .. } => (true, "it cannot be merged"),
+            Self::Unmerged { .. } => (true, "it does not merge with other stages"),
+            Self::NotDone { .. } => (true, "it was taken for done and is not"),
+            Self::StagesFailed { .. } => (false, "stages failed"),
+        }
+    }
+
+    pub fn is_delivered(&self) -> bool {
+        !matches!(self, Self::Undelivered { .. })
+    }
+
+    /// There is nothing to resume.
+    pub fn is_final(&self) -> bool {
+        self.is_complete() || matches!(self, Self::NoCheck { .. })
+    }
+}
+
+/// A fragment in ekiden's own words, for a run or a stage. An agent's question is not in it.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.brief().1)?;
+        match self {
+            Self::Stalled { sessions } => write!(f, " in {sessions} sessions in a row"),
+            Self::TooManyCrashes { cause } => write!(f, ", at last {cause}"),
+            Self::AgentFailed { cause } => write!(f, ": {cause}"),
+            Self::NoWorktree { why } | Self::NotMerged { why } | Self::NotDone { why } => {
+                write!(f, ": {why}")
+            }
+            Self::NoCheck { program } => write!(f, ": there is no program `{program}`"),
+            Self::StagesFailed { failed, .. } => {
+                let stages: Vec<&str> = failed.iter().map(|one| one.stage.as_str()).collect();
+                write!(f, ": {}", stages.join(", "))
+            }
+            Self::Complete { .. }
+            | Self::Undelivered { .. }
+            | Self::Blocked { .. }
+            | Self::SessionLimit
+            | Self::Stopped { .. }
+            | Self::LimitTooFar { .. }
+            | Self::RateLimited { .. }
+            | Self::BudgetSpent { .. }
+            | Self::WindowTooFull { .. }
+            | Self::Stuck { .. }
+            | Self::Denied { .. }
+            | Self::Unmerged { .. } => Ok(()),
+        }
     }
 }

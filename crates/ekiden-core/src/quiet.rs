@@ -27,31 +27,29 @@ struct Span {
     until: u32,
 }
 
-/// A text is no quiet hours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("quiet hours must be local times such as 22:00-07:00, and leave some of the day")]
 pub struct QuietHoursError;
 
 impl QuietHours {
     /// There are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     /// When the quiet that a time lies in is over; nothing outside of quiet hours.
-    #[must_use]
     pub fn until(&self, at: Timestamp, utc_offset_secs: i32) -> Option<Timestamp> {
-        let mut minute = minute_of_day(at, utc_offset_secs);
+        let day = u64::from(DAY_MINUTES) * MINUTE;
+        let offset = i64::from(utc_offset_secs) * 1000;
+        let local = (at.0 % day).wrapping_add_signed(offset.rem_euclid(day.cast_signed())) % day;
+        let mut minute = u32::try_from(local / MINUTE).unwrap_or(0);
         let mut minutes = 0;
         // Each span is left once at most: together they leave some of the day.
         while let Some(span) = self.spans.iter().find(|span| span.holds(minute)) {
-            let length = (span.until + DAY_MINUTES - minute) % DAY_MINUTES;
-            minutes += u64::from(length);
+            minutes += u64::from((span.until + DAY_MINUTES - minute) % DAY_MINUTES);
             minute = span.until;
         }
-        let passed = local_millis(at, utc_offset_secs) % MINUTE;
-        (minutes > 0).then(|| at + Millis((minutes * MINUTE).saturating_sub(passed)))
+        (minutes > 0).then(|| at + Millis((minutes * MINUTE).saturating_sub(local % MINUTE)))
     }
 }
 
@@ -63,52 +61,47 @@ impl Span {
             minute >= self.from || minute < self.until
         }
     }
+
+    fn read(text: &str) -> Option<Self> {
+        let (from, until) = text.split_once('-')?;
+        let (from, until) = (minute(from)?, minute(until)?);
+        (from != until).then_some(Self { from, until })
+    }
 }
 
 impl FromStr for QuietHours {
     type Err = QuietHoursError;
 
     fn from_str(text: &str) -> Result<Self, QuietHoursError> {
-        let spans = text.split(',').map(|span| span.trim().parse()).collect::<Result<Vec<Span>, _>>()?;
-        let open = (0..DAY_MINUTES).any(|minute| !spans.iter().any(|span| span.holds(minute)));
-        if open { Ok(Self { spans }) } else { Err(QuietHoursError) }
+        let spans: Option<Vec<Span>> = text.split(',').map(Span::read).collect();
+        let spans = spans.ok_or(QuietHoursError)?;
+        let is_open = |minute: u32| !spans.iter().any(|span| span.holds(minute));
+        match (0..DAY_MINUTES).any(is_open) {
+            true => Ok(Self { spans }),
+            false => Err(QuietHoursError),
+        }
     }
 }
 
-impl FromStr for Span {
-    type Err = QuietHoursError;
-
-    fn from_str(text: &str) -> Result<Self, QuietHoursError> {
-        let (from, until) = text.split_once('-').ok_or(QuietHoursError)?;
-        let (from, until) = (minute(from)?, minute(until)?);
-        if from == until { Err(QuietHoursError) } else { Ok(Self { from, until }) }
-    }
-}
-
-fn minute(text: &str) -> Result<u32, QuietHoursError> {
-    let (hours, minutes) = text.trim().split_once(':').ok_or(QuietHoursError)?;
-    let digits = |text: &str| text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| digits(text)).ok_or(QuietHoursError);
+/// The minute of the day; midnight is `00:00` or `24:00`.
+fn minute(text: &str) -> Option<u32> {
+    let (hours, minutes) = text.trim().split_once(':')?;
+    let number = |text: &str| -> Option<u32> {
+        let digits = text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| digits)
+    };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let all = hours * 60 + minutes;
-    if minutes < 60 && all <= DAY_MINUTES { Ok(all % DAY_MINUTES) } else { Err(QuietHoursError) }
-}
-
-fn local_millis(at: Timestamp, utc_offset_secs: i32) -> u64 {
-    let day = u64::from(DAY_MINUTES) * MINUTE;
-    let offset = u64::from(utc_offset_secs.unsigned_abs()) * 1000 % day;
-    let at = at.0 % day;
-    if utc_offset_secs < 0 { (at + day - offset) % day } else { (at + offset) % day }
-}
-
-fn minute_of_day(at: Timestamp, utc_offset_secs: i32) -> u32 {
-    u32::try_from(local_millis(at, utc_offset_secs) / MINUTE).unwrap_or(0)
+    (minutes < 60 && all <= DAY_MINUTES).then_some(all % DAY_MINUTES)
 }
 
 impl fmt::Display for QuietHours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clock = |minute: u32| format!("{:02}:{:02}", minute / 60, minute % 60);
-        let spans = self.spans.iter().map(|span| format!("{}-{}", clock(span.from), clock(span.until)));
+        let spans = self
+            .spans
+            .iter()
+            .map(|span| format!("{}-{}", clock(span.from), clock(span.until)));
         f.write_str(&spans.collect::<Vec<_>>().join(","))
     }
 }
@@ -117,7 +110,11 @@ impl TryFrom<String> for QuietHours {
     type Error = QuietHoursError;
 
     fn try_from(text: String) -> Result<Self, QuietHoursError> {
-        if text.is_empty() { Ok(Self::default()) } else { text.parse() }
+        if text.is_empty() {
+            Ok(Self::default())
+        } else {
+            text.parse()
+        }
     }
 }
 
@@ -136,7 +133,9 @@ mod tests {
 
     fn wait(quiet: &str, at: Timestamp, offset_hours: i32) -> Option<Millis> {
         let quiet: QuietHours = quiet.parse().unwrap();
-        quiet.until(at, offset_hours * 3600).map(|until| until.since(at))
+        quiet
+            .until(at, offset_hours * 3600)
+            .map(|until| until.since(at))
     }
 
     fn minutes(minutes: u64) -> Option<Millis> {
@@ -151,14 +150,23 @@ mod tests {
         assert_eq!(wait("20:00-21:00", EVENING, 0), minutes(56));
         assert_eq!(wait("08:00-18:00", EVENING, -6), minutes(3 * 60 + 56));
         assert_eq!(wait("20:00-20:04", EVENING, 0), None, "the end is outside");
-        assert_eq!(wait("20:04-20:05", EVENING + Millis(30_500), 0), Some(Millis(29_500)));
+        assert_eq!(
+            wait("20:04-20:05", EVENING + Millis(30_500), 0),
+            Some(Millis(29_500))
+        );
     }
 
     // shows: REL-12
     #[test]
     fn spans_that_touch_are_one_quiet() {
-        assert_eq!(wait("20:00-21:00, 21:00-23:30", EVENING, 0), minutes(3 * 60 + 26));
-        assert_eq!(wait("23:00-01:00,20:00-23:00", EVENING, 0), minutes(4 * 60 + 56));
+        assert_eq!(
+            wait("20:00-21:00, 21:00-23:30", EVENING, 0),
+            minutes(3 * 60 + 26)
+        );
+        assert_eq!(
+            wait("23:00-01:00,20:00-23:00", EVENING, 0),
+            minutes(4 * 60 + 56)
+        );
     }
 
     // shows: REL-12
@@ -187,6 +195,9 @@ mod tests {
         let text = serde_json::to_string(&quiet).unwrap();
         assert_eq!(text, r#""22:00-07:00,12:30-13:00""#);
         assert_eq!(serde_json::from_str::<QuietHours>(&text).unwrap(), quiet);
-        assert_eq!(serde_json::from_str::<QuietHours>(r#""""#).unwrap(), QuietHours::default());
+        assert_eq!(
+            serde_json::from_str::<QuietHours>(r#""""#).unwrap(),
+            QuietHours::default()
+        );
     }
 }

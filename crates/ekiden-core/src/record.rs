@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Effect;
-use crate::event::Event;
-use crate::ids::EffectId;
+use crate::effect::{Effect, RelayEffect};
+use crate::event::{Event, RelayEvent};
+use crate::ids::{AttemptId, EffectId, StageId};
 use crate::time::Timestamp;
 
 /// The version of the decisions in this program. A log says with each record which logic decided.
@@ -17,11 +17,8 @@ pub const LOGIC: u32 = 1;
 pub struct Record {
     /// 1, 2, 3 without a gap.
     pub seq: u64,
-    /// When it was recorded.
     pub time: Timestamp,
-    /// Which logic decided.
     pub logic: u32,
-    /// What happened.
     pub event: Event,
     /// What to do about it.
     pub effects: Vec<Effect>,
@@ -33,9 +30,9 @@ pub struct Record {
 pub struct Outstanding(BTreeMap<EffectId, Effect>);
 
 impl Outstanding {
-    /// Takes a record in.
     pub fn fold(&mut self, record: &Record) {
-        self.0.retain(|id, effect| !effect.is_settled_by(*id, &record.event));
+        self.0
+            .retain(|id, effect| !is_settled(effect, *id, &record.event));
         for (id, effect) in numbered(record) {
             if effect.has_outcome() {
                 self.0.insert(id, effect.clone());
@@ -43,19 +40,15 @@ impl Outstanding {
         }
     }
 
-    /// The effects, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (EffectId, &Effect)> {
         self.0.iter().map(|(id, effect)| (*id, effect))
     }
 
     /// This effect's outcome has not come.
-    #[must_use]
     pub fn has(&self, id: EffectId) -> bool {
         self.0.contains_key(&id)
     }
 
-    /// Nothing is outstanding.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,5 +56,48 @@ impl Outstanding {
 
 /// A record's effects with their ids.
 pub fn numbered(record: &Record) -> impl Iterator<Item = (EffectId, &Effect)> {
-    (0..).zip(&record.effects).map(|(index, effect)| (EffectId { seq: record.seq, index }, effect))
+    (0..).zip(&record.effects).map(|(index, effect)| {
+        (
+            EffectId {
+                seq: record.seq,
+                index,
+            },
+            effect,
+        )
+    })
+}
+
+/// The event is the outcome of this effect.
+fn is_settled(effect: &Effect, id: EffectId, event: &Event) -> bool {
+    match event {
+        Event::Worktree {
+            effect: settled, ..
+        }
+        | Event::Delivered {
+            effect: settled, ..
+        }
+        | Event::Stage {
+            event: RelayEvent::Task {
+                effect: settled, ..
+            },
+            ..
+        } => *settled == id,
+        Event::Stage { stage, event } => event
+            .ended()
+            .is_some_and(|(attempt, _)| starts(effect, stage, attempt)),
+        Event::RunStarted(_)
+        | Event::RunResumed(_)
+        | Event::Continued(_)
+        | Event::LogicChanged { .. }
+        | Event::LogAccepted { .. }
+        | Event::UtcOffsetChanged { .. }
+        | Event::Woke
+        | Event::StopRequested(_)
+        | Event::Steered(_) => false,
+    }
+}
+
+fn starts(effect: &Effect, of_stage: &StageId, attempt: AttemptId) -> bool {
+    matches!(effect, Effect::Stage { stage, effect: RelayEffect::StartAttempt(start) }
+        if stage == of_stage && start.attempt == attempt)
 }

@@ -11,45 +11,41 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::LimitsChanged;
-use crate::ids::RunId;
-use crate::relay::LastSession;
+use crate::handoff::OpenItems;
+use crate::ids::{RunId, SessionNumber};
+use crate::prompt::Notes;
 
 /// A task in the place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTask {
-    /// The user's words.
     pub text: String,
     /// Where they came from, for people.
     pub name: String,
-}
-
-/// A complete run goes on with follow-up work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Continued {
-    /// The program's version.
-    pub ekiden: String,
-    /// The follow-up.
-    pub task: NewTask,
-    /// The limits that whoever continues it wants changed.
-    #[serde(flatten)]
-    pub limits: LimitsChanged,
 }
 
 /// Where a run begins that goes on from another run's session. It holds all that its sessions will
 /// read, so the other run's files are not needed again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartingPoint {
-    /// The other run.
     pub run: RunId,
     /// What its session left; the first session here has the number after it.
     pub last: LastSession,
-    /// The last valid `NEXT_PROMPT.md` by then.
-    pub next_prompt: Option<String>,
     /// What was known by then, as it is published.
     pub knowledge: String,
     /// Later sessions of the other run worked on the tree.
     pub overtaken: bool,
     /// The task is another one now.
     pub task_changed: bool,
+}
+
+/// What the next session goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastSession {
+    pub session: SessionNumber,
+    pub notes: Notes,
+    pub open_items: Option<OpenItems>,
+    /// Items of the session before that are gone without a tick.
+    pub vanished: Vec<String>,
+    /// The last valid `NEXT_PROMPT.md`: rescues in a row must not lose it.
+    pub next_prompt: Option<String>,
 }

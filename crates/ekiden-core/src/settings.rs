@@ -3,13 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::Bounds;
-use crate::budget::{Price, Prices};
-use crate::event::LimitsChanged;
+use crate::agent::{AgentSpec, PermissionsChange};
+use crate::bounds::{Bounds, BoundsChange};
+use crate::budget::{Prices, Spend};
 use crate::guard::Levels;
 use crate::handoff::Marker;
 use crate::ids::RunId;
-use crate::limits;
 use crate::manifest::Manifest;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
@@ -17,22 +16,22 @@ use crate::time::Millis;
 /// The first record of every log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// The run's id.
     pub run: RunId,
     /// The version of the program that started it.
     pub ekiden: String,
-    /// Where it works.
     pub place: Place,
-    /// What it does.
     pub manifest: Manifest,
-    /// How it does it.
     pub settings: Settings,
     /// Where it begins, if that is another run's session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Box<StartingPoint>>,
+    /// A session of ekiden started it, so sessions may go on with it, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_session: bool,
     /// What models cost, as far as earlier runs here have learned it.
-    #[serde(default)]
     pub prices: Prices,
+    /// The most that a handoff of this agent cost in the run before; nothing if that is not known.
+    #[serde(default, skip_serializing_if = "Spend::is_nothing")]
+    pub handoff_spend: Spend,
 }
 
 /// Where a run works, and where it keeps what the agent sees.
@@ -40,13 +39,12 @@ pub struct RunStarted {
 pub struct Place {
     /// The work dir as it was at the start, absolute. Shown only: a project may move.
     pub work_dir: String,
-    /// The linked worktree's name, or nothing in the main one. Runs of one project are told apart
+    /// The linked worktree's name, or nothing in the main one. Runs of one project are distinguished
     /// by this.
     pub worktree: Option<String>,
     /// The work dir lies in a git repository.
     pub git: bool,
     /// The branch that the run works on, if the user named one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
 }
 
@@ -55,7 +53,6 @@ pub struct Place {
 pub struct Settings {
     /// The word that claims completion.
     pub marker: Marker,
-    /// Where the levels begin.
     pub levels: Levels,
     /// The most of a large window that is used, in tokens.
     pub cap_tokens: Option<u64>,
@@ -63,25 +60,21 @@ pub struct Settings {
     pub pause: Millis,
     /// The longest wait for a usage limit.
     pub wait_max: Millis,
-    /// The agent that works.
     pub agent: AgentSpec,
     /// What it may use of money, tokens, time and turns.
-    #[serde(default)]
     pub bounds: Bounds,
-    /// By which rules sessions are judged; none in logs from before there were any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// By which rules sessions are judged, if they are.
     pub judging: Option<Judging>,
     /// Commits after each session, if the user wants them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitPlan>,
-    /// A person is told by the desktop when the run ends or waits.
-    #[serde(default)]
+    /// A desktop notification when the run ends or waits.
     pub notify: bool,
+    /// The notification of a question holds its text, which a lock screen may show to anybody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify_text: bool,
     /// Sessions are asked to give bulky work to subagents.
-    #[serde(default)]
     pub subagents: bool,
     /// Somebody sits there who may say something before each session.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guided: bool,
 }
 
@@ -96,6 +89,30 @@ impl Settings {
     }
 }
 
+/// Limits that change while a run is under way, by whoever carries it on or steers it; nothing where one
+/// stays.
+/// Each is counted from the event that holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsChanged {
+    /// A new limit of sessions.
+    pub sessions_max: Option<u32>,
+    pub wait_max: Option<Millis>,
+    /// A new pause between two sessions.
+    pub pause: Option<Millis>,
+    /// A new limit of sessions without progress.
+    pub stall_sessions: Option<u32>,
+    /// Whether the task is research after all.
+    pub research: Option<bool>,
+    /// Whether somebody sits there to guide it.
+    pub guided: Option<bool>,
+    /// Other bounds of money, tokens, time and turns.
+    pub bounds: BoundsChange,
+    /// What the agent may do without asking, from the next attempt on.
+    #[serde(skip_serializing_if = "PermissionsChange::is_empty")]
+    pub permissions: PermissionsChange,
+}
+
 /// By which rules sessions are judged: see [`crate::judge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judging {
@@ -105,14 +122,13 @@ pub struct Judging {
     pub research: bool,
 }
 
-/// What commits leave out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitPlan {
     /// Files of the work dir with changes at the start: a person's, not the agent's.
     pub dirty: Vec<DirtyFile>,
 }
 
-/// A file with changes that nobody had committed.
+/// A file with uncommitted changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirtyFile {
     /// Its path from the repository's root.
@@ -121,140 +137,4 @@ pub struct DirtyFile {
     pub committed: Option<String>,
     /// Its object as it lay in the work tree; nothing if it was deleted, or is no file.
     pub content: Option<String>,
-}
-
-/// An agent, as a row of differences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentSpec {
-    /// What the user calls it.
-    pub name: String,
-    /// Which adapter drives it.
-    pub kind: AgentKind,
-    /// The program and its first arguments.
-    pub command: Vec<String>,
-    /// The model, if the user chose one.
-    pub model: Option<String>,
-    /// What it may do without asking.
-    pub permissions: Permissions,
-    /// How it is driven.
-    #[serde(default)]
-    pub interface: Interface,
-}
-
-/// How an agent is driven.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Interface {
-    /// By its stream, without a terminal.
-    #[default]
-    Headless,
-    /// In its own interface on the user's terminal, where the user can type at any time.
-    Terminal,
-}
-
-/// The user's choice of what the agent may do without asking. Nothing chosen: the agent's own rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Permissions {
-    /// The agent's permission mode, by its own name.
-    pub mode: Option<String>,
-    /// Every question is answered with yes.
-    pub skip: bool,
-    /// Rules for tools that may run, in the agent's own form.
-    pub allowed_tools: Vec<String>,
-    /// The user's own settings, hooks and servers of the agent are left out.
-    #[serde(default)]
-    pub isolated: bool,
-}
-
-/// Permissions that whoever carries a run on wants changed; nothing where one stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PermissionsChange {
-    /// Another permission mode.
-    pub mode: Option<String>,
-    /// Whether every question is answered with yes.
-    pub skip: Option<bool>,
-    /// Rules beside those that there are.
-    pub allowed_tools: Vec<String>,
-}
-
-impl Permissions {
-    /// Takes the changes over.
-    pub fn change(&mut self, change: &PermissionsChange) {
-        self.mode = change.mode.clone().or(self.mode.take());
-        self.skip = change.skip.unwrap_or(self.skip);
-        for rule in &change.allowed_tools {
-            if !self.allowed_tools.contains(rule) {
-                self.allowed_tools.push(rule.clone());
-            }
-        }
-    }
-}
-
-impl PermissionsChange {
-    /// Nothing is changed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Which adapter drives an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentKind {
-    /// Claude Code, headless.
-    Claude,
-    /// The built-in agent without a model, over the same wire.
-    Rehearsal,
-    /// Any command: prompt on standard input, handoff by files alone.
-    Exec,
-}
-
-impl AgentKind {
-    /// What the agent keeps free of its window for its own compaction, in tokens.
-    #[must_use]
-    pub fn reserve_tokens(self) -> u64 {
-        match self {
-            Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
-            Self::Rehearsal | Self::Exec => 0,
-        }
-    }
-
-    /// What a model costs that never told it.
-    #[must_use]
-    pub fn price_unknown(self) -> Price {
-        match self {
-            Self::Claude => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
-            Self::Rehearsal | Self::Exec => Price::usual(0),
-        }
-    }
-
-    /// Messages can be sent into a running turn, so a handoff can be ordered and asked for.
-    #[must_use]
-    pub fn takes_messages(self) -> bool {
-        match self {
-            Self::Claude | Self::Rehearsal => true,
-            Self::Exec => false,
-        }
-    }
-
-    /// The agent tells its calls of tools and its use of context.
-    #[must_use]
-    pub fn tells_figures(self) -> bool {
-        match self {
-            Self::Claude | Self::Rehearsal => true,
-            Self::Exec => false,
-        }
-    }
-
-    /// The name in settings files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Rehearsal => "rehearsal",
-            Self::Exec => "exec",
-        }
-    }
 }

@@ -1,36 +1,40 @@
 //! Steering: what a person asks of a running run from outside.
 //!
-//! A message in the run's inbox becomes one [`Steered`] event with the message's id; only then is
-//! the message removed. A crash in between shows it again, and the id tells that it is known, so a
-//! message acts once.
-//!
-//! A message may have waited while no engine lived: it is *late*. A late stop is void, since the run
-//! had stopped and somebody has resumed it on purpose; a late pause holds, since it is about what
-//! begins next, whoever begins it. So do late words for the next session and late limits.
+//! A message reaches the engine and becomes one [`Steered`] event with the message's id. Whoever sent it and
+//! saw no answer may send it again: the id tells that it is known, so a message acts once.
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{LimitsChanged, StopRequest};
-use crate::ids::MessageId;
+use crate::ids::{MessageId, StageId};
+use crate::settings::LimitsChanged;
 
-/// A message was taken from the inbox.
+/// A message to a run: on its way, and in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steered {
-    /// Which.
     pub message: MessageId,
-    /// It was sent while no engine heard it.
-    pub late: bool,
-    /// What it asks for.
+    /// Who asked, as the engine saw it. A message on its way names nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Asker>,
     pub steering: Steering,
 }
 
-/// What is asked for.
+/// Where a message came from. Pids are those of that time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Asker {
+    /// Typed at the run's own terminal.
+    Terminal,
+    /// A command outside of every session.
+    Command { pid: i32 },
+    /// A command of the session that started this run.
+    Session { pid: i32 },
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Steering {
-    /// The run stops.
     Stop {
-        /// At once; else the session at work hands over first.
+        /// At once; else the session at work hands off first.
         now: bool,
     },
     /// Nothing begins any more after the attempt at work.
@@ -38,22 +42,48 @@ pub enum Steering {
     /// What the pause held back begins.
     Unpause,
     /// The session that begins next is told something.
-    Instruct {
-        /// The user's words.
-        words: String,
-    },
+    Instruct { words: String },
+    /// The question with which a stage of a plan ended is answered, while others go on.
+    Answer { stage: StageId, words: String },
     /// Other limits hold from now on.
     ChangeLimits(Box<LimitsChanged>),
 }
 
 impl Steering {
     /// The stop that it asks for, if it asks for one.
-    #[must_use]
     pub fn stop(&self) -> Option<StopRequest> {
         match self {
             Self::Stop { now: false } => Some(StopRequest::Gently),
             Self::Stop { now: true } => Some(StopRequest::AS_BY_CTRL_C_TWICE),
-            Self::Pause | Self::Unpause | Self::Instruct { .. } | Self::ChangeLimits(_) => None,
+            Self::Pause
+            | Self::Unpause
+            | Self::Instruct { .. }
+            | Self::Answer { .. }
+            | Self::ChangeLimits(_) => None,
         }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum StopRequest {
+    /// Hand off first, within [`crate::limits::STOP_GRACE`]; then stop resumably.
+    Gently,
+    Now {
+        /// The signal that asked for it.
+        signal: i32,
+    },
+}
+
+impl StopRequest {
+    /// What a second ctrl-c asks for; so does `ekiden stop --now`.
+    pub const AS_BY_CTRL_C_TWICE: Self = Self::Now { signal: 2 };
+    /// The terminal went away.
+    pub const HANGUP: Self = Self::Now { signal: 1 };
+
+    /// After `before` this request changes something: whoever asked gently may insist, and nobody
+    /// takes an insistence back.
+    pub fn outweighs(self, before: Self) -> bool {
+        matches!((before, self), (Self::Gently, Self::Now { .. }))
     }
 }

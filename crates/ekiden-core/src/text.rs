@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 pub struct Clean {
     /// The text; its only control characters are line feeds and tabs.
     pub text: String,
-    /// What was removed.
     pub removed: Hidden,
 }
 
@@ -26,12 +25,20 @@ pub struct Hidden {
 }
 
 /// The text with line feeds only, without escape sequences, control and invisible characters.
-#[must_use]
 pub fn clean(text: &str) -> Clean {
-    if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
-        return Clean { text: text.to_owned(), removed: Hidden::default() };
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'))
+    {
+        return Clean {
+            text: text.to_owned(),
+            removed: Hidden::default(),
+        };
     }
-    let mut clean = Clean { text: String::with_capacity(text.len()), removed: Hidden::default() };
+    let mut clean = Clean {
+        text: String::with_capacity(text.len()),
+        removed: Hidden::default(),
+    };
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
@@ -58,29 +65,27 @@ pub fn clean(text: &str) -> Clean {
 }
 
 /// The text with every run of white space as one blank, in lower case: for comparing wordings.
-#[must_use]
 pub fn normal(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase()
 }
 
-/// Two texts are the same words, in any case and with any white space: they are the same when made [`normal`].
-/// Most differ in their first letters, and more of them is not looked at; others begin with the same words,
-/// letter for letter.
-#[must_use]
+/// The letters and digits of a text in lower case, so that Markdown and quotation marks make no difference.
+/// One by one, since most comparisons end with the first.
+pub fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+}
+
+/// Two texts are the same words, in any case and with any white space.
 pub fn says_the_same(a: &str, b: &str) -> bool {
-    let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let from = a.as_bytes()[..common].iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
-    folded(&a[from..]).eq(folded(&b[from..]))
-}
-
-fn folded(text: &str) -> impl Iterator<Item = char> {
-    let spaced = text.split_whitespace().flat_map(|word| word.chars().chain([' ']));
-    // A final sigma is one only in lower case.
-    spaced.flat_map(char::to_lowercase).map(|c| if c == 'ς' { 'σ' } else { c })
+    normal(a) == normal(b)
 }
 
 /// At most this many characters of the text, with `…` in place of the rest.
-#[must_use]
 pub fn short(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
@@ -89,10 +94,38 @@ pub fn short(text: &str, chars_max: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// An error and its causes on one line. A cause that the text before repeats is left out.
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// A number as people read it: `80,000`.
+pub fn grouped(number: u64) -> String {
+    if number < 1_000 {
+        return number.to_string();
+    }
+    format!("{},{:03}", grouped(number / 1_000), number % 1_000)
+}
+
 /// The text on one line, clean, of at most this many characters.
-#[must_use]
 pub fn one_line(text: &str, chars_max: usize) -> String {
-    short(&clean(text).text.split_whitespace().collect::<Vec<_>>().join(" "), chars_max)
+    short(
+        &clean(text)
+            .text
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+        chars_max,
+    )
 }
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
@@ -115,7 +148,10 @@ fn skip_escape(rest: &mut Chars<'_>) {
 
 /// Skips parameters (`0-9;?` and the like) and the letter that ends a control sequence.
 fn skip_until_final(rest: &mut Chars<'_>) {
-    while rest.next_if(|c| ('\u{20}'..='\u{3f}').contains(c)).is_some() {}
+    while rest
+        .next_if(|c| ('\u{20}'..='\u{3f}').contains(c))
+        .is_some()
+    {}
     let _ = rest.next_if(|c| ('\u{40}'..='\u{7e}').contains(c));
 }
 
@@ -143,6 +179,17 @@ fn is_invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// A path as one word for a shell.
+pub fn shell_word(path: &str) -> String {
+    let path = clean(path).text.replace('\n', " ");
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    if !path.is_empty() && path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -156,11 +203,15 @@ mod tests {
 
     #[test]
     fn the_same_words_say_the_same_in_any_case_and_spacing() {
-        assert!(says_the_same("The build  needs\n`make`", "the Build needs `make` "));
+        assert!(says_the_same(
+            "The build  needs\n`make`",
+            "the Build needs `make` "
+        ));
         assert!(says_the_same("ΟΔΟΣ", "οδος") && says_the_same("", " \n"));
         assert!(!says_the_same("the build", "the builds") && !says_the_same("a b", "ab"));
         assert!(
-            says_the_same("one two ", "one  two") && says_the_same("\u{e9}t\u{e9} X", "\u{e9}t\u{e9}  x")
+            says_the_same("one two ", "one  two")
+                && says_the_same("\u{e9}t\u{e9} X", "\u{e9}t\u{e9}  x")
         );
     }
 
@@ -174,9 +225,15 @@ mod tests {
     fn escapes_controls_and_invisible_characters_go_and_are_counted() {
         assert_eq!(cleaned("\u{1b}[31mred\u{1b}[0m"), ("red".into(), 2, 0));
         assert_eq!(cleaned("\u{1b}]0;title\u{7}text"), ("text".into(), 1, 0));
-        assert_eq!(cleaned("\u{1b}]8;;http://x\u{1b}\\link"), ("link".into(), 1, 0));
+        assert_eq!(
+            cleaned("\u{1b}]8;;http://x\u{1b}\\link"),
+            ("link".into(), 1, 0)
+        );
         assert_eq!(cleaned("a\u{0}b\u{8}c"), ("abc".into(), 2, 0));
-        assert_eq!(cleaned("S\u{200b}T\u{202e}A\u{e0041}T"), ("STAT".into(), 0, 3));
+        assert_eq!(
+            cleaned("S\u{200b}T\u{202e}A\u{e0041}T"),
+            ("STAT".into(), 0, 3)
+        );
         assert_eq!(cleaned("\u{feff}STATUS"), ("STATUS".into(), 0, 1));
     }
 
@@ -193,14 +250,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_two_texts_begin_with_makes_no_difference(
-            same in "[aB \n\u{e9}]{0,9}", a in "[aB \n\u{e9}]{0,5}", b in "[aB \n\u{e9}]{0,5}",
-        ) {
-            let (a, b) = (format!("{same}{a}"), format!("{same}{b}"));
-            prop_assert_eq!(says_the_same(&a, &b), normal(&a) == normal(&b));
-        }
-
         #[test]
         fn cleaning_twice_changes_nothing_more(text in any::<String>()) {
             let once = clean(&text).text;

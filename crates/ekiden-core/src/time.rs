@@ -6,24 +6,26 @@ use std::ops::{Add, Sub};
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since 1970-01-01T00:00:00Z, by the wall clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
 /// A length of time in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
     /// This many seconds.
-    #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1000)
     }
 
     /// Whole seconds, rounded down.
-    #[must_use]
     pub const fn as_secs(self) -> u64 {
         self.0 / 1000
     }
@@ -50,7 +52,6 @@ impl From<Millis> for std::time::Duration {
 
 impl Timestamp {
     /// The time from `earlier` to here; nothing if the clock went backwards.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }
@@ -58,7 +59,6 @@ impl Timestamp {
 
 impl Timestamp {
     /// The date in UTC, such as `2026-11-21`.
-    #[must_use]
     pub fn date(self) -> String {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
         jiff::Timestamp::from_millisecond(millis)
@@ -68,14 +68,12 @@ impl Timestamp {
     }
 
     /// Reads a date and time such as `2026-11-21T14:05:00.250Z`; none if it is something else.
-    #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let at: jiff::Timestamp = text.parse().ok()?;
         u64::try_from(at.as_millisecond()).ok().map(Self)
     }
 
     /// Date and time in UTC to the second, such as `2026-11-21T14:05:00Z`.
-    #[must_use]
     pub fn rfc3339(self) -> String {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
         jiff::Timestamp::from_millisecond(millis)

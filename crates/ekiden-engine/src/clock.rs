@@ -2,26 +2,25 @@
 
 use ekiden_core::time::Timestamp;
 
-/// Tells the time.
 pub trait Clock {
-    /// The wall clock's time.
     fn now(&self) -> Timestamp;
 }
 
 /// Local time's offset from UTC at a time, in seconds: the machine knows the zone and its rules.
-#[must_use]
 pub fn utc_offset_secs(at: Timestamp) -> i32 {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
     jiff::tz::TimeZone::system().to_offset(at).seconds()
 }
 
-/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place where the clock is read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where the clock is read"
+    )]
     fn now(&self) -> Timestamp {
         let millis = jiff::Timestamp::now().as_millisecond();
         Timestamp(u64::try_from(millis).unwrap_or(0))

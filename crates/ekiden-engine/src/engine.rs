@@ -1,311 +1,269 @@
-//! The engine of one run: it receives, decides, records, dispatches, and never waits.
+//! The engine of one run: it receives, decides, records, performs, and never waits.
 //!
 //! ```text
-//!  Input ─► event ─► Journal::record (decide, append, sync) ─► effects ─┬─► Desk   files
-//!                                                                       └─► Hands  processes, tasks
+//!  Input ─► event ─► Journal::record (decide, append, sync) ─► effects ─┬─► RunFiles      files
+//!                                                                       └─► EffectRunner  processes, tasks
 //! ```
 //!
 //! It is not async and knows no runtime, so that the same code runs in a simulated world. A call of
 //! [`Engine::take`] reads at most three small files and appends one record; all that takes longer is
-//! the hands' work.
+//! the effect runner's work.
 //!
-//! `hear` turns what agents report into events, `messages` what people leave in the inbox; `perform`
-//! does what was decided, and `late` holds back what nobody should wait for.
+//! `hear` turns what agents report into events, `messages` what people ask; `perform`
+//! does what was decided.
 
 mod hear;
-mod late;
 mod messages;
 mod perform;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ekiden_core::effect::Effect;
-use ekiden_core::event::{Event, RelayEvent};
+use ekiden_core::event::{AttemptEvent, Event, RelayEvent};
+use ekiden_core::handoff::{HandoffFile, NotText};
 use ekiden_core::ids::{AttemptId, EffectId, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::Relay;
 use ekiden_core::time::Timestamp;
 
 use crate::clock;
-use crate::desk::Desk;
-use crate::error::{EngineError, in_full};
-use crate::hands::{Hands, Input};
+use crate::effect_runner::{EffectRunner, Input};
+use crate::error::EngineError;
 use crate::journal::Journal;
 use crate::meter::Meter;
 use crate::observer::Observer;
-use late::Late;
+use crate::run_files::RunFiles;
+use ekiden_core::text::in_full;
+pub(crate) use hear::hook_answer;
 
 /// The only writer of one run.
-pub struct Engine<H> {
+pub struct Engine<'o, R> {
     journal: Journal,
-    desk: Desk,
-    /// What performs.
-    pub hands: H,
-    working: BTreeMap<StageId, Working>,
-    later: VecDeque<Input>,
-    late: Late,
-    over: Option<Outcome>,
+    files: RunFiles,
+    pub runner: R,
+    observer: &'o mut dyn Observer,
+    /// When the input that is being handled arrived.
+    now: Timestamp,
+    attempts: BTreeMap<StageId, LiveAttempt>,
+    /// Inputs that wait for the one that is being handled.
+    queue: VecDeque<Input>,
+    /// Archiving waits until the next agent runs: its syncs would delay the start.
+    deferred_archives: Vec<(EffectId, StageId, AttemptId)>,
+    /// The user was warned of a file that cannot be written.
     warned: bool,
-    /// A notification could not be shown, and that was told.
-    unnotified: bool,
-    /// Stages that were over when their ends were kept last.
-    ends_kept: usize,
+    /// How many stages were over when their results were written last.
+    stages_over: usize,
     /// Local time's offset from UTC, in seconds.
     utc_offset_secs: fn(Timestamp) -> i32,
 }
 
-/// What is known of an attempt at work beside the log.
+/// What the log does not hold of an attempt at work.
 #[derive(Debug)]
-struct Working {
+struct LiveAttempt {
     attempt: AttemptId,
     meter: Meter,
     tool_calls: u32,
     refusals: u32,
+    /// What stood in place of handoff files and was set aside, so that the agent could write them.
+    set_aside: BTreeMap<HandoffFile, NotText>,
 }
 
-impl<H: Hands> Engine<H> {
+impl<'o, R: EffectRunner> Engine<'o, R> {
     /// An engine for a journal that was just begun or read again.
-    pub fn new(journal: Journal, desk: Desk, hands: H) -> Self {
-        let over = journal.run().outcome().cloned();
-        let (working, later, late) = (BTreeMap::new(), VecDeque::new(), Late::default());
+    pub fn new(
+        journal: Journal,
+        files: RunFiles,
+        runner: R,
+        observer: &'o mut dyn Observer,
+    ) -> Self {
+        let now = journal.last().time;
         Self {
             journal,
-            desk,
-            hands,
-            working,
-            later,
-            late,
-            over,
+            files,
+            runner,
+            observer,
+            now,
+            attempts: BTreeMap::new(),
+            queue: VecDeque::new(),
+            deferred_archives: Vec::new(),
             warned: false,
-            unnotified: false,
-            ends_kept: 0,
+            stages_over: 0,
             utc_offset_secs: clock::utc_offset_secs,
         }
     }
 
-    /// The same engine in another zone.
-    #[must_use]
+    /// The same engine in another time zone.
     pub fn with_zone(self, utc_offset_secs: fn(Timestamp) -> i32) -> Self {
-        Self { utc_offset_secs, ..self }
+        Self {
+            utc_offset_secs,
+            ..self
+        }
     }
 
     /// Performs the effects of a run's first record.
-    pub fn begin(
-        &mut self,
-        at: Timestamp,
-        effects: Vec<(EffectId, Effect)>,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        self.desk.freeze(self.journal.run())?;
-        self.desk.keep_found(self.journal.run())?;
-        observer.recorded(self.journal.last(), self.journal.run());
-        self.perform_all(effects, observer)?;
-        self.drain(at, observer)
+    pub fn begin(&mut self, effects: Vec<(EffectId, Effect)>) -> Result<(), EngineError> {
+        self.files.freeze(self.journal.run())?;
+        self.files.keep_found(self.journal.run())?;
+        self.observer
+            .recorded(self.journal.last(), self.journal.run());
+        self.perform_all(effects)?;
+        self.drain()
     }
 
-    /// Takes a run up again: settles what is outstanding, then goes on.
-    pub fn take_up(
-        &mut self,
-        at: Timestamp,
-        resumed: Event,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        let outstanding = self.journal.outstanding();
-        self.desk.freeze(self.journal.run())?;
-        self.desk.keep_found(self.journal.run())?;
-        self.take_edits(at, observer)?;
-        self.take_messages(at, true, observer)?;
-        self.record(at, resumed, observer)?;
-        self.over = self.journal.run().outcome().cloned();
+    /// Continues a run: settles the outstanding effects, then continues.
+    pub fn resume(&mut self, at: Timestamp, resumed: Event) -> Result<(), EngineError> {
+        self.now = at;
+        let outstanding: Vec<_> = self
+            .journal
+            .outstanding()
+            .map(|(id, effect)| (id, effect.clone()))
+            .collect();
+        self.files.freeze(self.journal.run())?;
+        self.files.keep_found(self.journal.run())?;
+        self.take_edits()?;
+        self.record(resumed)?;
         for (id, effect) in outstanding {
-            self.settle(id, effect, observer)?;
+            self.settle(id, effect)?;
         }
-        self.catch_up(at, observer);
-        self.drain(at, observer)
+        self.catch_up();
+        self.drain()
     }
 
     /// Records something that needs no decision.
-    pub fn note(
-        &mut self,
-        at: Timestamp,
-        event: Event,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        self.record(at, event, observer)
+    pub fn note(&mut self, at: Timestamp, event: Event) -> Result<(), EngineError> {
+        self.now = at;
+        self.record(event)
     }
 
     /// The next time at which something is due though nothing happens.
-    #[must_use]
     pub fn wakes_at(&self) -> Option<Timestamp> {
         self.journal.run().wakes_at()
     }
 
-    /// Takes one input.
-    pub fn take(
-        &mut self,
-        at: Timestamp,
-        input: Input,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        self.later.push_back(input);
-        self.drain(at, observer)
+    pub fn take(&mut self, at: Timestamp, input: Input) -> Result<(), EngineError> {
+        self.now = at;
+        self.observer.tick(at);
+        self.queue.push_back(input);
+        self.drain()
     }
 
-    /// How the run ended, once it did and nothing is outstanding.
-    #[must_use]
+    /// How the run ended, once it did and no agent works any more.
     pub fn outcome(&self) -> Option<&Outcome> {
-        self.over.as_ref().filter(|_| self.working.is_empty())
-    }
-
-    /// Effects whose outcomes have not come.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.journal.outstanding().is_empty()
+        let outcome = self.journal.run().outcome();
+        outcome.filter(|_| self.attempts.is_empty())
     }
 
     /// The run's state and log.
-    #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    fn drain(&mut self, at: Timestamp, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        while let Some(input) = self.later.pop_front() {
-            self.one(at, input, observer)?;
-        }
-        Ok(())
-    }
-
-    fn one(&mut self, at: Timestamp, input: Input, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        match input {
-            Input::Agent { stage, attempt, report } => self.report(at, &stage, attempt, report, observer),
-            Input::Surveyed { stage, effect, survey } => {
-                self.record_of(at, &stage, RelayEvent::Surveyed { effect, survey }, observer)
-            }
-            Input::Committed { stage, effect, commit } => {
-                self.record_of(at, &stage, RelayEvent::Committed { effect, commit }, observer)
-            }
-            Input::Noted { text } => {
-                observer.warn(&text);
-                Ok(())
-            }
-            Input::Unnotified { why } => {
-                if !std::mem::replace(&mut self.unnotified, true) {
-                    observer.warn(&format!("cannot notify: {why}; `--no-notify` switches that off"));
+    fn drain(&mut self) -> Result<(), EngineError> {
+        while let Some(input) = self.queue.pop_front() {
+            match input {
+                Input::Agent {
+                    stage,
+                    attempt,
+                    report,
+                } => self.report(&stage, attempt, report)?,
+                Input::Event(event) => self.record(event)?,
+                Input::Warning(text) => self.observer.warn(&text),
+                Input::Steered { steered, recorded } => {
+                    self.steer(steered)?;
+                    // Whoever asked may have gone.
+                    let _ = recorded.send(());
                 }
-                Ok(())
+                Input::Tick => self.tick()?,
             }
-            Input::Verified { stage, effect, mut check, output } => {
-                self.keep_output(&stage, &output, observer);
-                check.tree = self.relay(&stage).and_then(Relay::survey).map(|survey| survey.tree.clone());
-                self.record_of(at, &stage, RelayEvent::Verified { effect, check }, observer)
-            }
-            Input::Archived { stage, effect, failure: None } => {
-                self.record_of(at, &stage, RelayEvent::Archived { effect }, observer)
-            }
-            Input::Archived { failure: Some(failure), .. } => {
-                self.warn_once(observer, &format!("cannot {failure}; a resume tries again"));
-                Ok(())
-            }
-            Input::Published { stage, effect } => {
-                self.record_of(at, &stage, RelayEvent::Published { effect }, observer)
-            }
-            Input::Ground { stage, event } => self.record(at, Event::Ground { stage, event }, observer),
-            Input::Delivered { effect, delivery } => {
-                self.record(at, Event::Delivered { effect, delivery }, observer)
-            }
-            Input::Stop(request) => self.record(at, Event::StopRequested(request), observer),
-            Input::LookIntoInbox => self.take_messages(at, false, observer),
-            Input::Tick => self.tick(at, observer),
         }
+        Ok(())
     }
 
-    fn tick(&mut self, at: Timestamp, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        if let Some(utc_offset_secs) = self.new_offset(at) {
-            self.record_one(at, Event::UtcOffsetChanged { utc_offset_secs }, observer)?;
-        }
-        let due = self.journal.run().due(at);
+    fn tick(&mut self) -> Result<(), EngineError> {
+        self.check_utc_offset()?;
+        let due = self.journal.run().due(self.now);
         if !due.is_empty() {
-            self.take_edits(at, observer)?;
+            self.take_edits()?;
         }
-        for event in due {
-            self.record(at, event, observer)?;
-        }
-        Ok(())
+        due.into_iter().try_for_each(|event| self.record(event))
     }
 
-    fn record_of(
+    fn record_attempt(
         &mut self,
-        at: Timestamp,
         stage: &StageId,
-        event: RelayEvent,
-        observer: &mut dyn Observer,
+        attempt: AttemptId,
+        event: AttemptEvent,
     ) -> Result<(), EngineError> {
-        self.record(at, Event::Stage { stage: stage.clone(), event }, observer)
+        self.record_of(stage, RelayEvent::Attempt { attempt, event })
     }
 
-    /// Records an event, after the hour of the day if that is another than was thought and matters.
-    fn record(
-        &mut self,
-        at: Timestamp,
-        event: Event,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        if let Some(utc_offset_secs) = self.new_offset(at) {
-            self.record_one(at, Event::UtcOffsetChanged { utc_offset_secs }, observer)?;
+    fn record_of(&mut self, stage: &StageId, event: RelayEvent) -> Result<(), EngineError> {
+        let stage = stage.clone();
+        self.record(Event::Stage { stage, event })
+    }
+
+    fn record(&mut self, event: Event) -> Result<(), EngineError> {
+        self.check_utc_offset()?;
+        self.record_one(event)
+    }
+
+    /// Records a new UTC offset, where the run has quiet hours.
+    fn check_utc_offset(&mut self) -> Result<(), EngineError> {
+        let relays = self.journal.run().relays();
+        let mut known = relays
+            .filter_map(|(_, relay)| relay.settings.bounds.utc_offset_secs())
+            .peekable();
+        // Asking for the offset reads the zone's rules, so only where it matters.
+        if known.peek().is_none() {
+            return Ok(());
         }
-        self.record_one(at, event, observer)
-    }
-
-    fn new_offset(&self, at: Timestamp) -> Option<i32> {
-        let mut known =
-            self.journal.run().relays().filter_map(|(_, relay)| relay.utc_offset_secs()).peekable();
-        known.peek()?;
-        let offset = (self.utc_offset_secs)(at);
-        known.any(|known| known != offset).then_some(offset)
-    }
-
-    fn record_one(
-        &mut self,
-        at: Timestamp,
-        event: Event,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        let effects = self.journal.record(at, event)?;
-        observer.recorded(self.journal.last(), self.journal.run());
-        self.perform_all(effects, observer)?;
-        self.catch_up(at, observer);
+        let utc_offset_secs = (self.utc_offset_secs)(self.now);
+        let is_new = known.any(|known| known != utc_offset_secs);
+        drop(known);
+        if is_new {
+            self.record_one(Event::UtcOffsetChanged { utc_offset_secs })?;
+        }
         Ok(())
     }
 
-    /// Does what waited, unless somebody waits for an agent; then there is nothing new to say either.
-    fn catch_up(&mut self, at: Timestamp, observer: &mut dyn Observer) {
+    fn record_one(&mut self, event: Event) -> Result<(), EngineError> {
+        let effects = self.journal.record(self.now, event)?;
+        self.observer
+            .recorded(self.journal.last(), self.journal.run());
+        self.perform_all(effects)?;
+        self.catch_up();
+        Ok(())
+    }
+
+    /// Does what can wait, unless the next agent is about to start.
+    fn catch_up(&mut self) {
         if self.journal.run().is_between_agents() {
             return;
         }
-        self.publish_all_late(observer);
-        self.archive_late();
-        if let Err(error) = self.desk.tell_status(self.journal.run(), at) {
-            self.warn_once(observer, &in_full(&error));
+        for (id, stage, attempt) in std::mem::take(&mut self.deferred_archives) {
+            let files = self.journal.files_of(id).cloned().unwrap_or_default();
+            let job = self.files.archive_job(&stage, attempt, &files);
+            self.runner.archive(&stage, id, job);
         }
-    }
-
-    /// Writes down what stages left that are over now: derived from state, and written again by whoever takes
-    /// the run up.
-    fn keep_ends(&mut self, observer: &mut dyn Observer) {
         let over = self.journal.run().plan().over();
-        if over == self.ends_kept || self.journal.run().header().manifest.plan.is_none() {
-            return;
+        if over != std::mem::replace(&mut self.stages_over, over) {
+            let written = self.files.write_results(self.journal.run());
+            self.warn_if_failed(written);
         }
-        self.ends_kept = over;
-        if let Err(error) = self.desk.keep_ends(self.journal.run()) {
-            self.warn_once(observer, &in_full(&error));
+        let written = self.files.write_status(self.journal.run(), self.now);
+        self.warn_if_failed(written);
+    }
+
+    /// Warns of the first file that cannot be written; a disk that refuses one mostly refuses many.
+    fn warn_if_failed(&mut self, result: Result<(), impl std::error::Error>) {
+        if let Err(error) = result
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            self.observer.warn(&in_full(&error));
         }
     }
 
-    fn warn_once(&mut self, observer: &mut dyn Observer, text: &str) {
-        if !std::mem::replace(&mut self.warned, true) {
-            observer.warn(text);
-        }
+    fn relay(&self, stage: &StageId) -> Option<&Relay> {
+        self.journal.run().relay(stage)
     }
 }

@@ -1,17 +1,22 @@
-//! Files by their names: paths and globs from a manifest, seen from a work dir.
+//! Finds files by the paths and globs of a manifest, within a work dir.
 //!
-//! A name without special characters is a file or a whole directory. Nothing leads out of the work dir, no
-//! link is followed, and what is git's or ekiden's own is no file.
+//! A name without special characters is a file or a whole directory. A file whose path reads just like a
+//! pattern is always meant: some frameworks have names like `[id].tsx`. What a walk meets is not followed if
+//! it is a link; the name itself may pass through links that stay in the project. What is in `.git` or
+//! `.ekiden` is never found.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
-use ekiden_core::glob::{Glob, is_pattern};
-use walkdir::{DirEntry, WalkDir};
+use ekiden_store::beneath::{self, NotInside};
+use globset::{GlobBuilder, GlobSet};
+use ignore::WalkBuilder;
 
-/// Directories that are nobody's output.
+/// Directories that hold no output.
 const NOT_FILES: &[&str] = &[".git", ".ekiden"];
+/// What makes a pattern of a name.
+const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
-/// What names found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Files, from the work dir, in order.
@@ -22,18 +27,14 @@ pub(crate) struct Found {
     pub(crate) more: bool,
 }
 
-/// Finds what the names stand for, in their order; at most so many files.
-///
-/// # Errors
-///
-/// If a name is no pattern.
+/// Finds the files that the names stand for, in the order of the names; at most `files_max`.
 pub(crate) fn find(dir: &Path, names: &[String], files_max: usize) -> Result<Found, String> {
     let mut found = Found::default();
     for name in names {
         let before = found.files.len();
-        look(dir, name, files_max, &mut found)?;
+        walk(dir, name, files_max, &mut found)?;
         found.files[before..].sort();
-        if found.files.len() == before && !is_pattern(name) {
+        if found.files.len() == before && !name.contains(SPECIAL) {
             found.missing.push(name.clone());
         }
     }
@@ -42,72 +43,122 @@ pub(crate) fn find(dir: &Path, names: &[String], files_max: usize) -> Result<Fou
     Ok(found)
 }
 
+/// Refuses a name that leads out of the project, or by a link into git's own files. The error follows the name.
+pub fn stays_inside(dir: &Path, name: &str) -> Result<(), NotInside> {
+    let name = plain(name);
+    if is_never_found(name) {
+        return Ok(());
+    }
+    match beneath::open(dir, Path::new(start_of(name))) {
+        Err(refused) if refused.is_refused() => Err(refused),
+        // Whether it can be found is not asked here.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// The names that find no file.
-///
-/// # Errors
-///
-/// As [`find`].
 pub(crate) fn unmatched(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
-    let finds = |name: &String| {
-        let mut found = Found::default();
-        look(dir, name, 1, &mut found).map(|()| !found.files.is_empty())
-    };
     let mut unmatched = Vec::new();
     for name in names {
-        if !finds(name)? {
+        if let Err(refused) = stays_inside(dir, name) {
+            unmatched.push(format!("{name} (it {refused})"));
+            continue;
+        }
+        let mut found = Found::default();
+        walk(dir, name, 1, &mut found)?;
+        if found.files.is_empty() {
             unmatched.push(name.clone());
         }
     }
     Ok(unmatched)
 }
 
-/// Which paths none of the names stands for.
-///
-/// # Errors
-///
-/// As [`find`].
-pub(crate) fn beside(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
-    let mut globs = Vec::new();
-    for name in names.iter().map(|name| plain(name)).filter(|name| is_pattern(name)) {
-        globs.push(Glob::new(name)?);
-    }
-    // A directory stands for all that is in it.
+/// The paths that none of the names stands for.
+pub(crate) fn undeclared(paths: &[String], names: &[String]) -> Result<Vec<String>, String> {
+    let globs = globs(names)?;
     let is_in = |path: &str, name: &str| {
-        path.strip_prefix(plain(name)).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(plain(name))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let is_named = |path: &&String| {
-        names.iter().any(|name| is_in(path, name)) || globs.iter().any(|glob| glob.matches(path))
-    };
-    Ok(paths.iter().filter(|path| !is_named(path)).cloned().collect())
+    let is_named =
+        |path: &&String| globs.is_match(path) || names.iter().any(|name| is_in(path, name));
+    Ok(paths
+        .iter()
+        .filter(|path| !is_named(path))
+        .cloned()
+        .collect())
 }
 
-fn look(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(), String> {
+fn walk(dir: &Path, name: &str, files_max: usize, found: &mut Found) -> Result<(), String> {
     let name = plain(name);
-    let glob = if is_pattern(name) { Some(Glob::new(name)?) } else { None };
-    let start = glob.as_ref().map_or(name, Glob::base);
-    walk(dir, start, glob.as_ref(), files_max, found);
-    Ok(())
-}
-
-fn walk(dir: &Path, start: &str, glob: Option<&Glob>, files_max: usize, found: &mut Found) {
-    let ours = |entry: &DirEntry| !NOT_FILES.iter().any(|name| entry.file_name() == *name);
-    for entry in WalkDir::new(dir.join(start)).into_iter().filter_entry(ours).flatten() {
-        if entry.file_type().is_dir() {
+    // The walker does not ask about the directory that it begins at.
+    if is_never_found(name) {
+        return Ok(());
+    }
+    let start = start_of(name);
+    stays_inside(dir, name).map_err(|refused| format!("`{name}` {refused}"))?;
+    let globs = match name.contains(SPECIAL) {
+        true => Some(globs(&[name.to_owned()])?),
+        false => None,
+    };
+    let mut entries = WalkBuilder::new(dir.join(start));
+    entries
+        .standard_filters(false)
+        .filter_entry(|entry| !is_not_file(entry.file_name()));
+    for entry in entries.build().flatten() {
+        if entry.file_type().is_none_or(|kind| kind.is_dir()) {
             continue;
         }
-        let Some(path) = entry.path().strip_prefix(dir).ok().and_then(Path::to_str) else { continue };
-        if glob.is_some_and(|glob| !glob.matches(path)) {
+        let Some(path) = entry.path().strip_prefix(dir).ok().and_then(Path::to_str) else {
+            continue;
+        };
+        if globs
+            .as_ref()
+            .is_some_and(|globs| path != name && !globs.is_match(path))
+        {
             continue;
         }
         if found.files.len() >= files_max {
             found.more = true;
-            return;
+            break;
         }
         found.files.push(path.to_owned());
     }
+    Ok(())
 }
 
-/// `./src/` is `src`.
+/// Compiles the patterns among the names, as the manifest's reader checked them.
+fn globs(names: &[String]) -> Result<GlobSet, String> {
+    let mut globs = GlobSet::builder();
+    for name in names.iter().filter(|name| name.contains(SPECIAL)) {
+        let glob = GlobBuilder::new(plain(name))
+            .literal_separator(true)
+            .empty_alternates(true)
+            .build();
+        globs.add(glob.map_err(|error| error.to_string())?);
+    }
+    globs.build().map_err(|error| error.to_string())
+}
+
+/// Where the files that a name stands for are looked for: the part before its first special character.
+fn start_of(name: &str) -> &str {
+    match name.find(SPECIAL) {
+        Some(at) => name[..at].rsplit_once('/').map_or("", |(start, _)| start),
+        None => name,
+    }
+}
+
+fn is_never_found(name: &str) -> bool {
+    name.split('/').any(|part| is_not_file(part.as_ref()))
+}
+
+/// Some file systems take no notice of case.
+fn is_not_file(name: &OsStr) -> bool {
+    NOT_FILES
+        .iter()
+        .any(|other| name.eq_ignore_ascii_case(other))
+}
+
 fn plain(name: &str) -> &str {
     name.trim_start_matches("./").trim_end_matches('/')
 }
@@ -121,7 +172,15 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        for file in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.txt", ".git/x.rs", ".ekiden/y.rs"] {
+        for file in [
+            "a.rs",
+            "src/b.rs",
+            "src/deep/c.rs",
+            "src/d.txt",
+            "app/[id].tsx",
+            ".git/x.rs",
+            ".ekiden/y.rs",
+        ] {
             let path = dir.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "text").unwrap();
@@ -140,9 +199,19 @@ mod tests {
         let files = |given: &[&str]| find(dir.path(), &names(given), 100).unwrap().files;
         assert_eq!(files(&["**/*.rs"]), ["a.rs", "src/b.rs", "src/deep/c.rs"]);
         assert_eq!(files(&["src/*.rs", "a.rs"]), ["src/b.rs", "a.rs"]);
-        assert_eq!(files(&["./src/", "src/b.rs"]), ["src/b.rs", "src/d.txt", "src/deep/c.rs"]);
+        assert_eq!(
+            files(&["./src/", "src/b.rs"]),
+            ["src/b.rs", "src/d.txt", "src/deep/c.rs"]
+        );
+        assert_eq!(
+            files(&["app/[id].tsx", "{,s}rc/d*"]),
+            ["app/[id].tsx", "src/d.txt"]
+        );
         let found = find(dir.path(), &names(&["none.rs", "none/*.rs", "a.rs"]), 100).unwrap();
-        assert_eq!((found.files, found.missing), (names(&["a.rs"]), names(&["none.rs"])));
+        assert_eq!(
+            (found.files, found.missing),
+            (names(&["a.rs"]), names(&["none.rs"]))
+        );
         assert!(find(dir.path(), &names(&["**/*.rs"]), 2).unwrap().more);
         assert_eq!(
             unmatched(dir.path(), &names(&["a.rs", "none/*.rs", "src", "x"])).unwrap(),
@@ -150,11 +219,61 @@ mod tests {
         );
     }
 
+    // shows: PLN-11, SEC-01
+    #[test]
+    fn nothing_of_git_or_ekiden_is_found() {
+        let dir = tree();
+        let hidden = names(&[".git/", ".git/**", "./.git/x.rs", ".ekiden", "{.git,b}/*"]);
+        let found = find(dir.path(), &hidden, 100).unwrap();
+        assert_eq!(found.files, Vec::<String>::new());
+        assert_eq!(found.missing, [".git/", "./.git/x.rs", ".ekiden"]);
+        assert_eq!(unmatched(dir.path(), &hidden).unwrap(), hidden);
+        let upper = dir.path().join("sub/.GIT");
+        #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+        fs::create_dir_all(&upper)
+            .and_then(|()| fs::write(upper.join("config"), "text"))
+            .unwrap();
+        let upper = names(&["sub/.GIT/", "sub/**", "sub"]);
+        assert_eq!(unmatched(dir.path(), &upper).unwrap(), upper);
+    }
+
+    // shows: SEC-09
+    #[test]
+    fn no_name_passes_a_link_out_of_the_project() {
+        let dir = tree();
+        let outside = tempfile::tempdir().unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+        fs::write(outside.path().join("secret.rs"), "text").unwrap();
+        for (target, link) in [(outside.path(), "out"), (Path::new("src"), "in")] {
+            std::os::unix::fs::symlink(target, dir.path().join(link)).unwrap();
+        }
+        let out = outside.path().canonicalize().unwrap();
+        for (name, to) in [
+            ("out", out.clone()),
+            ("out/", out.clone()),
+            ("out/secret.rs", out.join("secret.rs")),
+            ("out/*.rs", out.clone()),
+        ] {
+            let said = format!("leads out of the project, to {}", to.display());
+            let error = find(dir.path(), &names(&[name]), 100).unwrap_err();
+            assert_eq!(error, format!("`{}` {said}", plain(name)));
+            assert_eq!(
+                unmatched(dir.path(), &names(&[name])).unwrap(),
+                [format!("{name} (it {said})")]
+            );
+        }
+        let found = find(dir.path(), &names(&["in/*.rs", "in/d.txt"]), 100).unwrap();
+        assert_eq!(found.files, ["in/b.rs", "in/d.txt"]);
+    }
+
     // shows: PLN-15
     #[test]
-    fn what_was_not_declared_is_told() {
+    fn what_was_not_declared_is_found() {
         let changed = names(&["src/b.rs", "docs/a/b.md", "Makefile"]);
-        assert_eq!(beside(&changed, &names(&["src/*.rs", "docs"])).unwrap(), ["Makefile"]);
-        assert_eq!(beside(&changed, &[]).unwrap(), changed);
+        assert_eq!(
+            undeclared(&changed, &names(&["src/*.rs", "docs"])).unwrap(),
+            ["Makefile"]
+        );
+        assert_eq!(undeclared(&changed, &[]).unwrap(), changed);
     }
 }

@@ -1,14 +1,12 @@
-//! Looking at runs without working on them: status, log, and which run a resume means.
+//! Reading runs without working on them: for status, log, and to find the run that a resume means.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ekiden_core::budget::Prices;
 use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::Event;
-use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{RunId, SessionNumber};
-use ekiden_core::manifest::Manifest;
+use ekiden_core::manifest::Stage;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -22,32 +20,13 @@ use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::state::StateDir;
 
 use crate::error::EngineError;
-use crate::journal::{Folded, Journal};
+use crate::journal::Journal;
+pub use crate::journal::RunSummary;
 use crate::workspace::Workspace;
 
-/// A run as its log tells it.
-#[derive(Debug)]
-pub struct RunSummary {
-    /// The run's state after its newest record.
-    pub run: Run,
-    /// When that was.
-    pub last: Timestamp,
-    /// Every recorded effect has its outcome.
-    pub is_settled: bool,
-}
-
-impl RunSummary {
-    /// The run's id.
-    #[must_use]
-    pub fn id(&self) -> &RunId {
-        &self.run.header().run
-    }
-}
-
-/// A run as the beginning of its log tells it.
+/// What the beginning of a run's log says.
 #[derive(Debug)]
 pub struct Listed {
-    /// The run.
     pub run: RunId,
     /// When it was started, if that can be read.
     pub started: Option<Timestamp>,
@@ -57,76 +36,58 @@ pub struct Listed {
     worktree: Option<Option<String>>,
 }
 
-/// All runs of this work dir, oldest first. None where nothing ever ran. A run is its own fault domain:
-/// one that cannot be read is in the list with the reason, and the others are as they are.
+/// All runs of this work dir, oldest first. Empty where nothing ever ran. A run
+/// that cannot be read is in the list with the reason.
 ///
 /// Only the beginning of each log is read, so the list is quick however long the runs are.
-///
-/// # Errors
-///
-/// If the state directory cannot be read.
 pub fn list(workspace: &Workspace) -> Result<Vec<Listed>, EngineError> {
     match open(workspace)? {
-        Some(state) => listed(&state, worktree(workspace)),
+        Some(state) => listed(&state, workspace.worktree()),
         None => Ok(Vec::new()),
     }
 }
 
-/// One run, whole; `show` sees every record with the state after it.
-///
-/// # Errors
-///
-/// If there is no such run, or its log cannot be read.
+/// Reads a whole run; `show` sees every record with the state after it.
 pub fn read(
     workspace: &Workspace,
     run: &RunId,
     show: impl FnMut(&Record, &Run),
 ) -> Result<RunSummary, EngineError> {
     let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
-    let folded = Folded::read(&state, run, show);
-    folded.map(summary).map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })
+    RunSummary::read(&state, run, show).map_err(|cause| unreadable(run.clone(), cause))
 }
 
-/// The run that a question is about: by the beginning of its id, or the newest that can be read. Runs
-/// that are newer and cannot be read are told as well.
-///
-/// # Errors
-///
-/// If there is no such run.
-pub fn find(workspace: &Workspace, prefix: Option<&str>) -> Result<(RunId, Vec<Listed>), EngineError> {
+/// The run whose id begins with the prefix, or the newest that can be read, with the newer ones that cannot.
+pub fn find(
+    workspace: &Workspace,
+    prefix: Option<&str>,
+) -> Result<(RunId, Vec<Listed>), EngineError> {
     let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
     if let Some(prefix) = prefix {
         return Ok((state.find_run(prefix)?, Vec::new()));
     }
     let mut newer = Vec::new();
-    let mut runs = listed(&state, worktree(workspace))?;
+    let mut runs = listed(&state, workspace.worktree())?;
     while let Some(run) = runs.pop() {
         if run.unreadable.is_none() {
             return Ok((run.run, newer));
         }
         newer.push(run);
     }
-    Err(newer.into_iter().next().map_or(EngineError::NoRuns, unreadable))
+    let newest = newer.into_iter().next();
+    let cause = newest.and_then(|newest| Some(unreadable(newest.run, newest.unreadable?)));
+    Err(cause.unwrap_or(EngineError::NoRuns))
 }
 
 /// How long a run's log is, in bytes: a cheap way to see that something happened.
-///
-/// # Errors
-///
-/// If there is no such log, or the disk refuses.
 pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError> {
     let path = StateLayout::new(&workspace.state_dir).run(run).log();
     let stat = RealDisk::fenced(&workspace.dir).stat(&path)?;
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
-/// What a session of a run left, for another run to go on from; and that run as it stands. The
-/// texts are taken from the log, at the record after which the session's handoff was accepted or its
-/// rescue written.
-///
-/// # Errors
-///
-/// If there is no such run, its log cannot be read, or the session left nothing.
+/// What a session of a run left, for another run to continue from; and that run. The texts are taken from
+/// the log, at the record after which the session's handoff was accepted or its rescue written.
 pub fn starting_point(
     workspace: &Workspace,
     prefix: Option<&str>,
@@ -137,59 +98,70 @@ pub fn starting_point(
     let summary = read(workspace, &run, |record, run| {
         overtaken |= starts_after(record, session);
         let relay = run.relays().next().map(|(_, relay)| relay);
-        if let Some(last) = relay.and_then(|relay| relay.last()) {
-            points.entry(last.session).or_insert_with(|| relay.and_then(Relay::starting_point));
+        if let Some(last) = relay.and_then(|relay| relay.last.as_ref()) {
+            points
+                .entry(last.session)
+                .or_insert_with(|| relay.and_then(Relay::starting_point));
         }
     })?;
     match points.remove(&session).flatten() {
         Some(point) => Ok((StartingPoint { overtaken, ..point }, summary)),
-        None => Err(EngineError::NoHandoff { run, session, sessions: points.into_keys().collect() }),
+        None => Err(EngineError::NoHandoff {
+            run,
+            session,
+            sessions: points.into_keys().collect(),
+        }),
     }
 }
 
 fn starts_after(record: &Record, session: SessionNumber) -> bool {
-    record.effects.iter().any(|effect| match effect {
-        Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } => start.attempt.session > session,
-        Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => false,
+    record.effects.iter().any(|effect| {
+        matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(start), .. }
+            if start.attempt.session > session)
     })
 }
 
-/// What models cost, as the newest run here has learned it. Nothing if there is none that can be read: a
-/// price is only a better guess.
-#[must_use]
-pub fn prices(workspace: &Workspace) -> Prices {
-    let newest = find(workspace, None).and_then(|(newest, _)| read(workspace, &newest, |_, _| {}));
-    newest.map(|newest| newest.run.prices()).unwrap_or_default()
+/// The newest run here, for what it has learned. Nothing if it cannot be read: what it learned is only a
+/// better guess.
+pub fn newest_run(workspace: &Workspace) -> Option<Run> {
+    let (newest, _) = find(workspace, None).ok()?;
+    Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
-/// Who works here now.
-#[must_use]
 pub fn holder(workspace: &Workspace) -> Option<Holder> {
-    WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(worktree(workspace)))
+    WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
 }
 
-/// An unfinished run of this place is an error for whoever wants to start another. So is one that
-/// cannot be read: nobody knows whether it is finished.
+/// Fails if an unfinished run is here, or one that cannot be read, since it may be unfinished.
 pub(crate) fn refuse_unfinished(state: &StateDir, header: &RunStarted) -> Result<(), EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.
-    let Some(newest) = listed(state, header.place.worktree.as_deref())?.pop() else { return Ok(()) };
-    let in_the_way =
-        |cause| EngineError::UnreadableInTheWay { run: newest.run.clone(), cause: Box::new(cause) };
+    let Some(newest) = listed(state, header.place.worktree.as_deref())?.pop() else {
+        return Ok(());
+    };
+    let in_the_way = |cause| EngineError::UnreadableInTheWay {
+        run: newest.run.clone(),
+        cause: Box::new(cause),
+    };
     if let Some(cause) = newest.unreadable {
         return Err(in_the_way(cause));
     }
-    let last = Folded::read(state, &newest.run, |_, _| {}).map_err(in_the_way)?;
-    if is_complete(last.run()) {
+    let last = RunSummary::read(state, &newest.run, |_, _| {}).map_err(in_the_way)?;
+    if last.run.outcome().is_some_and(Outcome::is_final) {
         return Ok(());
     }
-    let tasks = |manifest: &Manifest| task_hash(manifest.stages.iter().map(|stage| stage.task.as_str()));
-    // The task of a single relay may be another by now.
-    let now = match &last.run().header().manifest.plan {
-        Some(_) => tasks(&last.run().header().manifest),
-        None => task_hash(last.run().relays().map(|(_, relay)| relay.stage().task.as_str())),
+    let begun = &last.run.header().manifest;
+    // The task of a single relay may have changed since.
+    let same_task = match &begun.plan {
+        Some(_) => tasks(&begun.stages).eq(tasks(&header.manifest.stages)),
+        None => {
+            let now = last.run.relays().map(|(_, relay)| &relay.stage.task);
+            now.eq(tasks(&header.manifest.stages))
+        }
     };
-    let same_task = now == tasks(&header.manifest);
-    Err(EngineError::Unfinished { run: newest.run, same_task })
+    Err(EngineError::Unfinished {
+        run: newest.run,
+        same_task,
+    })
 }
 
 /// The run that a resume means.
@@ -197,90 +169,99 @@ pub(crate) fn resumable(
     state: &StateDir,
     workspace: &Workspace,
     prefix: Option<&str>,
-) -> Result<RunId, EngineError> {
-    let Some(prefix) = prefix else {
-        let newest = listed(state, worktree(workspace))?.pop().ok_or(EngineError::NothingToResume)?;
-        let run = newest.run.clone();
-        if newest.unreadable.is_some() {
-            return Err(unreadable(newest));
-        }
-        let folded = Folded::read(state, &run, |_, _| {})
-            .map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })?;
-        return if is_done(&folded) { Err(EngineError::NothingToResume) } else { Ok(run) };
-    };
-    let run = state.find_run(prefix)?;
-    let found = Folded::read(state, &run, |_, _| {})?;
-    if is_done(&found) { Err(EngineError::Complete { run }) } else { Ok(run) }
+) -> Result<RunSummary, EngineError> {
+    let found = named_or_newest(state, workspace, prefix, EngineError::NothingToResume)?;
+    // An engine may have died before it archived the last handoff.
+    let is_final = found.run.outcome().is_some_and(Outcome::is_final);
+    if !(is_final && found.is_settled()) {
+        return Ok(found);
+    }
+    Err(match prefix.filter(|_| is_complete(&found.run)) {
+        Some(_) => EngineError::Complete {
+            run: found.id().clone(),
+        },
+        None => EngineError::NothingToResume,
+    })
 }
 
-/// What a run was started with.
-pub(crate) fn header(state: &StateDir, run: &RunId) -> Result<RunStarted, EngineError> {
-    Ok(Folded::read(state, run, |_, _| {})?.run().header().clone())
-}
-
-/// The run that follow-up work means: the newest, unless it is named.
+/// The run that follow-up work means.
 pub(crate) fn continuable(
     state: &StateDir,
     workspace: &Workspace,
     prefix: Option<&str>,
-) -> Result<RunId, EngineError> {
+) -> Result<RunSummary, EngineError> {
+    let found = named_or_newest(state, workspace, prefix, EngineError::NoRuns)?;
+    if is_complete(&found.run) {
+        return Ok(found);
+    }
+    let run = found.id().clone();
+    Err(EngineError::NotComplete { run })
+}
+
+/// The run whose id begins with the prefix, else the newest; `none` if there is no run.
+fn named_or_newest(
+    state: &StateDir,
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    none: EngineError,
+) -> Result<RunSummary, EngineError> {
     let run = match prefix {
         Some(prefix) => state.find_run(prefix)?,
         None => {
-            let newest = listed(state, worktree(workspace))?.pop().ok_or(EngineError::NoRuns)?;
-            if newest.unreadable.is_some() {
-                return Err(unreadable(newest));
+            let newest = listed(state, workspace.worktree())?.pop().ok_or(none)?;
+            if let Some(cause) = newest.unreadable {
+                return Err(unreadable(newest.run, cause));
             }
             newest.run
         }
     };
-    let found = Folded::read(state, &run, |_, _| {})
-        .map_err(|cause| EngineError::Unreadable { run: run.clone(), cause: Box::new(cause) })?;
-    if is_complete(found.run()) { Ok(run) } else { Err(EngineError::NotComplete { run }) }
+    RunSummary::read(state, &run, |_, _| {}).map_err(|cause| unreadable(run, cause))
 }
 
-/// Another run has worked in the same place since this one last did. One that cannot be read is no
-/// reason to leave this one.
+/// Another run has worked in the same place since this one last did. One that cannot be read does not count.
 pub(crate) fn is_superseded(state: &StateDir, journal: &Journal) -> Result<bool, EngineError> {
     let (ours, last) = (journal.run().header(), journal.last().time);
     let others = state.runs()?.into_iter().filter(|id| *id != ours.run);
-    let mut read = others.filter_map(|id| Folded::read(state, &id, |_, _| {}).ok());
+    let mut read = others.filter_map(|id| RunSummary::read(state, &id, |_, _| {}).ok());
     let same_place = |run: &Run| run.header().place.worktree == ours.place.worktree;
-    Ok(read.any(|other| other.last().time > last && same_place(other.run())))
-}
-
-/// Complete, and nothing of it is left to do: an engine may have died before it archived the last
-/// handoff.
-fn is_done(folded: &Folded) -> bool {
-    is_complete(folded.run()) && folded.is_settled()
+    Ok(read.any(|other| other.last.time > last && same_place(&other.run)))
 }
 
 fn is_complete(run: &Run) -> bool {
-    matches!(run.outcome(), Some(Outcome::Complete { .. }))
+    run.outcome().is_some_and(Outcome::is_complete)
 }
 
-/// The runs of a place by their beginnings, oldest first. One of which not even the start can be read
-/// counts as the oldest: it must not stand in the way of all that comes after it.
+/// The runs of a worktree, oldest first. One whose first record cannot be read counts as the oldest: it must
+/// not hide those that came after it.
 fn listed(state: &StateDir, worktree: Option<&str>) -> Result<Vec<Listed>, EngineError> {
-    let mut runs: Vec<Listed> = state.runs()?.into_iter().map(|id| look(state, id)).collect();
-    runs.retain(|run| run.worktree.as_ref().is_none_or(|place| place.as_deref() == worktree));
+    let is_here = |run: &Listed| {
+        let place = run.worktree.as_ref();
+        place.is_none_or(|place| place.as_deref() == worktree)
+    };
+    let ids = state.runs()?.into_iter();
+    let mut runs: Vec<Listed> = ids.map(|id| look(state, id)).filter(is_here).collect();
     runs.sort_by_key(|run| run.started);
     Ok(runs)
 }
 
-/// A look at the beginning of a run's log. Where that cannot be read, what it says of time and place
-/// is taken as it stands, whatever version wrote it.
+/// Reads the beginning of a run's log. Where that is not a record of ours, its time and place are taken as
+/// they are, whatever version wrote them.
 fn look(state: &StateDir, run: RunId) -> Listed {
-    match first_record(state, &run) {
-        Ok((time, header)) => {
-            Listed { run, started: Some(time), unreadable: None, worktree: Some(header.place.worktree) }
-        }
+    let (started, worktree, unreadable) = match first_record(state, &run) {
+        Ok((time, header)) => (Some(time), Some(header.place.worktree), None),
         Err(error) => {
             let first = state.glance(&run).unwrap_or_default();
             let started = first["time"].as_u64().map(Timestamp);
-            let place = started.map(|_| first["event"]["place"]["worktree"].as_str().map(str::to_owned));
-            Listed { run, started, unreadable: Some(error), worktree: place }
+            let worktree = first["event"]["place"]["worktree"].as_str();
+            let worktree = started.map(|_| worktree.map(str::to_owned));
+            (started, worktree, Some(error))
         }
+    };
+    Listed {
+        run,
+        started,
+        unreadable,
+        worktree,
     }
 }
 
@@ -292,25 +273,19 @@ fn first_record(state: &StateDir, run: &RunId) -> Result<(Timestamp, RunStarted)
     }
 }
 
-fn unreadable(run: Listed) -> EngineError {
-    let cause = run.unreadable.unwrap_or(EngineError::Empty { run: run.run.clone() });
-    EngineError::Unreadable { run: run.run, cause: Box::new(cause) }
+fn unreadable(run: RunId, cause: EngineError) -> EngineError {
+    let cause = Box::new(cause);
+    EngineError::Unreadable { run, cause }
 }
 
-fn summary(folded: Folded) -> RunSummary {
-    let (last, is_settled) = (folded.last().time, folded.is_settled());
-    RunSummary { run: folded.into_run(), last, is_settled }
-}
-
-fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {
+pub(crate) fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-    Ok(StateDir::open(disk, StateLayout::new(&workspace.state_dir))?)
+    Ok(StateDir::open(
+        disk,
+        StateLayout::new(&workspace.state_dir),
+    )?)
 }
 
-fn worktree(workspace: &Workspace) -> Option<&str> {
-    workspace.git.as_ref().and_then(|git| git.worktree.as_deref())
-}
-
-fn task_hash<'a>(tasks: impl Iterator<Item = &'a str>) -> String {
-    sha256_hex(tasks.collect::<String>().as_bytes())
+fn tasks(stages: &[Stage]) -> impl Iterator<Item = &String> {
+    stages.iter().map(|stage| &stage.task)
 }

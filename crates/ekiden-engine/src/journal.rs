@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use ekiden_core::effect::{Effect, RelayEffect};
-use ekiden_core::event::{Event, RelayEvent};
+use ekiden_core::event::Event;
 use ekiden_core::handoff::HandoffFiles;
 use ekiden_core::ids::{EffectId, RunId};
 use ekiden_core::record::{LOGIC, Outstanding, Record, numbered};
@@ -20,27 +20,24 @@ use crate::error::EngineError;
 /// One run's state and log.
 pub struct Journal {
     log: LogWriter<Record>,
-    folded: Folded,
+    folded: RunSummary,
 }
 
 /// What a log folds to.
 #[derive(Debug)]
-pub struct Folded {
-    run: Run,
+pub struct RunSummary {
+    /// The run's state after its newest record.
+    pub run: Run,
+    pub last: Record,
     outstanding: Outstanding,
     /// The handoffs whose archiving is outstanding: the log holds them, state does not.
     files: BTreeMap<EffectId, HandoffFiles>,
-    last: Record,
     /// The first record where this program would have decided otherwise.
     differs: Option<u64>,
 }
 
 impl Journal {
     /// Begins a run: its first record is on the disk when this returns.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be written; then there is no run.
     pub fn create(
         state: &LockedStateDir,
         at: Timestamp,
@@ -48,18 +45,20 @@ impl Journal {
     ) -> Result<(Self, Vec<(EffectId, Effect)>), EngineError> {
         let (run, effects) = Run::begin(at, &header);
         let id = header.run.clone();
-        let event = Event::RunStarted(Box::new(header));
-        let first = Record { seq: 1, time: at, logic: LOGIC, event, effects };
+        let first = Record {
+            seq: 1,
+            time: at,
+            logic: LOGIC,
+            event: Event::RunStarted(Box::new(header)),
+            effects,
+        };
         let log = state.create_run(&id, &first)?;
         let effects = owned(&first);
-        Ok((Self { log, folded: Folded::begun(run, first) }, effects))
+        let folded = RunSummary::new(run, first);
+        Ok((Self { log, folded }, effects))
     }
 
-    /// Reads a run again to go on with it. A torn last line is cut off.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read: unreadable state is never an empty one.
+    /// Reads a run again to continue it. A torn last line is cut off.
     pub fn open(state: &LockedStateDir, run: &RunId) -> Result<Self, EngineError> {
         let mut folded = None;
         let (log, _) = state.open_log(run, |record| fold(&mut folded, record))?;
@@ -73,65 +72,74 @@ impl Journal {
     ///
     /// If the record cannot be written. The state has moved then and the log has not, so the run
     /// must not go on; whoever opens the log again finds the state before the event.
-    pub fn record(&mut self, at: Timestamp, event: Event) -> Result<Vec<(EffectId, Effect)>, EngineError> {
+    pub fn record(
+        &mut self,
+        at: Timestamp,
+        event: Event,
+    ) -> Result<Vec<(EffectId, Effect)>, EngineError> {
         let effects = self.folded.run.step(at, &event);
-        let record = Record { seq: self.log.next_seq(), time: at, logic: LOGIC, event, effects };
+        let record = Record {
+            seq: self.log.next_seq(),
+            time: at,
+            logic: LOGIC,
+            event,
+            effects,
+        };
         self.log.append(&record)?;
         let effects = owned(&record);
-        self.folded.note(record);
+        self.folded.take(record);
         Ok(effects)
     }
 
-    /// The run's state.
-    #[must_use]
+    /// Whether the log can be compared later with what it holds now.
+    pub fn is_copied(&self) -> bool {
+        self.log.copies_links()
+    }
+
     pub fn run(&self) -> &Run {
         &self.folded.run
     }
 
-    /// The newest record.
-    #[must_use]
     pub fn last(&self) -> &Record {
         &self.folded.last
     }
 
     /// Effects whose outcomes have not come, oldest first.
-    #[must_use]
-    pub fn outstanding(&self) -> Vec<(EffectId, Effect)> {
-        self.folded.outstanding.iter().map(|(id, effect)| (id, effect.clone())).collect()
+    pub fn outstanding(&self) -> impl Iterator<Item = (EffectId, &Effect)> {
+        self.folded.outstanding.iter()
     }
 
     /// Published files are being written durably, or were when an engine died.
-    #[must_use]
     pub fn is_publishing(&self) -> bool {
-        let durable =
-            |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::PublishDurably, .. });
-        self.folded.outstanding.iter().any(|(_, effect)| durable(effect))
+        self.outstanding().any(|(_, effect)| {
+            matches!(
+                effect,
+                Effect::Stage {
+                    effect: RelayEffect::PublishDurably,
+                    ..
+                }
+            )
+        })
     }
 
     /// The handoff that an outstanding archive effect is to keep.
-    #[must_use]
     pub fn files_of(&self, effect: EffectId) -> Option<&HandoffFiles> {
         self.folded.files.get(&effect)
     }
 
-    /// The handoffs that only the log is known to hold.
+    /// The handoffs that perhaps only the log holds.
     pub fn unarchived(&self) -> impl Iterator<Item = &HandoffFiles> {
         self.folded.files.values()
     }
 
     /// The first record where this program would have decided otherwise, if there is one.
-    #[must_use]
     pub fn differs(&self) -> Option<u64> {
         self.folded.differs
     }
 }
 
-impl Folded {
+impl RunSummary {
     /// Reads a log without going on with it, also while an engine writes it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Journal::open`]; and whatever `show` says.
     pub fn read(
         state: &StateDir,
         run: &RunId,
@@ -147,42 +155,39 @@ impl Folded {
         folded.ok_or_else(|| EngineError::Empty { run: run.clone() })
     }
 
-    /// The run's state.
-    #[must_use]
-    pub fn run(&self) -> &Run {
-        &self.run
-    }
-
-    /// The newest record.
-    #[must_use]
-    pub fn last(&self) -> &Record {
-        &self.last
+    pub fn id(&self) -> &RunId {
+        &self.run.header().run
     }
 
     /// Every recorded effect has its outcome.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.outstanding.is_empty()
     }
 
-    /// The run's state, to keep.
-    #[must_use]
-    pub fn into_run(self) -> Run {
-        self.run
-    }
-
-    fn begun(run: Run, first: Record) -> Self {
+    fn new(run: Run, first: Record) -> Self {
         let mut outstanding = Outstanding::default();
         outstanding.fold(&first);
-        Self { run, outstanding, files: BTreeMap::new(), last: first, differs: None }
+        Self {
+            run,
+            last: first,
+            outstanding,
+            files: BTreeMap::new(),
+            differs: None,
+        }
     }
 
-    fn note(&mut self, record: Record) {
+    fn take(&mut self, record: Record) {
         self.outstanding.fold(&record);
         self.files.retain(|id, _| self.outstanding.has(*id));
-        if let Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } = &record.event {
+        if let Event::Stage { event, .. } = &record.event
+            && let Some((_, ended)) = event.ended()
+        {
             for (id, effect) in numbered(&record) {
-                if let Effect::Stage { effect: RelayEffect::Archive { .. }, .. } = effect {
+                if let Effect::Stage {
+                    effect: RelayEffect::Archive { .. },
+                    ..
+                } = effect
+                {
                     self.files.insert(id, ended.files.clone());
                 }
             }
@@ -191,12 +196,14 @@ impl Folded {
     }
 }
 
-fn fold(folded: &mut Option<Folded>, record: Record) {
+fn fold(folded: &mut Option<RunSummary>, record: Record) {
     match (folded.as_mut(), &record.event) {
         (None, Event::RunStarted(header)) => {
             let (run, effects) = Run::begin(record.time, header);
             let differs = (effects != record.effects).then_some(record.seq);
-            *folded = Some(Folded { differs, ..Folded::begun(run, record) });
+            let mut new = RunSummary::new(run, record);
+            new.differs = differs;
+            *folded = Some(new);
         }
         (None, _) => {}
         (Some(folded), event) => {
@@ -204,11 +211,13 @@ fn fold(folded: &mut Option<Folded>, record: Record) {
             if effects != record.effects {
                 folded.differs.get_or_insert(record.seq);
             }
-            folded.note(record);
+            folded.take(record);
         }
     }
 }
 
 fn owned(record: &Record) -> Vec<(EffectId, Effect)> {
-    numbered(record).map(|(id, effect)| (id, effect.clone())).collect()
+    numbered(record)
+        .map(|(id, effect)| (id, effect.clone()))
+        .collect()
 }

@@ -2,46 +2,47 @@
 //!
 //! ```text
 //!             ┌──────────────────────── runner: runtime, signals, clock ───────────────────────┐
-//!             │  Input ─► Engine ─► Journal: decide, record ─► effects ─┬─► Desk    files       │
-//!             │    ▲                                                    └─► Hands   processes   │
+//!             │  Input ─► Engine ─► Journal: decide, record ─► effects ─┬─► RunFiles    files       │
+//!             │    ▲                                                    └─► EffectRunner   processes   │
 //!             │    └──────────────── outcomes ──────────────────────────────────┘              │
 //!             └────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! [`engine`] is synchronous and generic over its hands, so the same code runs on real processes and
+//! [`engine`] is synchronous and generic over its effect runner, so the same code runs on real processes and
 //! in a simulated world. [`history`] only reads.
 //!
 //! What must not be known here: terminals, the command line.
 
-pub mod archive_job;
-pub mod branch;
-mod changes;
 pub mod checkpoint;
 pub mod clock;
-pub mod commit;
-pub mod desk;
+pub mod effect_runner;
 pub mod engine;
 pub mod error;
-mod git;
-mod globs;
-pub mod grounds;
-pub mod hands;
+pub mod git;
+pub mod globs;
 pub mod history;
 pub mod journal;
-pub mod kept;
 pub mod knowledge_file;
+pub mod leftovers;
+pub mod log_check;
 mod meter;
 mod notify;
 pub mod observer;
-pub mod places;
+mod overlap;
+pub mod paths;
 pub mod planning;
-mod processes;
+mod process_runner;
+pub mod run_files;
 pub mod runner;
-mod session_files;
+pub mod session_archive;
+pub mod state_trust;
 pub mod status;
 pub mod steering;
+mod steering_socket;
 mod survey;
+mod task_mark;
 mod verification;
 pub mod workspace;
+pub mod worktrees;
 
 pub use error::EngineError;

@@ -1,24 +1,25 @@
-//! The measure of an attempt's context and spend: samples in, crossings out.
+//! The measure of an attempt's context and spend: samples in, events out.
 //!
 //! Samples are many and decide nothing by themselves, so they stay out of the log. What reaches
 //! `core` is the first time that a level or a mark of spend is reached in an attempt, and a first response
 //! that fills the window before any work.
 
-use ekiden_core::budget::{Crossing, Gauge, Spend};
+use ekiden_core::budget::{Share, SpendMeter};
 use ekiden_core::effect::StartMode;
+use ekiden_core::event::AttemptEvent;
 use ekiden_core::guard::{Level, Levels, Window};
 use ekiden_core::limits;
-use ekiden_core::relay::Share;
 use ekiden_core::settings::Settings;
 
-/// Measures one attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
     levels: Levels,
-    window: Window,
+    /// The window that the levels are shares of.
+    pub(crate) window: Window,
     usage_tokens: u64,
-    level: Level,
-    gauge: Gauge,
+    /// The highest level of this attempt.
+    pub(crate) level: Level,
+    pub(crate) spend: SpendMeter,
     baseline: Baseline,
 }
 
@@ -31,21 +32,11 @@ enum Baseline {
     Measured,
 }
 
-/// A first response that reached a level.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Filled {
-    /// The level.
-    pub(crate) level: Level,
-    /// What fills the window, in tokens, largest first.
-    pub(crate) by: Vec<(String, u64)>,
-}
-
 /// What the first message and the agent's own start take, which nothing else accounts for.
 const REST: &str = "Messages";
 
 impl Meter {
-    /// A meter that has seen nothing. Until the agent tells its window, the usual one is assumed.
-    #[must_use]
+    /// A meter that has seen nothing. Until the agent reports its window, the usual one is assumed.
     pub(crate) fn new(settings: &Settings, share: Share, mode: StartMode) -> Self {
         let window = Window {
             model_tokens: limits::WINDOW_TOKENS_DEFAULT,
@@ -57,80 +48,83 @@ impl Meter {
             StartMode::Fresh => Baseline::Unknown(Vec::new()),
             StartMode::Resume => Baseline::Measured,
         };
-        let gauge = Gauge::new(share.budget, share.turns);
-        Self { levels: settings.levels, window, usage_tokens: 0, level: Level::L0, gauge, baseline }
-    }
-
-    /// What fills the window, as the agent told it.
-    pub(crate) fn set_filled(&mut self, by: Vec<(String, u64)>) {
-        if let Baseline::Unknown(known) = &mut self.baseline {
-            *known = by;
+        Self {
+            levels: settings.levels,
+            window,
+            usage_tokens: 0,
+            level: Level::L0,
+            spend: SpendMeter::new(share),
+            baseline,
         }
-    }
-
-    /// The first response of a new conversation, if it reaches a level before any work.
-    pub(crate) fn filled(&mut self) -> Option<Filled> {
-        let Baseline::Unknown(by) = std::mem::replace(&mut self.baseline, Baseline::Measured) else {
-            return None;
-        };
-        let level = self.window.level(self.levels, self.usage_tokens);
-        (level >= Level::L1).then(|| Filled { level, by: filled_by(by, self.usage_tokens) })
-    }
-
-    /// A new measure of spend: the mark that it reaches for the first time.
-    pub(crate) fn spend(&mut self, spend: Spend, turns: u32) -> Option<Crossing> {
-        self.gauge.take(spend, turns)
     }
 
     /// The attempt may spend another share.
     pub(crate) fn set_share(&mut self, share: Share) {
-        self.gauge.set_share(share.budget, share.turns);
+        self.spend.set_share(share);
     }
 
-    /// The agent told its window.
-    pub(crate) fn set_window(&mut self, model_tokens: u64, compaction_tokens: Option<u64>) -> Window {
-        self.window = Window { model_tokens, compaction_tokens, ..self.window };
-        self.window
+    /// The agent reported its window, in tokens of the model and until compaction, and what fills it.
+    pub(crate) fn window(
+        &mut self,
+        (model_tokens, compaction_tokens): (u64, Option<u64>),
+        model: Option<String>,
+        filled_by: Vec<(String, u64)>,
+    ) -> Vec<AttemptEvent> {
+        if let Baseline::Unknown(known) = &mut self.baseline {
+            *known = filled_by;
+        }
+        self.window = Window {
+            model_tokens,
+            compaction_tokens,
+            ..self.window
+        };
+        let window = self.window;
+        let mut events = vec![AttemptEvent::WindowChanged { window, model }];
+        events.extend(self.crossed());
+        events
     }
 
-    /// A new measure of use, in tokens.
-    pub(crate) fn note(&mut self, usage_tokens: u64) {
+    /// A new measure of the context, in tokens.
+    pub(crate) fn usage(&mut self, usage_tokens: u64) -> Vec<AttemptEvent> {
         self.usage_tokens = usage_tokens;
+        let baseline = std::mem::replace(&mut self.baseline, Baseline::Measured);
+        let level = self.window.level(self.levels, usage_tokens);
+        let mut events = Vec::new();
+        // The first response of a new conversation, before any work.
+        if let Baseline::Unknown(by) = baseline
+            && level >= Level::L1
+        {
+            events.push(AttemptEvent::BaselineMeasured {
+                level,
+                usage_tokens,
+                filled_by: filled_by(by, usage_tokens),
+            });
+        }
+        events.extend(self.crossed());
+        events
     }
 
     /// The level, if the last measure reaches it for the first time in this attempt.
-    pub(crate) fn crossed(&mut self) -> Option<Level> {
+    fn crossed(&mut self) -> Option<AttemptEvent> {
         let level = self.window.level(self.levels, self.usage_tokens);
-        if level > self.level {
-            self.level = level;
-            return Some(level);
-        }
-        None
-    }
-
-    /// The highest level reached.
-    #[must_use]
-    pub(crate) fn level(&self) -> Level {
-        self.level
-    }
-
-    /// The last measure, in tokens.
-    #[must_use]
-    pub(crate) fn usage_tokens(&self) -> u64 {
-        self.usage_tokens
-    }
-
-    /// The window that shares are taken of.
-    #[must_use]
-    pub(crate) fn window(&self) -> Window {
-        self.window
+        let is_new = level > self.level;
+        self.level = self.level.max(level);
+        is_new.then_some(AttemptEvent::LevelCrossed {
+            level,
+            usage_tokens: self.usage_tokens,
+            spend: self.spend.spend(),
+            is_done: false,
+        })
     }
 }
 
-/// What was told before the first response, and the rest, largest first.
+/// What was reported before the first response, and the rest, largest first.
 fn filled_by(mut by: Vec<(String, u64)>, usage_tokens: u64) -> Vec<(String, u64)> {
     by.retain(|(name, _)| name != REST);
-    let known: u64 = by.iter().map(|(_, tokens)| *tokens).fold(0, u64::saturating_add);
+    let known: u64 = by
+        .iter()
+        .map(|(_, tokens)| *tokens)
+        .fold(0, u64::saturating_add);
     by.push((REST.to_owned(), usage_tokens.saturating_sub(known)));
     by.retain(|(_, tokens)| *tokens > 0);
     by.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
@@ -146,44 +140,69 @@ mod tests {
     fn meter(model_tokens: u64) -> Meter {
         Meter {
             levels: Profile::Relay.levels(),
-            window: Window { model_tokens, compaction_tokens: None, reserve_tokens: 0, cap_tokens: None },
+            window: Window {
+                model_tokens,
+                compaction_tokens: None,
+                reserve_tokens: 0,
+                cap_tokens: None,
+            },
             usage_tokens: 0,
             level: Level::L0,
-            gauge: Gauge::default(),
+            spend: SpendMeter::default(),
             baseline: Baseline::Unknown(Vec::new()),
         }
     }
 
-    // shows: REL-31
-    #[test]
-    fn a_first_response_above_a_level_tells_what_fills_the_window() {
-        let mut meter = meter(1000);
-        meter.set_filled(vec![("Tools".to_owned(), 300), (REST.to_owned(), 1), ("Skills".to_owned(), 0)]);
-        meter.note(520);
-        let by = vec![("Tools".to_owned(), 300), (REST.to_owned(), 220)];
-        assert_eq!(meter.filled(), Some(Filled { level: Level::L1, by }));
-        meter.note(990);
-        assert_eq!(meter.filled(), None, "only the first response is a baseline");
+    fn baseline(events: Vec<AttemptEvent>) -> Option<(Level, Vec<(String, u64)>)> {
+        events.into_iter().find_map(|event| {
+            let AttemptEvent::BaselineMeasured {
+                level, filled_by, ..
+            } = event
+            else {
+                return None;
+            };
+            Some((level, filled_by))
+        })
+    }
+
+    fn crossed(events: &[AttemptEvent]) -> Option<Level> {
+        events.iter().find_map(|event| {
+            let AttemptEvent::LevelCrossed { level, .. } = event else {
+                return None;
+            };
+            Some(*level)
+        })
     }
 
     // shows: REL-31
     #[test]
-    fn a_first_response_below_l1_is_nothing_to_tell() {
+    fn a_first_response_above_a_level_reports_what_fills_the_window() {
         let mut meter = meter(1000);
-        meter.note(499);
-        assert_eq!(meter.filled(), None);
-        meter.note(700);
-        assert_eq!(meter.filled(), None);
+        let filled = vec![
+            ("Tools".to_owned(), 300),
+            (REST.to_owned(), 1),
+            ("Skills".to_owned(), 0),
+        ];
+        meter.window((1000, None), None, filled);
+        let by = vec![("Tools".to_owned(), 300), (REST.to_owned(), 220)];
+        assert_eq!(baseline(meter.usage(520)), Some((Level::L1, by)));
+        let later = baseline(meter.usage(990));
+        assert_eq!(later, None, "only the first response is a baseline");
+    }
+
+    // shows: REL-31
+    #[test]
+    fn a_first_response_below_l1_is_not_reported() {
+        let mut meter = meter(1000);
+        assert_eq!(baseline(meter.usage(499)), None);
+        assert_eq!(baseline(meter.usage(700)), None);
     }
 
     // shows: MON-06
     #[test]
-    fn each_level_is_told_once_and_the_highest_of_several() {
+    fn each_level_is_reported_once_and_the_highest_of_several() {
         let mut meter = meter(1000);
-        let mut sample = |tokens| {
-            meter.note(tokens);
-            meter.crossed()
-        };
+        let mut sample = |tokens| crossed(&meter.usage(tokens));
         assert_eq!(sample(499), None);
         assert_eq!(sample(500), Some(Level::L1));
         assert_eq!(sample(510), None);
@@ -195,9 +214,8 @@ mod tests {
     #[test]
     fn a_smaller_window_can_cross_a_level_by_itself() {
         let mut meter = meter(1000);
-        meter.note(400);
-        assert_eq!(meter.crossed(), None);
-        meter.set_window(500, None);
-        assert_eq!(meter.crossed(), Some(Level::L3));
+        assert_eq!(crossed(&meter.usage(400)), None);
+        let smaller = meter.window((500, None), None, Vec::new());
+        assert_eq!(crossed(&smaller), Some(Level::L3));
     }
 }

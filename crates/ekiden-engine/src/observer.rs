@@ -1,4 +1,4 @@
-//! Who watches a run: the live view, the plain lines, the event lines.
+//! Who watches a _run: the live view, the plain lines, the event lines.
 //!
 //! An observer sees what is already recorded, or what decides nothing. Whatever it does, the run
 //! goes on.
@@ -11,36 +11,22 @@ use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 
-/// Watches one run.
 pub trait Observer {
     /// A record is on the disk; the run is as it stands after it.
-    fn recorded(&mut self, record: &Record, run: &Run);
+    fn recorded(&mut self, _record: &Record, _run: &Run) {}
 
     /// Something happens in a session.
-    fn activity(&mut self, stage: &StageId, activity: &Activity);
+    fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
 
     /// A session's context use, in tokens.
-    fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window);
+    fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
 
     /// What a session's attempt has spent by now.
-    fn spend(&mut self, stage: &StageId, spend: Spend);
+    fn spend(&mut self, _stage: &StageId, _spend: Spend) {}
 
     /// Something is wrong that does not stop the run.
-    fn warn(&mut self, text: &str);
+    fn warn(&mut self, _text: &str) {}
 
     /// Time has passed: at least once a second while a session works or waits.
-    fn tick(&mut self, now: Timestamp);
-}
-
-/// Watches nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Blind;
-
-impl Observer for Blind {
-    fn recorded(&mut self, _record: &Record, _run: &Run) {}
-    fn activity(&mut self, _stage: &StageId, _activity: &Activity) {}
-    fn usage(&mut self, _stage: &StageId, _usage_tokens: u64, _window: Window) {}
-    fn spend(&mut self, _stage: &StageId, _spend: Spend) {}
-    fn warn(&mut self, _text: &str) {}
     fn tick(&mut self, _now: Timestamp) {}
 }

@@ -3,12 +3,12 @@
 //! ```text
 //!  Planner (lock, runtime, signals) ── hold ──► agent (under its keeper)
 //!        ▲                                        │ turn over
-//!        └── Reviewer: accept, ask again, refuse ◄┘
+//!        └── review: accept, or ask again ◄───────┘
 //! ```
 //!
-//! A planning session has no log: nothing that is lost with it cannot be asked for again, and what comes of
-//! it is a file that a person reads before anything runs. So it is not resumed: after a usage limit it begins
-//! anew. What it keeps lies in `planning/` of the state directory until the next one.
+//! A planning session has no log: what is lost with it can be asked for again, and its result is a file that a
+//! person reads before anything runs. So it is not resumed: after a usage limit it begins again. Its prompt and
+//! event stream stay in `planning/` of the state directory until the next one.
 //!
 //! Invariants: no run works here meanwhile. When [`Planner::hold`] returns, nothing of its agent is alive.
 
@@ -17,170 +17,164 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_agent::attempt::{
-    Activity, Answer, AttemptHandle, AttemptSpec, Ended, FirstMessage, HookAnswer, Order, Report,
+    AgentCommand, Answer, AttemptHandle, AttemptSpec, Ended, HookAnswer, Report,
 };
+use ekiden_core::agent::AgentSpec;
 use ekiden_core::bounds::Bounds;
-use ekiden_core::budget::{Gauge, Mark, Measure, Spend};
+use ekiden_core::budget::{Mark, Measure, Share, Spend, SpendMeter};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::StopRequest;
-use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, Verdict, verdict};
+use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse, verdict};
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
-use ekiden_core::prompt::{self, HANDOFF_DIR, PromptBlocks};
-use ekiden_core::settings::AgentSpec;
+use ekiden_core::prompt::PromptBlocks;
+use ekiden_core::relay::Prompt;
+use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
-use ekiden_store::lock::AttemptLock;
+use ekiden_store::lock::lock_attempt;
 use ekiden_store::replace::{Durability, replace};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::{Clock, SystemClock};
-use crate::desk::resolve_input;
+use crate::engine::hook_answer;
 use crate::error::EngineError;
 use crate::history;
-use crate::runner::{Place, Signals, runtime};
-use crate::session_files::raw_stream;
+use crate::observer::Observer;
+use crate::process_runner::raw_stream;
+use crate::run_files::resolve_input;
+use crate::runner::{LockedWorkDir, OnHangup, Signals, runtime};
 use crate::workspace::Workspace;
 
 /// Reports that wait; a full channel holds the agent back.
 const REPORTS_MAX: usize = 256;
-/// How long the end of what an earlier planning session left behind is waited for.
+/// How long to wait for processes of an earlier planning to end.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the clock is looked at while one waits.
+/// How often to read the clock while waiting.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Who judges what a planning session answers.
-pub trait Reviewer {
-    /// A turn is over. The answer is empty where no schema was asked for.
-    fn review(&mut self, answer: Answer) -> Review;
+/// Judges the answer of a turn, which is empty where no schema was asked for. A text is sent to the agent as
+/// the next message; `None` ends the conversation.
+pub type Review<'a> = &'a mut dyn FnMut(Answer) -> Option<String>;
 
-    /// Something happens in the session; decides nothing.
-    fn activity(&mut self, activity: &Activity);
-}
-
-/// What becomes of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Review {
-    /// It is good, or nothing better is to be had: the conversation is over.
-    Over,
-    /// It is asked for again, with this message.
-    Ask(String),
-}
-
-/// A planning session.
 pub struct PlanningSession<'a> {
-    /// Its place among those of one planning, by which its files are named.
-    pub number: SessionNumber,
-    /// The agent.
-    pub agent: AgentSpec,
-    /// The first message.
     pub prompt: PromptBlocks,
-    /// The JSON Schema that answers are held to.
+    /// The JSON Schema that answers are held to. Without one the session writes the document.
     pub schema: Option<String>,
-    /// The architecture document, absolute: it is always open to be read.
+    /// The architecture document, absolute. The agent may always read it.
     pub document: &'a Path,
-    /// It is open to be written as well.
-    pub writes: bool,
-    /// What the session may use. A run's budget is that of all sessions together.
-    pub bounds: Bounds,
 }
 
 /// How a planning session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanningEnd {
-    /// The reviewer was content, or gave up.
     Reviewed,
-    /// Something else ended it.
     Ended(EndCause),
-    /// A signal ended it.
-    Stopped {
-        /// Which.
-        signal: i32,
-    },
+    Stopped { signal: i32 },
 }
 
 /// The right to plan in a work dir: nothing else works there until it is dropped.
 pub struct Planner {
-    place: Place,
+    work_dir: LockedWorkDir,
+    /// Names conversations; there is no such run.
     run: RunId,
+    agent: AgentSpec,
+    bounds: Bounds,
     runtime: Runtime,
     signals: Signals,
+    /// The next session.
+    session: SessionNumber,
     /// What all sessions so far have spent.
     spent: Spend,
 }
 
 impl Planner {
-    /// Takes the work dir. `run` is an id of its own, which names conversations and starts no run.
+    /// Takes the work dir. A budget of a run is that of all sessions together.
     ///
     /// # Errors
     ///
     /// If another engine works here, something of an earlier planning still lives, or the state cannot be
     /// written.
-    pub fn take(workspace: &Workspace, run: RunId) -> Result<Self, EngineError> {
-        let place = Place::take(Arc::new(RealDisk::fenced(&workspace.dir)), workspace)?;
+    pub fn take(
+        workspace: &Workspace,
+        run: RunId,
+        agent: AgentSpec,
+        bounds: Bounds,
+    ) -> Result<Self, EngineError> {
+        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        let work_dir = LockedWorkDir::take(disk, workspace)?;
         let runtime = runtime()?;
-        let signals = runtime.block_on(async { Signals::listen() })?;
+        let signals = runtime.block_on(async { Signals::listen(OnHangup::Stop) })?;
         // Orphans of keepers that somebody killed come to us.
         let _ = ekiden_agent::become_subreaper();
-        let planner = Self { place, run, runtime, signals, spent: Spend::default() };
-        ekiden_store::archive::ensure_dir(&*planner.place.disk, &planner.dir())?;
+        let planner = Self {
+            work_dir,
+            run,
+            agent,
+            bounds,
+            runtime,
+            signals,
+            session: SessionNumber::FIRST,
+            spent: Spend::default(),
+        };
+        ekiden_store::archive::ensure_dir(&*planner.work_dir.disk, &planner.dir())?;
         Ok(planner)
     }
 
-    /// What was spent so far.
-    #[must_use]
-    pub fn spent(&self) -> Spend {
-        self.spent
+    /// How many processes of an earlier run were ended.
+    pub fn left_behind(&self) -> usize {
+        self.work_dir.left_behind
+    }
+
+    /// The number of the next session.
+    pub fn session(&self) -> SessionNumber {
+        self.session
     }
 
     /// Holds a conversation to its end.
-    ///
-    /// # Errors
-    ///
-    /// If its files cannot be had. Nothing has run then.
     pub fn hold(
         &mut self,
-        session: PlanningSession<'_>,
-        reviewer: &mut dyn Reviewer,
+        session: &PlanningSession<'_>,
+        review: Review<'_>,
+        observer: &mut dyn Observer,
     ) -> Result<PlanningEnd, EngineError> {
-        let bounds = session.bounds.clone();
-        let share = bounds.session.within(bounds.run.after(self.spent));
-        let view = self.guard_view(session.document);
-        let document = session.document.to_owned();
-        let (reports, inbox) = mpsc::channel(REPORTS_MAX);
-        let writes = session.writes;
-        let disk = Arc::clone(&self.place.disk);
-        let timeout = bounds.session_timeout.map(Duration::from);
-        let gauge = Gauge::new(share, bounds.turns_max);
+        let budget = self
+            .bounds
+            .session
+            .within(self.bounds.run.after(self.spent));
+        let timeout = self.bounds.session_timeout.map(Duration::from);
         let spec = self.spec(session)?;
-        let signals = &mut self.signals;
+        self.session = self.session.next();
+        let (reports, inbox) = mpsc::channel(REPORTS_MAX);
+        let (disk, view) = (Arc::clone(&self.work_dir.disk), self.guard_view(session));
+        let meter = SpendMeter::new(Share {
+            budget,
+            turns: self.bounds.turns_max,
+            ..Share::default()
+        });
+        let (signals, writes) = (&mut self.signals, session.schema.is_none());
         let (end, spent) = self.runtime.block_on(async {
-            let attempt = ekiden_agent::start(spec, reports);
-            let deadline = timeout.map(|timeout| Instant::now() + timeout);
-            let (answer, settled, spent) = (Answer::default(), None, Spend::default());
-            let talk = Talk {
-                attempt,
+            let conversation = Conversation {
+                attempt: ekiden_agent::start(spec, reports),
                 inbox,
                 disk,
                 view,
-                document,
                 writes,
-                gauge,
-                deadline,
-                answer,
-                settled,
-                spent,
+                meter,
+                deadline: timeout.map(|timeout| Instant::now() + timeout),
+                answer: Answer::default(),
+                settled: None,
+                spent: Spend::default(),
             };
-            talk.hold(signals, reviewer).await
+            conversation.hold(signals, review, observer).await
         });
         self.spent = self.spent.plus(spent);
         Ok(end)
     }
 
-    /// Waits until then by the wall clock, which goes on while the machine is suspended. The signal that ended
+    /// Waits until then by the wall clock, which runs while the machine is suspended. The signal that ended
     /// the wait, if one did.
     pub fn wait_until(&mut self, until: Timestamp) -> Option<i32> {
         let signals = &mut self.signals;
@@ -195,76 +189,83 @@ impl Planner {
         })
     }
 
-    /// Keeps a text beside what the sessions left, for a person to look at; where it lies.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
+    /// Keeps a text beside what the sessions left, for a person to look at. Returns its path.
     pub fn keep(&self, name: &str, text: &str) -> Result<PathBuf, EngineError> {
         let path = self.dir().join(name);
-        replace(&*self.place.disk, &path, text.as_bytes(), Durability::Whole)?;
+        replace(
+            &*self.work_dir.disk,
+            &path,
+            text.as_bytes(),
+            Durability::Whole,
+        )?;
         Ok(path)
     }
 
     fn dir(&self) -> PathBuf {
-        let worktree = self.place.workspace.git.as_ref().and_then(|git| git.worktree.as_deref());
-        self.place.state.view().layout().planning(worktree)
+        let worktree = self.work_dir.workspace.worktree();
+        self.work_dir.state.view().layout().planning(worktree)
     }
 
-    /// Everything of ours is closed. There is no handoff: nothing lies within a file.
-    fn guard_view(&self, document: &Path) -> GuardView {
-        let workspace = &self.place.workspace;
+    /// All files of ours are closed to the agent. There is no handoff, so the document stands for it: nothing
+    /// lies inside a file.
+    fn guard_view(&self, session: &PlanningSession<'_>) -> GuardView {
+        let workspace = &self.work_dir.workspace;
         GuardView {
             profile: Profile::Relay,
             level: Level::L0,
-            handoff_dir: document.to_owned(),
+            handoff_dir: session.document.to_owned(),
             engine_dirs: vec![workspace.published.clone(), workspace.state_dir.clone()],
             missing: String::new(),
         }
     }
 
-    fn spec(&self, session: PlanningSession<'_>) -> Result<AttemptSpec, EngineError> {
+    fn spec(&self, session: &PlanningSession<'_>) -> Result<AttemptSpec, EngineError> {
         let dir = self.dir();
-        let attempt = AttemptId::first(session.number);
+        let attempt = AttemptId::first(self.session);
         let conversation = attempt.conversation(&self.run, &StageId::only());
-        let lock = AttemptLock::wait_free(&dir.join("attempt.lock"), KEEPER_PATIENCE)?.into_file();
-        let events = dir.join(format!("{}.jsonl", session.number));
-        if self.place.disk.stat(&events)?.is_some() {
-            self.place.disk.remove(&events)?;
+        let lock = Some(lock_attempt(&dir.join("attempt.lock"), KEEPER_PATIENCE)?);
+        let events = dir.join(format!("{}.jsonl", self.session));
+        if self.work_dir.disk.stat(&events)?.is_some() {
+            self.work_dir.disk.remove(&events)?;
         }
-        let prompt_file = self.keep(&format!("{}.md", session.number), &session.prompt.to_archive())?;
+        let prompt_file = self.keep(
+            &format!("{}.md", self.session),
+            &session.prompt.to_archive(),
+        )?;
         Ok(AttemptSpec {
-            ekiden: self.place.ekiden.clone(),
-            agent: session.agent,
+            ekiden: self.work_dir.ekiden.clone(),
+            agent: self.agent.clone(),
             attempt,
             conversation,
             mode: StartMode::Fresh,
-            dir: self.place.workspace.dir.clone(),
+            dir: self.work_dir.workspace.dir.clone(),
             protocol: String::new(),
             protocol_file: PathBuf::new(),
-            message: FirstMessage::Prompt(session.prompt),
+            message: Prompt::Fresh(session.prompt.clone()),
             prompt_file,
-            schema: session.schema,
-            prices: history::prices(&self.place.workspace),
+            schema: session.schema.clone(),
+            prices: history::newest_run(&self.work_dir.workspace)
+                .map(|run| run.prices())
+                .unwrap_or_default(),
             env: vec![
                 ("EKIDEN_RUN".to_owned(), self.run.to_string()),
                 ("EKIDEN_SESSION_ID".to_owned(), conversation.to_string()),
             ],
             lock,
-            raw: raw_stream(Arc::clone(&self.place.disk), &events)?,
+            raw: raw_stream(Arc::clone(&self.work_dir.disk), &events)?,
         })
     }
 }
 
-/// A conversation that goes on.
-struct Talk {
+/// A conversation under way.
+struct Conversation {
     attempt: AttemptHandle,
     inbox: mpsc::Receiver<Report>,
     disk: Arc<dyn Disk>,
     view: GuardView,
-    document: PathBuf,
+    /// The session may write the document.
     writes: bool,
-    gauge: Gauge,
+    meter: SpendMeter,
     deadline: Option<Instant>,
     /// The answer of the turn that runs.
     answer: Answer,
@@ -273,8 +274,13 @@ struct Talk {
     spent: Spend,
 }
 
-impl Talk {
-    async fn hold(mut self, signals: &mut Signals, reviewer: &mut dyn Reviewer) -> (PlanningEnd, Spend) {
+impl Conversation {
+    async fn hold(
+        mut self,
+        signals: &mut Signals,
+        review: Review<'_>,
+        observer: &mut dyn Observer,
+    ) -> (PlanningEnd, Spend) {
         loop {
             let deadline = self.deadline;
             let report = tokio::select! {
@@ -283,7 +289,7 @@ impl Talk {
                     self.terminate(PlanningEnd::Stopped { signal: signal_of(&request) });
                     continue;
                 }
-                () = at(deadline) => {
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     self.deadline = None;
                     self.terminate(PlanningEnd::Ended(EndCause::TimeUp));
                     continue;
@@ -291,25 +297,25 @@ impl Talk {
             };
             match report {
                 Some(Report::Ended(ended)) => return self.ended(*ended),
-                Some(report) => self.hear(report, reviewer),
+                Some(report) => self.hear(report, review, observer),
                 // An adapter whose task died; its keeper ends the agent.
                 None => return (PlanningEnd::Ended(EndCause::EngineLost), self.spent),
             }
         }
     }
 
-    fn hear(&mut self, report: Report, reviewer: &mut dyn Reviewer) {
+    fn hear(&mut self, report: Report, review: Review<'_>, observer: &mut dyn Observer) {
         match report {
-            Report::Started { .. } => self.attempt.tell(Order::Begin),
+            Report::Started { .. } => self.attempt.tell(AgentCommand::Begin),
             Report::Spend { spend, turns } => self.spend(spend, turns),
             Report::Answered(answer) => self.answer = answer,
-            Report::TurnEnded { failed: true } => self.attempt.tell(Order::Close),
-            Report::TurnEnded { failed: false } => self.turn_ended(reviewer),
+            Report::TurnEnded { failed: true } => self.attempt.tell(AgentCommand::Close),
+            Report::TurnEnded { failed: false } => self.turn_ended(review),
             Report::Hook { callback, input } => {
                 let answer = self.verdict(&input);
-                self.attempt.tell(Order::Answer { callback, answer });
+                self.attempt.tell(AgentCommand::Answer { callback, answer });
             }
-            Report::Activity(activity) => reviewer.activity(&activity),
+            Report::Activity(activity) => observer.activity(&StageId::only(), &activity),
             Report::Window { .. }
             | Report::Usage { .. }
             | Report::Compacted { .. }
@@ -318,23 +324,26 @@ impl Talk {
         }
     }
 
-    fn turn_ended(&mut self, reviewer: &mut dyn Reviewer) {
+    fn turn_ended(&mut self, review: Review<'_>) {
         // What was stopped is not asked for anything more.
         if self.settled.is_some() {
             return;
         }
-        match reviewer.review(std::mem::take(&mut self.answer)) {
-            Review::Over => {
+        match review(std::mem::take(&mut self.answer)) {
+            Some(text) => self.attempt.tell(AgentCommand::Say(text)),
+            None => {
                 self.settled = Some(PlanningEnd::Reviewed);
-                self.attempt.tell(Order::Close);
+                self.attempt.tell(AgentCommand::Close);
             }
-            Review::Ask(text) => self.attempt.tell(Order::Say(text)),
         }
     }
 
     fn spend(&mut self, spend: Spend, turns: u32) {
         self.spent = spend;
-        let crossing = self.gauge.take(spend, turns).filter(|crossing| crossing.mark >= Mark::Spent);
+        let crossing = self
+            .meter
+            .take(spend, turns)
+            .filter(|crossing| crossing.mark >= Mark::Spent);
         match crossing.map(|crossing| crossing.measure) {
             Some(Measure::Turns) => self.terminate(PlanningEnd::Ended(EndCause::TurnLimit)),
             Some(Measure::Money | Measure::Tokens) => {
@@ -346,48 +355,46 @@ impl Talk {
 
     fn terminate(&mut self, end: PlanningEnd) {
         self.settled.get_or_insert(end);
-        self.attempt.tell(Order::Terminate);
+        self.attempt.tell(AgentCommand::Terminate);
     }
 
-    /// The document is open whatever the agent's own rules say, to subagents to be read.
+    /// The document is open whatever the agent's own rules say; subagents may only read it.
     fn verdict(&self, input: &HookInput) -> HookAnswer {
         let input = resolve_input(&*self.disk, input);
+        let is_document = |path: &Path| path == self.view.handoff_dir;
         match &input {
-            HookInput::PreTool { tool: ToolUse::Read(path), .. } if *path == self.document => {
-                return HookAnswer::Allow;
-            }
-            HookInput::PreTool { tool: ToolUse::Write(path), subagent } if *path == self.document => {
-                return if self.writes && !subagent { HookAnswer::Allow } else { HookAnswer::Pass };
-            }
-            HookInput::PreTool { .. } | HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => {
-            }
-        }
-        match verdict(&self.view, &input) {
-            Verdict::Allow => HookAnswer::Allow,
-            Verdict::Pass => HookAnswer::Pass,
-            Verdict::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),
-            Verdict::Block => HookAnswer::Block(prompt::no_compaction()),
+            HookInput::PreTool {
+                tool: ToolUse::Read(path),
+                ..
+            } if is_document(path) => HookAnswer::Allow,
+            HookInput::PreTool {
+                tool: ToolUse::Write(path),
+                subagent,
+            } if is_document(path) && self.writes && !subagent => HookAnswer::Allow,
+            HookInput::PreTool {
+                tool: ToolUse::Write(path),
+                ..
+            } if is_document(path) => HookAnswer::Pass,
+            HookInput::PreTool { .. }
+            | HookInput::Stop { .. }
+            | HookInput::PreCompact
+            | HookInput::Other => hook_answer(verdict(&self.view, &input)),
         }
     }
 
     fn ended(self, ended: Ended) -> (PlanningEnd, Spend) {
-        let spent = self.spent.at_least(ended.counters.spend());
-        (self.settled.unwrap_or(PlanningEnd::Ended(ended.cause)), spent)
+        let spent = self.spent.at_least(ended.counters.spend);
+        (
+            self.settled.unwrap_or(PlanningEnd::Ended(ended.cause)),
+            spent,
+        )
     }
 }
 
 fn signal_of(request: &StopRequest) -> i32 {
     match request {
-        // Nothing is handed over here, so there is nothing to do gently.
+        // There is no handoff to wait for.
         StopRequest::Gently => rustix::process::Signal::INT.as_raw(),
         StopRequest::Now { signal } => *signal,
-    }
-}
-
-/// Waits until then; for ever if there is no such time.
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -3,73 +3,91 @@
 //! ```text
 //!  agents, tasks ──► inputs ─┐
 //!  SIGINT, SIGTERM, SIGHUP ──┼─► next_input ──► Engine::take
-//!  time, the inbox ──────────┘
+//!  the steering socket ──────┤
+//!  time ─────────────────────┘
 //! ```
 //!
-//! The loop only receives and hands on. It ends when the run is over and everything that was started
+//! The loop only receives and passes on. It ends when the run is over and everything that was started
 //! has ended too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ekiden_agent::workers::Workers;
-use ekiden_core::effect::{Effect, RelayEffect};
-use ekiden_core::event::{Event, RunResumed, StopRequest};
+use ekiden_core::agent::Interface;
+use ekiden_core::event::{Continued, Event, RunResumed};
 use ekiden_core::ids::RunId;
-use ekiden_core::limits::KILL_GRACE;
-use ekiden_core::manifest::Ground;
+use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
-use ekiden_core::renewal::Continued;
+use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
+use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::error::StoreError;
 use ekiden_store::layout::{Published, StateLayout};
-use ekiden_store::lock::{AttemptLock, Holder, LockError, WorkDirLock};
+use ekiden_store::lock::{Holder, WorkDirLock, lock_attempt};
 use ekiden_store::published::{exclude_from_git, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::branch;
-use crate::changes;
 use crate::clock::{Clock, SystemClock};
-use crate::desk::Desk;
+use crate::effect_runner::Input;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::git::Git;
-use crate::grounds::Grounds;
-use crate::hands::Input;
+use crate::git::branch;
+use crate::git::{Git, dirty};
 use crate::history;
 use crate::journal::Journal;
+use crate::leftovers;
+use crate::log_check::{self, ChangedLog};
 use crate::observer::Observer;
-use crate::places::Places;
-use crate::processes::{ProcessHands, TASK_MARK, task_mark};
-use crate::session_files::SessionFiles;
+use crate::overlap;
+use crate::paths::RunPaths;
+use crate::process_runner::ProcessRunner;
+use crate::run_files::RunFiles;
+use crate::state_trust;
+use crate::steering;
+use crate::steering_socket::SteeringSocket;
 use crate::workspace::Workspace;
+use crate::worktrees::Worktrees;
 
 /// Inputs that wait for the loop; a full channel holds their senders back.
 const INPUTS_MAX: usize = 256;
-/// How often time is looked at while nothing else happens.
+/// How often to read the clock while nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the inbox is looked into: a person who pauses a run waits for the answer, and a look at an
-/// empty directory costs microseconds.
-const INBOX_LOOK: Duration = Duration::from_millis(250);
-/// How long the end of what an engine left behind is waited for. The keeper's grace and some.
+/// How long to wait for processes that an engine left behind: the keeper's grace and some.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to do about an unfinished run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// Leave it and start nothing.
+    /// Start nothing.
     Refuse,
-    /// Leave it in the archive and start anew.
+    /// Keep it and start a new one.
     SetAside,
 }
 
-/// Starts a run and carries it to its end.
+/// What a run does when its terminal goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHangup {
+    Continue,
+    Stop,
+}
+
+impl OnHangup {
+    /// The agent's own interface ends with its terminal.
+    fn of(self, header: &RunStarted) -> Self {
+        match header.settings.agent.interface {
+            Interface::Headless => self,
+            Interface::Terminal => Self::Stop,
+        }
+    }
+}
+
+/// Starts a run and drives it to its end.
 ///
 /// # Errors
 ///
@@ -79,245 +97,304 @@ pub fn start(
     workspace: &Workspace,
     header: RunStarted,
     unfinished: Unfinished,
+    on_hangup: OnHangup,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    start_on(real_disk(workspace, &header), workspace, header, unfinished, observer)
+    let disk = real_disk(workspace, &header);
+    start_on(disk, workspace, header, unfinished, on_hangup, observer)
 }
 
-/// As [`start`], on a disk that the caller may watch: it counts its syncs.
-///
-/// # Errors
-///
-/// As [`start`].
+/// Like [`start`], on a disk of the caller's, which counts its syncs.
 pub fn start_on(
     disk: Arc<dyn Disk>,
     workspace: &Workspace,
     header: RunStarted,
     unfinished: Unfinished,
+    on_hangup: OnHangup,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(disk, workspace)?;
+    let work_dir = LockedWorkDir::take(disk, workspace)?;
+    leftovers::tell(work_dir.left_behind, observer);
     if unfinished == Unfinished::Refuse {
-        history::refuse_unfinished(place.state.view(), &header)?;
+        history::refuse_unfinished(work_dir.state.view(), &header)?;
     }
-    let header = place.ready(header)?;
-    place.drive(header.run.clone(), observer, |place, observer| {
-        let at = SystemClock.now();
-        let (journal, effects) = Journal::create(&place.state, at, header)?;
-        let (mut engine, inputs) = place.engine(journal)?;
-        engine.begin(at, effects, observer)?;
-        Ok((engine, inputs))
+    let header = work_dir.ready(header)?;
+    let on_hangup = on_hangup.of(&header);
+    work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
+        let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
+        let (mut engine, inputs, socket) = work_dir.engine(journal, observer)?;
+        engine.begin(effects)?;
+        Ok((engine, inputs, socket))
     })
 }
 
-/// Carries a run on, after whatever end.
-///
-/// # Errors
-///
-/// As [`start`]; and if there is no such run, or it is complete.
+/// Continues an unfinished run.
 pub fn resume(
     workspace: &Workspace,
     prefix: Option<&str>,
     resumed: RunResumed,
+    changed_log: ChangedLog,
+    on_hangup: OnHangup,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(fenced(workspace), workspace)?;
-    let run = history::resumable(place.state.view(), workspace, prefix)?;
-    carry_on(place, &run, Event::RunResumed(resumed), observer)
+    let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
+    let found = history::resumable(work_dir.state.view(), workspace, prefix)?;
+    let differs = work_dir.check_log(found.id(), changed_log)?;
+    let accepted = differs.map(|seq| Event::LogAccepted { seq });
+    let events = accepted.into_iter().collect();
+    go_on(
+        work_dir,
+        &found.run,
+        events,
+        Event::RunResumed(resumed),
+        on_hangup,
+        observer,
+    )
 }
 
-/// Carries a complete run on with follow-up work.
-///
-/// # Errors
-///
-/// As [`start`]; and if there is no such run, or it is not complete.
+/// Continues a complete run with follow-up work.
 pub fn continue_with(
     workspace: &Workspace,
     prefix: Option<&str>,
     continued: Continued,
+    on_hangup: OnHangup,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let place = Place::take(fenced(workspace), workspace)?;
-    let run = history::continuable(place.state.view(), workspace, prefix)?;
-    carry_on(place, &run, Event::Continued(continued), observer)
+    let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
+    let found = history::continuable(work_dir.state.view(), workspace, prefix)?;
+    work_dir.check_log(found.id(), ChangedLog::Refuse)?;
+    let event = Event::Continued(continued);
+    go_on(work_dir, &found.run, Vec::new(), event, on_hangup, observer)
 }
 
-fn carry_on(
-    mut place: Place,
-    run: &RunId,
+fn go_on(
+    mut work_dir: LockedWorkDir,
+    found: &Run,
+    mut notes: Vec<Event>,
     event: Event,
+    on_hangup: OnHangup,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let header = history::header(place.state.view(), run)?;
-    place.disk = real_disk(&place.workspace, &header);
+    let header = found.header();
+    let on_hangup = on_hangup.of(header);
+    let run = header.run.clone();
+    work_dir.disk = real_disk(&work_dir.workspace, header);
     if let Some(branch) = &header.place.branch {
-        branch::switch(&place.workspace, branch)?;
+        branch::switch(&work_dir.workspace, branch)?;
     }
-    let journal = Journal::open(&place.state, run)?;
-    place.end_leftovers(&journal)?;
-    place.restore_grounds(&journal, observer)?;
-    place.drive(run.clone(), observer, |place, observer| {
-        place.reclaim(&journal)?;
-        let differs = journal.differs();
-        let (mut engine, inputs) = place.engine(journal)?;
+    let journal = Journal::open(&work_dir.state, &run)?;
+    let ended = work_dir.end_leftovers(&journal)?;
+    leftovers::tell(work_dir.left_behind + ended, observer);
+    work_dir.restore_worktrees(&journal)?;
+    work_dir.drive(run, on_hangup, |work_dir| {
+        work_dir.reclaim(&journal)?;
+        notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
+        let (mut engine, inputs, socket) = work_dir.engine(journal, observer)?;
         let at = SystemClock.now();
-        if let Some(seq) = differs {
-            engine.note(at, Event::LogicChanged { seq }, observer)?;
+        for note in notes {
+            engine.note(at, note)?;
         }
-        engine.take_up(at, event, observer)?;
-        Ok((engine, inputs))
+        engine.resume(at, event)?;
+        Ok((engine, inputs, socket))
     })
 }
 
-type Started = (Engine<ProcessHands>, mpsc::Receiver<Input>);
+/// An engine that has begun, what reaches it, and the socket on which it is steered.
+type Started<'o> = (
+    Engine<'o, ProcessRunner>,
+    mpsc::Receiver<Input>,
+    Option<SteeringSocket>,
+);
 
-/// The locked place of a run, or of planning.
-pub(crate) struct Place {
+/// A work dir that is ours alone, for a run or for planning.
+pub(crate) struct LockedWorkDir {
     pub(crate) workspace: Workspace,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) state: LockedStateDir,
     /// Our own executable, which has the hidden roles.
     pub(crate) ekiden: PathBuf,
+    /// How many processes of an earlier run were ended.
+    pub(crate) left_behind: usize,
 }
 
-impl Place {
-    /// Takes the lock and makes ready what a run needs on the disk.
+impl LockedWorkDir {
+    /// Takes the lock and makes the directories and files that a run needs.
     pub(crate) fn take(disk: Arc<dyn Disk>, workspace: &Workspace) -> Result<Self, EngineError> {
         let published = Published::new(&workspace.dir);
         let layout = StateLayout::new(&workspace.state_dir);
         create_state_root(&*disk, &layout)?;
-        let worktree = workspace.git.as_ref().and_then(|git| git.worktree.as_deref());
-        let lock = WorkDirLock::take(&layout.lock(worktree), us()).map_err(held)?;
+        let lock = WorkDirLock::take(&layout.lock(workspace.worktree()), us());
+        let lock = match lock {
+            Err(StoreError::Held { holder, .. }) => return Err(EngineError::Held { holder }),
+            lock => lock?,
+        };
+        state_trust::settle(workspace)?;
         let state = LockedStateDir::open(Arc::clone(&disk), layout, lock)?;
+        let chains = log_check::chains(&disk, workspace, state.view().layout())?;
+        let state = state.copying_chains(chains);
+        overlap::refuse(workspace)?;
         prepare_published(&*disk, &published, state.view().layout())?;
         if let Some(git) = &workspace.git {
             exclude_from_git(&*disk, &git.common_dir.join("info").join("exclude"))?;
         }
-        let ekiden = ekiden_agent::keeper::executable()
-            .map_err(|source| EngineError::System { what: "find the own executable", source })?;
-        Ok(Self { workspace: workspace.clone(), disk, state, ekiden })
+        Ok(Self {
+            left_behind: leftovers::end_unkept(state.view()),
+            workspace: workspace.clone(),
+            disk,
+            state,
+            ekiden: ekiden_agent::keeper::executable()
+                .map_err(system("find the own executable"))?,
+        })
     }
 
-    /// Takes the run's branch, and notes what commits will leave alone.
+    /// Switches to the run's branch, and notes what commits will leave alone.
     fn ready(&self, mut header: RunStarted) -> Result<RunStarted, EngineError> {
         if let Some(branch) = &header.place.branch {
             branch::switch(&self.workspace, branch)?;
         }
-        runtime()?.block_on(self.grounds(&header).check())?;
+        runtime()?.block_on(self.worktrees(&header).check())?;
         if header.settings.commit.is_some() {
-            let git = Git::new(Arc::new(Workers::new(self.ekiden.clone())), self.workspace.dir.clone());
-            let unknown = |error| EngineError::System {
-                what: "tell what is not committed yet",
-                source: std::io::Error::other(error),
-            };
-            header.settings.commit = Some(runtime()?.block_on(changes::plan(&git)).map_err(unknown)?);
+            let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
+            let plan = runtime()?.block_on(dirty::plan(&git));
+            let plan = plan.map_err(std::io::Error::other);
+            header.settings.commit = Some(plan.map_err(system("tell what is not committed yet"))?);
         }
         Ok(header)
     }
 
-    /// Runs to the end whatever `begin` starts.
-    fn drive(
+    /// Drives what `begin` starts to its end.
+    fn drive<'o>(
         mut self,
         run: RunId,
-        observer: &mut dyn Observer,
-        begin: impl FnOnce(&Self, &mut dyn Observer) -> Result<Started, EngineError>,
+        on_hangup: OnHangup,
+        begin: impl FnOnce(&Self) -> Result<Started<'o>, EngineError>,
     ) -> Result<Outcome, EngineError> {
         self.state.lock_mut().name_run(run)?;
         let runtime = runtime()?;
         // Orphans of keepers that somebody killed come to us.
         let _ = ekiden_agent::become_subreaper();
         runtime.block_on(async {
-            let signals = Signals::listen()?;
-            let (engine, inputs) = begin(&self, observer)?;
-            run_to_end(engine, inputs, signals, observer).await
+            let signals = Signals::listen(on_hangup)?;
+            let (engine, inputs, _socket) = begin(&self)?;
+            run_to_end(engine, inputs, signals).await
         })
     }
 
-    fn engine(&self, journal: Journal) -> Result<Started, EngineError> {
+    fn engine<'o>(
+        &self,
+        journal: Journal,
+        observer: &'o mut dyn Observer,
+    ) -> Result<Started<'o>, EngineError> {
+        if !journal.is_copied() {
+            let text = "nothing is kept of this run's log outside of it: ";
+            observer.warn(&format!("{text}{}", self.uncopied()));
+        }
         let header = journal.run().header();
-        let (places, disk) = (self.places(header), || Arc::clone(&self.disk));
-        let desk = Desk::new(disk(), places.clone())?;
+        let (paths, disk) = (self.paths(header), || Arc::clone(&self.disk));
+        let files = RunFiles::new(disk(), paths.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
-        let files = SessionFiles::new(header.run.clone(), disk(), places);
-        let grounds = self.grounds(header);
-        let hands = ProcessHands::new(self.ekiden.clone(), files, grounds, disk(), sender);
-        Ok((Engine::new(journal, desk, hands), inputs))
+        let (run, worktrees) = (header.run.clone(), self.worktrees(header));
+        let socket = SteeringSocket::of_run(paths.run_dir.socket(), &sender);
+        let runner = ProcessRunner::new(self.ekiden.clone(), run, paths, worktrees, disk(), sender);
+        let engine = Engine::new(journal, files, runner, observer);
+        Ok((engine, inputs, socket))
     }
 
-    fn grounds(&self, header: &RunStarted) -> Grounds {
-        let ground = header.manifest.plan.as_ref().map_or(Ground::InPlace, |rules| rules.ground.clone());
-        Grounds::new(self.ekiden.clone(), Arc::clone(&self.disk), self.places(header), ground)
+    /// Why links are not copied, and what that means.
+    fn uncopied(&self) -> String {
+        let why = match &self.workspace.user_dir {
+            None => "there is no home directory".to_owned(),
+            Some(dir) => format!("{} cannot be written", dir.display()),
+        };
+        format!("{why}; `ekiden resume` will need `--trust-state`")
     }
 
-    /// Sees that stages find their worktrees again.
-    fn restore_grounds(&self, journal: &Journal, observer: &mut dyn Observer) -> Result<(), EngineError> {
+    fn worktrees(&self, header: &RunStarted) -> Worktrees {
+        let rules = header.manifest.plan.as_ref();
+        let isolation = rules.map_or(Isolation::InPlace, |rules| rules.isolation.clone());
+        Worktrees::new(
+            self.ekiden.clone(),
+            Arc::clone(&self.disk),
+            self.paths(header),
+            isolation,
+        )
+    }
+
+    /// Makes worktrees again that stages need.
+    fn restore_worktrees(&self, journal: &Journal) -> Result<(), EngineError> {
         let run = journal.run();
-        let grounds = self.grounds(run.header());
-        let stages: Vec<_> = run.grounded().cloned().collect();
-        let restored = runtime()?.block_on(grounds.restore(&stages, run.whole()));
-        grounds.notes().iter().for_each(|text| observer.warn(text));
-        restored.map_err(|why| EngineError::Ground { run: run.header().run.clone(), why })
+        let worktrees = self.worktrees(run.header());
+        let stages = run.with_worktrees().filter_map(|id| run.stage(id));
+        let restoring = worktrees.restore(stages.cloned().collect(), run.integration_commit());
+        runtime()?
+            .block_on(restoring)
+            .map_err(|why| EngineError::Worktree {
+                run: run.header().run.clone(),
+                why,
+            })
     }
 
-    fn places(&self, header: &RunStarted) -> Places {
-        Places::new(self.workspace.clone(), self.state.view().layout().run(&header.run), header)
+    fn paths(&self, header: &RunStarted) -> RunPaths {
+        RunPaths::new(
+            self.workspace.clone(),
+            self.state.view().layout().run(&header.run),
+            header,
+        )
     }
 
-    /// Where another run has worked since, what it published must not pass for a person's edit.
+    /// Publishes again where another run has worked since: its files must not pass for a person's edits.
     fn reclaim(&self, journal: &Journal) -> Result<(), EngineError> {
         if !history::is_superseded(self.state.view(), journal)? {
             return Ok(());
         }
         let run = journal.run();
-        let desk = Desk::new(Arc::clone(&self.disk), self.places(run.header()))?;
-        run.relays().try_for_each(|(_, relay)| Ok(desk.publish(relay, false)?))
+        let files = RunFiles::new(Arc::clone(&self.disk), self.paths(run.header()))?;
+        run.relays()
+            .try_for_each(|(_, relay)| Ok(files.publish(relay, false)?))
     }
 
-    /// Waits until nothing of the last attempt lives, and ends what escaped even the keepers.
-    fn end_leftovers(&self, journal: &Journal) -> Result<(), EngineError> {
+    /// Ends what escaped even the keepers, and waits until nothing of the last attempt lives. Says how many
+    /// processes were ended.
+    fn end_leftovers(&self, journal: &Journal) -> Result<usize, EngineError> {
         let run = journal.run();
-        let places = self.places(run.header());
-        for (id, effect) in journal.outstanding() {
-            if matches!(
-                effect,
-                Effect::Ground { .. }
-                    | Effect::Deliver
-                    | Effect::Stage { effect: RelayEffect::Verify | RelayEffect::Commit { .. }, .. }
-            ) {
-                let _ = ekiden_agent::end_marked(TASK_MARK, &task_mark(&run.header().run, id), KILL_GRACE);
-            }
-        }
-        let attempts = run.live().filter_map(|(stage, relay)| Some((stage, relay.attempt()?)));
-        for (stage, (_, conversation)) in attempts {
-            // Best effort: on a platform that cannot tell, the lock still says whether keepers live.
-            let _ = ekiden_agent::end_marked("EKIDEN_SESSION_ID", &conversation.to_string(), KILL_GRACE);
-            let path = places.relay(stage).attempt_lock();
+        let paths = self.paths(run.header());
+        let ended = leftovers::end_of(run, journal.outstanding());
+        let attempted = run.live().filter(|(_, relay)| relay.attempt().is_some());
+        for (stage, _) in attempted {
+            let path = paths.relay(stage).attempt_lock();
             if self.disk.stat(&path)?.is_none() {
                 continue;
             }
-            match AttemptLock::wait_free(&path, KEEPER_PATIENCE) {
-                Ok(_) => {}
-                Err(LockError::Held { .. }) => {
-                    return Err(EngineError::StillAlive { run: run.header().run.clone() });
+            match lock_attempt(&path, KEEPER_PATIENCE) {
+                Err(StoreError::Held { .. }) => {
+                    let run = run.header().run.clone();
+                    return Err(EngineError::StillAlive { run });
                 }
-                Err(error) => return Err(error.into()),
+                locked => drop(locked?),
             }
         }
-        Ok(())
+        Ok(ended)
     }
 }
 
 pub(crate) fn runtime() -> Result<Runtime, EngineError> {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|source| EngineError::System { what: "start a runtime", source })
+    let built = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    built.map_err(system("start a runtime"))
 }
 
-/// Files on which a run works: its work dir has a fence, and so have its worktrees.
+fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> EngineError {
+    move |source| EngineError::System { what, source }
+}
+
+/// The disk of a run, with fences around its work dir and its worktrees.
 fn real_disk(workspace: &Workspace, header: &RunStarted) -> Arc<dyn Disk> {
     let disk = RealDisk::fenced(&workspace.dir);
-    match header.manifest.plan.as_deref().map(|rules| &rules.ground) {
-        Some(Ground::Worktrees { dir, .. }) => Arc::new(disk.and_fenced(Path::new(dir))),
-        Some(Ground::InPlace) | None => Arc::new(disk),
+    let rules = header.manifest.plan.as_deref();
+    match rules.map(|rules| &rules.isolation) {
+        Some(Isolation::Worktrees { dir, .. }) => Arc::new(disk.and_fenced(Path::new(dir))),
+        Some(Isolation::InPlace) | None => Arc::new(disk),
     }
 }
 
@@ -326,25 +403,20 @@ fn fenced(workspace: &Workspace) -> Arc<dyn Disk> {
 }
 
 async fn run_to_end(
-    mut engine: Engine<ProcessHands>,
+    mut engine: Engine<'_, ProcessRunner>,
     mut inputs: mpsc::Receiver<Input>,
     mut signals: Signals,
-    observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let mut inbox = tokio::time::interval(INBOX_LOOK);
-    inbox.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        if engine.hands.is_idle()
+        if engine.runner.is_idle()
             && inputs.is_empty()
             && let Some(outcome) = engine.outcome()
         {
             return Ok(outcome.clone());
         }
-        let input = next_input(&mut inputs, &mut signals, &mut inbox, engine.wakes_at()).await;
-        let now = SystemClock.now();
-        observer.tick(now);
-        engine.take(now, input, observer)?;
-        // Whoever asked first, the next ctrl-c insists.
+        let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
+        engine.take(SystemClock.now(), input)?;
+        // However the stop was asked for, the next Ctrl-C insists.
         signals.interrupted |= engine.journal().run().is_stopping();
     }
 }
@@ -354,35 +426,36 @@ async fn run_to_end(
 async fn next_input(
     inputs: &mut mpsc::Receiver<Input>,
     signals: &mut Signals,
-    inbox: &mut Interval,
     wakes_at: Option<Timestamp>,
 ) -> Input {
     let until_wake = wakes_at.map(|wakes| Duration::from(wakes.since(SystemClock.now())));
     let pause = until_wake.unwrap_or(TICK).min(TICK);
     tokio::select! {
         Some(input) = inputs.recv() => input,
-        request = signals.next() => Input::Stop(request),
-        _ = inbox.tick() => Input::LookIntoInbox,
+        request = signals.next() => Input::Event(Event::StopRequested(request)),
         () = tokio::time::sleep(pause) => Input::Tick,
     }
 }
 
-/// What people and systems use to stop a program.
+/// The signals by which people and systems stop a program.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// Nothing where whoever started us had it ignored, as `nohup` does: that stays so.
+    hangup: Option<Signal>,
+    on_hangup: OnHangup,
     interrupted: bool,
 }
 
 impl Signals {
-    pub(crate) fn listen() -> Result<Self, EngineError> {
-        let listen =
-            |kind| signal(kind).map_err(|source| EngineError::System { what: "listen to signals", source });
+    pub(crate) fn listen(on_hangup: OnHangup) -> Result<Self, EngineError> {
+        let listen = |kind| signal(kind).map_err(system("listen to signals"));
+        let hangup = (!ekiden_agent::hangup_is_ignored()).then(SignalKind::hangup);
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
+            hangup: hangup.map(listen).transpose()?,
+            on_hangup,
             interrupted: false,
         })
     }
@@ -395,24 +468,31 @@ impl Signals {
                 if again { now(SignalKind::interrupt()) } else { StopRequest::Gently }
             }
             _ = self.terminate.recv() => now(SignalKind::terminate()),
-            _ = self.hangup.recv() => now(SignalKind::hangup()),
+            () = lost(self.hangup.as_mut(), self.on_hangup) => now(SignalKind::hangup()),
         }
     }
 }
 
-fn now(kind: SignalKind) -> StopRequest {
-    StopRequest::Now { signal: kind.as_raw_value() }
-}
-
-fn held(error: LockError) -> EngineError {
-    match error {
-        LockError::Held { holder, .. } => EngineError::Held { holder },
-        LockError::Disk(error) => EngineError::Disk(error),
+/// Waits for a hangup that ends the run.
+async fn lost(hangup: Option<&mut Signal>, on_hangup: OnHangup) {
+    match hangup {
+        Some(hangup) => while hangup.recv().await.is_none() || on_hangup == OnHangup::Continue {},
+        None => std::future::pending().await,
     }
 }
 
-/// What others are told while we hold the lock.
+fn now(kind: SignalKind) -> StopRequest {
+    StopRequest::Now {
+        signal: kind.as_raw_value(),
+    }
+}
+
+/// What others read while we hold the lock.
 fn us() -> Holder {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Holder { pid: std::process::id(), host, started: SystemClock.now(), run: None }
+    Holder {
+        pid: std::process::id(),
+        host: steering::host(),
+        started: SystemClock.now(),
+        run: None,
+    }
 }

@@ -1,16 +1,20 @@
-//! What `status.json` says of a run. Its form is the store's.
+//! The content of `status.json` for a run. Its format is in the store.
 
-use ekiden_core::outcome::Outcome;
-use ekiden_core::relay::{Phase, Relay, WaitCause};
+use ekiden_core::outcome::{Outcome, WaitCause};
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
+use ekiden_core::secrets::mask;
 use ekiden_core::time::Timestamp;
 use ekiden_store::status::{Status, StatusWord};
 
 /// The content of `status.json` for a run as it stands.
-#[must_use]
 pub fn status(run: &Run, at: Timestamp) -> Status {
     let header = run.header();
-    let relay = run.live().chain(run.relays()).map(|(_, relay)| relay).next();
+    let relay = run
+        .live()
+        .chain(run.relays())
+        .map(|(_, relay)| relay)
+        .next();
     let (status, message) = match (&header.manifest.plan, relay) {
         (None, Some(relay)) => words(relay),
         (None, None) => (StatusWord::Running, "Starting".to_owned()),
@@ -22,7 +26,7 @@ pub fn status(run: &Run, at: Timestamp) -> Status {
         session: relay.map_or(0, |relay| relay.session().get()),
         max_sessions: relay.map_or(0, Relay::session_max),
         status,
-        message,
+        message: mask(&message).into_owned(),
         updated_at: at,
         work_dir: header.place.work_dir.clone().into(),
         completion_marker: header.settings.marker.to_string(),
@@ -30,16 +34,20 @@ pub fn status(run: &Run, at: Timestamp) -> Status {
     }
 }
 
-/// A plan in one line: how many stages are over, and what one of those at work does.
+/// A plan in one line: how many stages are over, and what one of the others does.
 fn of_plan(run: &Run, relay: Option<&Relay>) -> (StatusWord, String) {
     if let Some(outcome) = run.outcome() {
         return ended(outcome);
     }
-    let so_far = format!("{} of {} stages over", run.plan().over(), run.plan().stages());
+    let so_far = format!(
+        "{} of {} stages over",
+        run.plan().over(),
+        run.plan().stages()
+    );
     match relay.filter(|relay| relay.outcome().is_none()) {
         Some(relay) => {
             let (word, message) = words(relay);
-            (word, format!("{so_far}; {}: {message}", relay.stage().id))
+            (word, format!("{so_far}; {}: {message}", relay.stage.id))
         }
         None => (StatusWord::Running, so_far),
     }
@@ -47,16 +55,25 @@ fn of_plan(run: &Run, relay: Option<&Relay>) -> (StatusWord, String) {
 
 fn words(relay: &Relay) -> (StatusWord, String) {
     let session = relay.session();
-    match relay.phase() {
+    match &relay.phase {
         Phase::Planned => (StatusWord::Running, "Starting".to_owned()),
-        Phase::Preparing(_) => (StatusWord::Running, "Looking at the project".to_owned()),
-        Phase::Running(_) if relay.is_paused() => {
-            (StatusWord::Running, format!("Session #{session} active; paused after it"))
+        Phase::Reviewing { after: None, .. } => {
+            (StatusWord::Running, "Looking at the project".to_owned())
         }
+        Phase::Running(_) if relay.wishes.paused => (
+            StatusWord::Running,
+            format!("Session #{session} active; paused after it"),
+        ),
         Phase::Running(_) => (StatusWord::Running, format!("Session #{session} active")),
-        Phase::Reviewing { .. } => (StatusWord::Running, format!("Session #{session} is being checked")),
+        Phase::Reviewing { .. } => (
+            StatusWord::Running,
+            format!("Session #{session} is being checked"),
+        ),
         Phase::Waiting { cause, .. } => (StatusWord::Paused, waiting(*cause).to_owned()),
-        Phase::Paused { .. } => (StatusWord::Paused, "Paused; `ekiden unpause` goes on".to_owned()),
+        Phase::Paused { .. } => (
+            StatusWord::Paused,
+            "Paused; `ekiden unpause` continues".to_owned(),
+        ),
         Phase::Ended { outcome, .. } => ended(outcome),
     }
 }
@@ -66,43 +83,45 @@ fn waiting(cause: WaitCause) -> &'static str {
         WaitCause::UsageLimit => "Waiting for a usage limit",
         WaitCause::Failure => "Waiting after a failure",
         WaitCause::QuietHours => "Quiet hours",
+        WaitCause::Budget => "Waiting for budget",
         WaitCause::Pause | WaitCause::Guided => "Between sessions",
     }
 }
 
 fn ended(outcome: &Outcome) -> (StatusWord, String) {
-    match outcome {
-        Outcome::Complete { verified: true } => {
-            (StatusWord::VerifiedComplete, "Verification passed".to_owned())
+    let word = match outcome {
+        Outcome::Complete { verified: true } | Outcome::Undelivered { verified: true, .. } => {
+            StatusWord::VerifiedComplete
         }
-        Outcome::Complete { verified: false } => (StatusWord::Complete, "All done".to_owned()),
-        Outcome::Stuck { repeats, .. } => {
-            (StatusWord::Stuck, format!("Stuck: the handoff repeated {repeats} times in a row"))
-        }
-        Outcome::Stalled { sessions } => {
-            (StatusWord::Stuck, format!("Stalled: nothing changed in {sessions} sessions in a row"))
-        }
-        Outcome::SessionLimit => (StatusWord::MaxSessions, "Stopped at session limit".to_owned()),
-        Outcome::Blocked { question } => (StatusWord::Paused, format!("A person is needed: {question}")),
-        Outcome::Stopped { .. } => (StatusWord::Paused, "Stopped; `ekiden resume` goes on".to_owned()),
-        Outcome::LimitTooFar { .. } => {
-            (StatusWord::Paused, "A usage limit resets later than --max-wait".to_owned())
-        }
-        Outcome::RateLimited { .. } => (StatusWord::Paused, "A usage limit is reached".to_owned()),
-        Outcome::BudgetSpent { .. } => (StatusWord::Paused, "The budget is spent".to_owned()),
-        Outcome::WindowTooFull { .. } => {
-            (StatusWord::Error, "The window is full before the work begins".to_owned())
-        }
-        Outcome::AgentFailed { cause } => (StatusWord::Error, format!("The agent cannot work: {cause}")),
-        Outcome::Denied { rules } => (StatusWord::Error, format!("Not permitted: {}", rules.join(", "))),
-        Outcome::NoGround { why } => (StatusWord::Error, format!("No place to work: {why}")),
-        Outcome::NotMerged { why } => (StatusWord::Error, format!("A stage cannot be merged: {why}")),
-        Outcome::Unmerged { .. } => (StatusWord::Error, "A stage does not merge".to_owned()),
-        Outcome::NotDone { why } => (StatusWord::Error, format!("Not done: {why}")),
-        Outcome::StagesFailed { failed, .. } => {
-            let stages: Vec<&str> = failed.iter().map(|one| one.stage.as_str()).collect();
-            (StatusWord::Error, format!("Stages failed: {}", stages.join(", ")))
-        }
-        Outcome::TooManyCrashes { cause } => (StatusWord::Error, format!("Too many crashes: {cause}")),
-    }
+        Outcome::Complete { verified: false } | Outcome::Undelivered { .. } => StatusWord::Complete,
+        Outcome::Stuck { .. } | Outcome::Stalled { .. } => StatusWord::Stuck,
+        Outcome::SessionLimit => StatusWord::MaxSessions,
+        Outcome::Blocked { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::LimitTooFar { .. }
+        | Outcome::RateLimited { .. }
+        | Outcome::BudgetSpent { .. } => StatusWord::Paused,
+        Outcome::WindowTooFull { .. }
+        | Outcome::NoCheck { .. }
+        | Outcome::AgentFailed { .. }
+        | Outcome::Denied { .. }
+        | Outcome::NoWorktree { .. }
+        | Outcome::NotMerged { .. }
+        | Outcome::Unmerged { .. }
+        | Outcome::NotDone { .. }
+        | Outcome::StagesFailed { .. }
+        | Outcome::TooManyCrashes { .. } => StatusWord::Error,
+    };
+    let message = if let Outcome::Blocked { question } = outcome {
+        format!("{outcome}: {question}")
+    } else if let Outcome::Denied { rules } = outcome {
+        format!("{outcome}: {}", rules.join(", "))
+    } else if let Outcome::Stuck { repeats, .. } = outcome {
+        format!("{outcome}, {repeats} times in a row")
+    } else {
+        outcome.to_string()
+    };
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    (word, first.into_iter().chain(letters).collect())
 }

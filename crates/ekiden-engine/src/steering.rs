@@ -1,29 +1,34 @@
-//! Steering a run from another process: find who works on it, leave a message, see what becomes of it.
+//! Steering a run from another process: find who works on it, send a message, see what became of it.
 //!
-//! A message is synced before it counts as sent. The engine records it, then removes it; so a message
-//! that is gone from the inbox is in the log. Nothing is asked of the engine but that: whether it
-//! still works is told by its lock.
+//! The engine answers on its socket when the message is in its log. Whether it still
+//! works is seen by its lock.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use ekiden_agent::address::Address;
+use ekiden_agent::lineage;
 use ekiden_core::ids::RunId;
-use ekiden_core::steering::Steering;
+use ekiden_core::steering::Steered;
 use ekiden_core::time::Millis;
-use ekiden_store::disk::{Disk, Reach, RealDisk};
-use ekiden_store::inbox::{Inbox, Message};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 
 use crate::error::EngineError;
 use crate::history::{self, RunSummary};
+use crate::leftovers;
+pub use crate::steering_socket::Refusal;
+use crate::steering_socket::Reply;
 use crate::workspace::Workspace;
 
-/// How often is looked whether a message was taken. Looking takes the run's lock for an instant, so
-/// not too often.
+/// How often to look whether an engine still works. A look takes the run's lock for an instant.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long to wait for the socket of an engine that has just taken its lock.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run on which an engine works.
 #[derive(Debug)]
@@ -32,134 +37,206 @@ pub struct RunningRun {
     pub summary: RunSummary,
     holder: Holder,
     lock: PathBuf,
-    inbox: Inbox,
-    disk: Arc<dyn Disk>,
+    sender: Sender,
+    /// How many processes that an earlier run had left behind are ended now.
+    pub ended: usize,
 }
 
-/// Leaves messages for a run of which the caller knows that it works.
+/// Sends messages to a run of which the caller knows that an engine works on it.
 #[derive(Debug)]
 pub struct Sender {
-    inbox: Inbox,
-    disk: Arc<dyn Disk>,
-}
-
-impl Sender {
-    /// A sender to the inbox of a run, which is made with the run.
-    #[must_use]
-    pub fn to(workspace: &Workspace, run: &RunId) -> Self {
-        let inbox = Inbox::new(StateLayout::new(&workspace.state_dir).run(run).inbox());
-        Self { inbox, disk: Arc::new(RealDisk::fenced(&workspace.dir)) }
-    }
-
-    /// Leaves a message. It survives a power cut once this returned.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses.
-    pub fn send(&self, message: &Message<Steering>) -> Result<(), EngineError> {
-        Ok(self.inbox.send(&*self.disk, message, Reach::Disk)?)
-    }
+    run: RunId,
+    socket: PathBuf,
+    /// Its engine's pid. A session can put a socket of its own into the place of the engine's.
+    engine: u32,
 }
 
 /// What became of something that was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// It happened.
     Done,
     /// Not yet.
     NotYet,
-    /// The engine ended before it took the message, which was taken back.
+    /// The engine ended before it answered, and the message is not in its log.
     EngineGone,
 }
 
-impl RunningRun {
-    /// Finds the run by the beginning of its id, or the one that works in this work dir.
+impl Sender {
+    /// To the run on which this process itself works.
+    pub fn to(workspace: &Workspace, run: &RunId) -> Self {
+        Self::to_engine(workspace, run, std::process::id())
+    }
+
+    fn to_engine(workspace: &Workspace, run: &RunId, engine: u32) -> Self {
+        Self {
+            engine,
+            run: run.clone(),
+            socket: StateLayout::new(&workspace.state_dir).run(run).socket(),
+        }
+    }
+
+    /// Sends a message and waits for the answer. With [`Waited::Done`] it is in the log.
     ///
     /// # Errors
     ///
-    /// If there is no such run, or no engine works on it.
+    /// If the engine cannot be reached, or refuses whoever descends from its sessions.
+    pub fn send(&self, message: &Steered, patience: Millis) -> Result<Waited, EngineError> {
+        let unreachable = |source| EngineError::Unreachable {
+            run: self.run.clone(),
+            source,
+        };
+        let mut engine = self.connect().map_err(unreachable)?;
+        if lineage::peer(&engine) != i32::try_from(self.engine).ok() {
+            let text = "another process listens on its socket";
+            return Err(unreachable(io::Error::other(text)));
+        }
+        match ask(&mut engine, message, patience.into()) {
+            Ok(Some(Reply::Recorded)) => Ok(Waited::Done),
+            Ok(Some(Reply::Refused { why })) => {
+                let run = self.run.clone();
+                Err(EngineError::Refused { run, why })
+            }
+            Ok(Some(Reply::Unknown { why })) => Err(unreachable(io::Error::other(why))),
+            Ok(None) => Ok(Waited::EngineGone),
+            Err(error) if is_timeout(&error) => Ok(Waited::NotYet),
+            Err(error) if is_gone(&error) => Ok(Waited::EngineGone),
+            Err(error) => Err(unreachable(error)),
+        }
+    }
+
+    /// An engine takes its lock a moment before it listens.
+    fn connect(&self) -> io::Result<UnixStream> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match Address::of(&self.socket).and_then(|at| UnixStream::connect(at.path())) {
+                Err(error) if !is_absent(&error) || waited >= CONNECT_PATIENCE => {
+                    return Err(error);
+                }
+                Err(_) => thread::sleep(LOOK),
+                Ok(engine) => return Ok(engine),
+            }
+            waited += LOOK;
+        }
+    }
+}
+
+/// The answer to a message; none if the engine closed the socket without one.
+fn ask(
+    engine: &mut UnixStream,
+    message: &Steered,
+    patience: Duration,
+) -> io::Result<Option<Reply>> {
+    engine.set_read_timeout(Some(patience))?;
+    engine.set_write_timeout(Some(patience))?;
+    engine.write_all(&serde_json::to_vec(message)?)?;
+    engine.shutdown(Shutdown::Write)?;
+    let mut text = String::new();
+    engine.read_to_string(&mut text)?;
+    match text.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(serde_json::from_str(&text)?)),
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    matches!(error.kind(), TimedOut | WouldBlock)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error.kind(), ConnectionRefused | NotFound)
+}
+
+impl RunningRun {
+    /// Finds the run whose id begins with the prefix, or the one that works in this work dir.
     pub fn find(workspace: &Workspace, prefix: Option<&str>) -> Result<Self, EngineError> {
+        let ended = leftovers::end_here(workspace);
         let here = history::holder(workspace).and_then(|holder| holder.run);
-        let prefix = prefix.or(here.as_ref().map(ekiden_core::ids::RunId::as_str));
+        let prefix = prefix.or(here.as_ref().map(RunId::as_str));
         let (run, _) = history::find(workspace, prefix)?;
         let summary = history::read(workspace, &run, |_, _| {})?;
         let layout = StateLayout::new(&workspace.state_dir);
         let lock = layout.lock(summary.run.header().place.worktree.as_deref());
         let holder = WorkDirLock::holder_of(&lock);
         let Some(holder) = holder.filter(|holder| holder.run.as_ref() == Some(summary.id())) else {
-            let (run, outcome) = (summary.id().clone(), summary.run.outcome().cloned().map(Box::new));
-            return Err(EngineError::NotRunning { run, outcome });
+            let (run, outcome) = (
+                summary.id().clone(),
+                summary.run.outcome().cloned().map(Box::new),
+            );
+            return Err(EngineError::NotRunning {
+                run,
+                outcome,
+                ended,
+            });
         };
-        let inbox = Inbox::new(layout.run(summary.id()).inbox());
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
-        Ok(Self { summary, holder, lock, inbox, disk })
+        if holder.host != host() {
+            let (run, host) = (summary.id().clone(), holder.host);
+            return Err(EngineError::WorksElsewhere { run, host });
+        }
+        let sender = Sender::to_engine(workspace, summary.id(), holder.pid);
+        Ok(Self {
+            summary,
+            holder,
+            lock,
+            sender,
+            ended,
+        })
     }
 
-    /// Leaves a message. It survives a power cut once this returned.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses.
-    pub fn send(&self, message: &Message<Steering>) -> Result<(), EngineError> {
-        Ok(self.inbox.send(&*self.disk, message, Reach::Disk)?)
-    }
-
-    /// Waits until the engine has taken the message. A message that no engine will take is taken back,
-    /// so that it does not surprise the next one.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses.
-    pub fn wait_until_taken(
+    /// Sends a message and waits until the run has it in its log.
+    pub fn send(
         &self,
-        message: &Message<Steering>,
+        workspace: &Workspace,
+        message: &Steered,
         patience: Millis,
     ) -> Result<Waited, EngineError> {
-        let look = || -> Result<Option<Waited>, EngineError> {
-            let works = self.works();
-            if !self.inbox.holds(&*self.disk, message)? {
-                return Ok(Some(Waited::Done));
-            }
-            if works {
-                return Ok(None);
-            }
-            let taken_back = self.inbox.withdraw(&*self.disk, message)?;
-            Ok(Some(if taken_back { Waited::EngineGone } else { Waited::Done }))
+        let sent = match self.sender.send(message, patience) {
+            Err(EngineError::Unreachable { .. }) if !self.works() => Waited::EngineGone,
+            sent => sent?,
         };
-        wait(patience, look)
+        if sent != Waited::EngineGone {
+            return Ok(sent);
+        }
+        let now = history::read(workspace, self.summary.id(), |_, _| {})?;
+        Ok(match now.run.has_heard(&message.message) {
+            true => Waited::Done,
+            false => Waited::EngineGone,
+        })
     }
 
     /// Waits until the engine has ended.
-    ///
-    /// # Errors
-    ///
-    /// None today: a lock that cannot be looked at counts as free.
-    pub fn wait_until_ended(&self, patience: Millis) -> Result<Waited, EngineError> {
-        wait(patience, || Ok((!self.works()).then_some(Waited::Done)))
+    pub fn wait_until_ended(&self, patience: Millis) -> Waited {
+        let mut left = Duration::from(patience);
+        while self.works() {
+            if left.is_zero() {
+                return Waited::NotYet;
+            }
+            let pause = left.min(LOOK);
+            thread::sleep(pause);
+            left -= pause;
+        }
+        Waited::Done
     }
 
-    /// The same engine works still.
+    /// The engine that was found still works.
     fn works(&self) -> bool {
         WorkDirLock::holder_of(&self.lock).is_some_and(|now| {
-            (now.pid, &now.host, now.started) == (self.holder.pid, &self.holder.host, self.holder.started)
+            (now.pid, &now.host, now.started)
+                == (self.holder.pid, &self.holder.host, self.holder.started)
         })
     }
 }
 
-fn wait(
-    patience: Millis,
-    look: impl Fn() -> Result<Option<Waited>, EngineError>,
-) -> Result<Waited, EngineError> {
-    let mut left = Duration::from(patience);
-    loop {
-        if let Some(waited) = look()? {
-            return Ok(waited);
-        }
-        if left.is_zero() {
-            return Ok(Waited::NotYet);
-        }
-        let pause = left.min(LOOK);
-        thread::sleep(pause);
-        left -= pause;
-    }
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }

@@ -11,11 +11,11 @@ use ekiden_core::time::Millis;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::error::in_full;
 use crate::globs;
+use ekiden_core::text::in_full;
 
-/// Runs a verification in `dir`, each command as `sh` makes it. Gives the result, and all of its output
-/// that is kept. To which tree it belongs is the caller's to know.
+/// Runs a verification in `dir`, each command as `sh` makes it. Returns the result, without its tree, and the
+/// output as far as it is kept.
 pub(crate) async fn run(
     sh: impl Fn(&str) -> ChildSpec,
     dir: &Path,
@@ -32,7 +32,15 @@ pub(crate) async fn run(
         output.clear();
     }
     let duration = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
-    (Check { outcome, tree: None, duration, tail: tail(&output) }, output)
+    (
+        Check {
+            outcome,
+            tree: None,
+            duration,
+            tail: tail(&output),
+        },
+        output,
+    )
 }
 
 async fn all(
@@ -52,9 +60,16 @@ async fn all(
         let outcome = match task::run_task(sh(command), left, limits::VERIFY_LOG_BYTES).await {
             Ok(done) => {
                 output.push_str(&done.tail);
-                outcome(&done.end, done.timed_out, code)
+                let ended = outcome(&done.end, done.timed_out, code);
+                let is_missing = matches!(ended, CheckOutcome::Failed { code: 126 | 127 });
+                match missing_program(&done.tail).filter(|_| is_missing) {
+                    Some(program) => CheckOutcome::NoProgram { program },
+                    None => ended,
+                }
             }
-            Err(error) => CheckOutcome::NotRun { error: in_full(&error) },
+            Err(error) => CheckOutcome::NotRun {
+                error: in_full(&error),
+            },
         };
         if outcome != CheckOutcome::Passed {
             return outcome;
@@ -69,7 +84,10 @@ async fn files(dir: &Path, names: &[String], output: &mut String) -> CheckOutcom
     match found.unwrap_or_else(|panic| Err(panic.to_string())) {
         Ok(missing) if missing.is_empty() => CheckOutcome::Passed,
         Ok(missing) => {
-            output.push_str(&format!("these files are not there: {}\n", missing.join(", ")));
+            output.push_str(&format!(
+                "these files are not there: {}\n",
+                missing.join(", ")
+            ));
             CheckOutcome::Failed { code: 1 }
         }
         Err(error) => CheckOutcome::NotRun { error },
@@ -82,24 +100,77 @@ fn outcome(end: &ChildEnd, timed_out: bool, wanted: i32) -> CheckOutcome {
         ChildEnd::Exited(code) if *code == wanted => CheckOutcome::Passed,
         ChildEnd::Exited(code) => CheckOutcome::Failed { code: *code },
         ChildEnd::Signaled(signal) => CheckOutcome::Failed { code: 128 + signal },
-        ChildEnd::NotStarted(error) => CheckOutcome::NotRun { error: error.clone() },
-        ChildEnd::KeeperLost => CheckOutcome::NotRun { error: "its keeper was killed".to_owned() },
+        ChildEnd::NotStarted(error) => CheckOutcome::NotRun {
+            error: error.clone(),
+        },
+        ChildEnd::KeeperLost => CheckOutcome::NotRun {
+            error: "its keeper was killed".to_owned(),
+        },
     }
+}
+
+/// The program that the shell itself says it cannot find, unless it is named by a path: the work may be about
+/// to make that. `sh: 1: pytets: not found`, `sh: line 1: pytets: command not found`.
+fn missing_program(output: &str) -> Option<String> {
+    let of_shell = |line: &str| {
+        let (shell, rest) = line.split_once(": ")?;
+        let rest = rest
+            .strip_suffix(": command not found")
+            .or(rest.strip_suffix(": not found"))?;
+        let (_, program) = rest.rsplit_once(": ").unwrap_or(("", rest));
+        let is_shell = shell == "sh" || shell.ends_with("/sh");
+        (is_shell && !program.contains('/')).then(|| program.to_owned())
+    };
+    output.lines().rev().find_map(of_shell)
 }
 
 /// The last lines of an output, within what a record may hold.
 fn tail(output: &str) -> String {
-    let mut lines: Vec<&str> = output.trim_end().lines().rev().take(limits::VERIFY_TAIL_LINES).collect();
+    let mut lines: Vec<&str> = output
+        .trim_end()
+        .lines()
+        .rev()
+        .take(limits::VERIFY_TAIL_LINES)
+        .collect();
     lines.reverse();
     let text = lines.join("\n");
     let from = text.len().saturating_sub(limits::VERIFY_TAIL_BYTES);
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let from = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     text[from..].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_shells_own_words_name_a_missing_program() {
+        let missing = |output: &str| missing_program(output);
+        assert_eq!(
+            missing("/usr/bin/sh: 1: pytets: not found\n").as_deref(),
+            Some("pytets")
+        );
+        let of_bash = "collecting\nsh: line 1: pytets: command not found\n";
+        assert_eq!(missing(of_bash).as_deref(), Some("pytets"));
+        assert_eq!(missing("sh: 1: ./made.sh: not found\n"), None);
+        assert_eq!(
+            missing("./check.sh: line 3: pytest: command not found\n"),
+            None
+        );
+    }
+
+    // shows: REL-07
+    #[test]
+    fn a_check_that_timed_out_has_not_passed_however_it_ended() {
+        let exited = ChildEnd::Exited(0);
+        assert_eq!(outcome(&exited, false, 0), CheckOutcome::Passed);
+        assert_eq!(outcome(&exited, true, 0), CheckOutcome::TimedOut);
+        assert_eq!(outcome(&exited, false, 3), CheckOutcome::Failed { code: 0 });
+        let killed = ChildEnd::Signaled(15);
+        assert_eq!(outcome(&killed, true, 143), CheckOutcome::TimedOut);
+    }
 
     // shows: REL-07
     #[test]

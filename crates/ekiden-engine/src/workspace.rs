@@ -1,14 +1,12 @@
-//! Where a run works, and where its truth lies.
+//! Where a run works, and where its state is kept.
 //!
-//! In a git repository the state lies in the common git directory: there it survives
-//! `git clean -fdx`, moves with the project and is shared by its worktrees. Elsewhere it lies in
-//! `.ekiden/state/`.
+//! In a git repository the state is in the common git directory: there it survives `git clean -fdx`, moves
+//! with the project and is shared by its worktrees. Elsewhere it is in `.ekiden/state/`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::child::SpawnError;
-use ekiden_agent::task::QuickError;
 use ekiden_core::settings::Place;
 use ekiden_store::place::project_name;
 
@@ -21,10 +19,13 @@ pub struct Workspace {
     pub dir: PathBuf,
     /// Its place in a repository, if it has one.
     pub git: Option<GitPlace>,
-    /// Where the state lies.
     pub state_dir: PathBuf,
     /// What people and the agent see: `.ekiden/` in the work dir.
     pub published: PathBuf,
+    /// Ekiden's directory in the user's own state directory, where no project writes; none without a home.
+    pub user_dir: Option<PathBuf>,
+    /// A person believes the state here, whatever is known about it.
+    pub is_trusted: bool,
 }
 
 /// A place in a git repository.
@@ -38,25 +39,13 @@ pub struct GitPlace {
     pub prefix: String,
 }
 
-/// A place cannot be worked in. Reads well after "cannot".
+/// A directory cannot be worked in. Reads well after "cannot".
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// There is no such directory.
     #[error("work in {}", path.display())]
-    Dir {
-        /// As it was named.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Nobody knows where its state lies.
+    Dir { path: PathBuf, source: io::Error },
     #[error("tell whether {} lies in a repository", path.display())]
-    Git {
-        /// As it was named.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Git { path: PathBuf, source: io::Error },
 }
 
 impl Workspace {
@@ -73,28 +62,59 @@ impl Workspace {
     /// Within a runtime, since it asks git and waits.
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Result<Self, WorkspaceError> {
         let named = dir;
-        let failed = |source| WorkspaceError::Dir { path: named.to_owned(), source };
+        let failed = |source| WorkspaceError::Dir {
+            path: named.to_owned(),
+            source,
+        };
         let dir = dir.canonicalize().map_err(failed)?;
         if !dir.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
         let published = dir.join(".ekiden");
-        let unknown = |error| WorkspaceError::Git { path: named.to_owned(), source: io::Error::other(error) };
+        let unknown = |error| WorkspaceError::Git {
+            path: named.to_owned(),
+            source: io::Error::other(error),
+        };
         let git = GitPlace::find(&dir).map_err(unknown)?;
         let state_dir = match (state_dir, &git) {
             (Some(elsewhere), _) => elsewhere.join(project_name(&dir.to_string_lossy())),
-            (None, Some(place)) => place.common_dir.join("ekiden").join(project_name(&place.prefix)),
+            (None, Some(place)) => place
+                .common_dir
+                .join("ekiden")
+                .join(project_name(&place.prefix)),
             (None, None) => published.join("state"),
         };
-        Ok(Self { dir, git, state_dir, published })
+        Ok(Self {
+            dir,
+            git,
+            state_dir,
+            published,
+            user_dir: None,
+            is_trusted: false,
+        })
     }
 
-    /// The place as the log tells it.
-    #[must_use]
+    /// The same for a user whose programs keep their state here.
+    pub fn of_user(self, state_home: Option<PathBuf>) -> Self {
+        let user_dir = state_home.map(|home| home.join("ekiden"));
+        Self { user_dir, ..self }
+    }
+
+    /// The linked worktree's name, nothing in the main one.
+    pub fn worktree(&self) -> Option<&str> {
+        self.git.as_ref()?.worktree.as_deref()
+    }
+
+    /// The work dir's path from the root of its worktree; empty at the root and without git.
+    pub fn prefix(&self) -> &str {
+        self.git.as_ref().map_or("", |git| &git.prefix)
+    }
+
+    /// The place as the log holds it.
     pub fn place(&self) -> Place {
         Place {
             work_dir: self.dir.to_string_lossy().into_owned(),
-            worktree: self.git.as_ref().and_then(|git| git.worktree.clone()),
+            worktree: self.worktree().map(str::to_owned),
             git: self.git.is_some(),
             branch: None,
         }
@@ -104,21 +124,18 @@ impl Workspace {
 impl GitPlace {
     /// The place of `dir`. None where git is missing or says that there is no repository.
     fn find(dir: &Path) -> Result<Option<Self>, GitError> {
-        let args = [
-            "rev-parse",
-            "--path-format=absolute",
-            "--git-common-dir",
-            "--absolute-git-dir",
-            "--show-prefix",
-        ];
-        match git::ask(dir, &args) {
-            Ok(text) => Self::read(&text).map(Some).ok_or_else(|| GitError::NoAnswer {
-                command: "rev-parse".to_owned(),
-                why: "it said nothing".to_owned(),
-            }),
-            Err(
-                GitError::Failed { .. } | GitError::Quick(QuickError::Spawn(SpawnError::NoProgram { .. })),
-            ) => Ok(None),
+        let ask =
+            "rev-parse --path-format=absolute --git-common-dir --absolute-git-dir --show-prefix";
+        match git::ask(dir, ask, &[]) {
+            Ok(text) => Self::read(&text)
+                .map(Some)
+                .ok_or_else(|| GitError::NoAnswer {
+                    command: "rev-parse".to_owned(),
+                    why: "it said nothing".to_owned(),
+                }),
+            Err(GitError::Failed { .. } | GitError::Spawn(SpawnError::NoProgram { .. })) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -128,10 +145,24 @@ impl GitPlace {
         let mut lines = text.lines();
         let common_dir = PathBuf::from(lines.next()?);
         let git_dir = PathBuf::from(lines.next()?);
-        let prefix = lines.next().unwrap_or_default().trim_end_matches('/').to_owned();
+        let prefix = lines
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('/')
+            .to_owned();
         let linked = git_dir != common_dir;
-        let worktree = linked.then(|| git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned());
-        Some(Self { common_dir, worktree, prefix })
+        let worktree = linked.then(|| {
+            git_dir
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        });
+        Some(Self {
+            common_dir,
+            worktree,
+            prefix,
+        })
     }
 }
 

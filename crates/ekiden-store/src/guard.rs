@@ -10,28 +10,27 @@
 //!
 //! These sessions have no engine: many short processes read and write here, hundreds in a minute, each
 //! with milliseconds to spend. So nothing is synced: a power cut may take the last records, and then a
-//! level is told once more. Records are appended whole in one call, so that two writers never mix.
+//! level is announced once more. Records are appended whole in one call, so that two writers never mix.
 //!
 //! A line that cannot be read is passed over: it may be torn, or a newer version's. The log of a
 //! session that a person started must never be the reason why that session fails.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ekiden_core::guard::watch::WatchRecord;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::time::Timestamp;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::ensure_dir;
-use crate::disk::{Disk, DiskError, DiskResult, Operation};
-use crate::limits::{GUARD_LOG_BYTES_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX};
+use crate::disk::{Disk, DiskError, DiskResult, Operation, if_there};
+use crate::limits::{GUARD_LOG_BYTES_MAX, SMALL_FILE_BYTES_MAX};
+use crate::lock::{open_private, wait_for};
 use crate::replace::{Durability, replace_by, temporary_of_process};
 
 /// How often another process may have made a directory a moment before us: there are three to make.
@@ -47,10 +46,9 @@ pub struct GuardFiles {
     name: String,
 }
 
-/// What a status line said last.
+/// The last figures of a status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// When.
     pub at: Timestamp,
     /// The context in use, in tokens; none before the first response.
     pub used_tokens: Option<u64>,
@@ -58,84 +56,69 @@ pub struct Figure {
     pub window_tokens: u64,
 }
 
-/// The right to decide for a session. Given back when it is dropped or its process ends.
-#[derive(Debug)]
-pub struct GuardLock {
-    _file: File,
-}
-
 impl GuardFiles {
     /// The files of the session that the client calls so, in this state directory. Any text is a
     /// session's name; one that is no plain word is known by its hash.
-    #[must_use]
     pub fn new(disk: Arc<dyn Disk>, state_dir: &Path, session: &str) -> Self {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let usable = !session.is_empty() && session.len() <= NAME_CHARS_MAX && session.chars().all(plain);
-        let name = if usable { session.to_owned() } else { sha256_hex(session.as_bytes())[..32].to_owned() };
-        Self { disk, dir: guard_dir(state_dir), name }
+        let usable =
+            !session.is_empty() && session.len() <= NAME_CHARS_MAX && session.chars().all(plain);
+        let name = if usable {
+            session.to_owned()
+        } else {
+            sha256_hex(session.as_bytes())[..32].to_owned()
+        };
+        Self {
+            disk,
+            dir: guard_dir(state_dir),
+            name,
+        }
     }
 
     /// What happened in the session; nothing if it was never watched.
-    ///
-    /// # Errors
-    ///
-    /// If the log is there and cannot be read.
     pub fn records(&self) -> DiskResult<Vec<WatchRecord>> {
-        let bytes = match self.disk.read(&self.path("jsonl"), GUARD_LOG_BYTES_MAX) {
-            Err(error) if error.is_not_found() => return Ok(Vec::new()),
-            bytes => bytes?,
-        };
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        let bytes = if_there(self.disk.read(&self.path("jsonl"), GUARD_LOG_BYTES_MAX))?;
+        let bytes = bytes.unwrap_or_default();
+        let lines = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        Ok(lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect())
     }
 
     /// Adds records at the end, in one call. A torn line before them is closed first.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be written.
     pub fn append(&self, records: &[WatchRecord]) -> DiskResult<()> {
         let mut text = Vec::new();
         for record in records {
             // A line break first: whatever a crash left before it is a line of its own.
             text.push(b'\n');
-            text.extend(record.to_line().into_bytes());
+            text.extend(serde_json::to_vec(record).unwrap_or_default());
         }
         text.push(b'\n');
         let path = self.path("jsonl");
         let mut file = self.open(&path, OFlags::WRONLY | OFlags::APPEND, Operation::Append)?;
-        file.write_all(&text).map_err(|error| DiskError::new(Operation::Append, &path, error))
+        file.write_all(&text)
+            .map_err(|error| DiskError::new(Operation::Append, &path, error))
     }
 
-    /// Takes the right to decide, or gives up after `patience`.
-    ///
-    /// # Errors
-    ///
-    /// If the lock cannot be opened. That somebody else has it is no error.
-    pub fn lock(&self, patience: Duration) -> DiskResult<Option<GuardLock>> {
+    /// Takes the right to decide, or gives up after `patience`. Closing the file gives it back.
+    pub fn lock(&self, patience: Duration) -> DiskResult<Option<File>> {
         self.take("lock", patience)
     }
 
     /// Takes the right to write a checkpoint, or gives up after `patience`.
-    ///
-    /// # Errors
-    ///
-    /// If the lock cannot be opened. That somebody else has it is no error.
-    pub fn lock_writing(&self, patience: Duration) -> DiskResult<Option<GuardLock>> {
+    pub fn lock_writing(&self, patience: Duration) -> DiskResult<Option<File>> {
         self.take("writing", patience)
     }
 
     /// The last figures of a status line, if there are any that can be read.
-    #[must_use]
     pub fn figure(&self) -> Option<Figure> {
-        serde_json::from_slice(&self.disk.read(&self.path("figure"), SMALL_FILE_BYTES_MAX).ok()?).ok()
+        let bytes = self.disk.read(&self.path("figure"), SMALL_FILE_BYTES_MAX);
+        serde_json::from_slice(&bytes.ok()?).ok()
     }
 
     /// Keeps the figures of a status line.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be written.
     pub fn keep_figure(&self, figure: &Figure) -> DiskResult<()> {
         let text = serde_json::to_vec(figure).unwrap_or_default();
         let keep = || replace_at_once(&*self.disk, &self.path("figure"), &text);
@@ -148,51 +131,32 @@ impl GuardFiles {
         }
     }
 
-    fn take(&self, kind: &str, patience: Duration) -> DiskResult<Option<GuardLock>> {
+    fn take(&self, kind: &str, patience: Duration) -> DiskResult<Option<File>> {
         let path = self.path(kind);
         let file = self.open(&path, OFlags::RDWR, Operation::Lock)?;
-        let mut waited = Duration::ZERO;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(GuardLock { _file: file })),
-                Err(std::fs::TryLockError::Error(error)) => {
-                    return Err(DiskError::new(Operation::Lock, &path, error));
-                }
-                Err(std::fs::TryLockError::WouldBlock) if waited >= patience => return Ok(None),
-                Err(std::fs::TryLockError::WouldBlock) => {
-                    let pause = LOCK_PAUSE_MIN.max(patience / 100);
-                    thread::sleep(pause);
-                    waited += pause;
-                }
-            }
-        }
+        Ok(wait_for(&file, &path, patience)?.then_some(file))
     }
 
-    /// Opens a file, made if it is missing, 0600, never through a link, not inherited.
     fn open(&self, path: &Path, flags: OFlags, operation: Operation) -> DiskResult<File> {
-        let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
-        let opened = match open() {
+        let opened = match open_private(path, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_dir()?;
-                open()
+                open_private(path, flags)
             }
             opened => opened,
         };
-        opened.map(File::from).map_err(|error| DiskError::new(operation, path, error))
+        opened.map_err(|error| DiskError::new(operation, path, error))
     }
 
-    /// Makes the directory. Others may be at it too: each of them may make one of those above it first.
+    /// Makes the directory. Other processes may do so at the same time and make one above it first.
     fn make_dir(&self) -> DiskResult<()> {
-        let made = || ensure_dir(&*self.disk, &self.dir);
-        let mut result = made();
+        let mut made = ensure_dir(&*self.disk, &self.dir);
         for _ in 0..MAKERS_MAX {
-            match result {
-                Err(error) if error.is_already_there() => result = made(),
-                done => return done,
+            if made.as_ref().is_err_and(DiskError::is_already_there) {
+                made = ensure_dir(&*self.disk, &self.dir);
             }
         }
-        result
+        made
     }
 
     fn path(&self, kind: &str) -> PathBuf {
@@ -201,21 +165,15 @@ impl GuardFiles {
 }
 
 /// Where watched sessions lie in a state directory.
-#[must_use]
 pub fn guard_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("guard")
 }
 
-/// Adds a line to `errors.log`, as long as that is small: what went wrong in processes that nobody hears.
-/// Where nothing was ever watched there is none.
-///
-/// # Errors
-///
-/// If it cannot be written.
+/// Adds a line to `errors.log`, as long as that is small: errors of processes without a screen.
+/// Nothing is written where no session was ever watched.
 pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
     let path = guard_dir(state_dir).join("errors.log");
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?);
+    let mut file = open_private(&path, OFlags::WRONLY | OFlags::APPEND)?;
     if file.metadata()?.len() < SMALL_FILE_BYTES_MAX {
         file.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes())?;
     }
@@ -223,55 +181,65 @@ pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
 }
 
 /// The sessions that were watched here, by their names, the one that was written last first.
-#[must_use]
 pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else { return Vec::new() };
-    let mut found: Vec<_> = entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let name = entry.file_name().to_str()?.strip_suffix(".jsonl")?.to_owned();
-            Some((entry.metadata().ok()?.modified().ok()?, name))
-        })
-        .collect();
+    let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else {
+        return Vec::new();
+    };
+    let session = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        // One that did nothing worth a record yet may be known by its status line alone.
+        let session = name.strip_suffix(".jsonl").or(name.strip_suffix(".figure"));
+        let name = session?.to_owned();
+        Some((entry.metadata().ok()?.modified().ok()?, name))
+    };
+    let mut found: Vec<_> = entries.filter_map(|entry| session(entry.ok()?)).collect();
     found.sort();
-    found.into_iter().rev().map(|(_, name)| name).collect()
-}
-
-/// Removes the files of sessions of which nothing was written since a time, and how many files those were.
-/// One that is taken up again later is watched as a new one. What cannot be removed stays.
-pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
-    let before = SystemTime::UNIX_EPOCH + Duration::from_millis(before.0);
-    let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else { return 0 };
-    let mut sessions: BTreeMap<String, (SystemTime, Vec<PathBuf>)> = BTreeMap::new();
-    for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let of_session = name.to_str().and_then(|name| name.rsplit_once('.'));
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        if let (Some((session, "jsonl" | "lock" | "figure" | "writing")), Ok(modified)) =
-            (of_session, modified)
-        {
-            let (last, files) = sessions.entry(session.to_owned()).or_insert((modified, Vec::new()));
-            *last = modified.max(*last);
-            files.push(path);
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in found.into_iter().rev() {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    let old = sessions.into_values().filter(|(last, _)| *last < before);
-    old.flat_map(|(_, files)| files).filter(|file| disk.remove(file).is_ok()).count()
+    names
+}
+
+/// Removes the files of sessions that were not written since a time, and how many those were. A session that
+/// is taken up again later is watched as a new one. What cannot be removed stays.
+pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
+    let before = SystemTime::UNIX_EPOCH + Duration::from_millis(before.0);
+    let entries = std::fs::read_dir(guard_dir(state_dir))
+        .into_iter()
+        .flatten();
+    let is_old = |path: &PathBuf| {
+        let kind = path.extension().and_then(std::ffi::OsStr::to_str);
+        let modified = path.metadata().and_then(|found| found.modified());
+        matches!(kind, Some("jsonl" | "lock" | "figure" | "writing"))
+            && modified.is_ok_and(|modified| modified < before)
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(is_old)
+        .filter(|path| disk.remove(path).is_ok())
+        .count()
 }
 
 /// Puts a small file in the place of another, by a temporary one of this process's own, so that many
 /// processes may do it at once. Nothing is synced.
-///
-/// # Errors
-///
-/// If it cannot be written or renamed.
 pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
-    replace_by(disk, &temporary_of_process(path), path, bytes, Durability::Derived)
+    replace_by(
+        disk,
+        &temporary_of_process(path),
+        path,
+        bytes,
+        Durability::Derived,
+    )
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test tears a line of a log")]
 mod tests {
+    use std::thread;
+
     use ekiden_core::guard::watch::WatchEvent;
 
     use super::*;
@@ -282,7 +250,10 @@ mod tests {
     }
 
     fn record(time: u64) -> WatchRecord {
-        WatchRecord { time: Timestamp(time), event: WatchEvent::Refused }
+        WatchRecord {
+            time: Timestamp(time),
+            event: WatchEvent::Refused,
+        }
     }
 
     // shows: SEC-05
@@ -299,7 +270,6 @@ mod tests {
         assert_eq!(files.records().expect("read"), [record(1), record(3)]);
     }
 
-    // shows: MON-005
     #[test]
     fn no_record_of_many_writers_at_once_is_lost() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -308,7 +278,11 @@ mod tests {
             for writer in 0..8 {
                 let files = &files;
                 scope.spawn(move || {
-                    (0..25).for_each(|turn| files.append(&[record(writer * 100 + turn)]).expect("appended"));
+                    (0..25).for_each(|turn| {
+                        files
+                            .append(&[record(writer * 100 + turn)])
+                            .expect("appended");
+                    });
                 });
             }
         });
@@ -321,8 +295,19 @@ mod tests {
         let files = files(dir.path(), "s-1");
         let first = files.lock(Duration::ZERO).expect("opened");
         assert!(first.is_some());
-        assert!(files.lock(Duration::from_millis(2)).expect("opened").is_none());
-        assert!(files.lock_writing(Duration::ZERO).expect("opened").is_some(), "another lock");
+        assert!(
+            files
+                .lock(Duration::from_millis(2))
+                .expect("opened")
+                .is_none()
+        );
+        assert!(
+            files
+                .lock_writing(Duration::ZERO)
+                .expect("opened")
+                .is_some(),
+            "another lock"
+        );
         drop(first);
         assert!(files.lock(Duration::ZERO).expect("opened").is_some());
     }
@@ -332,11 +317,18 @@ mod tests {
     fn no_name_of_a_session_leads_elsewhere() {
         let dir = tempfile::tempdir().expect("a directory");
         for name in ["../../x", "", "a b", ".", "ü", &"x".repeat(300)] {
-            files(dir.path(), name).append(&[record(1)]).expect("appended");
+            files(dir.path(), name)
+                .append(&[record(1)])
+                .expect("appended");
         }
-        let inside = std::fs::read_dir(guard_dir(dir.path())).expect("a directory").count();
+        let inside = std::fs::read_dir(guard_dir(dir.path()))
+            .expect("a directory")
+            .count();
         assert_eq!(inside, 6);
-        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
+        assert_eq!(
+            std::fs::read_dir(dir.path()).expect("a directory").count(),
+            1
+        );
     }
 
     #[test]
@@ -344,14 +336,22 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = RealDisk::new();
         for session in ["old", "young"] {
-            files(dir.path(), session).append(&[record(1)]).expect("appended");
-            drop(files(dir.path(), session).lock(Duration::ZERO).expect("opened"));
+            files(dir.path(), session)
+                .append(&[record(1)])
+                .expect("appended");
+            drop(
+                files(dir.path(), session)
+                    .lock(Duration::ZERO)
+                    .expect("opened"),
+            );
         }
         note_error(dir.path(), "a trouble").expect("noted");
         let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
         for kind in ["jsonl", "lock"] {
             let path = guard_dir(dir.path()).join(format!("old.{kind}"));
-            File::open(path).and_then(|file| file.set_modified(long_ago)).expect("aged");
+            File::open(path)
+                .and_then(|file| file.set_modified(long_ago))
+                .expect("aged");
         }
         assert_eq!(sweep(&disk, dir.path(), Timestamp(999_000)), 0);
         assert_eq!(sweep(&disk, dir.path(), Timestamp(2_000_000)), 2);
@@ -364,7 +364,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let files = files(dir.path(), "s-1");
         assert_eq!(files.figure(), None);
-        let figure = Figure { at: Timestamp(5), used_tokens: Some(7), window_tokens: 200_000 };
+        let figure = Figure {
+            at: Timestamp(5),
+            used_tokens: Some(7),
+            window_tokens: 200_000,
+        };
         files.keep_figure(&figure).expect("kept");
         assert_eq!(files.figure(), Some(figure));
         files.append(&[record(1)]).expect("appended");

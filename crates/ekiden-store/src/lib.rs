@@ -2,18 +2,16 @@
 //!
 //! ```text
 //!  engine ──► LockedStateDir ──► LogWriter        one record, one sync, then the effect
-//!     │            └── WorkDirLock, AttemptLock   who may write, what still lives
+//!     │            └── WorkDirLock, attempt lock  who may write, what still lives
 //!     ├──► archive · handoff · publish · status   whole files: the old or the new, never half
 //!     └──► StreamWriter                           event streams, not synced
-//!  hooks, commands ──► Inbox ──► engine           one message, one file
-//!  status, log ──► StateDir ──► LogReader         reads only, also while a run goes on
+//!  status, log ──► StateDir ──► LogReader         reads only, also during a run
 //!                     │
 //!                     ▼
 //!  hooks ──► GuardFiles                           watched sessions: many writers, nothing synced
 //!
 //!        Disk ── RealDisk                         the operating system
-//!            └── SimDisk                          a machine to crash at every operation
-//! ```
+//!//! ```
 //!
 //! Three promises hold it together; each module says how it keeps its part:
 //!
@@ -27,12 +25,13 @@
 //! What must not be known here: agents, processes, the network, what a record means.
 
 pub mod archive;
+pub mod beneath;
 pub mod disk;
 pub mod documents;
+pub mod error;
 pub mod format;
 pub mod guard;
 pub mod handoff;
-pub mod inbox;
 pub mod layout;
 pub mod limits;
 pub mod lock;
@@ -41,7 +40,7 @@ pub mod place;
 pub mod published;
 pub mod receipt;
 pub mod replace;
-pub mod sim;
 pub mod state;
 pub mod status;
 pub mod stream;
+pub mod user_state;

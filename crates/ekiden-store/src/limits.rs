@@ -5,8 +5,6 @@ use std::time::Duration;
 /// The most that a log's line may have. A record holds a run's whole manifest and task, or the texts
 /// of a handoff; this is far above both and still fits in memory.
 pub const LOG_LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The most that is read of a message: room for three handoff files.
-pub const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 /// The most that is read of a small file of ours: a header, a status, a lock's holder.
 pub const SMALL_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// The most that is read of git's exclude file.
@@ -16,8 +14,6 @@ pub const EXCLUDE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub const STREAM_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most that is read of a watched session's log: some thousand times what one writes.
 pub const GUARD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// What a stream gathers before it writes.
-pub const STREAM_BUFFER_BYTES: usize = 64 * 1024;
 /// The first pause between two looks at a lock that is still held.
 pub const LOCK_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The longest pause between two looks: what a restart may wait too long.

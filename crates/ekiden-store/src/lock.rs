@@ -3,14 +3,11 @@
 //! Both are the kernel's file locks. They end with the last process that holds them, however it
 //! ends, so a dead holder never blocks and nothing is ever stolen, on a network file system
 //! neither. Whether the file exists says nothing, and it is never removed: a removed file could be
-//! locked by one process under a name that the next one creates anew.
+//! locked by one process while the next one creates another of the same name.
 //!
 //! A lock belongs to the open file, which child processes share if it is passed on. Files are
-//! opened so that it is not, unless [`AttemptLock::file`] is handed over on purpose: so the keeper
-//! holds the attempt's lock after the engine is gone.
-//!
-//! A simulated disk has no processes that could compete, so its locks are simply granted:
-//! [`WorkDirLock::simulated`], [`AttemptLock::simulated`].
+//! opened so that it is not, unless a file of [`lock_attempt`] is passed on deliberately: so the
+//! keeper holds the attempt's lock after the engine is gone.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -23,56 +20,27 @@ use ekiden_core::time::Timestamp;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskError, Operation};
+use crate::disk::{DiskError, DiskResult, Operation};
+use crate::error::StoreError;
 use crate::limits::{HOLDER_PATIENCE, LOCK_PAUSE_MAX, LOCK_PAUSE_MIN, SMALL_FILE_BYTES_MAX};
 
 /// Who holds a work dir, for the message to those who are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The process.
     pub pid: u32,
     /// The machine it runs on.
     pub host: String,
-    /// When it began.
     pub started: Timestamp,
     /// What it works on, once that is known.
     pub run: Option<RunId>,
 }
 
-/// A lock cannot be had. Reads well after "cannot".
-#[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    /// Somebody else has it.
-    #[error("lock `{}`: it is held by another process", path.display())]
-    Held {
-        /// The lock.
-        path: PathBuf,
-        /// Who has it, as far as it can be told.
-        holder: Option<Box<Holder>>,
-    },
-    /// The file cannot be opened or locked.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-}
-
 /// The right to work in one work dir. Given back when it is dropped or its process ends.
 #[derive(Debug)]
 pub struct WorkDirLock {
-    held: Held,
+    file: File,
     path: PathBuf,
     holder: Holder,
-}
-
-/// Held while anything of an attempt lives. Given back when every copy of its file is closed.
-#[derive(Debug)]
-pub struct AttemptLock {
-    held: Held,
-}
-
-#[derive(Debug)]
-enum Held {
-    Kernel(File),
-    Simulated,
 }
 
 impl WorkDirLock {
@@ -80,19 +48,25 @@ impl WorkDirLock {
     ///
     /// The holder is written into the file after it is locked. Nothing depends on it but the
     /// message, so it is not synced.
-    pub fn take(path: &Path, holder: Holder) -> Result<Self, LockError> {
+    pub fn take(path: &Path, holder: Holder) -> Result<Self, StoreError> {
         let file = open(path)?;
         if !try_lock(&file, path)? {
             let holder = read_holder(&file).map(Box::new);
-            return Err(LockError::Held { path: path.to_owned(), holder });
+            return Err(StoreError::Held {
+                path: path.to_owned(),
+                holder,
+            });
         }
-        let mut lock = Self { held: Held::Kernel(file), path: path.to_owned(), holder };
+        let mut lock = Self {
+            file,
+            path: path.to_owned(),
+            holder,
+        };
         lock.write_holder()?;
         Ok(lock)
     }
 
-    /// Who has the lock, if anybody has it. Takes nothing; a path without a file is held by nobody.
-    #[must_use]
+    /// Who holds the lock, if any process does. Does not take it; a missing file counts as free.
     pub fn holder_of(path: &Path) -> Option<Holder> {
         let file = File::open(path).ok()?;
         match file.try_lock_shared() {
@@ -101,102 +75,70 @@ impl WorkDirLock {
         }
     }
 
-    /// A lock without a kernel behind it, for a simulated disk.
-    #[must_use]
-    pub fn simulated(holder: Holder) -> Self {
-        Self { held: Held::Simulated, path: PathBuf::new(), holder }
-    }
-
     /// Tells others which run the holder works on.
-    pub fn name_run(&mut self, run: RunId) -> Result<(), LockError> {
+    pub fn name_run(&mut self, run: RunId) -> DiskResult<()> {
         self.holder.run = Some(run);
         self.write_holder()
     }
 
-    /// What is told about us.
-    #[must_use]
-    pub fn holder(&self) -> &Holder {
-        &self.holder
-    }
-
     /// The lock's file name, which no other holder has.
     pub(crate) fn name(&self) -> String {
-        self.path
-            .file_name()
-            .map_or_else(|| "simulated".to_owned(), |name| name.to_string_lossy().into_owned())
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
-    fn write_holder(&mut self) -> Result<(), LockError> {
-        let Held::Kernel(file) = &mut self.held else { return Ok(()) };
+    fn write_holder(&mut self) -> DiskResult<()> {
         let write = |file: &mut File, holder: &Holder| -> io::Result<()> {
             file.set_len(0)?;
             file.rewind()?;
             file.write_all(&serde_json::to_vec(holder)?)
         };
-        write(file, &self.holder).map_err(|error| failed(&self.path, error))
+        write(&mut self.file, &self.holder).map_err(|error| failed(&self.path, error))
     }
 }
 
-impl AttemptLock {
-    /// Takes the lock, or says that something of an attempt still lives. Does not wait for it.
-    pub fn take(path: &Path) -> Result<Self, LockError> {
-        Self::wait_free(path, Duration::ZERO)
+/// Takes an attempt's lock; after `patience` says that something of an attempt still lives. The lock is
+/// released when every copy of the file is closed: the keeper inherits one.
+pub fn lock_attempt(path: &Path, patience: Duration) -> Result<File, StoreError> {
+    let file = open(path)?;
+    if wait_for(&file, path, patience)? {
+        return Ok(file);
     }
-
-    /// Waits until nobody holds the lock and takes it; gives up after `patience`.
-    ///
-    /// It looks again and again in steps of up to 50 ms. The kernel could wake us, but only a thread
-    /// that waits without a deadline and cannot be told to stop; and this wait only happens after a
-    /// crash, for the few seconds in which the keeper ends what still runs.
-    pub fn wait_free(path: &Path, patience: Duration) -> Result<Self, LockError> {
-        let file = open(path)?;
-        let mut waited = Duration::ZERO;
-        let mut pause = LOCK_PAUSE_MIN;
-        while !try_lock(&file, path)? {
-            if waited >= patience {
-                return Err(LockError::Held { path: path.to_owned(), holder: None });
-            }
-            thread::sleep(pause);
-            waited += pause;
-            pause = (pause * 2).min(LOCK_PAUSE_MAX);
-        }
-        Ok(Self { held: Held::Kernel(file) })
-    }
-
-    /// A lock without a kernel behind it, for a simulated disk.
-    #[must_use]
-    pub fn simulated() -> Self {
-        Self { held: Held::Simulated }
-    }
-
-    /// The locked file, to be given away: the lock lives as long as any copy of it is open. Nothing
-    /// on a simulated disk.
-    #[must_use]
-    pub fn into_file(self) -> Option<File> {
-        match self.held {
-            Held::Kernel(file) => Some(file),
-            Held::Simulated => None,
-        }
-    }
-
-    /// The locked file, to be inherited by the keeper. Nothing on a simulated disk.
-    #[must_use]
-    pub fn file(&self) -> Option<&File> {
-        match &self.held {
-            Held::Kernel(file) => Some(file),
-            Held::Simulated => None,
-        }
-    }
+    Err(StoreError::Held {
+        path: path.to_owned(),
+        holder: None,
+    })
 }
 
-/// Opens a lock's file, made if it is missing, 0600, never through a link, not inherited.
-fn open(path: &Path) -> Result<File, LockError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
-    handle.map(File::from).map_err(|errno| failed(path, errno.into()))
+/// Waits until the lock is free and takes it. Returns whether that worked within `patience`.
+///
+/// It looks again and again in steps of up to 50 ms. The kernel could wake us, but only a thread that
+/// waits without a deadline and cannot be stopped.
+pub(crate) fn wait_for(file: &File, path: &Path, patience: Duration) -> DiskResult<bool> {
+    let mut waited = Duration::ZERO;
+    let mut pause = LOCK_PAUSE_MIN;
+    while !try_lock(file, path)? {
+        if waited >= patience {
+            return Ok(false);
+        }
+        thread::sleep(pause);
+        waited += pause;
+        pause = (pause * 2).min(LOCK_PAUSE_MAX);
+    }
+    Ok(true)
 }
 
-fn try_lock(file: &File, path: &Path) -> Result<bool, LockError> {
+fn open(path: &Path) -> DiskResult<File> {
+    open_private(path, OFlags::RDWR).map_err(|error| failed(path, error))
+}
+
+/// Opens a file, made if it is missing, 0600, never through a link, not inherited.
+pub(crate) fn open_private(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+fn try_lock(file: &File, path: &Path) -> DiskResult<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -204,8 +146,8 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, LockError> {
     }
 }
 
-fn failed(path: &Path, error: io::Error) -> LockError {
-    LockError::Disk(DiskError::new(Operation::Lock, path, error))
+fn failed(path: &Path, error: io::Error) -> DiskError {
+    DiskError::new(Operation::Lock, path, error)
 }
 
 /// The holder may have the lock and not yet have written who it is.
@@ -224,7 +166,9 @@ fn read_holder(file: &File) -> Option<Holder> {
 fn parse_holder(mut file: &File) -> Option<Holder> {
     let mut bytes = Vec::new();
     file.rewind().ok()?;
-    file.take(SMALL_FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    file.take(SMALL_FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -233,11 +177,16 @@ mod tests {
     use super::*;
 
     fn holder(pid: u32) -> Holder {
-        Holder { pid, host: "atlas".to_owned(), started: Timestamp(1_780_000_000_000), run: None }
+        Holder {
+            pid,
+            host: "atlas".to_owned(),
+            started: Timestamp(1_780_000_000_000),
+            run: None,
+        }
     }
 
-    fn is_held<T>(taken: &Result<T, LockError>) -> bool {
-        matches!(taken, Err(LockError::Held { .. }))
+    fn is_held<T>(taken: &Result<T, StoreError>) -> bool {
+        matches!(taken, Err(StoreError::Held { .. }))
     }
 
     // shows: RUN-08
@@ -247,10 +196,19 @@ mod tests {
         let path = dir.path().join("lock");
         let mut first = WorkDirLock::take(&path, holder(4117)).unwrap();
         first.name_run(RunId::from_bits(7)).unwrap();
-        let Err(LockError::Held { holder: Some(told), .. }) = WorkDirLock::take(&path, holder(2)) else {
+        let Err(StoreError::Held {
+            holder: Some(told), ..
+        }) = WorkDirLock::take(&path, holder(2))
+        else {
             panic!("not refused, or without a holder");
         };
-        assert_eq!(*told, Holder { run: Some(RunId::from_bits(7)), ..holder(4117) });
+        assert_eq!(
+            *told,
+            Holder {
+                run: Some(RunId::from_bits(7)),
+                ..holder(4117)
+            }
+        );
     }
 
     // shows: RUN-08
@@ -261,11 +219,17 @@ mod tests {
         drop(WorkDirLock::take(&path, holder(1)).unwrap());
         assert!(path.exists());
         let second = WorkDirLock::take(&path, holder(2)).unwrap();
-        assert_eq!(second.holder().pid, 2);
-        std::io::Write::write_all(&mut std::fs::File::options().write(true).open(&path).unwrap(), b"garbage")
-            .unwrap();
+        assert_eq!(second.holder.pid, 2);
+        std::io::Write::write_all(
+            &mut std::fs::File::options().write(true).open(&path).unwrap(),
+            b"garbage",
+        )
+        .unwrap();
         let refused = WorkDirLock::take(&path, holder(3));
-        assert!(matches!(refused, Err(LockError::Held { holder: None, .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Held { holder: None, .. })),
+            "{refused:?}"
+        );
     }
 
     // shows: SEC-02
@@ -278,7 +242,10 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
-        assert!(matches!(WorkDirLock::take(&link, holder(1)), Err(LockError::Disk(_))));
+        assert!(matches!(
+            WorkDirLock::take(&link, holder(1)),
+            Err(StoreError::Disk(_))
+        ));
         assert!(!dir.path().join("elsewhere").exists());
     }
 
@@ -286,15 +253,18 @@ mod tests {
     fn an_attempt_is_over_when_every_copy_of_its_file_is_closed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("attempt.lock");
-        let engine = AttemptLock::take(&path).unwrap();
-        let keeper = engine.file().unwrap().try_clone().unwrap();
+        let engine = lock_attempt(&path, Duration::ZERO).unwrap();
+        let keeper = engine.try_clone().unwrap();
         drop(engine);
-        assert!(is_held(&AttemptLock::take(&path)), "the keeper still has it");
-        assert!(is_held(&AttemptLock::wait_free(&path, Duration::from_millis(5))));
+        assert!(
+            is_held(&lock_attempt(&path, Duration::ZERO)),
+            "the keeper still has it"
+        );
+        assert!(is_held(&lock_attempt(&path, Duration::from_millis(5))));
         let (waiting, free) = std::sync::mpsc::channel();
         let waiter = thread::spawn(move || {
             waiting.send(()).unwrap();
-            AttemptLock::wait_free(&path, Duration::from_secs(60)).map(|_| ())
+            lock_attempt(&path, Duration::from_secs(60)).map(|_| ())
         });
         free.recv().unwrap();
         drop(keeper);

@@ -1,7 +1,7 @@
-//! Where a project's state lies, told from its files alone.
+//! Where a project's state is, found from its files alone.
 //!
 //! In a git repository it lies in the git directory that all worktrees share; elsewhere in
-//! `.ekiden/state/`. Whoever has time asks git itself; this is for those who have a millisecond, and it
+//! `.ekiden/state/`. Other code asks git; this is for hooks, which have a millisecond, and it
 //! finds the same place in every repository whose layout git wrote.
 
 use std::fs;
@@ -14,7 +14,6 @@ use ekiden_core::hash::sha256_hex;
 pub struct ProjectPlace {
     /// The directory, with links resolved.
     pub dir: PathBuf,
-    /// Where its state lies.
     pub state_dir: PathBuf,
     /// Git's own directory for this worktree, if there is one.
     pub git_dir: Option<PathBuf>,
@@ -24,7 +23,6 @@ pub struct ProjectPlace {
 
 impl ProjectPlace {
     /// The place of a directory; none if it does not exist. `state_dir` puts the state elsewhere.
-    #[must_use]
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
         let repository = dir.ancestors().find_map(|top| Some((top, git_dir(top)?)));
@@ -32,32 +30,51 @@ impl ProjectPlace {
         let state_dir = match (state_dir, &repository, &common_dir) {
             (Some(elsewhere), ..) => elsewhere.join(project_name(&dir.to_string_lossy())),
             (None, Some((top, _)), Some(common)) => {
-                let prefix = dir.strip_prefix(top).unwrap_or(Path::new("")).to_string_lossy();
+                let prefix = dir
+                    .strip_prefix(top)
+                    .unwrap_or(Path::new(""))
+                    .to_string_lossy();
                 common.join("ekiden").join(project_name(&prefix))
             }
             (None, _, _) => dir.join(".ekiden").join("state"),
         };
-        Some(Self { state_dir, git_dir: repository.map(|(_, git)| git), common_dir, dir })
+        Some(Self {
+            state_dir,
+            git_dir: repository.map(|(_, git)| git),
+            common_dir,
+            dir,
+        })
     }
 
     /// The branch that is checked out, if one is.
-    #[must_use]
     pub fn branch(&self) -> Option<String> {
         let head = fs::read_to_string(self.git_dir.as_ref()?.join("HEAD")).ok()?;
-        head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
+        head.trim()
+            .strip_prefix("ref: refs/heads/")
+            .map(str::to_owned)
     }
 }
 
 /// A directory name for a path: readable, and never the same for two paths.
-#[must_use]
 pub fn project_name(path: &str) -> String {
     if path.is_empty() {
         return "root".to_owned();
     }
     let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let tail: String =
-        path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(readable).collect();
-    format!("{}-{}", tail.trim_matches('-'), &sha256_hex(path.as_bytes())[..8])
+    let tail: String = path
+        .chars()
+        .rev()
+        .take(40)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .map(readable)
+        .collect();
+    format!(
+        "{}-{}",
+        tail.trim_matches('-'),
+        &sha256_hex(path.as_bytes())[..8]
+    )
 }
 
 /// Git's directory for the worktree whose top this is.
@@ -81,7 +98,10 @@ fn common_dir(git_dir: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test lays out the files that are read"
+)]
 mod tests {
     use super::*;
 
@@ -110,7 +130,10 @@ mod tests {
         assert_eq!(find(&top).state_dir, top.join(".git/ekiden/root"));
         assert_eq!(find(&top).branch().as_deref(), Some("feature/ANV-123"));
         let below = find(&top.join("apps/web")).state_dir;
-        assert_eq!(below, top.join(".git/ekiden").join(project_name("apps/web")));
+        assert_eq!(
+            below,
+            top.join(".git/ekiden").join(project_name("apps/web"))
+        );
     }
 
     #[test]
@@ -123,7 +146,11 @@ mod tests {
         fs::write(linked.join("HEAD"), "ref: refs/heads/other\n").expect("written");
         fs::write(linked.join("commondir"), "../..\n").expect("written");
         fs::create_dir(top.join("other")).expect("a directory");
-        fs::write(top.join("other/.git"), format!("gitdir: {}\n", linked.display())).expect("written");
+        fs::write(
+            top.join("other/.git"),
+            format!("gitdir: {}\n", linked.display()),
+        )
+        .expect("written");
         let place = find(&top.join("other"));
         assert_eq!(place.state_dir, top.join("main/.git/ekiden/root"));
         assert_eq!(place.branch().as_deref(), Some("other"));
@@ -135,7 +162,9 @@ mod tests {
         let top = temp.path().canonicalize().expect("resolved");
         fs::create_dir(top.join(".git")).expect("no repository: it has no HEAD");
         assert_eq!(find(&top).state_dir, top.join(".ekiden/state"));
-        let elsewhere = ProjectPlace::find(&top, Some(Path::new("/s"))).expect("it exists").state_dir;
+        let elsewhere = ProjectPlace::find(&top, Some(Path::new("/s")))
+            .expect("it exists")
+            .state_dir;
         assert!(elsewhere.starts_with("/s"));
         assert_eq!(ProjectPlace::find(&top.join("missing"), None), None);
     }

@@ -27,11 +27,14 @@ const INSTALLED: &str = "real-client/node_modules/.bin/claude";
 /// # Panics
 ///
 /// If the variable names no file.
-#[must_use]
 pub fn find_real_client() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(PROGRAM_VARIABLE) {
         let program = PathBuf::from(named);
-        assert!(program.is_file(), "{PROGRAM_VARIABLE} names {}, which is no file", program.display());
+        assert!(
+            program.is_file(),
+            "{PROGRAM_VARIABLE} names {}, which is no file",
+            program.display()
+        );
         return Some(program);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
@@ -40,15 +43,46 @@ pub fn find_real_client() -> Option<PathBuf> {
 
 /// [`find_real_client`], and where there is none a line on standard error that `what` was left out.
 /// The line is written past the test harness, which would keep it from view.
-#[must_use]
 pub fn real_client_for(what: &str) -> Option<PathBuf> {
     let program = find_real_client();
     if program.is_none() {
-        let line = format!("left out: {what} (no real client; `cargo xtask real-client` installs it)\n");
+        let line =
+            format!("left out: {what} (no real client; `cargo xtask real-client` installs it)\n");
         // Nobody to tell: the test is left out either way.
         let _ = io::stderr().write_all(line.as_bytes());
     }
     program
+}
+
+/// Whether the client lacks what a test needs, because it is older than this version. Then a line on standard
+/// error says that `what` was left out, and why.
+///
+/// # Panics
+///
+/// If the client does not tell its version.
+pub fn is_too_old(since: [u32; 3], what: &str, why: &str) -> bool {
+    let version = find_real_client().map(|program| {
+        let said = Command::new(program).arg("--version").output();
+        let said = said.expect("the client runs").stdout;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let number = said
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let parts: Vec<u32> = number
+            .split('.')
+            .map_while(|part| part.parse().ok())
+            .collect();
+        assert_eq!(parts.len(), 3, "the client tells its version: {said}");
+        (number, parts)
+    });
+    let older = version.filter(|(_, parts)| parts[..] < since[..]);
+    if let Some((number, _)) = &older {
+        let line = format!("left out: {what} (with {number} {why})\n");
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+    older.is_some()
 }
 
 /// An environment in which the client knows nothing but the fake API: an empty home of its own, an
@@ -61,14 +95,13 @@ pub struct CleanEnvironment {
 
 impl CleanEnvironment {
     /// An environment for a client that talks to `api`.
-    ///
-    /// # Errors
-    ///
-    /// No temporary directory can be made.
     pub fn new(api: &MessagesApi) -> io::Result<Self> {
         let home = tempfile::Builder::new().prefix("ekiden-home-").tempdir()?;
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        let environment = Self { home, variables: Vec::new() };
+        let environment = Self {
+            home,
+            variables: Vec::new(),
+        };
         let home = environment.home().as_os_str().to_owned();
         Ok(environment
             .with("PATH", path)
@@ -81,7 +114,6 @@ impl CleanEnvironment {
     }
 
     /// The same environment with one more variable, or another value of it.
-    #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.into(), value.into()));
@@ -90,10 +122,6 @@ impl CleanEnvironment {
 
     /// Answers beforehand what the client's own interface asks a new user: how it shall look, whether
     /// the key may be used, and whether `project` is trusted.
-    ///
-    /// # Errors
-    ///
-    /// The home cannot be written.
     pub fn seed_interface(&self, project: &Path) -> io::Result<()> {
         let key = &API_KEY[API_KEY.len() - 20..];
         let seed = json!({
@@ -105,25 +133,24 @@ impl CleanEnvironment {
     }
 
     /// The same environment without a variable.
-    #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.variables.retain(|(known, _)| known != name);
         self
     }
 
     /// The empty home.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// All variables. The client is to have these and no others.
     pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// A command that runs `program` with these variables and no others.
-    #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.variables());
@@ -139,10 +166,16 @@ mod tests {
     #[test]
     fn a_program_sees_the_clean_environment_and_nothing_else() {
         let api = MessagesApi::start(|_| Reply::Drop);
-        let environment = CleanEnvironment::new(&api).unwrap().with("LANG", "C").with("EXTRA", "1");
+        let environment = CleanEnvironment::new(&api)
+            .unwrap()
+            .with("LANG", "C")
+            .with("EXTRA", "1");
         let output = environment.command(Path::new("env")).output().unwrap();
         let seen = String::from_utf8(output.stdout).unwrap();
-        let mut names: Vec<_> = seen.lines().filter_map(|line| line.split('=').next()).collect();
+        let mut names: Vec<_> = seen
+            .lines()
+            .filter_map(|line| line.split('=').next())
+            .collect();
         names.sort_unstable();
         assert_eq!(
             names,
@@ -158,7 +191,8 @@ mod tests {
             ]
         );
         assert!(
-            seen.contains("LANG=C\n") && seen.contains(&format!("ANTHROPIC_BASE_URL={}\n", api.base_url()))
+            seen.contains("LANG=C\n")
+                && seen.contains(&format!("ANTHROPIC_BASE_URL={}\n", api.base_url()))
         );
     }
 

@@ -24,3 +24,5 @@
 pub mod client;
 pub mod messages_api;
 pub mod pty;
+pub mod sim;
+pub mod stream_sample;

@@ -3,7 +3,10 @@
 //! The terminal is a pty whose other end is read by a thread, so that the program never blocks on a
 //! full one. What it wrote stays, byte for byte.
 
-#![expect(unsafe_code, reason = "a session with a controlling terminal is made between fork and exec")]
+#![expect(
+    unsafe_code,
+    reason = "a session with a controlling terminal is made between fork and exec"
+)]
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -50,12 +53,20 @@ impl Reader {
         let thread = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             loop {
-                let mut fds = [PollFd::new(&stopped, PollFlags::IN), PollFd::new(&master, PollFlags::IN)];
+                let mut fds = [
+                    PollFd::new(&stopped, PollFlags::IN),
+                    PollFd::new(&master, PollFlags::IN),
+                ];
                 if poll(&mut fds, None).is_err() || !fds[0].revents().is_empty() {
                     return;
                 }
-                let Ok(count @ 1..) = master.read(&mut bytes) else { return };
-                written.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+                let Ok(count @ 1..) = master.read(&mut bytes) else {
+                    return;
+                };
+                written
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend_from_slice(&bytes[..count]);
             }
         });
         Ok(Self { stop, thread })
@@ -69,10 +80,6 @@ impl Reader {
 
 impl Pty {
     /// Starts a program on a terminal of 100 columns and 30 rows.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no pty or cannot start the program.
     pub fn spawn(mut command: Command) -> io::Result<Self> {
         // Nobody else may hold this end: the terminal is gone when the test lets go of it.
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
@@ -82,11 +89,24 @@ impl Pty {
         let name = ptsname(&master, Vec::new())?;
         let path = name.to_str().map_err(io::Error::other)?;
         let terminal = OwnedFd::from(File::options().read(true).write(true).open(path)?);
-        tcsetwinsize(&terminal, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 })?;
-        command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal.try_clone()?);
-        // SAFETY: the closure makes two system calls and allocates nothing.
+        tcsetwinsize(
+            &terminal,
+            Winsize {
+                ws_row: 30,
+                ws_col: 100,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            },
+        )?;
+        command
+            .stdin(terminal.try_clone()?)
+            .stdout(terminal.try_clone()?)
+            .stderr(terminal.try_clone()?);
+        // SAFETY: the closure makes three system calls and allocates nothing.
         unsafe {
             command.pre_exec(|| {
+                // Under `nohup` the tests inherit an ignored SIGHUP; the window of a person does not.
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
                 setsid()?;
                 Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
             });
@@ -95,49 +115,44 @@ impl Pty {
         let master = File::from(master);
         let written = Arc::new(Mutex::new(Vec::new()));
         let reader = Some(Reader::start(&master, Arc::clone(&written))?);
-        Ok(Self { child, master: Some(master), reader, terminal, written })
+        Ok(Self {
+            child,
+            master: Some(master),
+            reader,
+            terminal,
+            written,
+        })
     }
 
-    /// The program's pid.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What was written to the terminal so far.
-    #[must_use]
     pub fn written(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&written).into_owned()
     }
 
     /// Gives the terminal another size.
-    ///
-    /// # Errors
-    ///
-    /// If the terminal is gone.
     pub fn resize(&self, rows: u16, columns: u16) -> io::Result<()> {
         Ok(tcsetwinsize(
             &self.terminal,
-            Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 },
+            Winsize {
+                ws_row: rows,
+                ws_col: columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            },
         )?)
     }
 
-    /// Presses keys.
-    ///
-    /// # Errors
-    ///
-    /// If the terminal is gone.
     pub fn press(&mut self, keys: &str) -> io::Result<()> {
         let master = self.master.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         master.write_all(keys.as_bytes())
     }
 
     /// Takes nothing any more, as a connection that hangs; and the terminal is full.
-    ///
-    /// # Errors
-    ///
-    /// If the terminal is gone.
     pub fn stall(&mut self) -> io::Result<()> {
         self.stop_reading();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -163,11 +178,11 @@ impl Pty {
     }
 
     /// The processes of the terminal's session that are there.
-    #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| session_of(*pid) == Some(self.pid())).collect()
+        pids.filter(|pid| session_of(*pid) == Some(self.pid()))
+            .collect()
     }
 
     /// Waits until something is so; whether it came to be within the time.
@@ -192,17 +207,17 @@ impl Pty {
         end
     }
 
-    /// The terminal echoes what is pressed and hands over whole lines, as a shell wants it.
-    #[must_use]
+    /// The terminal echoes what is pressed and hands off whole lines, as a shell wants it.
     pub fn is_sane(&self) -> bool {
         let sane = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
         tcgetattr(&self.terminal).is_ok_and(|modes| modes.local_modes.contains(sane))
     }
 
     /// The process group in the foreground.
-    #[must_use]
     pub fn foreground(&self) -> Option<i32> {
-        tcgetpgrp(self.master.as_ref()?).ok().map(|group| group.as_raw_nonzero().get())
+        tcgetpgrp(self.master.as_ref()?)
+            .ok()
+            .map(|group| group.as_raw_nonzero().get())
     }
 }
 
@@ -228,13 +243,19 @@ mod tests {
     #[test]
     fn a_program_has_a_terminal_of_its_own() {
         let mut command = Command::new("sh");
-        command.args(["-c", "stty size; read -r line; echo \"got $line\"; stty raw -echo; sleep 100"]);
+        command.args([
+            "-c",
+            "stty size; read -r line; echo \"got $line\"; stty raw -echo; sleep 100",
+        ]);
         let mut pty = Pty::spawn(command).unwrap();
         let within = Duration::from_secs(20);
         assert!(pty.wait_until(within, |pty| pty.written().contains("30 100")));
         assert!(pty.is_sane());
         pty.press("it\n").unwrap();
-        assert!(pty.wait_until(within, |pty| pty.written().contains("got it") && !pty.is_sane()));
+        assert!(
+            pty.wait_until(within, |pty| pty.written().contains("got it")
+                && !pty.is_sane())
+        );
         assert_eq!(pty.foreground(), i32::try_from(pty.pid()).ok());
     }
 }

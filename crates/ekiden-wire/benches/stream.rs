@@ -1,7 +1,7 @@
 //! How fast an agent's event stream is read, and in how much memory: `cargo bench -p ekiden-wire`.
 //!
 //! Prints one line of JSON, which `cargo xtask bench` reads. Every reading has a baseline beside it, the
-//! search for the ends of lines alone. The stream is in memory before the measure begins, so what the
+//! search for the ends of lines alone; and showing it, with its secrets masked, has the same without that. The stream is in memory before the measure begins, so what the
 //! peak of memory grows by afterwards is what reading needs.
 #![expect(
     clippy::disallowed_methods,
@@ -11,7 +11,10 @@
 
 use std::time::{Duration, Instant};
 
-use ekiden_wire::bench::{bench_stream, sample_stream};
+use std::hint::black_box;
+
+use ekiden_core::secrets::mask;
+use ekiden_testkit::stream_sample::{bench_shown, bench_stream, sample_stream};
 
 /// A long session's stream.
 const STREAM_BYTES: usize = 100_000_000;
@@ -22,8 +25,13 @@ fn main() {
     let stream = sample_stream(STREAM_BYTES);
     let before = memory_peak_bytes();
     let counts = bench_stream(&stream);
-    assert_eq!(counts.malformed, 0, "every line of the sample is understood");
-    let memory_bytes = memory_peak_bytes().zip(before).map(|(after, before)| after - before);
+    assert_eq!(
+        counts.malformed, 0,
+        "every line of the sample is understood"
+    );
+    let memory_bytes = memory_peak_bytes()
+        .zip(before)
+        .map(|(after, before)| after - before);
 
     let (mut read, mut split) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
@@ -31,9 +39,26 @@ fn main() {
         read.push(megabytes_a_second(took));
         let (lines, took) = timed(|| memchr::memchr_iter(b'\n', &stream).count());
         split.push(megabytes_a_second(took));
-        assert_eq!(usize::try_from(counts.lines), Ok(lines), "every line is read");
+        assert_eq!(
+            usize::try_from(counts.lines),
+            Ok(lines),
+            "every line is read"
+        );
     }
-    let figures = serde_json::json!({"read": read, "split": split, "memory_bytes": memory_bytes});
+    let (mut shown, mut masked) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        let show = |line: &str| drop(black_box(line.to_owned()));
+        shown.push(megabytes_a_second(timed(|| bench_shown(&stream, show)).1));
+        let show = |line: &str| drop(black_box(mask(line).into_owned()));
+        masked.push(megabytes_a_second(timed(|| bench_shown(&stream, show)).1));
+    }
+    let figures = serde_json::json!({
+        "read": read,
+        "split": split,
+        "shown": shown,
+        "masked": masked,
+        "memory_bytes": memory_bytes,
+    });
     println!("{figures}");
 }
 
@@ -43,7 +68,10 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a hundred million is exact in a float")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a hundred million is exact in a float"
+)]
 fn megabytes_a_second(took: Duration) -> f64 {
     STREAM_BYTES as f64 / 1e6 / took.as_secs_f64()
 }

@@ -6,18 +6,8 @@
 
 use serde_json::{Value, json};
 
-use crate::hook_output;
 use crate::hooks::HookEvent;
 use crate::typed_line::typed_line;
-
-/// A hook of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Registration {
-    /// When we are asked.
-    pub event: HookEvent,
-    /// How long the client waits for an answer. Past it the call does not run and the turn ends.
-    pub timeout_secs: u32,
-}
 
 /// A piece of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,26 +20,30 @@ pub struct TextBlock<'a> {
 
 impl<'a> From<&'a str> for TextBlock<'a> {
     fn from(text: &'a str) -> Self {
-        Self { text, cached: false }
+        Self {
+            text,
+            cached: false,
+        }
     }
 }
 
-/// Begins the protocol and registers our hooks.
-#[must_use]
-pub fn initialize(request_id: &str, hooks: &[Registration]) -> String {
-    let hooks: serde_json::Map<String, Value> = hooks
-        .iter()
-        .map(|hook| {
-            let name = hook.event.name();
-            (name.to_owned(), json!([{"hookCallbackIds": [name], "timeout": hook.timeout_secs}]))
-        })
-        .collect();
-    request(request_id, &json!({"subtype": "initialize", "hooks": hooks}))
+/// Begins the protocol and registers our hooks. A call whose hook is not answered in time does not run, and
+/// the turn ends.
+pub fn initialize(request_id: &str, hooks: &[HookEvent], timeout_secs: u32) -> String {
+    let hook = |event: &HookEvent| {
+        let name = event.name();
+        let matchers = json!([{"hookCallbackIds": [name], "timeout": timeout_secs}]);
+        (name.to_owned(), matchers)
+    };
+    let hooks: serde_json::Map<String, Value> = hooks.iter().map(hook).collect();
+    request(
+        request_id,
+        &json!({"subtype": "initialize", "hooks": hooks}),
+    )
 }
 
 /// A message of the user. While a turn runs it is delivered after the next tool result. The client
 /// gives `uuid` back when it echoes the message.
-#[must_use]
 pub fn user_message(blocks: &[TextBlock<'_>], uuid: Option<&str>) -> String {
     let content: Vec<Value> = blocks.iter().map(text_block).collect();
     let mut body = json!({
@@ -64,65 +58,45 @@ pub fn user_message(blocks: &[TextBlock<'_>], uuid: Option<&str>) -> String {
 }
 
 /// Asks what fills the window. Costs no request to the service.
-#[must_use]
 pub fn get_context_usage(request_id: &str) -> String {
-    request(request_id, &json!({"subtype": "get_context_usage", "detail": "summary"}))
+    request(
+        request_id,
+        &json!({"subtype": "get_context_usage", "detail": "summary"}),
+    )
 }
 
 /// Ends the turn; the process stays.
-#[must_use]
 pub fn interrupt(request_id: &str) -> String {
     request(request_id, &json!({"subtype": "interrupt"}))
 }
 
-/// Answers a hook without an opinion: the client's own rules decide.
-#[must_use]
-pub fn answer_pass(request_id: &str) -> String {
-    success(request_id, &hook_output::pass())
-}
-
-/// Answers a `PreToolUse` hook: the call runs without a question, or is refused for a reason that the
-/// agent reads.
-#[must_use]
-pub fn answer_permission(request_id: &str, allowed: bool, reason: &str) -> String {
-    success(request_id, &hook_output::permission(allowed, reason))
-}
-
-/// Answers a Stop or a compaction: it may happen, or it is held off for this reason.
-#[must_use]
-pub fn answer_stop(request_id: &str, hold: Option<&str>) -> String {
-    success(request_id, &hold.map_or_else(hook_output::pass, hook_output::block))
-}
-
-/// Lets a tool run. `input` is its whole input as it came, as JSON text.
-#[must_use]
-pub fn answer_allowed(request_id: &str, input: &str) -> String {
-    let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
-    success(request_id, &json!({"behavior": "allow", "updatedInput": input}))
-}
-
 /// Refuses a tool; the message becomes its result.
-#[must_use]
 pub fn answer_denied(request_id: &str, message: &str) -> String {
-    success(request_id, &json!({"behavior": "deny", "message": message, "interrupt": false}))
+    answer(
+        request_id,
+        &json!({"behavior": "deny", "message": message, "interrupt": false}),
+    )
 }
 
 /// Answers a request that we do not know.
-#[must_use]
 pub fn answer_error(request_id: &str, error: &str) -> String {
     let response = json!({"subtype": "error", "request_id": request_id, "error": error});
     typed_line("control_response", None, &json!({"response": response}))
 }
 
-/// Answers a request with this value.
-pub(crate) fn success(request_id: &str, answer: &Value) -> String {
+/// Answers a request: a hook with an output of [`crate::hook_output`], another with its value.
+pub fn answer(request_id: &str, answer: &Value) -> String {
     let response = json!({"subtype": "success", "request_id": request_id, "response": answer});
     typed_line("control_response", None, &json!({"response": response}))
 }
 
 /// A request, from either end.
 pub(crate) fn request(request_id: &str, request: &Value) -> String {
-    typed_line("control_request", None, &json!({"request_id": request_id, "request": request}))
+    typed_line(
+        "control_request",
+        None,
+        &json!({"request_id": request_id, "request": request}),
+    )
 }
 
 fn text_block(block: &TextBlock<'_>) -> Value {
@@ -138,6 +112,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::hook_output;
 
     fn check(line: &str, expected: &Expect) {
         expected.assert_eq(line);
@@ -148,14 +123,10 @@ mod tests {
     // shows: AGT-01
     #[test]
     fn our_requests() {
-        let hooks = [
-            Registration { event: HookEvent::PreToolUse, timeout_secs: 60 },
-            Registration { event: HookEvent::Stop, timeout_secs: 90 },
-        ];
         check(
-            &initialize("r1", &hooks),
+            &initialize("r1", &[HookEvent::PreToolUse, HookEvent::Stop], 60),
             &expect![[r#"
-            {"type":"control_request","request":{"hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"],"timeout":60}],"Stop":[{"hookCallbackIds":["Stop"],"timeout":90}]},"subtype":"initialize"},"request_id":"r1"}
+            {"type":"control_request","request":{"hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"],"timeout":60}],"Stop":[{"hookCallbackIds":["Stop"],"timeout":60}]},"subtype":"initialize"},"request_id":"r1"}
         "#]],
         );
         check(
@@ -174,7 +145,13 @@ mod tests {
 
     #[test]
     fn our_messages() {
-        let blocks = [TextBlock { text: "# Task\nbuild", cached: true }, "# Now".into()];
+        let blocks = [
+            TextBlock {
+                text: "# Task\nbuild",
+                cached: true,
+            },
+            "# Now".into(),
+        ];
         check(
             &user_message(&blocks, Some("u1")),
             &expect![[r##"
@@ -193,33 +170,21 @@ mod tests {
     #[test]
     fn our_answers() {
         check(
-            &answer_pass("h1"),
+            &answer("h1", &hook_output::pass()),
             &expect![[r#"
             {"type":"control_response","response":{"request_id":"h1","response":{},"subtype":"success"}}
         "#]],
         );
         check(
-            &answer_permission("h2", false, "not yours"),
+            &answer("h2", &hook_output::permission(false, "not yours")),
             &expect![[r#"
             {"type":"control_response","response":{"request_id":"h2","response":{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"not yours"}},"subtype":"success"}}
         "#]],
         );
         check(
-            &answer_stop("h3", Some("no")),
+            &answer("h3", &hook_output::block("no")),
             &expect![[r#"
             {"type":"control_response","response":{"request_id":"h3","response":{"decision":"block","reason":"no"},"subtype":"success"}}
-        "#]],
-        );
-        check(
-            &answer_stop("h4", Some("go on")),
-            &expect![[r#"
-            {"type":"control_response","response":{"request_id":"h4","response":{"decision":"block","reason":"go on"},"subtype":"success"}}
-        "#]],
-        );
-        check(
-            &answer_allowed("p1", r#"{"command":"ls"}"#),
-            &expect![[r#"
-            {"type":"control_response","response":{"request_id":"p1","response":{"behavior":"allow","updatedInput":{"command":"ls"}},"subtype":"success"}}
         "#]],
         );
         check(

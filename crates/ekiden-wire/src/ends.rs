@@ -12,15 +12,14 @@ mod table;
 use crate::excerpt;
 use crate::limits;
 use crate::stream::{ApiError, ClientEvent, RateLimitInfo, TurnResult};
+use crate::trace::keep;
 
 pub use table::{Row, TABLE, cause, of_failure};
 
-/// How the process went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
     /// The keeper ended it because the engine was gone.
     EngineLost,
@@ -61,51 +60,43 @@ pub struct Observed {
 impl Observed {
     /// Takes the next event of the stream.
     pub fn observe(&mut self, event: &ClientEvent) {
-        match event {
-            ClientEvent::Init { .. } => {
-                self.started = true;
-                self.turn_open = true;
-                self.api_error = None;
-            }
+        if *event == ClientEvent::Init {
+            self.started = true;
+            self.turn_open = true;
+            self.api_error = None;
+        } else if let ClientEvent::Assistant(response) = event
+            && response.main_thread
+        {
             // What a subagent in the background says or asks belongs to no turn of the main thread.
-            ClientEvent::Assistant(response) if response.main_thread => {
-                self.turn_open = true;
-                self.api_error = response.error;
-            }
-            ClientEvent::Result(result) => self.turn_ended(result),
-            ClientEvent::RateLimit(info) => self.rate_limit = Some(info.clone()),
-            ClientEvent::HookCallback { request_id, call, .. } if call.agent_id.is_none() => {
-                self.callback_opened(request_id);
-            }
-            ClientEvent::ControlCancel { request_id } => self.callback_given_up(request_id),
-            ClientEvent::Assistant(_)
-            | ClientEvent::HookCallback { .. }
-            | ClientEvent::ToolResults(_)
-            | ClientEvent::Lifecycle { .. }
-            | ClientEvent::ApiRetry { .. }
-            | ClientEvent::Compacting
-            | ClientEvent::CompactBoundary { .. }
-            | ClientEvent::ModelFallback { .. }
-            | ClientEvent::ModelRefused
-            | ClientEvent::PermissionDenied { .. }
-            | ClientEvent::TaskStarted { .. }
-            | ClientEvent::TaskFinished { .. }
-            | ClientEvent::HookFinished { .. }
-            | ClientEvent::ConversationReset
-            | ClientEvent::CanUseTool { .. }
-            | ClientEvent::UnknownRequest { .. }
-            | ClientEvent::ControlResponse { .. }
-            | ClientEvent::Ignored
-            | ClientEvent::Malformed
-            | ClientEvent::Oversized { .. } => {}
+            self.turn_open = true;
+            self.api_error = response.error;
+        } else if let ClientEvent::Result(result) = event {
+            self.turn_ended(result);
+        } else if let ClientEvent::RateLimit(info) = event {
+            self.rate_limit = Some(info.clone());
+        } else if let ClientEvent::HookCallback { request_id, call } = event
+            && call.agent_id.is_none()
+        {
+            keep(
+                &mut self.open_callbacks,
+                request_id.clone(),
+                limits::OPEN_CALLBACKS_MAX,
+            );
+        } else if let ClientEvent::ControlCancel { request_id } = event {
+            self.callback_given_up(request_id);
         }
     }
 
-    /// We answered a callback.
     pub fn callback_answered(&mut self, request_id: &str) {
-        let Some(place) = self.open_callbacks.iter().position(|open| open == request_id) else { return };
+        let Some(place) = self
+            .open_callbacks
+            .iter()
+            .position(|open| open == request_id)
+        else {
+            return;
+        };
         let id = self.open_callbacks.remove(place);
-        keep(&mut self.answered, id);
+        keep(&mut self.answered, id, limits::OPEN_CALLBACKS_MAX);
     }
 
     /// We asked for the turn to be interrupted: the next result answers that.
@@ -125,14 +116,13 @@ impl Observed {
     }
 
     /// The result of the last turn, if that turn is over.
-    #[must_use]
     pub fn last_result(&self) -> Option<&TurnResult> {
         self.last_result.as_deref().filter(|_| !self.turn_open)
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.turn_open = false;
-        // The client goes on without an answer only by giving the call up.
+        // The client continues without an answer only if it gave the call up.
         self.unanswered = !self.open_callbacks.is_empty() || std::mem::take(&mut self.given_up);
         self.open_callbacks.clear();
         self.answered.clear();
@@ -140,23 +130,15 @@ impl Observed {
         self.last_result = Some(Box::new(result.clone()));
     }
 
-    fn callback_opened(&mut self, request_id: &str) {
-        keep(&mut self.open_callbacks, request_id.to_owned());
-    }
-
-    /// Whoever answers after that, answers too late. An interrupt gives callbacks up as well.
+    /// An answer after that is too late. An interrupt also makes the client give callbacks up.
     fn callback_given_up(&mut self, request_id: &str) {
-        let known = self.open_callbacks.iter().chain(&self.answered).any(|id| id == request_id);
+        let known = self
+            .open_callbacks
+            .iter()
+            .chain(&self.answered)
+            .any(|id| id == request_id);
         self.given_up |= known && !self.interrupt_sent;
     }
-}
-
-/// The oldest of too many is forgotten.
-fn keep(ids: &mut Vec<String>, id: String) {
-    if ids.len() == limits::OPEN_CALLBACKS_MAX {
-        ids.remove(0);
-    }
-    ids.push(id);
 }
 
 #[cfg(test)]

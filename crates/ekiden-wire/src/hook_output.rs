@@ -6,15 +6,36 @@ use serde_json::{Value, json};
 
 use crate::hooks::HookEvent;
 
+/// What a hook of ours answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookAnswer {
+    Pass,
+    /// Let the call run without asking anybody.
+    Allow,
+    /// Refuse the call, for this reason.
+    Deny(String),
+    /// Do not let it happen: compaction, or the end of a turn, for this reason.
+    Block(String),
+}
+
+impl HookAnswer {
+    pub fn output(&self) -> Value {
+        match self {
+            Self::Pass => pass(),
+            Self::Allow => permission(true, ""),
+            Self::Deny(reason) => permission(false, reason),
+            Self::Block(reason) => block(reason),
+        }
+    }
+}
+
 /// No opinion: the client's own rules decide.
-#[must_use]
 pub fn pass() -> Value {
     json!({})
 }
 
 /// To a `PreToolUse`: the call runs without a question, or is refused for a reason that the agent
 /// reads.
-#[must_use]
 pub fn permission(allowed: bool, reason: &str) -> Value {
     json!({"hookSpecificOutput": {
         "hookEventName": "PreToolUse",
@@ -24,34 +45,29 @@ pub fn permission(allowed: bool, reason: &str) -> Value {
 }
 
 /// To a Stop or a compaction: it is held off, for this reason.
-#[must_use]
 pub fn block(reason: &str) -> Value {
     json!({"decision": "block", "reason": reason})
 }
 
-/// A text that the agent reads beside what it was about to read anyway.
-#[must_use]
+/// A text that is added to what the agent reads next.
 pub fn context(event: HookEvent, text: &str) -> Value {
     json!({"hookSpecificOutput": {"hookEventName": event.name(), "additionalContext": text}})
 }
 
-/// To a `PreToolUse`: the call is refused for a reason that the agent reads; `stop` ends the turn too, for
-/// a reason that the person reads.
-#[must_use]
-pub fn refusal(reason: &str, stop: Option<&str>) -> Value {
+/// To a `PreToolUse`: the call is refused for a reason that the agent reads, and the person reads another.
+pub fn refusal(reason: &str, person: &str) -> Value {
     let mut answer = permission(false, reason);
-    if let Some(stop) = stop {
-        answer["continue"] = false.into();
-        answer["stopReason"] = stop.into();
-        answer["systemMessage"] = stop.into();
-    }
+    answer["systemMessage"] = person.into();
     answer
 }
 
 /// A text for the person on the screen and one for the agent; either may be empty.
-#[must_use]
 pub fn told(event: HookEvent, person: &str, agent: &str) -> Value {
-    let mut answer = if agent.is_empty() { pass() } else { context(event, agent) };
+    let mut answer = if agent.is_empty() {
+        pass()
+    } else {
+        context(event, agent)
+    };
     if !person.is_empty() {
         answer["systemMessage"] = person.into();
     }
@@ -66,7 +82,10 @@ mod tests {
     #[test]
     fn what_nobody_says_is_not_there() {
         assert_eq!(told(HookEvent::Stop, "", ""), json!({}));
-        assert_eq!(told(HookEvent::Stop, "a", ""), json!({"systemMessage": "a"}));
+        assert_eq!(
+            told(HookEvent::Stop, "a", ""),
+            json!({"systemMessage": "a"})
+        );
         let both = told(HookEvent::PostToolBatch, "a", "b");
         assert_eq!(both["hookSpecificOutput"]["additionalContext"], "b");
         assert_eq!(both["systemMessage"], "a");

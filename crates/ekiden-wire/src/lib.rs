@@ -3,8 +3,8 @@
 //! ```text
 //!  bytes ─► lines ─► stream ─► ClientEvent ─┬─► usage   how full the context is, what it cost
 //!           (bounded)  (typed)              ├─► ends    why the attempt is over
-//!                                           └─► trace   what a rescue handoff can tell
-//!  control ─► lines for the agent            agent_side: the same wire from its other end
+//!                                           └─► trace   what a rescue handoff is made from
+//!  control ─► lines for the agent            agent_side: the agent's end of the same formats
 //! ```
 //!
 //! Nothing here waits or does IO beyond a reader that it is given. Whatever comes in, nothing
@@ -14,7 +14,6 @@
 //! What must not be known here: files, processes, time, async, what a run does with an event.
 
 pub mod agent_side;
-pub mod bench;
 pub mod client_settings;
 pub mod context_usage;
 pub mod control;
@@ -23,6 +22,7 @@ pub mod ends;
 mod excerpt;
 pub mod hook_output;
 pub mod hooks;
+mod json;
 pub mod limits;
 pub mod lines;
 pub mod recall;
@@ -33,8 +33,8 @@ pub mod stream;
 pub mod tools;
 pub mod trace;
 pub mod transcript;
-mod typed_line;
+pub mod typed_line;
 pub mod usage;
 
 #[cfg(test)]
-mod fixtures;
+mod tests;

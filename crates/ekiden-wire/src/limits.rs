@@ -19,8 +19,8 @@ pub const OPEN_CALLS_MAX: usize = 64;
 pub const OPEN_CALLBACKS_MAX: usize = 64;
 /// Messages of one result that are kept.
 pub const ERRORS_KEPT: usize = 8;
-/// Ids of refused calls that are kept from one result; all are counted.
-pub const DENIED_IDS_KEPT: usize = 100;
+/// Refused calls that are kept from one result.
+pub const DENIALS_KEPT: usize = 100;
 
 /// Rules that are proposed for refused calls: more are not read.
 pub const RULES_KEPT: usize = 10;
@@ -28,20 +28,30 @@ pub const RULES_KEPT: usize = 10;
 /// What is read of a transcript's end. The client writes its requests there too, hundreds of kilobytes
 /// each, so a few megabytes would be a few calls.
 pub const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// What is read of its beginning, where the first prompt stands behind the client's own lines.
+/// What is read of its beginning, where the first prompt follows the client's own lines.
 pub const HEAD_BYTES_MAX: u64 = 1024 * 1024;
-/// Files that were edited.
 pub const EDITED_KEPT: usize = 40;
 /// Items of an agent's list of things to do.
 pub const TODOS_KEPT: usize = 60;
 
 /// What a person asked: the beginning says most.
-pub(crate) const PROMPT: Bounds = Bounds { head: 900, tail: 300 };
+pub(crate) const PROMPT: Bounds = Bounds {
+    head: 900,
+    tail: 300,
+};
 /// What the agent said: a little of the beginning, more of the end, where its plans are.
-pub(crate) const WORDS: Bounds = Bounds { head: 300, tail: 900 };
-/// What a tool answered: the exit code stands at the beginning, the failure at the end.
-pub(crate) const RESULT: Bounds = Bounds { head: 300, tail: 300 };
+pub(crate) const WORDS: Bounds = Bounds {
+    head: 300,
+    tail: 900,
+};
+/// What a tool returned: the exit code is at the beginning, the failure at the end.
+pub(crate) const RESULT: Bounds = Bounds {
+    head: 300,
+    tail: 300,
+};
 /// The target of a call.
-pub(crate) const TARGET: Bounds = Bounds { head: TARGET_BYTES_MAX - 4, tail: 0 };
-/// An error's text.
+pub(crate) const TARGET: Bounds = Bounds {
+    head: TARGET_BYTES_MAX - 4,
+    tail: 0,
+};
 pub(crate) const ERROR: Bounds = Bounds { head: 400, tail: 0 };

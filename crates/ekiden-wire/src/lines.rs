@@ -1,15 +1,16 @@
 //! Bytes in, lines out, with bounded memory whatever comes.
 //!
-//! A line that lies within one chunk is handed on without a copy. A line that spans chunks is
+//! A line within one chunk is passed on without a copy. A line that spans chunks is
 //! gathered; above [`LINE_BYTES_MAX`] only its head is kept and its length counted. Where the chunks
 //! are cut makes no difference to the lines that come out.
+
+use std::io::{self, Read};
 
 use crate::limits::{LINE_BUFFER_KEPT, LINE_BYTES_MAX};
 
 /// A line without its end (`\n` or `\r\n`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// The whole line.
     Whole(&'a [u8]),
     /// A line longer than [`LINE_BYTES_MAX`].
     Oversized {
@@ -31,7 +32,6 @@ pub struct LineSplitter {
 
 impl LineSplitter {
     /// A splitter at the beginning of a stream.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -60,7 +60,6 @@ impl LineSplitter {
     }
 
     /// How many bytes are kept between two chunks.
-    #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.held.capacity()
     }
@@ -70,7 +69,8 @@ impl LineSplitter {
         let kept = &part[..part.len().min(room)];
         if self.held.capacity() - self.held.len() < kept.len() {
             let wanted = (2 * self.held.len()).max(self.held.len() + kept.len());
-            self.held.reserve_exact(wanted.min(LINE_BYTES_MAX) - self.held.len());
+            self.held
+                .reserve_exact(wanted.min(LINE_BYTES_MAX) - self.held.len());
         }
         self.held.extend_from_slice(kept);
         self.held_len += part.len() as u64;
@@ -86,10 +86,29 @@ impl LineSplitter {
     }
 }
 
+/// Reads to the end and hands on every line.
+pub fn read_lines(mut source: impl Read, mut on_line: impl FnMut(Line<'_>)) -> io::Result<()> {
+    let mut splitter = LineSplitter::new();
+    let mut chunk = vec![0; LINE_BUFFER_KEPT];
+    loop {
+        match source.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => splitter.push(&chunk[..read], &mut on_line),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    splitter.finish(on_line);
+    Ok(())
+}
+
 /// The line of which `kept` is all, or the head.
 fn ended(kept: &[u8], len: u64) -> Line<'_> {
     if len > LINE_BYTES_MAX as u64 {
-        Line::Oversized { len, head: &kept[..LINE_BYTES_MAX] }
+        Line::Oversized {
+            len,
+            head: &kept[..LINE_BYTES_MAX],
+        }
     } else {
         Line::Whole(kept.strip_suffix(b"\r").unwrap_or(kept))
     }
@@ -163,7 +182,10 @@ mod tests {
             Line::Whole(_) => unreachable!("too long"),
             Line::Oversized { len, head } => {
                 seen += 1;
-                assert_eq!((len, head.len()), (LINE_BYTES_MAX as u64 + 1, LINE_BYTES_MAX));
+                assert_eq!(
+                    (len, head.len()),
+                    (LINE_BYTES_MAX as u64 + 1, LINE_BYTES_MAX)
+                );
             }
         });
         assert_eq!(seen, 1);

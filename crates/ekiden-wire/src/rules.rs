@@ -7,29 +7,35 @@ use crate::tools::{Call, ToolKind};
 
 /// Programs whose second word says what they do.
 const WITH_SUBCOMMANDS: [&str; 16] = [
-    "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "uv", "pip", "poetry", "bundle", "dotnet", "docker",
-    "kubectl", "gh", "make",
+    "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "uv", "pip", "poetry", "bundle", "dotnet",
+    "docker", "kubectl", "gh", "make",
 ];
 /// Programs that run what their arguments say: a rule for all their calls would be one for everything.
-const RUN_ANYTHING: [&str; 10] =
-    ["sh", "bash", "zsh", "fish", "env", "sudo", "xargs", "eval", "exec", "nohup"];
+const RUN_ANYTHING: [&str; 10] = [
+    "sh", "bash", "zsh", "fish", "env", "sudo", "xargs", "eval", "exec", "nohup",
+];
 
 /// The rule for this call.
-#[must_use]
 pub fn rule_for(call: &Call) -> String {
     match call.kind {
         ToolKind::Shell => shell_rule(&call.target).unwrap_or_else(|| call.name.clone()),
         // By each tool's own name: a rule for `Edit` lets `Write` run no more than before.
-        ToolKind::Edit | ToolKind::Read | ToolKind::Subagent | ToolKind::Schedule | ToolKind::Other => {
-            fetch_rule(call).unwrap_or_else(|| call.name.clone())
-        }
+        ToolKind::Edit
+        | ToolKind::Read
+        | ToolKind::Subagent
+        | ToolKind::Schedule
+        | ToolKind::Other => fetch_rule(call).unwrap_or_else(|| call.name.clone()),
     }
 }
 
 fn shell_rule(command: &str) -> Option<String> {
     let mut words = command.split_whitespace();
-    let program = words.next().filter(|word| is_plain(word) && !RUN_ANYTHING.contains(word))?;
-    let second = words.next().filter(|word| is_plain(word) && !word.starts_with('-'));
+    let program = words
+        .next()
+        .filter(|word| is_plain(word) && !RUN_ANYTHING.contains(word))?;
+    let second = words
+        .next()
+        .filter(|word| is_plain(word) && !word.starts_with('-'));
     match second.filter(|_| WITH_SUBCOMMANDS.contains(&program)) {
         Some(second) => Some(format!("Bash({program} {second}:*)")),
         None => Some(format!("Bash({program}:*)")),
@@ -38,12 +44,20 @@ fn shell_rule(command: &str) -> Option<String> {
 
 /// Of the address only the host.
 fn fetch_rule(call: &Call) -> Option<String> {
-    let host = call.target.split_once("://")?.1.split(['/', ':', '?', '#']).next()?;
+    let host = call
+        .target
+        .split_once("://")?
+        .1
+        .split(['/', ':', '?', '#'])
+        .next()?;
     (call.name == "WebFetch" && is_plain(host)).then(|| format!("WebFetch(domain:{host})"))
 }
 
 fn is_plain(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/+-".contains(&byte))
+    !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._/+-".contains(&byte))
 }
 
 #[cfg(test)]
@@ -60,7 +74,11 @@ mod tests {
             ("Bash", "A=1 make", "Bash"),
             ("Bash", "", "Bash"),
             ("Write", "/w/a.rs", "Write"),
-            ("WebFetch", "https://docs.rs/serde?x#y", "WebFetch(domain:docs.rs)"),
+            (
+                "WebFetch",
+                "https://docs.rs/serde?x#y",
+                "WebFetch(domain:docs.rs)",
+            ),
             ("WebFetch", "https://a)b/", "WebFetch"),
             ("mcp__x__y", "https://docs.rs/", "mcp__x__y"),
         ] {

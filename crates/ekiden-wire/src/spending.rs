@@ -1,15 +1,15 @@
 //! What an attempt spends, folded over its stream: exact when a turn ends, an estimate in between.
 //!
-//! A result tells what each model cost. Until then each response counts with its usage, subagents' too, at
-//! the price that the last results gave. The stream tells the input side of a response when it begins; what
-//! it writes is estimated from the size of what it wrote, since the figure in the stream is not final.
+//! A result says what each model cost. Until then each response, also a subagent's, counts with its usage
+//! at the price that the last results gave. The stream has the input tokens of a response when it begins;
+//! its output is estimated from the size of its text, since the figure in the stream is not final.
 //!
 //! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was
-//! charged before. The client tells beside it what was used since the result before; where an agent does not,
+//! charged before. The client also says what was used since the result before; where an agent does not,
 //! differences are taken.
 //!
-//! An attempt that was cut off is charged one more response like its last: a request may have been on its way
-//! whose figures nobody has seen.
+//! An attempt that was cut off is charged one more response like its last: a request may have been under
+//! way whose figures have not arrived.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,24 @@ use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 pub struct SpendMeter {
     prices: Prices,
     unknown: Price,
-    /// What results have told, in billionths of a US dollar and tokens.
-    settled_nano_usd: u64,
-    settled_tokens: u64,
+    settled: Charge,
     /// What the conversation's last result told by model, to take differences.
     totals: BTreeMap<String, ModelUsage>,
     total_usd: f64,
     /// Responses since the last result.
     open: BTreeMap<String, Open>,
-    /// Some of what was spent will never be told.
+    /// Some of what was spent will never be known.
     guessed: bool,
     turns: u32,
     last: Option<Open>,
     subscription: bool,
+}
+
+/// What was spent, in billionths of a US dollar and in tokens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Charge {
+    nano_usd: u64,
+    tokens: u64,
 }
 
 /// A response that no result covers yet.
@@ -50,13 +55,11 @@ struct Open {
 
 impl SpendMeter {
     /// A meter for an attempt that begins.
-    #[must_use]
     pub fn new(prices: Prices, unknown: Price) -> Self {
         Self {
             prices,
             unknown,
-            settled_nano_usd: 0,
-            settled_tokens: 0,
+            settled: Charge::default(),
             totals: BTreeMap::new(),
             total_usd: 0.0,
             open: BTreeMap::new(),
@@ -79,36 +82,35 @@ impl SpendMeter {
             self.settle(result);
             return true;
         }
-        // Only accounts with a subscription are told of their limits.
+        // Only accounts with a subscription get limit reports.
         self.subscription |= matches!(event, ClientEvent::RateLimit(_));
         false
     }
 
     /// What the attempt has spent by now.
-    #[must_use]
     pub fn spend(&self) -> Spend {
-        let open = self.open.values().map(|open| (self.nano_usd(open), open.counts().counted()));
-        let (nano, tokens) = open.fold((self.settled_nano_usd, self.settled_tokens), |sum, one| {
-            (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
-        });
-        let estimated = self.guessed || !self.open.is_empty();
-        Spend { micro_usd: nano.div_ceil(1000), tokens, estimated }
+        let mut sum = self.settled;
+        self.open
+            .values()
+            .for_each(|open| sum.add(self.charge(open)));
+        Spend {
+            micro_usd: sum.nano_usd.div_ceil(1000),
+            tokens: sum.tokens,
+            estimated: self.guessed || !self.open.is_empty(),
+        }
     }
 
     /// Responses of the main thread.
-    #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
     /// What models cost, by what was known before and told since.
-    #[must_use]
     pub fn prices(&self) -> &Prices {
         &self.prices
     }
 
     /// The account pays by subscription.
-    #[must_use]
     pub fn subscription(&self) -> bool {
         self.subscription
     }
@@ -119,16 +121,17 @@ impl SpendMeter {
             return;
         }
         if let Some(last) = self.last.take() {
-            let (nano, tokens) = (self.nano_usd(&last), last.counts().counted());
-            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
-            self.settled_tokens = self.settled_tokens.saturating_add(tokens);
+            self.settled.add(self.charge(&last));
         }
         self.guessed = true;
     }
 
-    /// Another process goes on in the same saved stream; what came before was charged with its own.
+    /// Another process continues the same saved stream; what came before was charged with its own.
     pub fn begin_anew(&mut self) {
-        *self = Self { prices: self.prices.clone(), ..Self::new(Prices::default(), self.unknown) };
+        *self = Self {
+            prices: self.prices.clone(),
+            ..Self::new(Prices::default(), self.unknown)
+        };
     }
 
     fn respond(&mut self, response: &Assistant) {
@@ -136,12 +139,15 @@ impl SpendMeter {
         if fresh && response.main_thread {
             self.turns = self.turns.saturating_add(1);
         }
-        let open = self.open.entry(response.message_id.clone()).or_insert_with(|| Open {
-            model: response.model.clone(),
-            main_thread: response.main_thread,
-            tokens: TokenCounts::default(),
-            written: 0,
-        });
+        let open = self
+            .open
+            .entry(response.message_id.clone())
+            .or_insert_with(|| Open {
+                model: response.model.clone(),
+                main_thread: response.main_thread,
+                tokens: TokenCounts::default(),
+                written: 0,
+            });
         let usage = response.usage;
         open.tokens = TokenCounts {
             input: usage.input,
@@ -158,39 +164,36 @@ impl SpendMeter {
     fn settle(&mut self, result: &TurnResult) {
         let used = self.used_since(result);
         for (model, usage) in &used {
-            let nano = nano_usd(usage.cost_usd);
-            self.prices.learn(model, counts(usage), nano);
-            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
-            self.settled_tokens = self.settled_tokens.saturating_add(counts(usage).counted());
+            let charge = Charge {
+                nano_usd: nano_usd(usage.cost_usd),
+                tokens: counts(usage).counted(),
+            };
+            self.prices.learn(model, counts(usage), charge.nano_usd);
+            self.settled.add(charge);
         }
         // An agent that tells no models may tell a sum.
-        if result.model_usage.is_empty() && result.total_cost_usd > 0.0 {
-            let before = self.total_usd;
-            let fell = result.total_cost_usd < before;
-            let usd = if fell { result.total_cost_usd } else { result.total_cost_usd - before };
-            self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano_usd(usd));
-            self.settle_tokens();
+        let sum = result.total_cost_usd;
+        let tells_sum = result.model_usage.is_empty() && sum > 0.0;
+        if tells_sum {
+            let fell = sum < self.total_usd;
+            let usd = if fell { sum } else { sum - self.total_usd };
+            self.settled.nano_usd = self.settled.nano_usd.saturating_add(nano_usd(usd));
         }
-        // A result without figures settles nothing: what was estimated stays, and stays an estimate.
-        if used.is_empty() && !self.open.is_empty() {
-            for open in std::mem::take(&mut self.open).into_values() {
-                let nano = self.nano_usd(&open);
-                self.settled_nano_usd = self.settled_nano_usd.saturating_add(nano);
-                self.settled_tokens = self.settled_tokens.saturating_add(open.counts().counted());
+        // What no figures cover was estimated, and stays an estimate.
+        for open in std::mem::take(&mut self.open).into_values() {
+            let mut charge = self.charge(&open);
+            if tells_sum {
+                charge.nano_usd = 0;
+            } else if !used.is_empty() {
+                continue;
+            } else {
                 self.guessed = true;
             }
+            self.settled.add(charge);
         }
-        self.open.clear();
         self.last = None;
         self.totals.clone_from(&result.model_usage);
         self.total_usd = result.total_cost_usd;
-    }
-
-    /// The money of these responses is known, their tokens are as they were told.
-    fn settle_tokens(&mut self) {
-        for open in std::mem::take(&mut self.open).into_values() {
-            self.settled_tokens = self.settled_tokens.saturating_add(open.counts().counted());
-        }
     }
 
     fn used_since(&self, result: &TurnResult) -> BTreeMap<String, ModelUsage> {
@@ -202,11 +205,23 @@ impl SpendMeter {
             (model.clone(), since(total, &before))
         };
         let used = result.model_usage.iter().map(difference);
-        used.filter(|(_, usage)| counts(usage) != TokenCounts::default()).collect()
+        used.filter(|(_, usage)| counts(usage) != TokenCounts::default())
+            .collect()
     }
 
-    fn nano_usd(&self, open: &Open) -> u64 {
-        self.prices.of(&open.model, self.unknown).nano_usd(open.counts())
+    fn charge(&self, open: &Open) -> Charge {
+        let price = self.prices.of(&open.model, self.unknown);
+        Charge {
+            nano_usd: price.nano_usd(open.counts()),
+            tokens: open.counts().counted(),
+        }
+    }
+}
+
+impl Charge {
+    fn add(&mut self, more: Self) {
+        self.nano_usd = self.nano_usd.saturating_add(more.nano_usd);
+        self.tokens = self.tokens.saturating_add(more.tokens);
     }
 }
 
@@ -214,7 +229,10 @@ impl Open {
     /// Its tokens, as far as they can be known.
     fn counts(&self) -> TokenCounts {
         let written = self.written / BYTES_PER_TOKEN as u64;
-        TokenCounts { output: self.tokens.output.max(written), ..self.tokens }
+        TokenCounts {
+            output: self.tokens.output.max(written),
+            ..self.tokens
+        }
     }
 }
 
@@ -232,7 +250,8 @@ fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
         input_tokens: total.input_tokens - before.input_tokens,
         output_tokens: total.output_tokens - before.output_tokens,
         cache_read_input_tokens: total.cache_read_input_tokens - before.cache_read_input_tokens,
-        cache_creation_input_tokens: total.cache_creation_input_tokens - before.cache_creation_input_tokens,
+        cache_creation_input_tokens: total.cache_creation_input_tokens
+            - before.cache_creation_input_tokens,
         cost_usd: total.cost_usd - before.cost_usd,
         context_window: total.context_window,
     }
@@ -259,7 +278,7 @@ fn nano_usd(usd: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
+    use crate::tests as fixtures;
 
     const UNKNOWN: Price = Price::usual(15_000);
 
@@ -271,7 +290,12 @@ mod tests {
         ClientEvent::Assistant(Box::new(Assistant {
             message_id: id.to_owned(),
             model: "opus".to_owned(),
-            usage: crate::usage::Usage { input, cache_read, cache_creation: 0, output: 1 },
+            usage: crate::usage::Usage {
+                input,
+                cache_read,
+                cache_creation: 0,
+                output: 1,
+            },
             main_thread: true,
             synthetic: false,
             blocks: Vec::new(),
@@ -281,12 +305,19 @@ mod tests {
     }
 
     fn usage(input_tokens: u64, cost_usd: f64) -> BTreeMap<String, ModelUsage> {
-        let usage = ModelUsage { input_tokens, cost_usd, ..ModelUsage::default() };
+        let usage = ModelUsage {
+            input_tokens,
+            cost_usd,
+            ..ModelUsage::default()
+        };
         [("opus".to_owned(), usage)].into()
     }
 
     fn result(total: BTreeMap<String, ModelUsage>) -> ClientEvent {
-        ClientEvent::Result(Box::new(TurnResult { model_usage: total, ..TurnResult::default() }))
+        ClientEvent::Result(Box::new(TurnResult {
+            model_usage: total,
+            ..TurnResult::default()
+        }))
     }
 
     // shows: REL-22
@@ -297,8 +328,12 @@ mod tests {
             meter.observe(&event);
         }
         let spend = meter.spend();
-        assert_eq!((spend.micro_usd, spend.estimated), (41_290, false), "told once, though in two results");
-        assert!(!meter.prices().is_empty());
+        assert_eq!(
+            (spend.micro_usd, spend.estimated),
+            (41_290, false),
+            "told once, though in two results"
+        );
+        assert_ne!(*meter.prices(), Prices::default());
     }
 
     // shows: REL-22
@@ -308,7 +343,14 @@ mod tests {
         assert!(meter.observe(&response("a", 1_000, 0, 0)));
         assert!(meter.observe(&response("a", 1_000, 0, 300)));
         // 1,000 tokens read and 100 written at five times the price.
-        assert_eq!(meter.spend(), Spend { micro_usd: 22_500, tokens: 1_100, estimated: true });
+        assert_eq!(
+            meter.spend(),
+            Spend {
+                micro_usd: 22_500,
+                tokens: 1_100,
+                estimated: true
+            }
+        );
         meter.observe(&response("b", 0, 1_000, 0));
         assert_eq!(meter.turns(), 2);
         assert_eq!(meter.spend().micro_usd, 22_500 + 1_575);
@@ -320,7 +362,14 @@ mod tests {
         let mut meter = meter();
         meter.observe(&response("a", 1_000_000, 0, 0));
         meter.observe(&result(usage(1_000_000, 4.0)));
-        assert_eq!(meter.spend(), Spend { micro_usd: 4_000_000, tokens: 1_000_000, estimated: false });
+        assert_eq!(
+            meter.spend(),
+            Spend {
+                micro_usd: 4_000_000,
+                tokens: 1_000_000,
+                estimated: false
+            }
+        );
         meter.observe(&response("b", 1_000_000, 0, 0));
         let spend = meter.spend();
         assert_eq!((spend.micro_usd, spend.estimated), (8_000_020, true));
@@ -340,7 +389,10 @@ mod tests {
         first.observe(&told(usage(500_000, 2.0), usage(500_000, 2.0)));
         let mut resumed = meter();
         resumed.observe(&told(usage(600_000, 2.4), usage(100_000, 0.4)));
-        assert_eq!(first.spend().micro_usd + resumed.spend().micro_usd, 2_400_000);
+        assert_eq!(
+            first.spend().micro_usd + resumed.spend().micro_usd,
+            2_400_000
+        );
     }
 
     // shows: REL-22
@@ -367,7 +419,14 @@ mod tests {
         let mut meter = self::meter();
         meter.observe(&result(usage(100, 1.0)));
         meter.end();
-        assert_eq!(meter.spend(), Spend { micro_usd: 1_000_000, tokens: 100, estimated: false });
+        assert_eq!(
+            meter.spend(),
+            Spend {
+                micro_usd: 1_000_000,
+                tokens: 100,
+                estimated: false
+            }
+        );
     }
 
     // shows: REL-22
@@ -386,13 +445,23 @@ mod tests {
     #[test]
     fn a_sum_without_models_counts_as_it_is() {
         let told = |total_cost_usd| {
-            ClientEvent::Result(Box::new(TurnResult { total_cost_usd, ..TurnResult::default() }))
+            ClientEvent::Result(Box::new(TurnResult {
+                total_cost_usd,
+                ..TurnResult::default()
+            }))
         };
         let mut meter = meter();
         meter.observe(&response("a", 1_000, 0, 0));
         meter.observe(&told(1.0));
         meter.observe(&told(1.25));
-        assert_eq!(meter.spend(), Spend { micro_usd: 1_250_000, tokens: 1_001, estimated: false });
+        assert_eq!(
+            meter.spend(),
+            Spend {
+                micro_usd: 1_250_000,
+                tokens: 1_001,
+                estimated: false
+            }
+        );
     }
 
     // shows: REL-22

@@ -1,69 +1,53 @@
-//! What the client tells its status line: the only place where a client in its own interface names its
+//! The input of the client's status line: the only place where a client in its own interface names its
 //! window and its cost.
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use crate::json;
 
-/// The figures that are used here.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
+/// The figures that are used here. What is missing or odd says nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusInput {
-    /// The conversation.
     pub session_id: String,
-    /// The model.
-    pub model: StatusModel,
-    /// The context window.
-    pub context_window: StatusWindow,
-    /// What the process cost so far.
-    pub cost: StatusCost,
+    pub model: String,
+    /// The model as people know it.
+    pub model_name: String,
+    /// The model's whole window.
+    pub window_tokens: Option<u64>,
+    /// The context in use; none before the first response.
+    pub used_tokens: Option<u64>,
+    /// What the process cost so far, in US dollars, subagents included.
+    pub cost_usd: f64,
+    pub duration_ms: u64,
+    /// What is used of a subscription's limits.
+    pub five_hour_percent: Option<f64>,
+    pub seven_day_percent: Option<f64>,
     /// Where the client keeps the conversation.
-    pub transcript_path: PathBuf,
-    /// Where it works.
+    pub transcript: PathBuf,
     pub cwd: PathBuf,
-    /// The directories that it knows.
-    pub workspace: StatusWorkspace,
-}
-
-/// The directories.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusWorkspace {
     /// Where the client was started.
     pub project_dir: PathBuf,
 }
 
-/// The model.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusModel {
-    /// Its id.
-    pub id: String,
-}
-
-/// The context window.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusWindow {
-    /// The model's whole window, in tokens.
-    pub context_window_size: Option<u64>,
-    /// The context in use, in tokens; none before the first response.
-    pub total_input_tokens: Option<u64>,
-}
-
-/// The cost.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusCost {
-    /// In US dollars, subagents included.
-    pub total_cost_usd: f64,
-}
-
 impl StatusInput {
-    /// Reads it. What cannot be read says nothing.
-    #[must_use]
-    pub fn parse(json: &str) -> Self {
-        serde_json::from_str(json).unwrap_or_default()
+    pub fn parse(input: &str) -> Self {
+        let input = json::parse(input.as_bytes()).unwrap_or_default();
+        let (model, window, cost) = (&input["model"], &input["context_window"], &input["cost"]);
+        let used = |limit: &str| json::field(&input["rate_limits"][limit]["used_percentage"]);
+        Self {
+            session_id: json::text(&input["session_id"]),
+            model: json::text(&model["id"]),
+            model_name: json::text(&model["display_name"]),
+            window_tokens: json::field(&window["context_window_size"]),
+            used_tokens: json::field(&window["total_input_tokens"]),
+            cost_usd: json::field(&cost["total_cost_usd"]),
+            duration_ms: json::field(&cost["total_duration_ms"]),
+            five_hour_percent: used("five_hour"),
+            seven_day_percent: used("seven_day"),
+            transcript: json::field(&input["transcript_path"]),
+            cwd: json::field(&input["cwd"]),
+            project_dir: json::field(&input["workspace"]["project_dir"]),
+        }
     }
 }
 
@@ -79,14 +63,21 @@ mod tests {
                 "context_window":{"context_window_size":1000000,"used_percentage":null},
                 "cost":{"total_cost_usd":0.25,"total_duration_ms":5}}"#,
         );
-        assert_eq!(input.context_window.context_window_size, Some(1_000_000));
-        assert_eq!((input.model.id.as_str(), input.cost.total_cost_usd), ("claude-opus-5-5", 0.25));
+        assert_eq!(input.window_tokens, Some(1_000_000));
+        assert_eq!(
+            (input.model.as_str(), input.cost_usd),
+            ("claude-opus-5-5", 0.25)
+        );
     }
 
     #[test]
     fn rubbish_says_nothing() {
         for rubbish in ["", "[]", "{", r#"{"model":3}"#] {
-            assert_eq!(StatusInput::parse(rubbish), StatusInput::default(), "{rubbish}");
+            assert_eq!(
+                StatusInput::parse(rubbish),
+                StatusInput::default(),
+                "{rubbish}"
+            );
         }
     }
 }

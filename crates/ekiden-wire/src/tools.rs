@@ -1,10 +1,9 @@
 //! The agent's tools by name: what a call would do, and to what.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ekiden_core::guard;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use crate::excerpt;
 use crate::limits;
@@ -12,23 +11,18 @@ use crate::limits;
 /// What kind of thing a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
-    /// Reads a file.
     Read,
     /// Writes or edits a file.
     Edit,
     /// Runs a command in a shell.
     Shell,
-    /// Starts a subagent.
     Subagent,
-    /// Schedules work for later.
     Schedule,
-    /// Anything else.
     Other,
 }
 
 impl ToolKind {
     /// The kind of the tool of this name.
-    #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
             "Read" => Self::Read,
@@ -42,12 +36,11 @@ impl ToolKind {
     }
 }
 
-/// A call of a tool, in words that any agent's calls have.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The id that its result will name.
     pub id: String,
-    /// The tool's name.
     pub name: String,
     /// What kind of thing it does.
     pub kind: ToolKind,
@@ -56,105 +49,165 @@ pub struct Call {
     pub target: String,
 }
 
-/// The parts of a call's input that say what it is about. Large parts are skipped over.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ToolInput<'a> {
-    #[serde(borrow)]
-    file_path: Option<&'a RawValue>,
-    #[serde(borrow)]
-    notebook_path: Option<&'a RawValue>,
-    #[serde(borrow)]
-    command: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pattern: Option<&'a RawValue>,
-    #[serde(borrow)]
-    url: Option<&'a RawValue>,
-    #[serde(borrow)]
-    query: Option<&'a RawValue>,
-    #[serde(borrow)]
-    path: Option<&'a RawValue>,
-    #[serde(borrow)]
-    description: Option<&'a RawValue>,
-    #[serde(borrow)]
-    skill: Option<&'a RawValue>,
-}
-
-impl ToolInput<'_> {
-    fn file(&self) -> Option<&RawValue> {
-        self.file_path.or(self.notebook_path)
-    }
-
-    /// What the call is about, cut to a line.
-    pub(crate) fn target(&self) -> String {
-        let rest = [self.pattern, self.url, self.query, self.path, self.description, self.skill];
-        let found = self.file().or(self.command).or_else(|| rest.into_iter().flatten().next());
-        found.map(|raw| excerpt::of_json(raw, limits::TARGET)).unwrap_or_default()
-    }
-
-    /// What the guard judges. Paths become absolute by `cwd`; links are the caller's to resolve.
-    pub(crate) fn guarded(&self, name: &str, cwd: &Path) -> guard::ToolUse {
-        let file = || self.file().and_then(excerpt::whole).map(|path| absolute(cwd, &path));
-        let command = || self.command.and_then(excerpt::whole);
-        match ToolKind::of(name) {
-            ToolKind::Read => file().map_or(guard::ToolUse::Other, guard::ToolUse::Read),
-            ToolKind::Edit => file().map_or(guard::ToolUse::Other, guard::ToolUse::Write),
-            ToolKind::Shell => command().map_or(guard::ToolUse::Other, guard::ToolUse::Shell),
-            ToolKind::Schedule => guard::ToolUse::Schedule,
-            ToolKind::Other if self.writes_handoff(name) => guard::ToolUse::Handoff,
-            ToolKind::Subagent | ToolKind::Other => guard::ToolUse::Other,
+impl Call {
+    pub fn new(id: String, name: String, input: &Value) -> Self {
+        Self {
+            id,
+            kind: ToolKind::of(&name),
+            name,
+            target: target(input),
         }
     }
-
-    /// The skill that writes a handoff, by the names under which it is installed.
-    fn writes_handoff(&self, tool: &str) -> bool {
-        let skill = self.skill.and_then(excerpt::whole).unwrap_or_default();
-        tool == "Skill" && matches!(skill.as_str(), "handoff" | "ekiden-handoff" | "ekiden:handoff")
-    }
 }
 
-fn absolute(cwd: &Path, path: &str) -> PathBuf {
-    cwd.join(path)
+/// What a call is about, cut to a line: the first of these members that its input has.
+fn target(input: &Value) -> String {
+    let members = [
+        "file_path",
+        "notebook_path",
+        "command",
+        "pattern",
+        "url",
+        "query",
+        "path",
+        "description",
+        "skill",
+    ];
+    let found = members.iter().map(|member| &input[*member]);
+    found
+        .filter(|value| !value.is_null())
+        .map(|value| excerpt::of_json(value, limits::TARGET))
+        .next()
+        .unwrap_or_default()
+}
+
+/// What the guard judges. Paths become absolute by `cwd`; the caller resolves links.
+pub(crate) fn guarded(name: &str, input: &Value, cwd: &Path) -> guard::ToolUse {
+    let file = input["file_path"]
+        .as_str()
+        .or(input["notebook_path"].as_str())
+        .map(|path| cwd.join(path));
+    let command = input["command"].as_str().map(str::to_owned);
+    let used = match ToolKind::of(name) {
+        ToolKind::Read => file.map(guard::ToolUse::Read),
+        ToolKind::Edit => file.map(guard::ToolUse::Write),
+        ToolKind::Shell => command.map(guard::ToolUse::Shell),
+        ToolKind::Schedule => Some(guard::ToolUse::Schedule),
+        ToolKind::Other => writes_handoff(name, input).then_some(guard::ToolUse::Handoff),
+        ToolKind::Subagent => None,
+    };
+    used.unwrap_or(guard::ToolUse::Other)
+}
+
+/// The guard's skills, by the names under which they are installed.
+fn writes_handoff(tool: &str, input: &Value) -> bool {
+    let skill = input["skill"].as_str().unwrap_or_default();
+    let name = skill
+        .strip_prefix("ekiden-")
+        .or_else(|| skill.strip_prefix("ekiden:"))
+        .unwrap_or(skill);
+    tool == "Skill" && GUARD_COMMANDS.contains(&name)
+}
+
+/// The commands of the guard that an agent runs, also as skills.
+const GUARD_COMMANDS: [&str; 3] = ["checkpoint", "handoff", "orient"];
+
+/// Whether a shell line does nothing but run one of the guard's commands.
+pub fn runs_guard(line: &str) -> bool {
+    let is_plain = !line.contains(['&', '|', ';', '<', '>', '$', '`', '(', '\n']);
+    let words = shlex::split(line).unwrap_or_default();
+    let program = words.first().map(|word| Path::new(word).file_name());
+    let named = program.flatten().is_some_and(|name| name == "ekiden");
+    let command = words.get(1).map(String::as_str).unwrap_or_default();
+    is_plain && named && GUARD_COMMANDS.contains(&command)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn input(json: &str) -> ToolInput<'_> {
+    fn input(json: &str) -> Value {
         serde_json::from_str(json).unwrap()
     }
 
     #[test]
     fn a_target_is_what_the_call_is_about() {
         for (json, target) in [
-            (r#"{"file_path":"/w/a.rs","content":"fn main() {}"}"#, "/w/a.rs"),
-            (r#"{"command":"cargo test","description":"run"}"#, "cargo test"),
+            (
+                r#"{"file_path":"/w/a.rs","content":"fn main() {}"}"#,
+                "/w/a.rs",
+            ),
+            (
+                r#"{"command":"cargo test","description":"run"}"#,
+                "cargo test",
+            ),
             (r#"{"pattern":"fn .*","path":"src"}"#, "fn .*"),
             (r#"{"description":"sub","prompt":"do it"}"#, "sub"),
             (r#"{"unknown":[1,2]}"#, ""),
         ] {
-            assert_eq!(input(json).target(), target);
+            assert_eq!(super::target(&input(json)), target);
         }
         let long = format!(r#"{{"command":"{}"}}"#, "x ".repeat(500));
-        assert!(input(&long).target().len() <= limits::TARGET_BYTES_MAX);
+        assert!(target(&input(&long)).len() <= limits::TARGET_BYTES_MAX);
     }
 
     #[test]
     fn the_guard_sees_absolute_paths() {
         let cwd = Path::new("/w");
-        let guarded = |name, json| input(json).guarded(name, cwd);
-        assert_eq!(guarded("Edit", r#"{"file_path":"a/b"}"#), guard::ToolUse::Write("/w/a/b".into()));
+        let guarded = |name, json| super::guarded(name, &input(json), cwd);
+        assert_eq!(
+            guarded("Edit", r#"{"file_path":"a/b"}"#),
+            guard::ToolUse::Write("/w/a/b".into())
+        );
         assert_eq!(
             guarded("NotebookEdit", r#"{"notebook_path":"/n.ipynb"}"#),
             guard::ToolUse::Write("/n.ipynb".into())
         );
-        assert_eq!(guarded("Read", r#"{"file_path":"/etc/x"}"#), guard::ToolUse::Read("/etc/x".into()));
-        assert_eq!(guarded("Bash", r#"{"command":"ls"}"#), guard::ToolUse::Shell("ls".into()));
+        assert_eq!(
+            guarded("Read", r#"{"file_path":"/etc/x"}"#),
+            guard::ToolUse::Read("/etc/x".into())
+        );
+        assert_eq!(
+            guarded("Bash", r#"{"command":"ls"}"#),
+            guard::ToolUse::Shell("ls".into())
+        );
         assert_eq!(guarded("CronCreate", "{}"), guard::ToolUse::Schedule);
-        assert_eq!(guarded("Skill", r#"{"skill":"ekiden:handoff"}"#), guard::ToolUse::Handoff);
-        assert_eq!(guarded("Skill", r#"{"skill":"orient"}"#), guard::ToolUse::Other);
-        assert_eq!(guarded("Write", r#"{"content":"x"}"#), guard::ToolUse::Other);
-        assert_eq!(guarded("mcp__x__Write", r#"{"file_path":"/a"}"#), guard::ToolUse::Other);
+        assert_eq!(
+            guarded("Skill", r#"{"skill":"ekiden:handoff"}"#),
+            guard::ToolUse::Handoff
+        );
+        assert_eq!(
+            guarded("Skill", r#"{"skill":"review"}"#),
+            guard::ToolUse::Other
+        );
+        assert_eq!(
+            guarded("Write", r#"{"content":"x"}"#),
+            guard::ToolUse::Other
+        );
+        assert_eq!(
+            guarded("mcp__x__Write", r#"{"file_path":"/a"}"#),
+            guard::ToolUse::Other
+        );
+    }
+
+    // shows: CHK-005
+    #[test]
+    fn the_guards_own_commands_are_known() {
+        for line in [
+            "ekiden handoff",
+            "'/opt/my tools/ekiden' handoff --new",
+            "ekiden checkpoint --estimate 'a task'",
+        ] {
+            assert!(runs_guard(line), "{line}");
+        }
+        for line in [
+            "ekiden run task.md",
+            "ekiden handoff && make",
+            "ekiden handoff $(make)",
+            "make handoff",
+            "",
+        ] {
+            assert!(!runs_guard(line), "{line}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The client's transcript, read from its end.
 //!
-//! A hook's input carries no usage, so whoever watches a session through hooks reads the last response
+//! A hook's input carries no usage, so to watch a session through hooks is to read the last response
 //! of the main thread here. A transcript may be large and is being written meanwhile: it is sought from
 //! the end, in a window that doubles, and a last line that is not whole yet is passed over. Nothing
 //! here guesses: a file without a response has no usage.
@@ -9,8 +9,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use ekiden_core::guard::Sample;
 use ekiden_core::time::Timestamp;
-use serde::Deserialize;
+use serde_json::Value;
 
+use crate::json;
 use crate::stream::SYNTHETIC;
 use crate::usage::Usage;
 
@@ -20,10 +21,11 @@ const WINDOW_BYTES: u64 = 64 * 1024;
 /// The last response of the main thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LastResponse {
-    /// Its message's id.
     pub message_id: String,
     /// The model that gave it.
     pub model: String,
+    /// The client's version, such as `2.1.329`.
+    pub client: String,
     /// The context that it was made from, in tokens.
     pub context_tokens: u64,
     /// It ended the turn: no call of a tool follows.
@@ -35,98 +37,126 @@ pub struct LastResponse {
 /// How many responses show where the use is heading.
 const RECENT_MAX: usize = 8;
 
-#[derive(Deserialize)]
-struct TranscriptLine {
-    #[serde(default)]
-    timestamp: Option<String>,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default, rename = "isSidechain")]
-    side_chain: bool,
-    message: TranscriptMessage,
+/// The end of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recent {
+    /// The last responses since the conversation was last summarised, oldest first.
+    pub responses: Vec<LastResponse>,
+    /// The conversation was summarised and there is no response since: its size then, in tokens, if the
+    /// client says so, and when.
+    pub summarised: Option<Summarised>,
+    /// The last response answers the last prompt and ends its turn. If not, and the turn is over, the client has
+    /// yet to write that.
+    pub settled: bool,
 }
 
-#[derive(Deserialize)]
-struct TranscriptMessage {
-    #[serde(default)]
-    id: String,
-    #[serde(default)]
-    model: String,
-    #[serde(default)]
-    usage: Usage,
-    #[serde(default)]
-    stop_reason: Option<String>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summarised {
+    pub at: Option<Timestamp>,
+    pub context_tokens: Option<u64>,
 }
 
-impl LastResponse {
-    /// Finds it in a transcript.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
-    pub fn find(transcript: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
-        Ok(Self::find_recent(transcript, 1)?.pop())
-    }
-
-    /// Finds it and those shortly before it, oldest first, of which the last counts. Only what is read
-    /// for the last one anyway is looked through.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
-    pub fn recent(transcript: &mut (impl Read + Seek)) -> io::Result<Vec<Self>> {
-        Self::find_recent(transcript, RECENT_MAX)
-    }
-
-    fn find_recent(transcript: &mut (impl Read + Seek), most: usize) -> io::Result<Vec<Self>> {
+impl Recent {
+    /// Reads it. Only what is read for the last response anyway is looked through.
+    pub fn of(transcript: &mut (impl Read + Seek)) -> io::Result<Self> {
         let length = transcript.seek(SeekFrom::End(0))?;
         let mut window = WINDOW_BYTES;
         loop {
             let from = length.saturating_sub(window);
             transcript.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
-            transcript.by_ref().take(length - from).read_to_end(&mut bytes)?;
-            let found = Self::last_in(&bytes, most);
-            if !found.is_empty() || from == 0 {
-                return Ok(found);
+            transcript
+                .by_ref()
+                .take(length - from)
+                .read_to_end(&mut bytes)?;
+            let recent = Self::in_lines(&bytes);
+            if !recent.responses.is_empty() || recent.summarised.is_some() || from == 0 {
+                return Ok(recent);
             }
             window = window.saturating_mul(2);
         }
     }
 
-    /// The use at that moment, if the line has a time.
-    #[must_use]
-    pub fn sample(&self) -> Option<Sample> {
-        Some(Sample { at: self.at?, used_tokens: self.context_tokens })
-    }
-
-    /// The last ones in these lines, of which the first and the last may be pieces. A response has a line
-    /// for each of its blocks.
-    fn last_in(bytes: &[u8], most: usize) -> Vec<Self> {
-        let mut found: Vec<Self> = Vec::new();
-        for response in bytes.rsplit(|byte| *byte == b'\n').filter_map(Self::of_line) {
-            if found.last().is_none_or(|later| later.message_id != response.message_id) {
-                found.push(response);
+    /// Of these lines the first and the last may be pieces. A response has a line for each of its blocks.
+    fn in_lines(bytes: &[u8]) -> Self {
+        let mut recent = Self::default();
+        let mut asked = false;
+        for line in bytes.rsplit(|byte| *byte == b'\n') {
+            // Most bytes are of lines that are neither.
+            let words = [&b"\"assistant\""[..], b"\"user\"", b"\"compact_boundary\""];
+            let holds = |word: &&[u8]| memchr::memmem::find(line, word).is_some();
+            let Some(line) = words.iter().any(holds).then(|| json::parse(line)).flatten() else {
+                continue;
+            };
+            if line["isSidechain"] == true {
+                continue;
             }
-            if found.len() == most {
+            if line["subtype"] == "compact_boundary" {
+                if recent.responses.is_empty() {
+                    recent.summarised = Some(Summarised::of(&line));
+                }
+                break;
+            }
+            asked |=
+                line["type"] == "user" && line["isMeta"] != true && recent.responses.is_empty();
+            if let Some(response) = LastResponse::of_line(&line) {
+                let ids = recent.responses.last().map(|later| &later.message_id);
+                if ids != Some(&response.message_id) {
+                    recent.responses.push(response);
+                }
+            }
+            if recent.responses.len() == RECENT_MAX {
                 break;
             }
         }
-        found.reverse();
-        found
+        let last = recent.responses.first();
+        recent.settled = !asked && last.is_some_and(|last| last.ends_turn);
+        recent.responses.reverse();
+        recent
+    }
+}
+
+impl Summarised {
+    fn of(line: &Value) -> Self {
+        Self {
+            at: at(line),
+            context_tokens: line["compactMetadata"]["postTokens"].as_u64(),
+        }
+    }
+}
+
+fn at(line: &Value) -> Option<Timestamp> {
+    line["timestamp"]
+        .as_str()
+        .and_then(Timestamp::parse_rfc3339)
+}
+
+impl LastResponse {
+    /// Finds it in a transcript.
+    pub fn find(transcript: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
+        Ok(Recent::of(transcript)?.responses.pop())
     }
 
-    fn of_line(line: &[u8]) -> Option<Self> {
-        // Most lines are no responses, and some are very long.
-        memchr::memmem::find(line, b"\"assistant\"")?;
-        let line: TranscriptLine = serde_json::from_slice(line).ok()?;
-        let counts = line.kind == "assistant" && !line.side_chain && line.message.model != SYNTHETIC;
+    /// The usage at that time, if the line has one.
+    pub fn sample(&self) -> Option<Sample> {
+        Some(Sample {
+            at: self.at?,
+            used_tokens: self.context_tokens,
+        })
+    }
+
+    fn of_line(line: &Value) -> Option<Self> {
+        let message = line["message"].as_object().map(|_| &line["message"])?;
+        let counts = line["type"] == "assistant" && message["model"] != SYNTHETIC;
+        // Without its usage, a full context would look empty.
+        let usage = Usage::of(&message["usage"])?;
         counts.then(|| Self {
-            message_id: line.message.id,
-            model: line.message.model,
-            context_tokens: line.message.usage.context_tokens(),
-            ends_turn: line.message.stop_reason.as_deref() == Some("end_turn"),
-            at: line.timestamp.and_then(|at| Timestamp::parse_rfc3339(&at)),
+            message_id: json::text(&message["id"]),
+            model: json::text(&message["model"]),
+            client: json::text(&line["version"]),
+            context_tokens: usage.context_tokens(),
+            ends_turn: message["stop_reason"] == "end_turn",
+            at: at(line),
         })
     }
 }
@@ -156,19 +186,56 @@ mod tests {
         let synthetic = response("m3", 0, "").replace("claude-opus-5-5", SYNTHETIC);
         assert_eq!(last(&[main, side, synthetic]), Some(("m1".to_owned(), 50)));
         assert_eq!(last(&[]), None);
-        assert_eq!(last(&[r#"{"type":"user","message":{"content":"\"assistant\""}}"#.to_owned()]), None);
+        assert_eq!(
+            last(&[r#"{"type":"user","message":{"content":"\"assistant\""}}"#.to_owned()]),
+            None
+        );
+    }
+
+    #[test]
+    fn a_response_without_a_usage_is_passed_over() {
+        let usage = r#""usage":{"input_tokens":10,"cache_read_input_tokens":90}"#;
+        for odd in [
+            r#""usage":null"#,
+            r#""usage":[]"#,
+            r#""usage":"much""#,
+            r#""usage":{"input_tokens":"many"}"#,
+            r#""other":1"#,
+        ] {
+            let line = response("m2", 90, "").replace(usage, odd);
+            assert!(line.contains(odd), "{line}");
+            assert_eq!(
+                last(&[response("m1", 40, ""), line]),
+                Some(("m1".to_owned(), 50)),
+                "{odd}"
+            );
+        }
     }
 
     // shows: MON-002
     #[test]
     fn the_last_responses_have_their_times() {
         let at = |id: &str, tokens, second: u32| {
-            response(id, tokens, &format!(r#","timestamp":"2026-11-21T14:00:{second:02}.500Z""#))
+            response(
+                id,
+                tokens,
+                &format!(r#","timestamp":"2026-11-21T14:00:{second:02}.500Z""#),
+            )
         };
         let lines = [at("m1", 40, 1), at("m1", 40, 2), at("m2", 90, 30)].join("\n");
-        let recent = LastResponse::recent(&mut Cursor::new(lines)).expect("a cursor reads");
-        let samples: Vec<Sample> = recent.iter().filter_map(LastResponse::sample).collect();
-        assert_eq!(samples.iter().map(|sample| sample.used_tokens).collect::<Vec<_>>(), [50, 100]);
+        let recent = Recent::of(&mut Cursor::new(lines)).expect("a cursor reads");
+        let samples: Vec<Sample> = recent
+            .responses
+            .iter()
+            .filter_map(LastResponse::sample)
+            .collect();
+        assert_eq!(
+            samples
+                .iter()
+                .map(|sample| sample.used_tokens)
+                .collect::<Vec<_>>(),
+            [50, 100]
+        );
         assert_eq!(samples[1].at.since(samples[0].at).as_secs(), 28);
     }
 
@@ -182,9 +249,44 @@ mod tests {
     #[test]
     fn what_lies_far_from_the_end_is_found() {
         let mut lines = vec![response("m1", 40, "")];
-        lines.extend(
-            (0..40).map(|_| format!(r#"{{"type":"user","message":{{"text":"{}"}}}}"#, "x".repeat(9_000))),
-        );
+        lines.extend((0..40).map(|_| {
+            format!(
+                r#"{{"type":"user","message":{{"text":"{}"}}}}"#,
+                "x".repeat(9_000)
+            )
+        }));
         assert_eq!(last(&lines), Some(("m1".to_owned(), 50)));
+    }
+    const SUMMARISED: &str = r#"{"type":"system","subtype":"compact_boundary","isSidechain":false,"timestamp":"2026-11-21T14:00:00.000Z","compactMetadata":{"trigger":"auto","preTokens":167000,"postTokens":7689}}"#;
+    const PROMPT: &str = r#"{"type":"user","isSidechain":false,"message":{"content":"go on"}}"#;
+
+    fn recent(lines: &[&str]) -> Recent {
+        Recent::of(&mut Cursor::new(lines.join("\n"))).expect("a cursor reads")
+    }
+
+    // shows: MON-001, MON-004
+    #[test]
+    fn nothing_before_a_compaction_is_the_usage_now() {
+        let (before, after) = (response("m1", 150_000, ""), response("m2", 9_000, ""));
+        let found = recent(&[&before, SUMMARISED, PROMPT]);
+        assert_eq!((found.responses.len(), found.settled), (0, false));
+        let tokens = found.summarised.expect("a compaction").context_tokens;
+        assert_eq!(tokens, Some(7_689));
+        let found = recent(&[&before, SUMMARISED, PROMPT, &after]);
+        assert_eq!((found.responses.len(), found.summarised), (1, None));
+    }
+
+    // shows: MON-001
+    #[test]
+    fn a_response_that_is_not_written_yet_is_missed() {
+        let (first, second) = (response("m1", 40, ""), response("m2", 90, ""));
+        let calls = first.clone();
+        let [first, second] = [first, second].map(|line| line.replace("tool_use", "end_turn"));
+        let meta = r#"{"type":"user","isMeta":true,"message":{"content":"feedback"}}"#;
+        assert!(recent(&[PROMPT, &first, meta]).settled);
+        assert!(!recent(&[PROMPT, &first, PROMPT]).settled);
+        assert!(recent(&[PROMPT, &first, PROMPT, &second]).settled);
+        assert!(!recent(&[PROMPT, &calls]).settled, "its results too");
+        assert!(!recent(&[]).settled);
     }
 }

@@ -6,10 +6,12 @@ use serde_json::Value;
 
 /// `{"type":"…"[,"subtype":"…"],…}` with the members of `body`, which must be an object, and a line
 /// end.
-pub(crate) fn typed_line(kind: &str, subtype: Option<&str>, body: &Value) -> String {
+pub fn typed_line(kind: &str, subtype: Option<&str>, body: &Value) -> String {
     let body = body.to_string();
     let members = body.strip_prefix('{').unwrap_or(&body);
-    let subtype = subtype.map(|subtype| format!(r#","subtype":"{subtype}""#)).unwrap_or_default();
+    let subtype = subtype
+        .map(|subtype| format!(r#","subtype":"{subtype}""#))
+        .unwrap_or_default();
     let comma = if members == "}" { "" } else { "," };
     format!("{{\"type\":\"{kind}\"{subtype}{comma}{members}\n")
 }

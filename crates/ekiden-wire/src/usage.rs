@@ -5,6 +5,7 @@
 //! synthetic messages (errors that the client words as the model's) carry zeros.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::stream::ClientEvent;
 
@@ -12,13 +13,10 @@ use crate::stream::ClientEvent;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Read afresh.
     #[serde(rename = "input_tokens", deserialize_with = "or_zero")]
     pub input: u64,
-    /// Read from the cache.
     #[serde(rename = "cache_read_input_tokens", deserialize_with = "or_zero")]
     pub cache_read: u64,
-    /// Written to the cache.
     #[serde(rename = "cache_creation_input_tokens", deserialize_with = "or_zero")]
     pub cache_creation: u64,
     /// Written by the model; in the stream not yet the final figure.
@@ -27,10 +25,19 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The usage of a response; none if it is missing or odd.
+    pub(crate) fn of(usage: &Value) -> Option<Self> {
+        // An array would be taken for the fields in their order.
+        usage
+            .as_object()
+            .and_then(|_| Self::deserialize(usage).ok())
+    }
+
     /// The context that the response was made from, in tokens.
-    #[must_use]
     pub fn context_tokens(&self) -> u64 {
-        self.input.saturating_add(self.cache_read).saturating_add(self.cache_creation)
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_creation)
     }
 }
 
@@ -48,13 +55,11 @@ pub struct ContextMeter {
 
 impl ContextMeter {
     /// The context in tokens; zero before the first response.
-    #[must_use]
     pub fn context_tokens(&self) -> u64 {
         self.context_tokens
     }
 
     /// How many responses of the main thread there were.
-    #[must_use]
     pub fn responses(&self) -> u64 {
         self.responses
     }
@@ -65,7 +70,9 @@ impl ContextMeter {
             *self = Self::default();
             return None;
         }
-        let ClientEvent::Assistant(response) = event else { return None };
+        let ClientEvent::Assistant(response) = event else {
+            return None;
+        };
         let counts = response.main_thread && !response.synthetic;
         if !counts || response.message_id == self.message_id {
             return None;
@@ -80,7 +87,7 @@ impl ContextMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
+    use crate::tests as fixtures;
 
     fn meter(name: &str) -> ContextMeter {
         let mut meter = ContextMeter::default();

@@ -4,41 +4,18 @@
 //! TASK`: the top level takes the arguments of `run` too, hidden from its help.
 //!
 //! [`definition`] is the one source of help, completions, manual pages and `docs/commands/`. Every help
-//! begins with examples, since most people want to type something like them and go on.
+//! begins with examples, since most people want to type something like them.
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+pub mod mistakes;
 
-use crate::commands::build::BuildArgs;
-use crate::commands::checkpoint::CheckpointArgs;
-use crate::commands::completions::CompletionsArgs;
-use crate::commands::config::ConfigArgs;
-use crate::commands::continue_run::ContinueArgs;
-use crate::commands::diff::DiffArgs;
-use crate::commands::doctor::DoctorArgs;
-use crate::commands::execute::ExecuteArgs;
-use crate::commands::handoff::HandoffArgs;
-use crate::commands::hook::{HookArgs, StatuslineArgs};
-use crate::commands::init::InitArgs;
-use crate::commands::knowledge::KnowledgeArgs;
-use crate::commands::limits::LimitsArgs;
-use crate::commands::log::LogArgs;
-use crate::commands::man::ManArgs;
-use crate::commands::orient::OrientArgs;
-use crate::commands::pause::PauseArgs;
-use crate::commands::plan::PlanArgs;
-use crate::commands::resume::ResumeArgs;
-use crate::commands::run::RunArgs;
-use crate::commands::sessions::SessionsArgs;
-use crate::commands::setup::SetupArgs;
-use crate::commands::show::ShowArgs;
-use crate::commands::split::SplitArgs;
-use crate::commands::status::StatusArgs;
-use crate::commands::stop::StopArgs;
-use crate::commands::unpause::UnpauseArgs;
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
 use crate::commands::{
-    build, checkpoint, completions, config, continue_run, diff, doctor, execute, handoff, hook, init,
-    knowledge, limits, log, man, orient, pause, plan, resume, run, sessions, setup, show, split, status,
-    stop, unpause,
+    answer, attach, build, checkpoint, completions, config, continue_run, diff, doctor, execute,
+    handoff, hook, init, knowledge, log, man, orient, plan, resume, run, sessions, setup, show,
+    split, status, steer,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -50,10 +27,10 @@ Examples:
   ekiden task.md --verify 'make test'         the same as `ekiden run task.md ...`
   ekiden run 'Port the parser to Rust' -m 5   the task itself, at most 5 sessions
   ekiden status                               what runs here, and how far it is
-  ekiden resume                               carry on after any end
+  ekiden resume                               continue the unfinished run
 ";
 
-/// Examples first, then what it is, then every word of it.
+/// Examples first, then what it does, then every argument.
 const TEMPLATE: &str =
     "{before-help}{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}\n";
 
@@ -67,101 +44,71 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    run: RunArgs,
+    run: run::RunArgs,
 }
 
-/// The commands, each with what the list of them says.
-#[derive(Subcommand)]
-enum Command {
-    /// Start a relay on a task, and watch it to its end
-    Run(Later<RunArgs>),
-    /// Plan: make an architecture document and a manifest of an idea
-    Plan(Later<PlanArgs>),
-    /// Split an architecture document into the stages of a manifest
-    Split(Later<SplitArgs>),
-    /// Carry out a plan, and watch it to its end
-    Execute(Later<ExecuteArgs>),
-    /// Plan an idea, have the plan approved, and carry it out
-    Build(Later<BuildArgs>),
-    /// Carry an unfinished run on, after any end
-    Resume(Later<ResumeArgs>),
-    /// Give a complete run follow-up work
-    Continue(Later<ContinueArgs>),
-    /// Stop a running run, from another terminal
-    Stop(Later<StopArgs>),
-    /// Change the limits of a running run
-    Limits(Later<LimitsArgs>),
-    /// Pause a running run after the session at work
-    Pause(Later<PauseArgs>),
-    /// Let a paused run go on
-    Unpause(Later<UnpauseArgs>),
-    /// Show what runs here, and how far it is
-    Status(Later<StatusArgs>),
-    /// Tell the story of a run, word for word as `ekiden run` told it
-    Log(Later<LogArgs>),
-    /// List the sessions of a run: when, how long, how full, what it cost, how it ended
-    Sessions(Later<SessionsArgs>),
-    /// Show what a session saw, said and left
-    Show(Later<ShowArgs>),
-    /// Show what a session changed: commits, files, and the handoff against the one before
-    Diff(Later<DiffArgs>),
-    /// Show this session's handoff document and what to fill in
-    Handoff(Later<HandoffArgs>),
-    /// Show where the last session stopped, and what comes next
-    Orient(Later<OrientArgs>),
-    /// Write a task to fill in: what is wanted, where things are, how to work, what done means
-    Init(Later<InitArgs>),
-    /// Read, edit or measure what later sessions will know
-    Knowledge(Later<KnowledgeArgs>),
-    /// Checkpoint a session that you started yourself
-    Checkpoint(Later<CheckpointArgs>),
-    /// What Claude Code calls at each moment of a session
-    Hook(Later<HookArgs>),
-    /// The line that Claude Code shows below its prompt
-    Statusline(Later<StatuslineArgs>),
-    /// Show settings and where they come from, approve a project's own
-    Config(Later<ConfigArgs>),
-    /// Install the guard into Claude Code: hooks, status line, skills
-    Setup(Later<SetupArgs>),
-    /// Check whether a run could work here, and say what to do
-    Doctor(Later<DoctorArgs>),
-    /// Print what a shell needs to complete commands and flags
-    Completions(Later<CompletionsArgs>),
-    /// Print a page of the manual
-    Man(Later<ManArgs>),
+/// The commands, in the order of the help, each with the function that runs it, which may want the whole command
+/// line. Its own file says what it does.
+macro_rules! commands {
+    ($($name:ident($args:ty) $run:path $(, $definition:ident)?;)+) => {
+        #[derive(Subcommand)]
+        enum Command {
+            $($name($args)),+
+        }
+
+        fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
+            match cli.command {
+                None => run::run(&cli.run, definition, output),
+                $(Some(Command::$name(args)) => $run(&args, $($definition,)? output),)+
+            }
+        }
+    };
 }
 
-/// The arguments of a command, made ready when it is the one that is meant: most of what clap needs for all
-/// of them together is never looked at.
-struct Later<T>(T);
-
-impl<T: Args> Args for Later<T> {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command.defer(|command| T::augment_args(command).mut_subcommands(shaped))
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
+commands! {
+    Run(run::RunArgs) run::run, definition;
+    Plan(plan::PlanArgs) plan::plan;
+    Split(split::SplitArgs) split::split;
+    Execute(execute::ExecuteArgs) execute::execute;
+    Build(build::BuildArgs) build::build;
+    Resume(resume::ResumeArgs) resume::resume;
+    Answer(answer::AnswerArgs) answer::answer;
+    Continue(continue_run::ContinueArgs) continue_run::continue_run;
+    Stop(steer::StopArgs) steer::stop;
+    Limits(steer::LimitsArgs) steer::limits;
+    Pause(steer::PauseArgs) steer::pause;
+    Unpause(steer::UnpauseArgs) steer::unpause;
+    Status(status::StatusArgs) status::status;
+    Attach(attach::AttachArgs) attach::attach;
+    Log(log::LogArgs) log::log;
+    Sessions(sessions::SessionsArgs) sessions::sessions;
+    Show(show::ShowArgs) show::show;
+    Diff(diff::DiffArgs) diff::diff;
+    Handoff(handoff::HandoffArgs) handoff::handoff;
+    Orient(orient::OrientArgs) orient::orient;
+    Init(init::InitArgs) init::init;
+    Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
+    Checkpoint(checkpoint::CheckpointArgs) checkpoint::checkpoint;
+    Hook(hook::HookArgs) hook::hook;
+    Statusline(hook::StatuslineArgs) hook::statusline;
+    Config(config::ConfigArgs) config::config;
+    Setup(setup::SetupArgs) setup::setup;
+    Doctor(doctor::DoctorArgs) doctor::doctor;
+    Completions(completions::CompletionsArgs) completions::completions;
+    Man(man::ManArgs) man::man, definition;
 }
 
-impl<T: FromArgMatches> FromArgMatches for Later<T> {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        T::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
-}
-
-/// Does what the arguments of the process say.
-#[must_use]
 pub fn main() -> Exit {
+    completions::answer(definition);
     let mut output = Output::of_process();
-    let done = match parse(std::env::args_os()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = mistakes::as_flags(words);
+    let done = match parse(words.iter().cloned()) {
         Ok(cli) => dispatch(cli, &mut output),
-        Err(error) => Ok(explain(&error, &mut output)),
+        Err(error) => match mistakes::explained(&error, &words) {
+            Some(failure) => Err(failure),
+            None => Ok(explain(&error, &mut output)),
+        },
     };
     let exit = done.unwrap_or_else(|failure| {
         output.failure(&failure);
@@ -170,14 +117,14 @@ pub fn main() -> Exit {
     output.finish(exit)
 }
 
-/// The names of all commands.
-pub fn command_names() -> impl Iterator<Item = String> {
-    let names: Vec<String> = Cli::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
-    names.into_iter()
+/// Every command's name.
+pub fn names() -> Vec<String> {
+    let commands = Cli::command();
+    let names = commands.get_subcommands().map(clap::Command::get_name);
+    names.map(str::to_owned).collect()
 }
 
-/// All that can be typed, as clap knows it.
-#[must_use]
+/// The whole command line.
 pub fn definition() -> clap::Command {
     let is_own = |arg: &clap::Arg| matches!(arg.get_id().as_str(), "help" | "version");
     shaped(Cli::command())
@@ -185,54 +132,23 @@ pub fn definition() -> clap::Command {
         .after_help(exit::help_table())
 }
 
-/// The same form for a command and everything below it.
+/// The same layout for a command and all its subcommands.
 fn shaped(command: clap::Command) -> clap::Command {
-    command.help_template(TEMPLATE).disable_help_subcommand(true).mut_subcommands(shaped)
+    command
+        .help_template(TEMPLATE)
+        .disable_help_subcommand(true)
+        .mut_subcommands(shaped)
 }
 
-fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap::Error> {
+fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&definition().try_get_matches_from(args)?)
-}
-
-fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
-    match cli.command {
-        None => run::run(&cli.run, output),
-        Some(Command::Run(Later(args))) => run::run(&args, output),
-        Some(Command::Plan(Later(args))) => plan::plan(&args, output),
-        Some(Command::Split(Later(args))) => split::split(&args, output),
-        Some(Command::Execute(Later(args))) => execute::execute(&args, output),
-        Some(Command::Build(Later(args))) => build::build(&args, output),
-        Some(Command::Resume(Later(args))) => resume::resume(&args, output),
-        Some(Command::Continue(Later(args))) => continue_run::continue_run(&args, output),
-        Some(Command::Stop(Later(args))) => stop::stop(&args, output),
-        Some(Command::Limits(Later(args))) => limits::limits(&args, output),
-        Some(Command::Pause(Later(args))) => pause::pause(&args, output),
-        Some(Command::Unpause(Later(args))) => unpause::unpause(&args, output),
-        Some(Command::Status(Later(args))) => status::status(&args, output),
-        Some(Command::Log(Later(args))) => log::log(&args, output),
-        Some(Command::Sessions(Later(args))) => sessions::sessions(&args, output),
-        Some(Command::Show(Later(args))) => show::show(&args, output),
-        Some(Command::Diff(Later(args))) => diff::diff(&args, output),
-        Some(Command::Handoff(Later(args))) => handoff::handoff(&args, output),
-        Some(Command::Orient(Later(args))) => orient::orient(&args, output),
-        Some(Command::Init(Later(args))) => init::init(&args, output),
-        Some(Command::Knowledge(Later(args))) => knowledge::knowledge(&args, output),
-        Some(Command::Checkpoint(Later(args))) => checkpoint::checkpoint(&args, output),
-        Some(Command::Hook(Later(args))) => Ok(hook::hook(&args)),
-        Some(Command::Statusline(Later(args))) => Ok(hook::statusline(&args)),
-        Some(Command::Config(Later(args))) => config::config(&args, output),
-        Some(Command::Setup(Later(args))) => setup::setup(&args, output),
-        Some(Command::Doctor(Later(args))) => doctor::doctor(&args, output),
-        Some(Command::Completions(Later(args))) => Ok(completions::completions(&args, output)),
-        Some(Command::Man(Later(args))) => man::man(&args, output),
-    }
 }
 
 /// Help and version are answers; anything else is a wrong command line.
 fn explain(error: &clap::Error, output: &mut Output) -> Exit {
     let text = error.render().ansi().to_string();
     if error.use_stderr() {
-        output.talk(&text);
+        output.message(&text);
         Exit::Usage
     } else {
         output.answer(&text);
@@ -242,7 +158,12 @@ fn explain(error: &clap::Error, output: &mut Output) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::error::ErrorKind;
+    use expect_test::expect;
+
+    use crate::settings::table::TABLE;
 
     use super::*;
 
@@ -260,42 +181,78 @@ mod tests {
     fn a_task_alone_means_run() {
         let bare = parsed("ekiden task.md -m 3 --new").unwrap();
         assert!(bare.command.is_none());
-        assert_eq!(bare.run.task(), "task.md");
-        let Some(Command::Run(Later(run))) = parsed("ekiden run task.md -m 3 --new").unwrap().command else {
+        assert_eq!(bare.run.task.as_deref(), Some("task.md"));
+        let Some(Command::Run(run)) = parsed("ekiden run task.md -m 3 --new").unwrap().command
+        else {
             panic!()
         };
-        assert_eq!((run.task(), run.flags()), (bare.run.task(), bare.run.flags()));
+        assert_eq!((&run.task, run.flags()), (&bare.run.task, bare.run.flags()));
     }
 
     #[test]
     fn commands_win_over_tasks_and_are_needed() {
-        assert!(matches!(parsed("ekiden status").unwrap().command, Some(Command::Status(Later(_)))));
-        assert_eq!(parsed("ekiden").err(), Some(ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand));
-        assert_eq!(parsed("ekiden run").err(), Some(ErrorKind::MissingRequiredArgument));
-        assert_eq!(parsed("ekiden run a b").err(), Some(ErrorKind::UnknownArgument));
-    }
-
-    #[test]
-    fn the_list_of_commands_says_of_each_what_its_own_help_says() {
-        let (mut definition, listed) = (definition(), definition());
-        definition.build();
-        for command in listed.get_subcommands() {
-            let whole = definition.find_subcommand(command.get_name()).unwrap();
-            let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
-            assert!(about(command).is_some_and(|said| Some(said) == about(whole)), "{}", command.get_name());
-        }
+        assert!(matches!(
+            parsed("ekiden status").unwrap().command,
+            Some(Command::Status(_))
+        ));
+        assert_eq!(
+            parsed("ekiden").err(),
+            Some(ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+        );
+        assert_eq!(
+            parsed("ekiden run a b").err(),
+            Some(ErrorKind::UnknownArgument)
+        );
     }
 
     // shows: RUN-06
     #[test]
     fn help_begins_with_examples_and_ends_with_the_exit_codes() {
         for line in ["ekiden --help", "ekiden -h"] {
-            let Err(error) = parse(line.split(' ').map(std::ffi::OsString::from)) else { panic!() };
+            let Err(error) = parse(line.split(' ').map(std::ffi::OsString::from)) else {
+                panic!()
+            };
             let help = error.render().to_string();
             assert!(help.starts_with("Examples:\n"), "{help}");
-            assert!(help.contains("\n  75     another run works in this directory\n"), "{help}");
+            assert!(
+                help.contains("\n  75     another run works in this directory\n"),
+                "{help}"
+            );
             assert!(!help.contains("--verify-timeout"), "{help}");
         }
+    }
+
+    /// What has neither a variable nor a key is about one call: which run, which stages, what is planned, and where to.
+    // shows: RUN-03
+    #[test]
+    fn a_flag_that_is_no_setting_is_about_one_call() {
+        let mut definition = definition();
+        definition.build();
+        let settings: BTreeSet<String> = TABLE.iter().filter_map(|row| row.long()).collect();
+        let is_setting = |long: &str| {
+            let positive = long.strip_prefix("no-").unwrap_or(long);
+            settings.contains(long) || settings.contains(positive)
+        };
+        let mut others = String::new();
+        for name in [
+            "run", "resume", "continue", "plan", "split", "execute", "build",
+        ] {
+            let command = definition.find_subcommand(name).unwrap();
+            let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+            let flags: BTreeSet<&str> = flags.filter(|long| !is_setting(long)).collect();
+            let flags: Vec<&str> = flags.into_iter().collect();
+            others.push_str(&format!("{name}: {}\n", flags.join(" ")));
+        }
+        expect![[r#"
+            run: detach help new resume-from
+            resume: accept-log detach help resume-from task
+            continue: detach file help run
+            plan: force help output planning-model
+            split: force help output planning-model
+            execute: detach dry-run from help jobs new only skip yes
+            build: dry-run force help jobs new output planning-model yes
+        "#]]
+        .assert_eq(&others);
     }
 
     fn all_below(command: &clap::Command) -> Vec<clap::Command> {
@@ -312,12 +269,17 @@ mod tests {
             let name = command.get_bin_name().unwrap_or("ekiden").to_owned();
             for help in [command.render_help(), command.render_long_help()] {
                 let help = help.to_string();
-                let examples = help.strip_prefix("Examples:\n").and_then(|rest| rest.split_once("\n\n"));
+                let examples = help
+                    .strip_prefix("Examples:\n")
+                    .and_then(|rest| rest.split_once("\n\n"));
                 let Some((examples, _)) = examples else {
                     panic!("`{name} --help` begins otherwise:\n{help}")
                 };
                 let called = |line: &str| line.trim_start().starts_with(&name);
-                assert!(examples.lines().any(called), "no example of `{name}` calls it:\n{examples}");
+                assert!(
+                    examples.lines().any(called),
+                    "no example of `{name}` calls it:\n{examples}"
+                );
             }
         }
     }

@@ -1,119 +1,79 @@
 //! Exit codes: the one place that says which end of the program has which number.
 //!
-//! The table in `--help` and in `docs/exit-codes.md` is made from [`Exit::TABLE`]. Codes from 65 up
+//! The table in `--help` and in `docs/exit-codes.md` is made from [`TABLE`]. Codes from 65 up
 //! are those of `sysexits.h`, so that a script that knows them knows ours.
 
-use std::fmt::Write as _;
-
 use ekiden_core::ends::{EndClass, Hint};
-use ekiden_core::event::StopRequest;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::steering::StopRequest;
 
-/// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for is done; a run is finished, and verified if it has a verification.
     Done,
-    /// The run ended without finishing, or could not begin.
     Unfinished,
-    /// The command line cannot be understood.
     Usage,
-    /// The run stopped early; `ekiden resume` carries on.
     StoppedEarly,
-    /// The run needs a person; `ekiden resume` carries on after that.
     Blocked,
-    /// What was given as input says nothing usable.
+    Undelivered,
     InvalidInput,
-    /// What was given as input is not there or cannot be read.
     MissingInput,
-    /// The agent or its service cannot be reached or used.
     Unreachable,
-    /// A fault in ekiden itself.
     Bug,
-    /// State or output cannot be read or written.
     State,
-    /// Another run holds this work dir.
     Held,
-    /// The agent is not permitted to do what it needs.
     NotPermitted,
-    /// A setting is wrong.
     Settings,
-    /// A signal ended it.
     Signal(i32),
 }
 
-impl Exit {
-    /// Every row of the table. A signal stands for all of its kind.
-    pub const TABLE: [Self; 14] = [
-        Self::Done,
-        Self::Unfinished,
-        Self::Usage,
-        Self::StoppedEarly,
-        Self::Blocked,
-        Self::InvalidInput,
-        Self::MissingInput,
-        Self::Unreachable,
-        Self::Bug,
-        Self::State,
-        Self::Held,
-        Self::NotPermitted,
-        Self::Settings,
-        Self::Signal(0),
-    ];
+/// Every exit with its code and meaning. A signal stands for all of its kind.
+#[rustfmt::skip]
+pub const TABLE: [(Exit, u8, &str); 15] = [
+    (Exit::Done, 0, "done; a run is finished, and verified if it has a verification"),
+    (Exit::Unfinished, 1, "ended without finishing, or an unfinished run of another task is in the way"),
+    (Exit::Usage, 2, "wrong command line"),
+    (Exit::StoppedEarly, 3, "stopped early, or an unfinished run of the same task is here: `ekiden resume`"),
+    (Exit::Blocked, 4, "blocked: needs your input: `ekiden answer`"),
+    (Exit::Undelivered, 5, "done, but the result is not delivered: the last line is the command that brings it"),
+    (Exit::InvalidInput, 65, "the task is empty or not text, or a plan is invalid"),
+    (Exit::MissingInput, 66, "the task, the work dir or the run does not exist"),
+    (Exit::Unreachable, 69, "the agent is missing, not logged in, or its service refuses it"),
+    (Exit::Bug, 70, "a bug in ekiden"),
+    (Exit::State, 74, "state or output cannot be read or written"),
+    (Exit::Held, 75, "another run works in this directory"),
+    (Exit::NotPermitted, 77, "the agent may not do what it needs"),
+    (Exit::Settings, 78, "a setting is wrong, or the context window is full before the work begins"),
+    (Exit::Signal(0), 128, "ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM"),
+];
 
+impl Exit {
     /// The code that the program exits with.
-    #[must_use]
     pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Unfinished => 1,
-            Self::Usage => 2,
-            Self::StoppedEarly => 3,
-            Self::Blocked => 4,
-            Self::InvalidInput => 65,
-            Self::MissingInput => 66,
-            Self::Unreachable => 69,
-            Self::Bug => 70,
-            Self::State => 74,
-            Self::Held => 75,
-            Self::NotPermitted => 77,
-            Self::Settings => 78,
-            Self::Signal(signal) => u8::try_from(signal).unwrap_or(0).saturating_add(128),
-        }
+        let (kind, signal) = if let Self::Signal(signal) = self {
+            (Self::Signal(0), u8::try_from(signal).unwrap_or(0))
+        } else {
+            (self, 0)
+        };
+        let row = TABLE.iter().find(|(exit, ..)| *exit == kind);
+        row.map_or(0, |(_, code, _)| code.saturating_add(signal))
     }
 
-    /// What the code means, for the table.
-    #[must_use]
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "done; a run is finished, and verified if it has a verification",
-            Self::Unfinished => "ended without finishing, or an unfinished run of another task is in the way",
-            Self::Usage => "wrong command line",
-            Self::StoppedEarly => {
-                "stopped early, or an unfinished run of the same task is here: `ekiden resume`"
-            }
-            Self::Blocked => "blocked: a person is needed, then `ekiden resume`",
-            Self::InvalidInput => "the task is empty or not text, or a plan has faults",
-            Self::MissingInput => "the task, the work dir or the run is not there",
-            Self::Unreachable => "the agent is missing, not logged in, or its service refuses it",
-            Self::Bug => "a fault in ekiden",
-            Self::State => "state or output cannot be read or written",
-            Self::Held => "another run works in this directory",
-            Self::NotPermitted => "the agent may not do what it needs",
-            Self::Settings => "a setting is wrong, or the context window is full before the work begins",
-            Self::Signal(_) => "ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM",
-        }
+    pub fn of_code(code: u8) -> Self {
+        let known = TABLE.iter().find(|(_, known, _)| *known == code);
+        known.map_or(Self::Signal(i32::from(code) - 128), |(exit, ..)| *exit)
     }
 
     /// The exit of a run that ended like this.
-    #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Complete { .. } => Self::Done,
+            Outcome::Undelivered { .. } => Self::Undelivered,
             Outcome::Blocked { .. } => Self::Blocked,
             // Nothing went wrong: each of them waits for a person.
             Outcome::StagesFailed { failed, .. }
-                if failed.iter().all(|one| matches!(*one.outcome, Outcome::Blocked { .. })) =>
+                if failed
+                    .iter()
+                    .all(|one| matches!(*one.outcome, Outcome::Blocked { .. })) =>
             {
                 Self::Blocked
             }
@@ -122,12 +82,20 @@ impl Exit {
             | Outcome::Stuck { .. }
             | Outcome::Stalled { .. }
             | Outcome::RateLimited { .. }
-            | Outcome::BudgetSpent { .. } => Self::StoppedEarly,
-            Outcome::WindowTooFull { .. } => Self::Settings,
-            Outcome::Stopped { request: StopRequest::Gently } => Self::StoppedEarly,
-            Outcome::Stopped { request: StopRequest::Now { signal } } => Self::Signal(*signal),
+            | Outcome::BudgetSpent { .. }
+            // The terminal is gone, and with it whoever would see the code of a signal.
+            | Outcome::Stopped {
+                request: StopRequest::HANGUP,
+            } => Self::StoppedEarly,
+            Outcome::WindowTooFull { .. } | Outcome::NoCheck { .. } => Self::Settings,
+            Outcome::Stopped {
+                request: StopRequest::Gently,
+            } => Self::StoppedEarly,
+            Outcome::Stopped {
+                request: StopRequest::Now { signal },
+            } => Self::Signal(*signal),
             Outcome::TooManyCrashes { .. }
-            | Outcome::NoGround { .. }
+            | Outcome::NoWorktree { .. }
             | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
             | Outcome::NotDone { .. }
@@ -144,28 +112,29 @@ impl Exit {
             },
         }
     }
-
-    /// The column of codes: a number, or `128+n`.
-    #[must_use]
-    pub fn label(self) -> String {
-        if self == Self::Signal(0) { "128+n".to_owned() } else { self.code().to_string() }
-    }
 }
 
-/// The table for `--help`.
-#[must_use]
-pub fn help_table() -> String {
-    Exit::TABLE.iter().fold("Exit codes:".to_owned(), |mut text, exit| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "\n  {:<5}  {}", exit.label(), exit.meaning());
-        text
+/// The table's rows for people: the code, or `128+n`, and what it means.
+pub fn rows() -> impl Iterator<Item = (String, &'static str)> {
+    TABLE.iter().map(|(exit, code, meaning)| {
+        let of_signal = if *exit == Exit::Signal(0) { "+n" } else { "" };
+        (format!("{code}{of_signal}"), *meaning)
     })
+}
+
+pub fn help_table() -> String {
+    let rows = rows().map(|(code, meaning)| format!("\n  {code:<5}  {meaning}"));
+    std::iter::once("Exit codes:".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use ekiden_core::budget::{Budget, Spend};
     use ekiden_core::ends::EndCause;
+    use ekiden_core::ids::StageId;
+    use ekiden_core::outcome::StageFailed;
     use ekiden_core::time::Timestamp;
 
     use super::*;
@@ -178,20 +147,57 @@ mod tests {
         let failed = |cause| code(Outcome::AgentFailed { cause });
         assert_eq!(code(Outcome::Complete { verified: true }), 0);
         assert_eq!(code(Outcome::Complete { verified: false }), 0);
-        assert_eq!(code(Outcome::TooManyCrashes { cause: EndCause::Silent }), 1);
-        assert_eq!(code(Outcome::Denied { rules: vec!["Edit".to_owned()] }), 77);
+        assert_eq!(
+            code(Outcome::TooManyCrashes {
+                cause: EndCause::Silent
+            }),
+            1
+        );
+        assert_eq!(
+            code(Outcome::Denied {
+                rules: vec!["Edit".to_owned()]
+            }),
+            77
+        );
         assert_eq!(code(Outcome::SessionLimit), 3);
-        assert_eq!(code(Outcome::LimitTooFar { until: Timestamp(0) }), 3);
-        assert_eq!(code(Outcome::Stuck { repeats: 3, percent: 91 }), 3);
+        assert_eq!(
+            code(Outcome::LimitTooFar {
+                until: Timestamp(0)
+            }),
+            3
+        );
+        assert_eq!(
+            code(Outcome::Stuck {
+                repeats: 3,
+                percent: Some(91)
+            }),
+            3
+        );
         assert_eq!(code(Outcome::Stalled { sessions: 3 }), 3);
-        assert_eq!(code(Outcome::RateLimited { until: Timestamp(0) }), 3);
+        assert_eq!(
+            code(Outcome::RateLimited {
+                until: Timestamp(0)
+            }),
+            3
+        );
         let (spent, budget) = (Spend::default(), Budget::default());
         assert_eq!(code(Outcome::BudgetSpent { spent, budget }), 3);
-        assert_eq!(code(Outcome::WindowTooFull { usage_tokens: 9, filled_by: Vec::new() }), 78);
+        assert_eq!(
+            code(Outcome::WindowTooFull {
+                usage_tokens: 9,
+                filled_by: Vec::new()
+            }),
+            78
+        );
         assert_eq!(stopped(StopRequest::Gently), 3);
         assert_eq!(stopped(StopRequest::Now { signal: 2 }), 130);
         assert_eq!(stopped(StopRequest::Now { signal: 15 }), 143);
-        assert_eq!(code(Outcome::Blocked { question: "Which?".to_owned() }), 4);
+        assert_eq!(
+            code(Outcome::Blocked {
+                question: "Which?".to_owned()
+            }),
+            4
+        );
         assert_eq!(failed(EndCause::AuthenticationFailed), 69);
         assert_eq!(failed(EndCause::BillingFailed), 69);
         assert_eq!(failed(EndCause::ModelNotFound), 69);
@@ -200,8 +206,24 @@ mod tests {
 
     // shows: RUN-06
     #[test]
+    fn a_plan_that_only_waits_for_answers_is_blocked() {
+        let stage = |id: &str, outcome| StageFailed {
+            stage: StageId::try_from(id.to_owned()).unwrap(),
+            outcome: Box::new(outcome),
+        };
+        let asks = || Outcome::Blocked {
+            question: "Which?".to_owned(),
+        };
+        let code = |failed| Exit::of(&Outcome::StagesFailed { failed, blocked: 1 }).code();
+        assert_eq!(code(vec![stage("a", asks()), stage("b", asks())]), 4);
+        let mixed = vec![stage("a", asks()), stage("b", Outcome::SessionLimit)];
+        assert_eq!(code(mixed), 1);
+    }
+
+    // shows: RUN-06
+    #[test]
     fn codes_are_distinct_and_rise() {
-        let codes: Vec<u8> = Exit::TABLE.iter().map(|exit| exit.code()).collect();
+        let codes: Vec<u8> = TABLE.iter().map(|(exit, ..)| exit.code()).collect();
         assert!(codes.is_sorted_by(|one, two| one < two), "{codes:?}");
     }
 }

@@ -3,16 +3,20 @@
 //! Commands return it, `main` prints it, nothing else does. The text after `error:` says what could
 //! not be done and where; each cause behind it follows after a colon; hints name the next command.
 
+use ekiden_core::text::in_full;
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 
+use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
 use ekiden_engine::EngineError;
-use ekiden_engine::branch::BranchError;
-use ekiden_engine::checkpoint::CheckpointError;
+use ekiden_engine::git::branch::BranchError;
+use ekiden_engine::leftovers;
 use ekiden_engine::workspace::WorkspaceError;
+use ekiden_store::disk::DiskError;
+use ekiden_store::error::StoreError;
 use ekiden_store::lock::Holder;
-use ekiden_store::state::FindRunError;
 use jiff::tz::TimeZone;
 
 use crate::exit::Exit;
@@ -29,221 +33,231 @@ pub struct Failure {
 
 impl Failure {
     /// A failure in plain words.
-    #[must_use]
     pub fn new(exit: Exit, error: impl Into<String>) -> Self {
-        Self { exit, error: error.into(), details: Vec::new(), hints: Vec::new() }
+        Self {
+            exit,
+            error: error.into(),
+            details: Vec::new(),
+            hints: Vec::new(),
+        }
     }
 
     /// A failure with everything that its causes say, outermost first.
-    #[must_use]
     pub fn caused(exit: Exit, what: &str, cause: &dyn Error) -> Self {
-        Self::new(exit, format!("{what}: {}", chain(cause)))
+        Self::new(exit, format!("{what}: {}", in_full(cause)))
     }
 
-    /// The same with a line of its own for each part of what is wrong.
-    #[must_use]
+    /// The same with a line for each thing that is wrong.
     pub fn details(mut self, lines: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(lines);
         self
     }
 
-    /// What is wrong in particular, a line each.
-    #[must_use]
     pub fn lines(&self) -> &[String] {
         &self.details
     }
 
-    /// The same with one more hint.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// How the program exits.
-    #[must_use]
+    /// The same with a suggestion: the known word that is most like `word`, or else how to find it.
+    pub fn suggest<'a>(
+        self,
+        word: &str,
+        known: impl Iterator<Item = &'a str>,
+        otherwise: &str,
+    ) -> Self {
+        match phrase::nearest(word, known) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self.hint(otherwise),
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// What went wrong.
-    #[must_use]
     pub fn error(&self) -> &str {
         &self.error
     }
 
     /// What to do about it.
-    #[must_use]
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 }
 
-/// An error and its causes on one line. A cause that the text before repeats is left out.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
-}
-
 impl From<WorkspaceError> for Failure {
     fn from(error: WorkspaceError) -> Self {
-        let failed = |exit| Self::new(exit, format!("cannot {}", chain(&error)));
-        match &error {
-            WorkspaceError::Dir { .. } => {
-                failed(Exit::MissingInput).hint("name another directory with `--work-dir`, or create it")
-            }
-            WorkspaceError::Git { .. } => failed(Exit::State),
-        }
+        EngineError::from(error).into()
     }
 }
 
-impl From<CheckpointError> for Failure {
-    fn from(error: CheckpointError) -> Self {
-        match error {
-            CheckpointError::Workspace(error) => error.into(),
-            CheckpointError::Disk(error) => EngineError::from(error).into(),
-        }
+impl From<DiskError> for Failure {
+    fn from(error: DiskError) -> Self {
+        EngineError::from(error).into()
     }
 }
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let failed = |exit| {
-            let failure = Self::new(exit, format!("cannot {}", chain(&error)));
+            let failure = Self::new(exit, format!("cannot {}", in_full(&error)));
             error.hint().into_iter().fold(failure, Self::hint)
         };
         match &error {
-            EngineError::Workspace(WorkspaceError::Dir { .. })
-            | EngineError::FindRun(FindRunError::Unknown { .. }) => failed(Exit::MissingInput),
-            EngineError::FindRun(FindRunError::Ambiguous { .. }) => failed(Exit::Usage),
-            EngineError::Held { holder } => held(holder.as_deref()),
+            EngineError::Workspace(WorkspaceError::Dir { .. }) => failed(Exit::MissingInput)
+                .hint("create it, or name another directory with `--work-dir`"),
+            EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
+            EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
+            EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
+            EngineError::Overlaps { dir, holder } => overlaps(dir, holder),
             EngineError::Unfinished { run, same_task } => unfinished(run.as_str(), *same_task),
             EngineError::NoRuns => failed(Exit::MissingInput).hint("`ekiden run TASK` starts one"),
             EngineError::NothingToResume => {
                 failed(Exit::MissingInput).hint("`ekiden status` shows what ran here")
             }
             EngineError::Complete { run } => {
-                failed(Exit::MissingInput).hint(format!("`ekiden log {run}` tells what it did"))
+                failed(Exit::MissingInput).hint(format!("`ekiden log {run}` shows what it did"))
             }
+            EngineError::StateDoubted { .. } => state_doubted(failed(Exit::Settings)),
             EngineError::NotComplete { run } => Self::new(
                 Exit::Unfinished,
                 format!("run {run} is not finished, so nothing can follow up on it"),
             )
-            .hint("`ekiden resume` carries it on; `--task FILE` with it takes an edited task"),
+            .hint("`ekiden resume` continues it; add `--task FILE` for an edited task"),
+            EngineError::LogChanged { run, .. } => log_changed(run, failed(Exit::State)),
             EngineError::NoHandoff { run, .. } => {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
             }
-            EngineError::NotRunning { run, outcome } => not_running(run.as_str(), outcome.as_deref()),
+            EngineError::NotRunning { run, outcome, ended } => not_running(run, outcome, *ended),
+            EngineError::Refused { .. } => failed(Exit::NotPermitted),
+            EngineError::WorksElsewhere { .. } | EngineError::Unreachable { .. } => failed(Exit::Unreachable),
             EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
-            EngineError::Ground { .. } => failed(Exit::State),
+            EngineError::Worktree { .. } => failed(Exit::State),
             EngineError::NotIgnored { .. } => {
                 failed(Exit::Settings).hint("`.gitignore` or `.git/info/exclude` keeps it out of commits")
             }
             EngineError::NotLent { .. } => failed(Exit::Settings)
-                .hint("`[worktree] copy` in the manifest names files of the project; `setup` makes others"),
+                .hint("`[worktree] copy` in the manifest names files of the project; `setup` creates others"),
             EngineError::BranchInTheWay { branch } => {
-                failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` makes room"))
+                failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` frees the name"))
             }
             EngineError::NoIdentity => failed(Exit::Settings)
                 .hint("`git config --global user.name` and `user.email` say who you are"),
+            EngineError::OldGit => failed(Exit::Settings)
+                .hint("git 2.38 or newer can; without git, stages work one after the other"),
             EngineError::NoStage { .. } => failed(Exit::Bug),
             EngineError::Unreadable { .. } => {
                 failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")
             }
             EngineError::UnreadableInTheWay { .. } => {
-                failed(Exit::State).hint("`--new` starts anew and keeps that one as it is")
+                failed(Exit::State).hint("`--new` starts a new run and keeps that one as it is")
             }
             EngineError::Archive(_) => {
-                failed(Exit::State).hint("nothing is lost; `ekiden resume` goes on when the disk takes it")
+                failed(Exit::State).hint("nothing is lost; `ekiden resume` continues when the disk can be written")
             }
             EngineError::Workspace(WorkspaceError::Git { .. })
-            | EngineError::FindRun(FindRunError::Disk(_))
-            | EngineError::State(_)
-            | EngineError::Log(_)
+            | EngineError::Store(
+                StoreError::Disk(_) | StoreError::File { .. } | StoreError::Held { .. },
+            )
             | EngineError::Empty { .. }
-            | EngineError::Disk(_)
-            | EngineError::Status(_)
-            | EngineError::Lock(_)
-            | EngineError::Send(_)
             | EngineError::System { .. } => failed(Exit::State),
         }
     }
 }
 
-fn held(holder: Option<&Holder>) -> Failure {
+fn held(place: &str, named: &str, holder: Option<&Holder>) -> Failure {
     let who = holder.map_or_else(String::new, |holder| {
-        let run = holder.run.as_ref().map(|run| format!("{run}, ")).unwrap_or_default();
+        let run = holder.run.as_ref().map(|run| format!("{run}, "));
+        let (run, pid, host) = (run.unwrap_or_default(), holder.pid, &holder.host);
         let since = phrase::day_and_time(holder.started, &TimeZone::system());
-        format!(": {run}pid {} on {}, since {since}", holder.pid, holder.host)
+        format!(": {run}pid {pid} on {host}, since {since}")
     });
-    Failure::new(Exit::Held, format!("another run works in this directory{who}"))
-        .hint("`ekiden status` shows it, `ekiden stop` ends it")
+    let text = format!("another run works {place}{who}");
+    let hint = format!("`ekiden status{named}` shows it, `ekiden stop{named}` ends it");
+    Failure::new(Exit::Held, text).hint(hint)
 }
 
-fn not_running(run: &str, outcome: Option<&Outcome>) -> Failure {
-    let why = match outcome {
-        None => "its engine is gone without an end",
-        Some(Outcome::Complete { .. }) => "it is complete",
-        Some(Outcome::Blocked { .. }) => "it has stopped and needs a person",
-        Some(
-            Outcome::SessionLimit
-            | Outcome::Stopped { .. }
-            | Outcome::LimitTooFar { .. }
-            | Outcome::Stuck { .. }
-            | Outcome::Stalled { .. }
-            | Outcome::RateLimited { .. }
-            | Outcome::BudgetSpent { .. }
-            | Outcome::WindowTooFull { .. }
-            | Outcome::AgentFailed { .. }
-            | Outcome::Denied { .. }
-            | Outcome::NoGround { .. }
-            | Outcome::NotMerged { .. }
-            | Outcome::Unmerged { .. }
-            | Outcome::NotDone { .. }
-            | Outcome::StagesFailed { .. }
-            | Outcome::TooManyCrashes { .. },
-        ) => "it has stopped early",
+/// Agents in directories of which one contains the other would change the same files.
+fn overlaps(dir: &Path, holder: &Holder) -> Failure {
+    let text = dir.to_string_lossy();
+    let quoted = shlex::try_quote(&text).unwrap_or_else(|_| text.clone());
+    let named = format!(" -d {quoted}");
+    held(
+        &format!("in {text}, which overlaps with this directory"),
+        &named,
+        Some(holder),
+    )
+    .hint("two directories beside each other can each have a run")
+}
+
+fn state_doubted(failure: Failure) -> Failure {
+    failure
+        .hint("a state that came in an archive can name commands, which a run would go on with")
+        .hint("if it is yours, `--trust-state` believes it here from now on")
+}
+
+fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Failure {
+    let outcome = outcome.as_deref();
+    let why = match outcome.map(Exit::of) {
+        None => "ekiden was killed",
+        Some(Exit::Done) => "it is complete",
+        Some(Exit::Blocked) => "it stopped and needs your input",
+        Some(_) => "it stopped early",
     };
-    let failure = Failure::new(Exit::MissingInput, format!("run {run} is not running: {why}"));
-    match outcome {
-        Some(Outcome::Complete { .. }) => failure.hint(format!("`ekiden log {run}` tells what it did")),
-        Some(_) | None => failure.hint("`ekiden resume` carries it on"),
-    }
+    let hint = match outcome.map(Exit::of) {
+        Some(Exit::Done) => format!("`ekiden log {run}` shows what it did"),
+        None | Some(_) => "`ekiden resume` continues it".to_owned(),
+    };
+    let text = format!("run {run} is not running: {why}");
+    let failure = Failure::new(Exit::MissingInput, text).hint(hint);
+    leftovers::told(ended)
+        .into_iter()
+        .fold(failure, Failure::hint)
+}
+
+fn log_changed(run: &RunId, failure: Failure) -> Failure {
+    failure
+        .hint(format!("`ekiden log {run}` shows it as it is now"))
+        .hint(format!(
+            "if that is what you want to go on from: `ekiden resume {run} --accept-log`"
+        ))
 }
 
 fn branch(error: &BranchError) -> Failure {
-    let failed = |exit| Failure::new(exit, format!("cannot {}", chain(error)));
-    match error {
-        BranchError::NoRepository { .. } => failed(Exit::Settings).hint("`git init` makes one"),
-        BranchError::Name { .. } => failed(Exit::Settings).hint("name one such as `migrate`"),
+    let hint = match error {
+        BranchError::NoRepository { .. } => "`git init` creates one",
+        BranchError::Name { .. } => "name one such as `migrate`",
         BranchError::Refused { .. } => {
-            failed(Exit::Settings).hint("settle that, or switch yourself; `git stash` puts changes aside")
+            "resolve that, or switch branches yourself; `git stash` puts changes aside"
         }
-    }
+    };
+    Failure::new(Exit::Settings, format!("cannot {}", in_full(error))).hint(hint)
 }
 
-/// Resuming is just what was asked for if the task is the same; so the exit codes differ.
+/// If the task is the same, resuming is what the user asked for; so the exit codes differ.
 fn unfinished(run: &str, same_task: bool) -> Failure {
-    let (exit, of) = if same_task { (Exit::StoppedEarly, "this") } else { (Exit::Unfinished, "another") };
-    Failure::new(exit, format!("a run of {of} task is not finished here: {run}"))
-        .hint("`ekiden resume` carries it on")
-        .hint("`--new` starts anew and keeps that one as it is")
+    let (exit, of) = if same_task {
+        (Exit::StoppedEarly, "this")
+    } else {
+        (Exit::Unfinished, "another")
+    };
+    let text = format!("a run of {of} task is unfinished here: {run}");
+    Failure::new(exit, text)
+        .hint("`ekiden resume` continues it")
+        .hint("`--new` starts a new run and keeps that one as it is")
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.error)?;
-        self.hints.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        self.hints
+            .iter()
+            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
     }
 }
 
@@ -259,20 +273,27 @@ mod tests {
     #[test]
     fn an_unfinished_run_is_told_with_both_ways_out() {
         let failure = |same_task| {
-            Failure::from(EngineError::Unfinished { run: ekiden_core::ids::RunId::from_bits(7), same_task })
+            Failure::from(EngineError::Unfinished {
+                run: ekiden_core::ids::RunId::from_bits(7),
+                same_task,
+            })
         };
         expect_test::expect![[r"
-            error: a run of this task is not finished here: 00000007
-            hint: `ekiden resume` carries it on
-            hint: `--new` starts anew and keeps that one as it is"]]
+            error: a run of this task is unfinished here: 00000007
+            hint: `ekiden resume` continues it
+            hint: `--new` starts a new run and keeps that one as it is"]]
         .assert_eq(&failure(true).to_string());
-        assert_eq!((failure(true).exit(), failure(false).exit()), (Exit::StoppedEarly, Exit::Unfinished));
+        assert_eq!(
+            (failure(true).exit(), failure(false).exit()),
+            (Exit::StoppedEarly, Exit::Unfinished)
+        );
     }
 
     #[test]
     fn a_failure_reads_as_error_and_hints() {
         let cause = Open(std::io::Error::from(std::io::ErrorKind::PermissionDenied));
-        let failure = Failure::caused(Exit::State, "cannot read the log", &cause).hint("try `ekiden status`");
+        let failure =
+            Failure::caused(Exit::State, "cannot read the log", &cause).hint("try `ekiden status`");
         expect_test::expect![[r"
             error: cannot read the log: cannot open /x: permission denied
             hint: try `ekiden status`"]]

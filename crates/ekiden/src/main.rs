@@ -8,12 +8,16 @@
 //!             └──────► output  ◄────────┘ (observer)
 //! ```
 
-#![expect(unreachable_pub, reason = "nobody uses a binary as a library; `pub` says what a module offers")]
+#![expect(
+    unreachable_pub,
+    reason = "nobody uses a binary as a library; `pub` says what a module offers"
+)]
 
 mod cli;
 mod client;
 mod commands;
 #[cfg(test)]
+#[path = "docs/tests.rs"]
 mod docs;
 mod exit;
 mod failure;
@@ -28,7 +32,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // The same executable is the keeper, a worker, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
-    ekiden_agent::workers::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();
     ekiden_agent::rehearsal::run_if_asked();
     let exit = guard::run_if_asked().unwrap_or_else(cli::main);

@@ -8,12 +8,22 @@
 use std::time::Duration;
 
 use crate::shell::{self, Program};
-use crate::{real_client, requirements, tidy};
+use crate::{licences, real_client, requirements, tidy};
 
 /// Names the real client for the tests; then one that is missing is a failure.
 const CLIENT_VARIABLE: &str = "EKIDEN_REAL_CLIENT";
 /// Set where a run without the real client must not pass. `CI` has the same meaning.
 const NEED_CLIENT_VARIABLE: &str = "EKIDEN_NEED_CLIENT";
+
+/// Each of the two seeded simulations may take so long: together a minute.
+const SEED_SECONDS: &str = "30";
+
+/// Other platforms, and the C compiler that their libraries need.
+const PLATFORMS: &[(&str, &str)] = &[
+    ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc"),
+    ("aarch64-apple-darwin", "aarch64-apple-darwin-clang"),
+    ("x86_64-apple-darwin", "x86_64-apple-darwin-clang"),
+];
 
 /// One step: what it is called, how to do it again alone, and what it does. It answers with what is
 /// worth a word in the summary.
@@ -30,70 +40,181 @@ struct Step<'a> {
 /// The first step that failed.
 pub(crate) fn run() -> Result<(), String> {
     let mut summary = Vec::new();
-    let mut client = None;
+    let mut clients = None;
     for step in checks() {
         perform(step, &mut summary)?;
     }
     let install = Step {
         name: "real client",
         again: "cargo xtask real-client".to_owned(),
-        act: Box::new(|| install_client(&mut client)),
+        act: Box::new(|| install_clients(&mut clients)),
     };
     perform(install, &mut summary)?;
+    let (client, older) = clients.map(|found| (found.client, found.older)).unzip();
     perform(tests(client), &mut summary)?;
+    if let Some(older) = older {
+        perform(older_client(&older), &mut summary)?;
+    }
     shell::say("");
     summary.iter().for_each(|line| shell::say(line));
     Ok(())
 }
 
 fn checks() -> Vec<Step<'static>> {
-    let quiet = |check: fn() -> Result<(), String>| Box::new(move || check().map(|()| String::new()));
+    let quiet =
+        |check: fn() -> Result<(), String>| Box::new(move || check().map(|()| String::new()));
     vec![
+        Step {
+            name: "first build",
+            again: "cargo build --locked --target-dir target/first".to_owned(),
+            act: Box::new(first_build),
+        },
         cargo("format", Program::cargo(&["fmt", "--all", "--check"])),
-        Step { name: "tidy", again: "cargo xtask tidy".to_owned(), act: quiet(tidy::run) },
+        Step {
+            name: "tidy",
+            again: "cargo xtask tidy".to_owned(),
+            act: quiet(tidy::run),
+        },
         Step {
             name: "requirements",
             again: "cargo xtask requirements --check".to_owned(),
             act: quiet(requirements::run_check),
         },
+        Step {
+            name: "licences",
+            again: "cargo deny check, or cargo test -p xtask licences".to_owned(),
+            act: Box::new(licences::check),
+        },
         cargo(
             "lints",
-            Program::cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+            Program::cargo(&[
+                "clippy",
+                "--locked",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ]),
         ),
         cargo(
             "docs",
             Program::cargo(&["doc", "--locked", "--workspace", "--no-deps"])
                 .with("RUSTDOCFLAGS", "-D warnings"),
         ),
+        Step {
+            name: "platforms",
+            again: "cargo check --target TRIPLE".to_owned(),
+            act: Box::new(other_platforms),
+        },
     ]
+}
+
+/// What the README's first command waits for: from an empty directory, once the libraries are downloaded.
+fn first_build() -> Result<String, String> {
+    Program::cargo(&["fetch", "--locked"]).run()?;
+    let target = shell::target_dir().join("first");
+    shell::clear(&target)?;
+    let build = Program::cargo(&["build", "--locked"]).with("CARGO_TARGET_DIR", &target);
+    let (built, took) = shell::timed(|| build.run());
+    built?;
+    shell::remove(&target)?;
+    Ok(format!("{} from an empty directory", seconds(took)))
+}
+
+/// Checks what can be checked here. For the others, tidy sees that all platforms offer the same functions.
+fn other_platforms() -> Result<String, String> {
+    let mut notes = Vec::new();
+    for (target, compiler) in PLATFORMS {
+        if is_host(target)? || !has_std(target)? || !has_program(compiler) {
+            notes.push(format!("{target} left out"));
+            continue;
+        }
+        Program::cargo(&["check", "--locked", "--target", target]).run()?;
+        notes.push(format!("{target} checked"));
+    }
+    Ok(notes.join(", "))
+}
+
+fn is_host(target: &str) -> Result<bool, String> {
+    let version = Program::new("rustc", &["-vV"]).output()?;
+    Ok(version
+        .lines()
+        .any(|line| line == format!("host: {target}")))
+}
+
+fn has_std(target: &str) -> Result<bool, String> {
+    let libraries =
+        Program::new("rustc", &["--print", "target-libdir", "--target", target]).output()?;
+    Ok(std::path::Path::new(libraries.trim()).is_dir())
+}
+
+fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 fn cargo(name: &'static str, program: Program) -> Step<'static> {
     let again = program.to_string();
-    Step { name, again, act: Box::new(move || program.run().map(|()| String::new())) }
+    Step {
+        name,
+        again,
+        act: Box::new(move || program.run().map(|()| String::new())),
+    }
 }
 
 /// All tests, those of `examples/` and of the real client among them.
 fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
-    let mut program = Program::cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
+    let seed = first_seed();
+    shell::say(&format!(
+        "the first seed of the simulations is {seed}, from the commit"
+    ));
+    let mut program = Program::cargo(&["test", "--locked", "--workspace", "--no-fail-fast"])
+        .with("EKIDEN_FIRST_SEED", seed.to_string())
+        .with("EKIDEN_SEED_SECONDS", SEED_SECONDS);
     if let Some(client) = client {
         program = program.with(CLIENT_VARIABLE, client);
     }
+    tallied("tests", program)
+}
+
+/// The contract with the older client: what people have who install it on an older Node.js. What it lacks, the
+/// tests say themselves.
+fn older_client(client: &std::path::Path) -> Step<'static> {
+    let program = Program::cargo(&["test", "--locked", "--workspace", "--test", "contract"]);
+    tallied("older client", program.with(CLIENT_VARIABLE, client))
+}
+
+fn tallied(name: &'static str, program: Program) -> Step<'static> {
     let again = program.to_string();
     let act = move || {
         let mut tally = Tally::default();
         program.run_seen(|line| tally.note(line))?;
         Ok(tally.to_string())
     };
-    Step { name: "tests", again, act: Box::new(act) }
+    Step {
+        name,
+        again,
+        act: Box::new(act),
+    }
 }
 
-/// Installs the client. Where it is not needed, its absence is no failure but is told.
-fn install_client(client: &mut Option<std::path::PathBuf>) -> Result<String, String> {
-    let needed = std::env::var_os("CI").is_some() || std::env::var_os(NEED_CLIENT_VARIABLE).is_some();
+/// Every commit tries worlds that no commit before it tried, and the same again when CI is repeated. Zero
+/// outside of a repository.
+fn first_seed() -> u64 {
+    let commit = Program::new("git", &["rev-parse", "HEAD"]).output();
+    let head = commit.as_deref().ok().and_then(|id| id.get(..8));
+    head.and_then(|head| u64::from_str_radix(head, 16).ok())
+        .unwrap_or(0)
+}
+
+/// Installs the clients. Where they are not needed, a missing one is mentioned and is no failure.
+fn install_clients(clients: &mut Option<real_client::Clients>) -> Result<String, String> {
+    let needed =
+        std::env::var_os("CI").is_some() || std::env::var_os(NEED_CLIENT_VARIABLE).is_some();
     match real_client::install() {
-        Ok(program) => {
-            *client = Some(program);
+        Ok(found) => {
+            *clients = Some(found);
             Ok(String::new())
         }
         Err(failure) if needed => Err(failure),
@@ -135,11 +256,15 @@ struct Tally {
 impl Tally {
     /// Takes in a line if it closes a test program: `test result: ok. 3 passed; 0 failed; ...`
     fn note(&mut self, line: &str) {
-        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let Some(counts) = line.strip_prefix("test result: ") else {
+            return;
+        };
         self.programs += 1;
         for count in counts.split(['.', ';']) {
             let mut words = count.split_whitespace();
-            let (Some(Ok(number)), Some(what)) = (words.next().map(str::parse::<u32>), words.next()) else {
+            let (Some(Ok(number)), Some(what)) =
+                (words.next().map(str::parse::<u32>), words.next())
+            else {
                 continue;
             };
             match what {
@@ -154,8 +279,16 @@ impl Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { programs, passed, failed, ignored } = self;
-        write!(f, "{passed} passed; {failed} failed; {ignored} ignored; in {programs} test programs")
+        let Self {
+            programs,
+            passed,
+            failed,
+            ignored,
+        } = self;
+        write!(
+            f,
+            "{passed} passed; {failed} failed; {ignored} ignored; in {programs} test programs"
+        )
     }
 }
 
@@ -171,13 +304,22 @@ mod tests {
         );
         tally.note("test a::b ... ok");
         tally.note("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.10s");
-        assert_eq!(tally, Tally { programs: 2, passed: 14, failed: 1, ignored: 1 });
+        assert_eq!(
+            tally,
+            Tally {
+                programs: 2,
+                passed: 14,
+                failed: 1,
+                ignored: 1
+            }
+        );
     }
 
     #[test]
     fn a_failure_names_the_step_and_how_to_repeat_it() {
         let mut summary = Vec::new();
-        let failure = perform(cargo("lints", Program::new("false", &["-D"])), &mut summary).unwrap_err();
+        let failure =
+            perform(cargo("lints", Program::new("false", &["-D"])), &mut summary).unwrap_err();
         assert!(
             failure.starts_with("lints failed after ") && failure.ends_with("alone: false -D"),
             "{failure}"

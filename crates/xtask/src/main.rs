@@ -12,9 +12,11 @@
 
 mod bench;
 mod ci;
+mod licences;
 mod real_client;
 mod requirements;
 mod shell;
+mod size;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,8 +24,10 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask ci                        all that CI checks, in its order
 cargo xtask tidy                      what no compiler checks: sizes, arrows, leftovers, links
-cargo xtask requirements              writes docs/requirements.md
-cargo xtask requirements --check      fails where it is out of date or a promise is not shown
+cargo xtask requirements              what is promised and the tests that show it, as target/requirements.md
+cargo xtask requirements --check      fails where a promise is not shown
+cargo xtask size                      lines of Rust by crate and folder
+cargo xtask size --write              the same, written into docs/design/size.md
 cargo xtask bench                     measures what is promised about time and size
 cargo xtask bench --write             the same, and writes docs/benchmarks.md
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
@@ -48,11 +52,19 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["requirements", "--check"] => requirements::run_check(),
         ["bench"] => bench::run(bench::Page::Keep),
         ["bench", "--write"] => bench::run(bench::Page::Write),
-        ["real-client"] => real_client::install().map(|program| shell::say(&program.display().to_string())),
+        ["size"] => size::print(),
+        ["size", "--write"] => size::write(),
+        ["real-client"] => real_client::install().map(|clients| {
+            shell::say(&clients.client.display().to_string());
+            shell::say(&clients.older.display().to_string());
+        }),
         [] | ["help" | "-h" | "--help"] => {
             shell::say(USAGE);
             Ok(())
         }
-        unknown => Err(format!("no task `{}`; these are there:\n\n{USAGE}", unknown.join(" "))),
+        unknown => Err(format!(
+            "no task `{}`; these are there:\n\n{USAGE}",
+            unknown.join(" ")
+        )),
     }
 }

@@ -1,6 +1,7 @@
-//! `cargo xtask real-client`: the pinned Claude Code client, installed for the tests that run it.
+//! `cargo xtask real-client`: the pinned Claude Code clients, installed for the tests that run them: a new one,
+//! and the one that npm installs on Node 20, by another name.
 //!
-//! `real-client/package.json` names the version and `real-client/package-lock.json` its hashes;
+//! `real-client/package.json` names the versions and `real-client/package-lock.json` their hashes;
 //! `npm ci` installs exactly that below `real-client/node_modules`, which git ignores. Whether it is
 //! there already is asked of the program itself: a half installation, or one whose install script
 //! did not run, does not answer with the right version.
@@ -9,51 +10,83 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The package whose version is pinned.
-const PACKAGE: &str = "@anthropic-ai/claude-code";
+/// The package whose version is pinned, and its program below `node_modules`.
+const PACKAGE: [&str; 2] = ["@anthropic-ai/claude-code", ".bin/claude"];
+/// The same in an older version.
+const OLDER: [&str; 2] = ["claude-code-older", "claude-code-older/bin/claude.exe"];
 
-/// The client's program in the pinned version, installed first if it is not there. When it is, this
-/// takes some 20 ms and needs no network.
+/// The clients' programs in the pinned versions.
+pub(crate) struct Clients {
+    pub(crate) client: PathBuf,
+    pub(crate) older: PathBuf,
+}
+
+/// Installs them if they are not there. When they are, this takes some 40 ms and needs no network.
 ///
 /// # Errors
 ///
 /// A sentence for people: npm is missing or failed, or what it installed is not what was pinned.
-pub(crate) fn install() -> Result<PathBuf, String> {
+pub(crate) fn install() -> Result<Clients, String> {
     let directory = directory();
-    let pinned = pinned_version(&directory)?;
-    let program = directory.join("node_modules/.bin/claude");
-    if !is_version(&program, &pinned) {
+    let found = || -> Result<Clients, String> {
+        Ok(Clients {
+            client: find(&directory, PACKAGE)?,
+            older: find(&directory, OLDER)?,
+        })
+    };
+    found().or_else(|_| {
         npm_ci(&directory)?;
-        if !is_version(&program, &pinned) {
-            return Err(format!("npm ci went well, but {} is not version {pinned}", program.display()));
-        }
+        found().map_err(|missing| format!("npm ci went well, but {missing}"))
+    })
+}
+
+/// The program of a package, if it is there in the pinned version.
+fn find(directory: &Path, [package, program]: [&str; 2]) -> Result<PathBuf, String> {
+    let pinned = pinned_version(directory, package)?;
+    let program = directory.join("node_modules").join(program);
+    match is_version(&program, &pinned) {
+        true => Ok(program),
+        false => Err(format!("{} is not version {pinned}", program.display())),
     }
-    Ok(program)
 }
 
 fn directory() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    root.expect("this crate lies two directories below the root").join("real-client")
+    root.expect("this crate lies two directories below the root")
+        .join("real-client")
 }
 
-fn pinned_version(directory: &Path) -> Result<String, String> {
+fn pinned_version(directory: &Path, name: &str) -> Result<String, String> {
     let path = directory.join("package.json");
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let package: serde_json::Value = serde_json::from_str(&text)
         .map_err(|error| format!("cannot understand {}: {error}", path.display()))?;
-    let version = package["dependencies"][PACKAGE].as_str();
-    version.map(str::to_owned).ok_or_else(|| format!("{} does not pin {PACKAGE}", path.display()))
+    let version = package["dependencies"][name].as_str();
+    // An alias names the package before the version.
+    let version = version.and_then(|version| version.rsplit('@').next());
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{} does not pin {name}", path.display()))
 }
 
 /// The program runs and says that it is this version: `2.1.329 (Claude Code)`.
 fn is_version(program: &Path, pinned: &str) -> bool {
     let said = run(program.as_os_str().as_ref(), &["--version"], Path::new("."));
-    said.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).split_whitespace().next() == Some(pinned))
+    said.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .next()
+            == Some(pinned)
+    })
 }
 
 fn npm_ci(directory: &Path) -> Result<(), String> {
-    let output = match run(Path::new("npm"), &["ci", "--no-audit", "--no-fund"], directory) {
+    let output = match run(
+        Path::new("npm"),
+        &["ci", "--no-audit", "--no-fund"],
+        directory,
+    ) {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(
@@ -67,7 +100,12 @@ fn npm_ci(directory: &Path) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("npm ci failed in {} ({}):\n{}", directory.display(), output.status, said.trim_end()))
+    Err(format!(
+        "npm ci failed in {} ({}):\n{}",
+        directory.display(),
+        output.status,
+        said.trim_end()
+    ))
 }
 
 #[expect(
@@ -75,5 +113,8 @@ fn npm_ci(directory: &Path) -> Result<(), String> {
     reason = "the project's own tasks run other programs; nothing of this is shipped"
 )]
 fn run(program: &Path, arguments: &[&str], directory: &Path) -> std::io::Result<Output> {
-    Command::new(program).args(arguments).current_dir(directory).output()
+    Command::new(program)
+        .args(arguments)
+        .current_dir(directory)
+        .output()
 }

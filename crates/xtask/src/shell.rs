@@ -20,7 +20,10 @@ pub(crate) fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let own = own.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
-        own.ancestors().nth(2).expect("this crate lies two directories below the root").to_owned()
+        own.ancestors()
+            .nth(2)
+            .expect("this crate lies two directories below the root")
+            .to_owned()
     });
     &ROOT
 }
@@ -44,24 +47,35 @@ pub(crate) fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> f64 {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64() * 1e3
+    SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_secs_f64()
+        * 1e3
 }
 
 /// The whole text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Writes a file anew, and its directory if need be.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
-    let written =
-        path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, text));
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, text));
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 /// Makes an empty directory in place of whatever directory is there.
 pub(crate) fn clear(directory: &Path) -> Result<(), String> {
-    let removed = if directory.exists() { std::fs::remove_dir_all(directory) } else { Ok(()) };
+    let removed = if directory.exists() {
+        std::fs::remove_dir_all(directory)
+    } else {
+        Ok(())
+    };
     let made = removed.and_then(|()| std::fs::create_dir_all(directory));
     made.map_err(|error| format!("cannot empty {}: {error}", directory.display()))
 }
@@ -85,7 +99,12 @@ impl Program {
     /// A program by its name or path.
     pub(crate) fn new(program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Self { program: program.as_ref().to_owned(), arguments, variables: Vec::new(), input: None }
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments,
+            variables: Vec::new(),
+            input: None,
+        }
     }
 
     /// The cargo that runs this task.
@@ -132,7 +151,11 @@ impl Program {
             say(&line);
             see(&line);
         }
-        self.judge(child.wait().map_err(|error| format!("cannot wait for `{self}`: {error}"))?)
+        self.judge(
+            child
+                .wait()
+                .map_err(|error| format!("cannot wait for `{self}`: {error}"))?,
+        )
     }
 
     /// Runs it out of view and gives its standard output.
@@ -148,12 +171,15 @@ impl Program {
     pub(crate) fn time(&self) -> Result<Duration, String> {
         let mut command = self.command();
         let input = match &self.input {
-            Some(path) => {
-                File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?.into()
-            }
+            Some(path) => File::open(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?
+                .into(),
             None => Stdio::null(),
         };
-        command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(input)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let (status, took) = timed(|| command.status());
         self.judge(status.map_err(|error| self.not_started(&error))?)?;
         Ok(took)
@@ -161,16 +187,27 @@ impl Program {
 
     /// Runs it out of view to an end with this exit code, and lets `look` have its process id again and
     /// again meanwhile.
-    pub(crate) fn watch(&self, code: i32, every: Duration, mut look: impl FnMut(u32)) -> Result<(), String> {
+    pub(crate) fn watch(
+        &self,
+        code: i32,
+        every: Duration,
+        mut look: impl FnMut(u32),
+    ) -> Result<(), String> {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = command.spawn().map_err(|error| self.not_started(&error))?;
         loop {
             look(child.id());
-            let ended = child.try_wait().map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
+            let ended = child
+                .try_wait()
+                .map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
             match ended {
                 Some(status) if status.code() == Some(code) => return Ok(()),
-                Some(status) => return Err(format!("`{self}` ended otherwise than with {code} ({status})")),
+                Some(status) => {
+                    return Err(format!(
+                        "`{self}` ended otherwise than with {code} ({status})"
+                    ));
+                }
                 None => std::thread::sleep(every),
             }
         }
@@ -178,13 +215,19 @@ impl Program {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+            .args(&self.arguments)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.current_dir(root());
         command
     }
 
     fn judge(&self, status: ExitStatus) -> Result<(), String> {
-        if status.success() { Ok(()) } else { Err(format!("`{self}` failed ({status})")) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`{self}` failed ({status})"))
+        }
     }
 
     fn not_started(&self, error: &std::io::Error) -> String {
@@ -198,21 +241,30 @@ impl fmt::Display for Program {
         for (name, value) in &self.variables {
             write!(f, "{name}={} ", quoted(value))?;
         }
-        let name = Path::new(&self.program).file_name().unwrap_or(&self.program);
+        let name = Path::new(&self.program)
+            .file_name()
+            .unwrap_or(&self.program);
         f.write_str(&quoted(name))?;
-        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+        self.arguments
+            .iter()
+            .try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{word}'") }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{word}'")
+    }
 }
 
 /// Where cargo puts what it builds.
 pub(crate) fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 #[cfg(test)]
@@ -221,34 +273,54 @@ mod tests {
 
     #[test]
     fn a_program_is_shown_as_one_would_type_it() {
-        let program =
-            Program::new("/usr/bin/cargo", &["doc", "--workspace"]).with("RUSTDOCFLAGS", "-D warnings");
-        assert_eq!(program.to_string(), "RUSTDOCFLAGS='-D warnings' cargo doc --workspace");
+        let program = Program::new("/usr/bin/cargo", &["doc", "--workspace"])
+            .with("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(
+            program.to_string(),
+            "RUSTDOCFLAGS='-D warnings' cargo doc --workspace"
+        );
     }
 
     #[test]
     fn a_failing_program_is_an_error_that_names_it() {
         assert_eq!(Program::new("true", &[]).run(), Ok(()));
         let failure = Program::new("false", &["now"]).run().unwrap_err();
-        assert!(failure.starts_with("`false now` failed (exit status: 1"), "{failure}");
-        let failure = Program::new("/nonexistent/program", &[]).output().unwrap_err();
-        assert!(failure.starts_with("cannot start `/nonexistent/program`: "), "{failure}");
+        assert!(
+            failure.starts_with("`false now` failed (exit status: 1"),
+            "{failure}"
+        );
+        let failure = Program::new("/nonexistent/program", &[])
+            .output()
+            .unwrap_err();
+        assert!(
+            failure.starts_with("cannot start `/nonexistent/program`: "),
+            "{failure}"
+        );
     }
 
     #[test]
     fn a_program_is_looked_at_until_it_ends() {
         let mut looks = 0;
         let program = Program::new("sh", &["-c", "exit 3"]);
-        program.watch(3, Duration::from_millis(1), |_| looks += 1).unwrap();
+        program
+            .watch(3, Duration::from_millis(1), |_| looks += 1)
+            .unwrap();
         assert!(looks > 0);
-        let failure = program.watch(0, Duration::from_millis(1), |_| {}).unwrap_err();
-        assert_eq!(failure, "`sh -c 'exit 3'` ended otherwise than with 0 (exit status: 3)");
+        let failure = program
+            .watch(0, Duration::from_millis(1), |_| {})
+            .unwrap_err();
+        assert_eq!(
+            failure,
+            "`sh -c 'exit 3'` ended otherwise than with 0 (exit status: 3)"
+        );
     }
 
     #[test]
     fn lines_are_seen_as_they_come() {
         let mut seen = Vec::new();
-        Program::new("printf", &["one\\ntwo"]).run_seen(|line| seen.push(line.to_owned())).unwrap();
+        Program::new("printf", &["one\\ntwo"])
+            .run_seen(|line| seen.push(line.to_owned()))
+            .unwrap();
         assert_eq!(seen, ["one", "two"]);
     }
 }

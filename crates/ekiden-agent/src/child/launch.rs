@@ -1,90 +1,102 @@
-//! The start of a child: pipes, and a keeper that gets the errand.
+//! The start of a child: pipes, and a keeper that gets the command.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::child::spec::{ChildSpec, SpawnError, StdinKind, find_program};
-use crate::keeper::{AgentPlace, ChildFiles, Errand, hand_over};
+use crate::keeper::{self, ChildCommand, ChildFiles};
 use crate::orphans::{self, Keeper};
 
 /// Whether standard output and standard error are two pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// Two.
     Apart,
     /// One, so that the order of what is written to both is kept.
     Merged,
 }
 
-/// A keeper that runs, and our ends of everything.
-#[derive(Debug)]
-pub(crate) struct Launched {
-    pub(crate) keeper: Keeper,
+/// Our ends of a child's streams.
+#[derive(Debug, Default)]
+pub(crate) struct OurEnds {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
 }
 
-/// Gives a keeper its errand: one that waits for it already, or a new one.
-pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<Launched, SpawnError> {
+/// A keeper that was killed before it had its command has started nothing, so another one can.
+const KEEPER_STARTS_MAX: u32 = 3;
+
+/// Starts a keeper and gives it the command.
+pub(crate) fn launch(spec: ChildSpec, streams: Streams) -> Result<(Keeper, OurEnds), SpawnError> {
     let program = check(&spec.dir, &spec.program)?;
-    let (files, stdin, stdout, stderr) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
-    let place = match spec.stdin {
-        StdinKind::Piped | StdinKind::Null => AgentPlace::Alone,
-        StdinKind::Terminal => AgentPlace::Terminal,
-    };
-    let errand = Errand {
+    let (files, ends) = open(spec.stdin, streams, spec.lock).map_err(SpawnError::Pipe)?;
+    let command = ChildCommand {
         grace: spec.grace.into(),
-        place,
+        on_terminal: spec.stdin == StdinKind::Terminal,
         program,
         args: spec.args,
         dir: spec.dir,
         env_set: spec.env_set,
     };
-    let failed = |source| SpawnError::Keeper { path: spec.keeper.clone(), source };
-    if let Some(ready) = orphans::take_ready(&spec.keeper) {
-        match hand_over(&ready.control, &errand, &files) {
-            Ok(()) => return Ok(Launched { keeper: ready, stdin, stdout, stderr }),
-            // Somebody killed it while it waited.
-            Err(_) => orphans::drop_keeper(ready.process),
+    let failed = |source| SpawnError::Keeper {
+        path: spec.keeper.clone(),
+        source,
+    };
+    for starts_left in (0..KEEPER_STARTS_MAX).rev() {
+        let keeper = orphans::start_keeper(&spec.keeper).map_err(failed)?;
+        match keeper::send(&keeper.control, &command, &files) {
+            Ok(()) => return Ok((keeper, ends)),
+            Err(error) => {
+                orphans::drop_keeper(keeper.process);
+                let is_gone = matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                );
+                if !is_gone || starts_left == 0 {
+                    return Err(failed(error));
+                }
+            }
         }
     }
-    let keeper = orphans::start_keeper(&spec.keeper).map_err(failed)?;
-    match hand_over(&keeper.control, &errand, &files) {
-        Ok(()) => Ok(Launched { keeper, stdin, stdout, stderr }),
-        Err(error) => {
-            orphans::drop_keeper(keeper.process);
-            Err(failed(error))
-        }
-    }
+    Err(failed(ErrorKind::BrokenPipe.into()))
 }
 
-/// Finds the program and its directory before anything is made, so that the commonest mistakes are
-/// told plainly.
-pub(crate) fn check(dir: &Path, program: &OsStr) -> Result<PathBuf, SpawnError> {
-    check_dir(dir).map_err(|source| SpawnError::Dir { dir: dir.to_owned(), source })?;
+/// Finds the program and its directory before anything is made, so that the commonest mistakes have a plain
+/// error.
+fn check(dir: &Path, program: &OsStr) -> Result<PathBuf, SpawnError> {
+    check_dir(dir).map_err(|source| SpawnError::Dir {
+        dir: dir.to_owned(),
+        source,
+    })?;
     let path_var = std::env::var_os("PATH").unwrap_or_default();
-    find_program(program, &path_var).ok_or_else(|| SpawnError::NoProgram { program: program.to_owned() })
+    find_program(program, &path_var).ok_or_else(|| SpawnError::NoProgram {
+        program: program.to_owned(),
+    })
 }
 
 fn check_dir(dir: &Path) -> io::Result<()> {
-    if fs::metadata(dir)?.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    if fs::metadata(dir)?.is_dir() {
+        Ok(())
+    } else {
+        Err(ErrorKind::NotADirectory.into())
+    }
 }
 
-/// The child's files, and our ends: standard input, output, error.
-type Ends = (ChildFiles, Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>);
-
-fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<Ends> {
+fn open(
+    stdin: StdinKind,
+    streams: Streams,
+    lock: Option<File>,
+) -> io::Result<(ChildFiles, OurEnds)> {
     let (childs_stdin, stdin) = match stdin {
         StdinKind::Null => (OwnedFd::from(File::open("/dev/null")?), None),
         StdinKind::Piped => {
             let (read, write) = io::pipe()?;
             (read.into(), Some(write.into()))
         }
-        StdinKind::Terminal => return on_terminal(lock),
+        StdinKind::Terminal => return Ok((on_terminal(lock)?, OurEnds::default())),
     };
     let (stdout, childs_stdout) = io::pipe()?;
     let (stderr, childs_stderr) = match streams {
@@ -94,17 +106,28 @@ fn open(stdin: StdinKind, streams: Streams, lock: Option<File>) -> io::Result<En
             (Some(read.into()), write)
         }
     };
-    let files =
-        ChildFiles { stdin: childs_stdin, stdout: childs_stdout.into(), stderr: childs_stderr.into(), lock };
-    Ok((files, stdin, Some(stdout.into()), stderr))
+    let files = ChildFiles {
+        stdin: childs_stdin,
+        stdout: childs_stdout.into(),
+        stderr: childs_stderr.into(),
+        lock,
+    };
+    let stdout = Some(stdout.into());
+    Ok((
+        files,
+        OurEnds {
+            stdin,
+            stdout,
+            stderr,
+        },
+    ))
 }
 
-fn on_terminal(lock: Option<File>) -> io::Result<Ends> {
-    let files = ChildFiles {
+fn on_terminal(lock: Option<File>) -> io::Result<ChildFiles> {
+    Ok(ChildFiles {
         stdin: io::stdin().as_fd().try_clone_to_owned()?,
         stdout: io::stdout().as_fd().try_clone_to_owned()?,
         stderr: io::stderr().as_fd().try_clone_to_owned()?,
         lock,
-    };
-    Ok((files, None, None, None))
+    })
 }

@@ -1,6 +1,6 @@
 //! The engine's handle on a child process that runs under a keeper.
 //!
-//! [`spawn`] starts the keeper, which starts the program; [`Child::wait`] tells the program's end
+//! [`spawn`] starts the keeper, which starts the program; [`Child::wait`] returns the program's end
 //! once nothing that it started is alive. The three streams are plain pipes to the program itself:
 //! the keeper neither reads nor writes them.
 
@@ -10,29 +10,16 @@ mod spec;
 use std::io::ErrorKind;
 use std::process;
 
-use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use crate::keeper::{Order, Report, Reports};
+use crate::keeper::{KeeperReport, Reports, TERMINATE};
 use crate::orphans::{self, Keeper};
 
+pub use crate::keeper::ChildEnd;
 pub use crate::outer_env::{OUTER_AGENT_ENV, OUTER_GIT_ENV};
-pub(crate) use launch::{Launched, Streams, check, launch};
+pub(crate) use launch::{OurEnds, Streams, launch};
 pub use spec::{ChildSpec, SpawnError, StdinKind, find_program};
-
-/// How a child ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ChildEnd {
-    /// It exited with this code.
-    Exited(i32),
-    /// It was ended by this signal.
-    Signaled(i32),
-    /// It never ran, for this reason.
-    NotStarted(String),
-    /// Its keeper was killed by somebody, and it was ended because of that.
-    KeeperLost,
-}
 
 /// A child process and everything that descends from it.
 ///
@@ -55,42 +42,47 @@ pub struct Child {
     pub stderr: Option<pipe::Receiver>,
     control: UnixStream,
     reports: Reports,
-    keeper: Option<process::Child>,
-    keeper_pid: u32,
-    inner_keeper_pid: Option<u32>,
-    agent_pid: Option<u32>,
+    agent: Option<u32>,
     end: Option<ChildEnd>,
-    left: Option<u32>,
-    /// Both keepers are gone, and what they left is not ended yet.
-    orphaned: bool,
+    /// The keepers said that nothing is left.
+    is_over: bool,
+    state: State,
 }
 
-/// Starts a program under a keeper. Returns when the keeper runs; whether the program does is told
-/// by [`Child::started`] and [`Child::wait`]. To be called within a runtime.
+#[derive(Debug)]
+enum State {
+    /// The keepers have not said everything yet.
+    Kept(process::Child),
+    /// Both keepers are gone, and what they left is not ended yet.
+    Orphaned,
+    Over,
+}
+
+/// Starts a program under a keeper, within a runtime. Returns when the keeper runs; whether the program
+/// does, [`Child::started`] and [`Child::wait`] say.
 ///
 /// # Errors
 ///
-/// The program or the directory does not exist, in which case nothing was started, or the system
-/// refused a pipe or a process. Nothing runs after an error.
+/// The program or the directory does not exist, or the system refused a pipe or a process. Nothing runs
+/// after an error.
 pub fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     Child::new(launch(spec, Streams::Apart)?)
 }
 
 impl Child {
-    pub(crate) fn new(launched: Launched) -> Result<Self, SpawnError> {
-        let Launched { keeper: Keeper { process: keeper, control }, stdin, stdout, stderr } = launched;
-        let keeper_pid = keeper.id();
+    pub(crate) fn new((keeper, ends): (Keeper, OurEnds)) -> Result<Self, SpawnError> {
+        let Keeper { process, control } = keeper;
         let connected = || -> std::io::Result<_> {
             control.set_nonblocking(true)?;
-            let stdin = stdin.map(pipe::Sender::from_owned_fd).transpose()?;
-            let stdout = stdout.map(pipe::Receiver::from_owned_fd).transpose()?;
-            let stderr = stderr.map(pipe::Receiver::from_owned_fd).transpose()?;
+            let receiver = |fd: Option<_>| fd.map(pipe::Receiver::from_owned_fd).transpose();
+            let stdin = ends.stdin.map(pipe::Sender::from_owned_fd).transpose()?;
+            let (stdout, stderr) = (receiver(ends.stdout)?, receiver(ends.stderr)?);
             Ok((UnixStream::from_std(control)?, stdin, stdout, stderr))
         };
         let (control, stdin, stdout, stderr) = match connected() {
             Ok(streams) => streams,
             Err(source) => {
-                orphans::drop_keeper(keeper);
+                orphans::drop_keeper(process);
                 return Err(SpawnError::Pipe(source));
             }
         };
@@ -100,126 +92,79 @@ impl Child {
             stderr,
             control,
             reports: Reports::default(),
-            keeper: Some(keeper),
-            keeper_pid,
-            inner_keeper_pid: None,
-            agent_pid: None,
+            agent: None,
             end: None,
-            left: None,
-            orphaned: false,
+            is_over: false,
+            state: State::Kept(process),
         })
     }
 
-    /// The outer keeper's pid. Also the number of its process group.
-    #[must_use]
-    pub fn keeper_pid(&self) -> u32 {
-        self.keeper_pid
-    }
-
-    /// The inner keeper's pid, known once [`started`](Self::started) has returned.
-    #[must_use]
-    pub fn inner_keeper_pid(&self) -> Option<u32> {
-        self.inner_keeper_pid
-    }
-
-    /// The program's pid, known once [`started`](Self::started) has returned. Also the number of its
-    /// process group and session.
-    #[must_use]
-    pub fn agent_pid(&self) -> Option<u32> {
-        self.agent_pid
-    }
-
-    /// Waits until the program runs, and tells its pid. None: it never will, and
-    /// [`wait`](Self::wait) tells why. May be cancelled and called again.
+    /// Waits until the program runs, and returns its pid. None: it never will, and
+    /// [`wait`](Self::wait) says why. May be cancelled and called again.
     pub async fn started(&mut self) -> Option<u32> {
-        while self.agent_pid.is_none() && self.end.is_none() && self.hear().await {}
-        self.agent_pid
+        while self.agent.is_none() && self.end.is_none() && self.hear().await {}
+        self.agent
     }
 
-    /// Waits until the program and all that it started are dead, and tells how the program ended.
-    /// What it wrote is in the pipes by then. May be cancelled and called again; after the end it
-    /// answers the same at once.
+    /// Waits until the program and all that it started are dead, and returns how the program ended.
+    /// Its output is in the pipes by then. May be cancelled and called again; after the end it
+    /// returns the same at once.
     pub async fn wait(&mut self) -> ChildEnd {
         while self.hear().await {}
         self.settle().await;
         self.end.clone().unwrap_or(ChildEnd::KeeperLost)
     }
 
-    /// How many descendants of the program are alive after [`wait`](Self::wait) because they could
-    /// not be ended: they belong to another user, or hang in the kernel. Mostly 0.
-    #[must_use]
-    pub fn left_behind(&self) -> u32 {
-        self.left.unwrap_or(0)
-    }
-
     /// Asks the program to go: SIGTERM, and SIGKILL after the grace time, for all its descendants.
-    /// Returns at once; [`wait`](Self::wait) tells the end. Twice is as good as once.
+    /// Returns at once; [`wait`](Self::wait) returns the end. May be called again.
     pub fn terminate(&mut self) {
-        self.order(Order::Terminate);
+        // An error means that the keepers are dead, or that they have not read thousands of commands.
+        let _ = self.control.try_write(&[TERMINATE]);
     }
 
-    /// Kills the program and all its descendants. Returns at once.
-    pub fn kill(&mut self) {
-        self.order(Order::Kill);
-    }
-
-    fn order(&mut self, order: Order) {
-        // An error says that the keepers are dead, or that they have not read thousands of orders.
-        let _ = self.control.try_write(&[order.byte()]);
-    }
-
-    /// Takes in what the keepers say next; whether there may be more. Cancel safe.
+    /// Reads what the keepers say next; whether there may be more. Cancel safe.
     async fn hear(&mut self) -> bool {
-        if self.keeper.is_none() || self.control.readable().await.is_err() {
+        if !matches!(self.state, State::Kept(_)) || self.control.readable().await.is_err() {
             return false;
         }
         let mut bytes = [0; 512];
         match self.control.try_read(&mut bytes) {
             Ok(count @ 1..) => self.reports.push(&bytes[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // A reset is an end too: a keeper died with an order unread.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // A reset is an end too: a keeper died with a command unread.
             Ok(0) | Err(_) => return false,
         }
         while let Some(report) = self.reports.next() {
-            self.note(report);
+            match report {
+                KeeperReport::Started(pid) => self.agent = Some(pid),
+                KeeperReport::Over => self.is_over = true,
+                // What comes after the loss of a keeper is the loss's doing.
+                KeeperReport::Ended(end) => _ = self.end.get_or_insert(end),
+            }
         }
         true
     }
 
-    fn note(&mut self, report: Report) {
-        let end = match report {
-            Report::Started { agent, inner } => {
-                self.agent_pid = Some(agent);
-                self.inner_keeper_pid = Some(inner);
-                return;
-            }
-            Report::Left(count) => return self.left = Some(count),
-            Report::NotStarted(why) => ChildEnd::NotStarted(why),
-            Report::Exited(code) => ChildEnd::Exited(code),
-            Report::Signaled(signal) => ChildEnd::Signaled(signal),
-            Report::KeeperDied => ChildEnd::KeeperLost,
-        };
-        // What comes after the loss of a keeper is the loss's doing.
-        self.end.get_or_insert(end);
-    }
-
     /// Both keepers are gone. Unless they went in good order, something may be left. Cancel safe.
     async fn settle(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
+        if let State::Kept(keeper) = &mut self.state {
             let went_well = orphans::end_of_keeper(keeper).is_none_or(|status| status.success());
-            self.orphaned = self.left.is_none() || !went_well;
+            self.state = match self.is_over && went_well {
+                true => State::Over,
+                false => State::Orphaned,
+            };
         }
-        if self.orphaned {
-            let left = orphans::end_orphans(self.agent_pid).await;
-            self.left = Some(u32::try_from(left).unwrap_or(u32::MAX));
-            self.orphaned = false;
+        if let State::Orphaned = self.state {
+            orphans::end_orphans(self.agent).await;
+            self.state = State::Over;
         }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
+        if let State::Kept(keeper) = std::mem::replace(&mut self.state, State::Over) {
             orphans::drop_keeper(keeper);
         }
     }

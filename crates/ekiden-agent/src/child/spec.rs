@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ekiden_core::limits::KILL_GRACE;
 use ekiden_core::time::Millis;
 use rustix::fs::{Access, access};
 
@@ -14,7 +15,6 @@ use rustix::fs::{Access, access};
 pub enum StdinKind {
     /// A pipe from the engine.
     Piped,
-    /// Nothing.
     Null,
     /// This process's terminal, which is its standard output and standard error, too. No stream of the
     /// child reaches this process then.
@@ -30,54 +30,60 @@ pub struct ChildSpec {
     pub program: OsString,
     /// Its arguments, without its name.
     pub args: Vec<OsString>,
-    /// Where it runs.
     pub dir: PathBuf,
     /// Variables that it gets in addition to, or in place of, this process's. Of those it never gets what
     /// belongs to whoever started ekiden: [`OUTER_AGENT_ENV`](super::OUTER_AGENT_ENV) and
     /// [`OUTER_GIT_ENV`](super::OUTER_GIT_ENV).
     pub env_set: Vec<(OsString, OsString)>,
-    /// A file that this process has locked. It is handed over to the keepers: the lock is held while
+    /// A file that this process has locked. It is handed off to the keepers: the lock is held while
     /// anything of the child is alive, whatever happens to this process. The child does not get it.
     pub lock: Option<File>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Millis,
-    /// What it gets to read.
     pub stdin: StdinKind,
+}
+
+impl ChildSpec {
+    /// `program` without arguments in `dir`: no input, no lock, the usual grace time.
+    pub fn new(
+        keeper: impl Into<PathBuf>,
+        program: impl Into<OsString>,
+        dir: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            keeper: keeper.into(),
+            program: program.into(),
+            args: Vec::new(),
+            dir: dir.into(),
+            env_set: Vec::new(),
+            lock: None,
+            grace: KILL_GRACE,
+            stdin: StdinKind::Null,
+        }
+    }
 }
 
 /// A child could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program.
     #[error("find the program `{}`", program.display())]
-    NoProgram {
-        /// As it was named.
-        program: OsString,
-    },
+    NoProgram { program: OsString },
     /// The place does not exist or cannot be looked at.
     #[error("start a program in {}", dir.display())]
-    Dir {
-        /// The place.
-        dir: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Dir { dir: PathBuf, source: io::Error },
     /// The system refused a pipe, a socket or the null device.
     #[error("make pipes for a program")]
     Pipe(#[source] io::Error),
     /// The system refused to start the keeper.
     #[error("start the keeper {}", path.display())]
-    Keeper {
-        /// Its executable.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Keeper { path: PathBuf, source: io::Error },
+    /// The system refused what is needed to wait for it.
+    #[error("wait for a program")]
+    Wait(#[source] io::Error),
 }
 
 /// Looks a program up as a shell does: a name with a `/` is a path, any other is looked for in the
 /// directories of `path_var`. The result is absolute, so that it means the same from any directory.
-#[must_use]
 pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
         return runnable(PathBuf::from(name));
@@ -85,7 +91,9 @@ pub fn find_program(name: &OsStr, path_var: &OsStr) -> Option<PathBuf> {
     if name.is_empty() {
         return None;
     }
-    env::split_paths(path_var).map(|dir| dir.join(name)).find_map(runnable)
+    env::split_paths(path_var)
+        .map(|dir| dir.join(name))
+        .find_map(runnable)
 }
 
 fn runnable(path: PathBuf) -> Option<PathBuf> {
@@ -111,9 +119,13 @@ mod tests {
 
     #[test]
     fn what_cannot_run_is_not_found() {
-        for (name, path) in
-            [("", "/bin"), ("passwd", "/etc"), ("/etc/passwd", ""), ("bin", "/"), ("/bin", "")]
-        {
+        for (name, path) in [
+            ("", "/bin"),
+            ("passwd", "/etc"),
+            ("/etc/passwd", ""),
+            ("bin", "/"),
+            ("/bin", ""),
+        ] {
             assert_eq!(find(name, path), None, "{name} in {path}");
         }
     }

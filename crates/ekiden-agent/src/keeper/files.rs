@@ -1,4 +1,4 @@
-//! What an engine hands to a keeper: the errand, the child's standard streams, the lock.
+//! What an engine gives to a keeper: the command, the child's standard streams, the lock.
 //!
 //! All of it travels as a message on the control socket, which is the keeper's standard input. So the
 //! engine never makes a descriptor inheritable, not even for a moment: another child that is started
@@ -14,39 +14,36 @@ use std::time::Duration;
 use rustix::cmsg_space;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::keeper::Errand;
+use crate::keeper::ChildCommand;
 
-/// How long a keeper may take to read its errand. One that takes longer hangs.
+/// How long a keeper may take to read its command. One that takes longer hangs.
 const READ_TIME: Duration = Duration::from_secs(5);
-/// With the files goes the length of the errand.
+/// The length of the command goes with the files.
 type Length = [u8; 8];
 
-/// Hands the errand and the files over to the keeper at the other end of `control`.
-///
-/// # Errors
-///
-/// It is dead or hangs. It has not begun then, and will not.
-pub(crate) fn hand_over(control: &UnixStream, errand: &Errand, files: &ChildFiles) -> io::Result<()> {
-    let errand = serde_json::to_vec(errand)?;
+/// Sends the command and the files to the keeper at the other end of `control`.
+pub(crate) fn send(
+    control: &UnixStream,
+    command: &ChildCommand,
+    files: &ChildFiles,
+) -> io::Result<()> {
+    let command = serde_json::to_vec(command)?;
     control.set_write_timeout(Some(READ_TIME))?;
-    files.send(control, (errand.len() as u64).to_le_bytes())?;
-    { control }.write_all(&errand)
+    files.send(control, (command.len() as u64).to_le_bytes())?;
+    { control }.write_all(&command)
 }
 
-/// Waits for the errand and takes it over, with the files. The process must be single-threaded.
-///
-/// # Errors
-///
-/// Nobody has an errand any more, or `socket` is none: the keeper was started by hand.
-pub(crate) fn take_over(socket: &UnixStream) -> io::Result<(Errand, ChildFiles)> {
+pub(crate) fn receive(socket: &UnixStream) -> io::Result<(ChildCommand, ChildFiles)> {
     let (files, length) = ChildFiles::receive(socket)?;
-    let mut errand = Vec::new();
-    socket.take(u64::from_le_bytes(length)).read_to_end(&mut errand)?;
-    Ok((serde_json::from_slice(&errand)?, files))
+    let mut command = Vec::new();
+    socket
+        .take(u64::from_le_bytes(length))
+        .read_to_end(&mut command)?;
+    Ok((serde_json::from_slice(&command)?, files))
 }
 
 /// The descriptors of one child.
@@ -69,7 +66,12 @@ impl ChildFiles {
         let fits = ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         assert!(fits, "there is room for four descriptors");
         rustix::io::retry_on_intr(|| {
-            sendmsg(socket, &[IoSlice::new(&length)], &mut ancillary, SendFlags::NOSIGNAL)
+            sendmsg(
+                socket,
+                &[IoSlice::new(&length)],
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            )
         })?;
         Ok(())
     }
@@ -84,10 +86,6 @@ impl ChildFiles {
             // So few bytes come whole.
             recvmsg(socket, &mut into, &mut ancillary, RecvFlags::empty())
         })?;
-        Ok((Self::open(&mut ancillary)?, length))
-    }
-
-    fn open(ancillary: &mut RecvAncillaryBuffer<'_>) -> io::Result<Self> {
         let mut fds = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -101,42 +99,57 @@ impl ChildFiles {
         let (Some(stdin), Some(stdout), Some(stderr)) = (fds.next(), fds.next(), fds.next()) else {
             return Err(ErrorKind::InvalidData.into());
         };
-        Ok(Self { stdin, stdout, stderr, lock: fds.next().map(File::from) })
+        let files = Self {
+            stdin,
+            stdout,
+            stderr,
+            lock: fds.next().map(File::from),
+        };
+        Ok((files, length))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::AgentPlace;
 
-    fn errand(args: &[&str]) -> Errand {
-        Errand {
+    fn command(args: &[&str]) -> ChildCommand {
+        ChildCommand {
             grace: Duration::from_millis(3000),
-            place: AgentPlace::Alone,
+            on_terminal: false,
             program: "/bin/sh".into(),
             args: args.iter().map(Into::into).collect(),
             dir: "/".into(),
-            env_set: vec![("A".into(), std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]))],
+            env_set: vec![(
+                "A".into(),
+                std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]),
+            )],
         }
     }
 
     #[test]
-    fn an_errand_and_its_files_arrive_as_they_were() {
+    fn a_command_and_its_files_arrive_as_they_were() {
         let (here, there) = UnixStream::pair().expect("a socket pair");
         let (mut read, write) = io::pipe().expect("a pipe");
         let null = || OwnedFd::from(File::open("/dev/null").expect("the null device"));
-        let files = ChildFiles { stdin: null(), stdout: write.into(), stderr: null(), lock: None };
-        let given = errand(&["-c", ""]);
-        hand_over(&here, &given, &files).expect("handed over");
+        let files = ChildFiles {
+            stdin: null(),
+            stdout: write.into(),
+            stderr: null(),
+            lock: None,
+        };
+        let given = command(&["-c", ""]);
+        send(&here, &given, &files).expect("sent");
         // What follows is for whoever listens next.
-        (&here).write_all(b"T").expect("an order");
+        (&here).write_all(b"T").expect("a command");
         drop(files);
 
-        let (errand, received) = take_over(&there).expect("taken over");
-        assert_eq!(errand, given);
+        let (command, received) = receive(&there).expect("received");
+        assert_eq!(command, given);
         assert!(received.lock.is_none());
-        File::from(received.stdout).write_all(b"out").expect("written");
+        File::from(received.stdout)
+            .write_all(b"out")
+            .expect("written");
         let mut text = String::new();
         read.read_to_string(&mut text).expect("read to the end");
         assert_eq!(text, "out");
@@ -149,8 +162,11 @@ mod tests {
     fn a_message_without_files_is_refused() {
         let (here, there) = UnixStream::pair().expect("a socket pair");
         (&here).write_all(b"hello there").expect("written");
-        assert!(take_over(&there).is_err());
+        assert!(receive(&there).is_err());
         drop(here);
-        assert!(take_over(&there).is_err(), "nobody has an errand any more");
+        assert!(
+            receive(&there).is_err(),
+            "no process has a command any more"
+        );
     }
 }

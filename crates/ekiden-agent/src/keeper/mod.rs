@@ -3,15 +3,15 @@
 //! # Theory of operation
 //!
 //! A keeper is ekiden's own executable in a role that starts before anything else in `main`
-//! ([`run_if_asked`]). It waits for its errand on the control socket, so that one can be started before
-//! anybody knows what for ([`prepare`]). From then on it is two processes that watch each other:
+//! ([`run_if_asked`]). It reads what to start from the control socket, and is two processes
+//! that watch each other from then on:
 //!
 //! ```text
 //! engine ──control──┬──► outer ──link──► inner ──► agent ──► tools
 //!                   └───────────────────►
 //! ```
 //!
-//! - The **inner** keeper starts the agent, obeys the engine's orders, reports, and ends what is
+//! - The **inner** keeper starts the agent, obeys the engine's commands, reports, and ends what is
 //!   left when the agent is gone (`watch`).
 //! - The **outer** keeper does nothing (`outer`) until the inner one dies. Then, as a subreaper,
 //!   it inherits the agent and everything below it, and does what the inner one would have done.
@@ -22,15 +22,14 @@
 //!
 //! So of engine, outer and inner any two may be killed at the same instant: the third ends the rest.
 //! Both keepers dead, the engine is the subreaper that the rest comes to (`orphans`). Only if all
-//! three are killed at the same instant nobody is left; then the agent gets SIGTERM as its
+//! three are killed at the same instant none is left; then the agent gets SIGTERM as its
 //! parent-death signal, and a later engine looks for what bears the session's marker.
 //!
 //! # Invariants
 //!
 //! 1. Agent and tools inherit neither the control socket, nor the link, nor the lock. So the ends of
 //!    these mean deaths of engine and keepers, whatever the agent does.
-//! 2. A keeper exits only when it has no descendants left, or only such that it may not kill, and
-//!    says which. So a free lock means that nothing of the attempt is alive.
+//! 2. A keeper exits only when it has no descendants left, or only such that it may not kill. So a free lock means that nothing of the attempt is alive.
 //! 3. The agent's own end is reported before the keepers' end, and never guessed from it.
 //! 4. A keeper stays single-threaded: it forks without exec.
 //! 5. Every wait ends by an event or a deadline; nothing is polled while the agent works.
@@ -48,9 +47,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::orphans::prepare;
-pub(crate) use files::{ChildFiles, hand_over};
-pub(crate) use report::{Order, Report, Reports};
+pub(crate) use files::{ChildFiles, send};
+pub use report::ChildEnd;
+pub(crate) use report::{KeeperReport, Reports, TERMINATE};
 
 /// The first argument that makes ekiden a keeper.
 pub const ROLE: &str = "__keeper";
@@ -69,32 +68,25 @@ pub fn run_if_asked() {
 
 /// The path of the running executable, which has the keeper's role if its `main` calls
 /// [`run_if_asked`]. Stays right when the file is replaced by a newer version meanwhile (Linux).
-///
-/// # Errors
-///
-/// The system does not tell it (macOS).
 pub fn executable() -> std::io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
+    if cfg!(target_os = "linux") {
+        Ok(PathBuf::from("/proc/self/exe"))
+    } else {
+        std::env::current_exe()
+    }
 }
 
-/// Among which processes the agent stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum AgentPlace {
-    /// In a session of its own, without a terminal.
-    Alone,
-    /// On the engine's terminal, in the engine's own process group: so the person suspends and resumes
-    /// both as one job, and a terminal that is taken away is taken from both.
-    Terminal,
-}
-
-/// What a keeper is told.
+/// What a keeper has to start.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Errand {
+pub(crate) struct ChildCommand {
     pub(crate) grace: Duration,
-    pub(crate) place: AgentPlace,
+    /// The agent is on the engine's terminal, in the engine's own process group: so the person suspends and
+    /// resumes both as one job, and a terminal that is taken away is taken from both. Else it is in a session
+    /// of its own, without a terminal.
+    pub(crate) on_terminal: bool,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) dir: PathBuf,
-    /// Variables that it gets beside those of the keeper.
+    /// Variables in addition to the keeper's own.
     pub(crate) env_set: Vec<(OsString, OsString)>,
 }

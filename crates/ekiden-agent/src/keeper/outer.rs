@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::keeper::report::{Control, Report};
+use crate::keeper::report::{ChildEnd, Control, KeeperReport};
 use crate::keeper::terminal::Terminal;
 use crate::keeper::watch::Watch;
 use crate::unix::{ChildExits, Deadline, Reaped, pid_of, poll_until, reap};
@@ -34,15 +34,22 @@ impl<'a> Outer<'a> {
         grace: Duration,
     ) -> io::Result<Self> {
         link.set_nonblocking(true)?;
-        Ok(Self { control, link, exits: ChildExits::new()?, inner, grace })
+        Ok(Self {
+            control,
+            link,
+            exits: ChildExits::new()?,
+            inner,
+            grace,
+        })
     }
 
     /// Returns when nothing is left, or nothing that can be ended.
     pub(super) fn run(mut self, terminal: Option<Terminal>) {
         if self.outlives_inner() {
-            self.control.tell(&[Report::KeeperDied]);
+            self.control
+                .tell(&[KeeperReport::Ended(ChildEnd::KeeperLost)]);
             let agent = self.agent_told();
-            Watch::of_outer(self.control, self.exits, agent, self.grace).over(terminal).run();
+            Watch::new(self.control, None, self.exits, agent, terminal, self.grace).run();
         }
     }
 
@@ -52,7 +59,9 @@ impl<'a> Outer<'a> {
         loop {
             self.exits.clear();
             match reap() {
-                Reaped::One(pid, status) if pid == self.inner => return status.exit_status() != Some(0),
+                Reaped::One(pid, status) if pid == self.inner => {
+                    return status.exit_status() != Some(0);
+                }
                 Reaped::One(..) => continue,
                 Reaped::NoChildren => return true,
                 Reaped::AllRunning => {}
@@ -71,7 +80,7 @@ impl<'a> Outer<'a> {
         let watched = if kill_at.is_none() { 2 } else { 1 };
         let mut fds = [
             PollFd::new(&self.exits, PollFlags::IN),
-            // Orders are the inner keeper's: only the end of the socket is asked for.
+            // Commands are the inner keeper's: only the end of the socket is asked for.
             PollFd::new(self.control, PollFlags::empty()),
         ];
         let until = kill_at.filter(|deadline| !deadline.passed());

@@ -39,16 +39,16 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// The terminal behind a file, in the hands of `group`.
-    ///
-    /// # Errors
-    ///
-    /// It is no terminal.
     pub(super) fn of(file: &OwnedFd, group: Pid) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // A terminal from outside of a container has no name in it.
         let named = ttyname(file, Vec::new()).and_then(|name| open(&name, flags, Mode::empty()));
         let tty = named.or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
-        Ok(Self { modes: tcgetattr(file)?, tty, group })
+        Ok(Self {
+            modes: tcgetattr(file)?,
+            tty,
+            group,
+        })
     }
 
     /// The process group that had it.

@@ -1,8 +1,8 @@
 //! The watch over an agent: from its start until nothing that descends from it is alive.
 //!
 //! ```text
-//!              order, engine dead,            deadline, or
-//!              partner dead, agent ended      order to kill
+//!              command, engine dead,
+//!              partner dead, agent ended         deadline
 //!   Watching ───────────────────────► Asked ───────────────► Killing ──► over
 //!      └────────────────────────────────┴── no children left ─────────────┘
 //! ```
@@ -15,54 +15,76 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 
 use crate::ending::Killing;
-use crate::keeper::report::{Control, Heard, Order, Report};
+use crate::keeper::report::{ChildEnd, Control, Heard, KeeperReport};
 use crate::keeper::terminal::Terminal;
 use crate::platform;
 use crate::unix::{ChildExits, Deadline, Reaped, ask_to_go, poll_until, reap};
 
-/// How long tools may take to go after SIGTERM once their agent is gone: nobody waits for their
+/// How long tools may take to go after SIGTERM once their agent is gone: nothing waits for their
 /// output any more, and the next session waits for their end.
 const TOOLS_GRACE: Duration = Duration::from_millis(500);
 
-/// The most ends that are taken before looking at anything else: an agent that starts processes
+/// The most children that are reaped before looking at anything else: an agent that starts processes
 /// without end must not keep its keeper from hearing the engine.
-const ENDS_MAX: usize = 256;
+const REAPED_MAX: usize = 256;
 
-/// What is known of the keeper's children, which on Linux include all orphans below it.
+/// The keeper's children, which on Linux include all orphans below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Children {
     None,
     Running,
-    /// There are more ends to be taken.
     MoreEnded,
 }
 
 /// How far the end has come.
 enum Phase {
-    /// The agent works.
     Watching,
     /// Whoever lives was asked to go; at the deadline the rest is killed.
-    Asked { kill_at: Deadline },
-    /// SIGKILL, round after round.
+    Asked {
+        kill_at: Deadline,
+    },
     Killing(Killing),
 }
 
-/// One keeper's watch.
+enum Agent {
+    /// The inner keeper died before it could name the agent.
+    Unknown,
+    Running(Pid),
+    Ended {
+        /// Still names the process group.
+        pid: Pid,
+        /// By a signal, so it put nothing in order itself.
+        killed: bool,
+        /// Its end, not reported yet: mostly nothing else is left, and each report wakes the engine.
+        unreported: Option<KeeperReport>,
+    },
+}
+
+impl Agent {
+    fn pid(&self) -> Option<Pid> {
+        match self {
+            Self::Unknown => None,
+            Self::Running(pid) | Self::Ended { pid, .. } => Some(*pid),
+        }
+    }
+
+    fn take_unreported(&mut self) -> Option<KeeperReport> {
+        match self {
+            Self::Unknown | Self::Running(_) => None,
+            Self::Ended { unreported, .. } => unreported.take(),
+        }
+    }
+}
+
 pub(super) struct Watch<'a> {
     /// None: the engine is dead.
     control: Option<&'a Control>,
     /// Ends with the outer keeper; none in the outer keeper itself.
     link: Option<UnixStream>,
     exits: ChildExits,
-    /// The agent, also after its end, when its number still names the process group.
-    agent: Option<Pid>,
-    agent_ended: bool,
-    /// The agent's end, not told yet: mostly nothing else is left, and each telling wakes the engine.
-    untold: Option<Report>,
+    agent: Agent,
     /// The terminal that the agent is on, to be put in order after it.
     terminal: Option<Terminal>,
-    /// A signal ended the agent, or nobody knows: it put nothing in order itself.
-    agent_killed: bool,
     /// What the agent left was asked to go.
     tools_asked: bool,
     grace: Duration,
@@ -70,70 +92,46 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// The inner keeper's, which has just started `agent`.
-    pub(super) fn of_inner(
+    /// The outer keeper, which has no `link`, has inherited everything and ends it. The inner one may have
+    /// died after its agent, so all are asked to go, not only the agent.
+    pub(super) fn new(
         control: &'a Control,
-        link: UnixStream,
-        exits: ChildExits,
-        agent: Pid,
-        grace: Duration,
-    ) -> Self {
-        Self {
-            control: Some(control),
-            link: Some(link),
-            exits,
-            agent: Some(agent),
-            agent_ended: false,
-            untold: None,
-            terminal: None,
-            agent_killed: true,
-            tools_asked: false,
-            grace,
-            phase: Phase::Watching,
-        }
-    }
-
-    /// The outer keeper's, which has inherited everything and ends it. The inner one may have died
-    /// after its agent, so all are asked, not only the agent.
-    pub(super) fn of_outer(
-        control: &'a Control,
+        link: Option<UnixStream>,
         exits: ChildExits,
         agent: Option<Pid>,
+        terminal: Option<Terminal>,
         grace: Duration,
     ) -> Self {
-        let phase = Phase::Asked { kill_at: Deadline::after(grace) };
-        let control = Some(control);
+        let is_outer = link.is_none();
+        let kill_at = Deadline::after(grace);
         let watch = Self {
-            control,
-            link: None,
+            control: Some(control),
+            link,
             exits,
-            agent,
-            agent_ended: false,
-            untold: None,
-            terminal: None,
-            agent_killed: true,
-            tools_asked: true,
+            agent: agent.map_or(Agent::Unknown, Agent::Running),
+            terminal,
+            tools_asked: is_outer,
             grace,
-            phase,
+            phase: match is_outer {
+                true => Phase::Asked { kill_at },
+                false => Phase::Watching,
+            },
         };
-        watch.ask_family();
+        if is_outer {
+            watch.ask_family();
+        }
         watch
-    }
-
-    /// The same watch over an agent on this terminal.
-    pub(super) fn over(self, terminal: Option<Terminal>) -> Self {
-        Self { terminal, ..self }
     }
 
     /// Returns when nothing is left, or nothing that can be ended.
     pub(super) fn run(mut self) {
         loop {
             self.exits.clear();
-            let children = self.take_ends();
-            if children == Children::None && platform::childless_is_done(self.agent) {
+            let children = self.reap_children();
+            if children == Children::None && platform::childless_is_done(self.agent.pid()) {
                 break;
             }
-            self.tell_end();
+            self.report_end();
             self.advance();
             if self.gave_up() {
                 break;
@@ -141,29 +139,35 @@ impl<'a> Watch<'a> {
             self.listen(children);
         }
         if let Some(terminal) = self.terminal.take() {
-            self.tell_end();
-            terminal.restore(self.agent_killed, self.control.is_some());
+            self.report_end();
+            let agent_was_killed = !matches!(self.agent, Agent::Ended { killed: false, .. });
+            terminal.restore(agent_was_killed, self.control.is_some());
         }
-        let left = Report::Left(self.left());
-        let last: Vec<_> = self.untold.take().into_iter().chain([left]).collect();
-        self.tell(&last);
+        let end = self.agent.take_unreported();
+        self.tell(
+            &end.into_iter()
+                .chain([KeeperReport::Over])
+                .collect::<Vec<_>>(),
+        );
     }
 
-    fn tell_end(&mut self) {
-        let end = self.untold.take();
+    fn report_end(&mut self) {
+        let end = self.agent.take_unreported();
         self.tell(end.as_slice());
     }
 
-    /// Takes the ends of children that have ended.
-    fn take_ends(&mut self) -> Children {
-        for _ in 0..ENDS_MAX {
+    fn reap_children(&mut self) -> Children {
+        for _ in 0..REAPED_MAX {
             match reap() {
                 Reaped::NoChildren => return Children::None,
                 Reaped::AllRunning => return Children::Running,
-                Reaped::One(pid, status) if Some(pid) == self.agent && !self.agent_ended => {
-                    self.agent_ended = true;
-                    self.agent_killed = status.signaled();
-                    self.untold = Some(Report::of_end(status));
+                Reaped::One(pid, status) if matches!(self.agent, Agent::Running(agent) if agent == pid) =>
+                {
+                    self.agent = Agent::Ended {
+                        pid,
+                        killed: status.signaled(),
+                        unreported: Some(KeeperReport::Ended(ChildEnd::of(status))),
+                    };
                 }
                 Reaped::One(..) => {}
             }
@@ -171,23 +175,22 @@ impl<'a> Watch<'a> {
         Children::MoreEnded
     }
 
-    /// Does what is due.
     fn advance(&mut self) {
-        if self.agent_ended && !self.tools_asked {
+        if matches!(self.agent, Agent::Ended { .. }) && !self.tools_asked {
             self.tools_asked = true;
             self.ask_family();
             self.ask(TOOLS_GRACE);
         }
         if matches!(self.phase, Phase::Asked { kill_at } if kill_at.passed()) {
-            self.kill();
+            self.phase = Phase::Killing(Killing::new());
         }
         if let Phase::Killing(killing) = &mut self.phase {
-            killing.round(&platform::family(getpid(), self.agent));
+            killing.round(&platform::family(getpid(), self.agent.pid()));
         }
     }
 
     fn ask_family(&self) {
-        for process in platform::family(getpid(), self.agent) {
+        for process in platform::family(getpid(), self.agent.pid()) {
             ask_to_go(process.pid);
         }
     }
@@ -208,7 +211,7 @@ impl<'a> Watch<'a> {
     /// Only the agent's own group, or the agent alone if it is in another's: an agent ends its tools
     /// itself, in its own order, and sees their ends.
     fn ask_agent(&self) {
-        if let Some(agent) = self.agent.filter(|_| !self.agent_ended) {
+        if let Agent::Running(agent) = self.agent {
             match &self.terminal {
                 Some(_) => ask_to_go(agent),
                 None => {
@@ -219,39 +222,31 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn kill(&mut self) {
-        if !matches!(self.phase, Phase::Killing(_)) {
-            self.phase = Phase::Killing(Killing::new());
-        }
-    }
-
     fn gave_up(&self) -> bool {
         matches!(&self.phase, Phase::Killing(killing) if killing.gave_up())
     }
 
-    fn left(&self) -> u32 {
-        match &self.phase {
-            Phase::Killing(killing) if killing.gave_up() => {
-                u32::try_from(killing.living()).unwrap_or(u32::MAX)
-            }
-            Phase::Watching | Phase::Asked { .. } | Phase::Killing(_) => 0,
-        }
-    }
-
-    /// Waits for news or the next deadline, and heeds what engine and partner say.
+    /// Waits for something to happen or the next deadline, and does what engine and partner say.
     fn listen(&mut self, children: Children) {
         let until = match children {
             Children::MoreEnded => Some(Deadline::after(Duration::ZERO)),
             Children::None | Children::Running => self.next_deadline(),
         };
         let mut fds = vec![PollFd::new(&self.exits, PollFlags::IN)];
-        fds.extend(self.control.map(|control| PollFd::new(control, PollFlags::IN)));
-        fds.extend(self.link.as_ref().map(|link| PollFd::new(link, PollFlags::IN)));
+        fds.extend(
+            self.control
+                .map(|control| PollFd::new(control, PollFlags::IN)),
+        );
+        fds.extend(
+            self.link
+                .as_ref()
+                .map(|link| PollFd::new(link, PollFlags::IN)),
+        );
         // Without a working poll there is nothing better than to look again.
         let _ = poll_until(&mut fds, until);
         drop(fds);
-        self.heed_engine();
-        self.heed_partner();
+        self.hear_engine();
+        self.hear_partner();
     }
 
     fn next_deadline(&self) -> Option<Deadline> {
@@ -262,11 +257,10 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn heed_engine(&mut self) {
+    fn hear_engine(&mut self) {
         match self.control.map_or(Heard::Nothing, Control::hear) {
             Heard::Nothing => {}
-            Heard::Order(Order::Terminate) => self.ask(self.grace),
-            Heard::Order(Order::Kill) => self.kill(),
+            Heard::Terminate => self.ask(self.grace),
             Heard::Gone => {
                 self.control = None;
                 self.ask(self.grace);
@@ -274,20 +268,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The outer keeper never writes, so the link tells its death and nothing else.
-    fn heed_partner(&mut self) {
+    /// The outer keeper never writes, so only its death can be read from the link.
+    fn hear_partner(&mut self) {
         let Some(link) = &mut self.link else { return };
         match link.read(&mut [0]) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(_) | Err(_) => {
                 self.link = None;
-                self.tell(&[Report::KeeperDied]);
+                self.tell(&[KeeperReport::Ended(ChildEnd::KeeperLost)]);
                 self.ask(self.grace);
             }
         }
     }
 
-    fn tell(&self, reports: &[Report]) {
+    fn tell(&self, reports: &[KeeperReport]) {
         if let Some(control) = self.control {
             control.tell(reports);
         }

@@ -1,21 +1,34 @@
-//! A scenario: what goes wrong in a session, and when. Pure; the format is `docs/rehearsal.md`.
+//! A scenario: what goes wrong in a session, and when. The format is `docs/rehearsal.md`.
 //!
-//! A scenario is a list of acts. Each names the sessions and attempts that it is for, the moment, and
-//! the deed. Moments of a kind are counted through an attempt, so that `call 2` is the second call.
+//! A scenario is a list of acts. Each names the sessions and attempts it is for, the moment, and what
+//! happens then. Moments of a kind are counted through an attempt, so `call 2` is the second call.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
+use ekiden_core::ends::LimitKind;
+use ekiden_wire::agent_side::Saying;
+use ekiden_wire::stream::{RateLimitInfo, RateLimitStatus};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 
-/// The acts of one attempt.
+use super::Error;
+use super::checklist::Script;
+use super::host::Halt;
+use super::tool::Tool;
+use super::turn::{Agent, Turn};
+use crate::unix;
+
+/// The status of a usage limit.
+const TOO_MANY_REQUESTS: u16 = 429;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Acts {
     acts: Vec<Act>,
     seen: BTreeMap<Moment, u32>,
 }
 
-/// What happens, when, and in which attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Act {
@@ -42,11 +55,11 @@ struct When {
 }
 
 /// A moment in the life of an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Moment {
     /// The process runs and has heard nothing.
     Start,
-    /// The prompt has come.
     Prompt,
     /// Another message has come, or the reason why its turn may not end.
     Message,
@@ -60,89 +73,56 @@ pub(super) enum Moment {
     End,
 }
 
-/// What an agent does that it should not.
+/// What an agent, a client or a service does that it should not.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "no deed; `docs/rehearsal.md` lists them with what they take")]
-pub(super) enum Deed {
-    /// Something that needs a turn.
-    InTurn(InTurn),
-    /// Something that can be done at every moment.
-    Anywhere(Anywhere),
-}
-
-/// What is done in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum InTurn {
-    /// Says something.
+#[serde(rename_all = "snake_case")]
+enum Deed {
     Say(String),
-    /// Runs a command by its tool.
+    /// Runs a command by its tool, so the host is asked first.
     Run(String),
-    /// The service fails, which ends the turn.
-    Fail {
-        /// The HTTP status; 429 is a usage limit.
-        status: u16,
-        /// When the limit is lifted, in seconds from now.
-        resets_in_s: Option<i64>,
-    },
-}
-
-/// What a process does by itself, or does differently from now on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Anywhere {
+    /// Runs a command past the wire, whose output is the agent's own.
+    Sh(String),
+    /// The service fails with this HTTP status, which ends the turn.
+    Fail(u16),
+    /// The service's usage limit is reached. It resets in so many seconds.
+    Limit(i64),
+    /// Asks the user this, in its handoff.
+    Question(String),
     /// Leaves with this exit code.
     Exit(i32),
     /// Is killed by this signal.
     Die(i32),
-    /// Does nothing any more.
     Hang,
-    /// Is deaf to SIGTERM and its kin from now on.
-    IgnoreSignals,
-    /// Is deaf to messages from now on.
-    IgnoreMessages,
     /// Fills the window with so many tokens.
     Fill(u64),
-    /// Writes raw text.
-    Print(Print),
+    /// Ignores SIGTERM and its kin from now on.
+    IgnoreSignals,
+    /// Ignores messages from now on.
+    IgnoreMessages,
     /// Leaves these files out of every handoff from now on.
     LeaveOut(Vec<String>),
     /// Changes a file of every handoff from now on.
     Edit(Edit),
-    /// Takes back all that was said with "from now on", but for signals.
+    /// Takes back changes of the handoff and the ignoring of messages.
     Behave,
-}
-
-/// Raw text for the host, which may be no line of the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Print {
-    pub(super) text: String,
-    #[serde(default = "once")]
-    pub(super) times: u64,
-    /// A pause after each time.
-    #[serde(default)]
-    pub(super) pause_ms: u64,
-    /// Goes to standard error.
-    #[serde(default)]
-    pub(super) stderr: bool,
 }
 
 /// A change of a file of the handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
-    pub(super) file: String,
+    file: String,
     /// What is replaced, everywhere; the whole file if nothing is named.
-    pub(super) find: Option<String>,
-    pub(super) put: String,
+    find: Option<String>,
+    put: String,
 }
 
-/// How the handoff differs from what it should be.
+/// How a scenario changes the handoff.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Revision {
-    pub(super) left_out: Vec<String>,
-    pub(super) edits: Vec<Edit>,
+    left_out: Vec<String>,
+    edits: Vec<Edit>,
+    pub(super) question: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -152,21 +132,14 @@ struct Scenario {
     act: Vec<Act>,
 }
 
-fn once() -> u64 {
-    1
-}
-
 impl Acts {
     /// The acts of this attempt at this session.
-    ///
-    /// # Errors
-    ///
-    /// If the text is no scenario; with what is wrong and where.
     pub(super) fn parse(text: &str, session: u32, attempt: u32) -> Result<Self, toml::de::Error> {
         let mut acts = toml::from_str::<Scenario>(text)?.act;
-        if acts.iter().any(|act| act.at.moment.is_outside() && matches!(act.deed, Deed::InTurn(_))) {
-            let why = "nothing can be said, run or fail at `start` and `end`: there is no conversation";
-            return Err(serde::de::Error::custom(why));
+        if acts.iter().any(Act::lacks_turn) {
+            return Err(serde::de::Error::custom(
+                "`say`, `run`, `fail` and `limit` need a conversation, so not at `start` and `end`",
+            ));
         }
         let includes = |numbers: &Option<Numbers>, number| match numbers {
             None => true,
@@ -174,65 +147,45 @@ impl Acts {
             Some(Numbers::Some(some)) => some.contains(&number),
         };
         acts.retain(|act| includes(&act.session, session) && includes(&act.attempt, attempt));
-        Ok(Self { acts, seen: BTreeMap::new() })
+        Ok(Self {
+            acts,
+            seen: BTreeMap::new(),
+        })
     }
 
     /// What is to be done now that this moment has come, in the order of the scenario.
-    pub(super) fn due(&mut self, moment: Moment) -> Vec<Deed> {
+    fn due(&mut self, moment: Moment) -> Vec<Deed> {
         let seen = self.seen.entry(moment).or_default();
         *seen += 1;
-        let is_due = |when: When| when.moment == moment && when.number.is_none_or(|number| number == *seen);
-        self.acts.iter().filter(|act| is_due(act.at)).map(|act| act.deed.clone()).collect()
+        let is_due =
+            |when: When| when.moment == moment && when.number.is_none_or(|number| number == *seen);
+        let due = self.acts.iter().filter(|act| is_due(act.at));
+        due.map(|act| act.deed.clone()).collect()
+    }
+}
+
+impl Act {
+    fn lacks_turn(&self) -> bool {
+        matches!(self.at.moment, Moment::Start | Moment::End)
+            && matches!(
+                self.deed,
+                Deed::Say(_) | Deed::Run(_) | Deed::Fail(_) | Deed::Limit(_)
+            )
     }
 }
 
 impl Revision {
     /// The files as they are written.
-    pub(super) fn of(&self, files: Vec<(String, String)>) -> Vec<(String, String)> {
-        let kept = files.into_iter().filter(|(name, _)| !self.left_out.contains(name));
-        kept.map(|(name, text)| {
-            let edits = self.edits.iter().filter(|edit| edit.file == name);
-            let text = edits.fold(text, |text, edit| edit.apply(&text));
-            (name, text)
-        })
-        .collect()
-    }
-}
-
-impl Edit {
-    fn apply(&self, text: &str) -> String {
-        match &self.find {
-            Some(found) => text.replace(found, &self.put),
-            None => self.put.clone(),
-        }
-    }
-}
-
-impl Moment {
-    /// It lies before or after all turns.
-    fn is_outside(self) -> bool {
-        matches!(self, Self::Start | Self::End)
-    }
-}
-
-impl FromStr for Moment {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "start" => Self::Start,
-            "prompt" => Self::Prompt,
-            "message" => Self::Message,
-            "call" => Self::Call,
-            "file" => Self::File,
-            "stop" => Self::Stop,
-            "end" => Self::End,
-            other => {
-                return Err(format!(
-                    "`{other}` is no moment; there are: start, prompt, message, call, file, stop, end"
-                ));
+    pub(super) fn apply(&self, files: &mut Vec<(String, String)>) {
+        files.retain(|(name, _)| !self.left_out.contains(name));
+        for edit in &self.edits {
+            for (_, text) in files.iter_mut().filter(|(name, _)| *name == edit.file) {
+                *text = match &edit.find {
+                    Some(found) => text.replace(found, &edit.put),
+                    None => edit.put.clone(),
+                };
             }
-        })
+        }
     }
 }
 
@@ -240,12 +193,104 @@ impl TryFrom<String> for When {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let Some((moment, number)) = text.split_once(' ') else {
-            return Ok(Self { moment: text.parse()?, number: None });
-        };
-        let number = number.parse().map_err(|_| format!("`{number}` is no number of a moment"))?;
-        Ok(Self { moment: moment.parse()?, number: Some(number) })
+        let (moment, number) = text
+            .split_once(' ')
+            .map_or((text.as_str(), None), |(moment, number)| {
+                (moment, Some(number))
+            });
+        let number = number.map(|number| {
+            let not_a_number = |_| format!("`{number}` is not the number of a moment");
+            number.parse().map_err(not_a_number)
+        });
+        let named = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(moment);
+        Ok(Self {
+            moment: Moment::deserialize(named).map_err(|error| error.to_string())?,
+            number: number.transpose()?,
+        })
     }
+}
+
+impl<W: Write> Agent<W> {
+    /// Does what the scenario wants at this moment.
+    pub(super) async fn act(&mut self, moment: Moment, turn: &mut Turn) -> Result<(), Halt> {
+        for deed in self.setup.acts.due(moment) {
+            match deed {
+                Deed::Say(words) => {
+                    let usage = self.usage();
+                    self.say(&usage, Saying::Text(&words))?;
+                }
+                Deed::Run(text) => {
+                    let usage = self.usage();
+                    let tool = Tool::Run(Script { shell: "sh", text });
+                    self.call(turn, &usage, &tool).await?;
+                }
+                Deed::Sh(text) => sh(&text)?,
+                Deed::Fail(status) => return Err(self.fail(status, None)?),
+                Deed::Limit(resets_in_s) => {
+                    return Err(self.fail(TOO_MANY_REQUESTS, Some(resets_in_s))?);
+                }
+                Deed::Question(question) => self.revise(|of| of.question = Some(question)),
+                Deed::Exit(code) => std::process::exit(code),
+                Deed::Die(signal) => {
+                    // A number that is no signal changes nothing.
+                    if let Some(signal) = Signal::from_named_raw(signal) {
+                        let _ = kill_process(getpid(), signal);
+                    }
+                }
+                Deed::Hang => loop {
+                    std::thread::park();
+                },
+                Deed::Fill(tokens) => self.host.window.fill(tokens),
+                Deed::IgnoreSignals => unix::ignore_requests(),
+                Deed::IgnoreMessages => self.is_deaf = true,
+                Deed::LeaveOut(files) => self.revise(|of| of.left_out.extend(files)),
+                Deed::Edit(edit) => self.revise(|of| of.edits.push(edit)),
+                Deed::Behave => {
+                    self.is_deaf = false;
+                    self.revise(|of| *of = Revision::default());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn revise(&mut self, change: impl FnOnce(&mut Revision)) {
+        if let Some(revision) = self.mind.revision() {
+            change(revision);
+        }
+    }
+
+    /// Reports the limit, if it is one; the failure that ends the turn.
+    fn fail(&mut self, status: u16, resets_in_s: Option<i64>) -> Result<Halt, Error> {
+        if status == TOO_MANY_REQUESTS {
+            let info = RateLimitInfo {
+                status: RateLimitStatus::Rejected,
+                resets_at: resets_in_s.map(|secs| now_secs().saturating_add_signed(secs)),
+                kind: LimitKind::FiveHour,
+            };
+            self.host.send(&self.host.writer.rate_limit(&info))?;
+        }
+        Ok(Halt::Failed { status })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this process plays a client that does what it should not"
+)]
+fn sh(text: &str) -> Result<(), Error> {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).stdin(Stdio::null());
+    command.status().map(drop).map_err(Error::Write)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this process plays a service that names the time of a reset"
+)]
+fn now_secs() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]
@@ -256,7 +301,7 @@ mod tests {
         Acts::parse(text, session, attempt).unwrap()
     }
 
-    const CRASH: &str = "[[act]]\nsession = [1, 3]\nattempt = 1\nat = 'call 2'\ndo = { exit = 3 }\n";
+    const CRASH: &str = "[[act]]\nsession = [1, 3]\nattempt = 1\nat = 'call 2'\ndo = { die = 9 }\n";
 
     // shows: AGT-05
     #[test]
@@ -267,8 +312,8 @@ mod tests {
             assert_eq!(acts.due(Moment::Call), []);
             acts.due(Moment::Call)
         };
-        assert_eq!(due(1, 1), [Deed::Anywhere(Anywhere::Exit(3))]);
-        assert_eq!(due(3, 1), [Deed::Anywhere(Anywhere::Exit(3))]);
+        assert_eq!(due(1, 1), [Deed::Die(9)]);
+        assert_eq!(due(3, 1), [Deed::Die(9)]);
         assert_eq!(due(2, 1), []);
         assert_eq!(due(1, 2), []);
     }
@@ -277,8 +322,9 @@ mod tests {
     #[test]
     fn a_moment_without_a_number_is_each_of_its_kind() {
         let mut acts = acts("[[act]]\nat = 'stop'\ndo = { say = 'bye' }\n", 7, 2);
-        assert_eq!(acts.due(Moment::Stop), [Deed::InTurn(InTurn::Say("bye".to_owned()))]);
-        assert_eq!(acts.due(Moment::Stop), [Deed::InTurn(InTurn::Say("bye".to_owned()))]);
+        let bye = [Deed::Say("bye".to_owned())];
+        assert_eq!(acts.due(Moment::Stop), bye);
+        assert_eq!(acts.due(Moment::Stop), bye);
     }
 
     // shows: AGT-05
@@ -291,23 +337,44 @@ mod tests {
         };
         let revision = Revision {
             left_out: vec!["a".to_owned()],
-            edits: vec![edit("b", Some("x"), "y"), edit("b", Some("yy"), "z"), edit("c", None, "")],
+            edits: vec![
+                edit("b", Some("x"), "y"),
+                edit("b", Some("yy"), "z"),
+                edit("c", None, ""),
+            ],
+            question: None,
         };
         let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        let files = vec![file("a", "x"), file("b", "xxx"), file("c", "x"), file("d", "x")];
-        assert_eq!(revision.of(files), [file("b", "zy"), file("c", ""), file("d", "x")]);
+        let mut files = vec![
+            file("a", "x"),
+            file("b", "xxx"),
+            file("c", "x"),
+            file("d", "x"),
+        ];
+        revision.apply(&mut files);
+        assert_eq!(files, [file("b", "zy"), file("c", ""), file("d", "x")]);
     }
 
     // shows: AGT-05
     #[test]
-    fn what_is_no_scenario_is_said() {
+    fn a_scenario_that_is_wrong_says_what_is_wrong() {
         let wrong = |text: &str| Acts::parse(text, 1, 1).unwrap_err().message().to_owned();
         let moment = wrong("[[act]]\nat = 'lunch'\ndo = 'hang'\n");
-        assert!(moment.contains("`lunch` is no moment; there are: start, prompt"), "{moment}");
-        assert!(wrong("[[act]]\nat = 'call two'\ndo = 'hang'\n").contains("`two` is no number"));
-        assert!(wrong("[[act]]\nat = 'call'\ndo = 'sing'\n").contains("no deed"));
-        assert!(wrong("[[act]]\nat = 'call'\ndo = 'hang'\nwho = 1\n").contains("unknown field `who`"));
-        assert!(wrong("[[act]]\nat = 'end'\ndo = { say = 'bye' }\n").contains("nothing can be said"));
+        assert!(
+            moment.contains("unknown variant `lunch`, expected one of `start`, `prompt`"),
+            "{moment}"
+        );
+        assert!(
+            wrong("[[act]]\nat = 'call two'\ndo = 'hang'\n").contains("`two` is not the number")
+        );
+        let deed = wrong("[[act]]\nat = 'call'\ndo = 'sing'\n");
+        assert!(deed.contains("unknown variant `sing`"), "{deed}");
+        assert!(
+            wrong("[[act]]\nat = 'call'\ndo = 'hang'\nwho = 1\n").contains("unknown field `who`")
+        );
+        assert!(
+            wrong("[[act]]\nat = 'end'\ndo = { say = 'bye' }\n").contains("need a conversation")
+        );
         assert!(wrong("[[acts]]\n").contains("unknown field `acts`"));
     }
 }

@@ -13,49 +13,73 @@
 //! response opens a turn of its own.
 
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
-use ekiden_core::budget::{Price, TokenCounts};
-use ekiden_wire::agent_side::{HookAnswer, Saying};
+use ekiden_core::budget::TokenCounts;
+use ekiden_wire::agent_side::Saying;
+use ekiden_wire::hook_output::HookAnswer;
 use ekiden_wire::hooks::HookEvent;
-use ekiden_wire::stream::{Denials, Lifecycle, ModelUsage, TerminalReason, TurnResult};
+use ekiden_wire::stream::{Lifecycle, ModelUsage, TerminalReason, TurnResult};
+use ekiden_wire::tools::Call;
 use ekiden_wire::usage::Usage;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::command;
-use super::lines;
-use super::mind::Mind;
-use super::scenario::{Acts, Moment};
-use super::talk::{Halt, Message, Talk};
-use super::work::{Move, Outcome, Tool};
+use super::Error;
+use super::host::{Halt, Host, Message};
+use super::scenario::Moment;
+use super::tool::{Outcome, Tool};
 
-/// The agent asks nobody for leave but the host's hooks.
+/// The agent asks only the host's hooks for permission.
 const PERMISSION_MODE: &str = "bypassPermissions";
-/// As the real client, it ends its turn after so many holds whatever the hooks say.
+/// Like the real client, it ends its turn after so many blocks, whatever the hooks say.
 const STOP_BLOCKS_MAX: u32 = 8;
-/// Names told of a look at the work dir.
-const NAMES_MAX: usize = 20;
-const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected.";
+const REJECTED: &str =
+    "The user doesn't want to proceed with this tool use. The tool use was rejected.";
+
+/// What an agent does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Move {
+    /// It says something and calls a tool.
+    Call { words: String, tool: Tool },
+    /// It says something and ends its turn.
+    End { words: String },
+}
+
+/// What decides for the agent: it works in a relay, or it plans.
+pub(super) trait Mind {
+    /// Reads a message, or the reason why its turn may not end.
+    fn read(&mut self, blocks: &[String]);
+
+    fn next(&mut self) -> Move;
+
+    /// Learns what the last call came to.
+    fn saw(&mut self, outcome: &Outcome);
+
+    /// The answer of this turn, where a schema was asked for.
+    fn answer(&self) -> Option<String> {
+        None
+    }
+
+    /// How a scenario changes the handoff, if this mind writes one.
+    fn revision(&mut self) -> Option<&mut super::scenario::Revision> {
+        None
+    }
+}
 
 /// The agent: its end of the wire, its mind, and what adds up over its turns.
 pub(super) struct Agent<W> {
-    pub(super) talk: Talk<W>,
-    pub(super) mind: Mind,
-    /// The pause before each response.
-    pub(super) step: Duration,
-    pub(super) acts: Acts,
-    /// A scenario lets it read no message but its prompt.
-    pub(super) deaf: bool,
+    pub(super) host: Host<W>,
+    pub(super) mind: Box<dyn Mind>,
+    pub(super) setup: super::Setup,
+    /// A scenario has it read no message but its prompt.
+    pub(super) is_deaf: bool,
     prompted: bool,
     responses: u32,
     calls: u32,
     results: u32,
     total: ModelUsage,
-    price: Price,
 }
 
-/// What is known of the turn that runs.
 #[derive(Default)]
 pub(super) struct Turn {
     requests: u32,
@@ -63,19 +87,17 @@ pub(super) struct Turn {
     joined: Vec<Message>,
     /// The call that has no result yet.
     open_call: Option<String>,
-    denied: Vec<String>,
+    denied: Vec<Call>,
     stop_blocks: u32,
 }
 
 impl<W: Write> Agent<W> {
-    pub(super) fn new(talk: Talk<W>, mind: Mind, step: Duration, acts: Acts, price: Price) -> Self {
+    pub(super) fn new(host: Host<W>, mind: Box<dyn Mind>, setup: super::Setup) -> Self {
         Self {
-            talk,
+            host,
             mind,
-            step,
-            acts,
-            price,
-            deaf: false,
+            setup,
+            is_deaf: false,
             prompted: false,
             responses: 0,
             calls: 0,
@@ -85,63 +107,72 @@ impl<W: Write> Agent<W> {
     }
 
     /// Takes turns until the host has no more messages.
-    pub(super) fn run(&mut self) -> Result<(), Halt> {
-        self.act_outside(Moment::Start)?;
-        while let Some(opener) = self.talk.next_turn()? {
-            self.turn(&opener)?;
+    pub(super) async fn run(&mut self) -> Result<(), Halt> {
+        self.act(Moment::Start, &mut Turn::default()).await?;
+        while let Some(opener) = self.host.next_turn().await? {
+            self.turn(&opener).await?;
         }
-        self.act_outside(Moment::End)
+        self.act(Moment::End, &mut Turn::default()).await
     }
 
-    fn turn(&mut self, opener: &Message) -> Result<(), Halt> {
-        let init = self.talk.writer.init(env!("CARGO_PKG_VERSION"), PERMISSION_MODE);
-        self.talk.send(&init)?;
+    async fn turn(&mut self, opener: &Message) -> Result<(), Halt> {
+        let version = env!("CARGO_PKG_VERSION");
+        let init = self.host.writer.init(version, PERMISSION_MODE);
+        self.host.send(&init)?;
         let mut turn = Turn::default();
-        self.talk.in_turn = true;
-        let over = self.read(&mut turn, &opener.blocks).and_then(|()| self.respond(&mut turn));
-        self.talk.in_turn = false;
+        self.host.in_turn = true;
+        let over = self.respond(&mut turn, opener).await;
+        self.host.in_turn = false;
         match over {
-            Ok(()) => self.completed(&turn, opener),
-            Err(Halt::Interrupted) => self.cut_off(&turn, opener),
-            Err(Halt::Failed { status }) => self.failed(&turn, opener, status),
-            Err(halt) => Err(halt),
+            Ok(()) => Ok(self.completed(&turn, opener)?),
+            Err(Halt::Interrupted) => Ok(self.interrupted(&turn, opener)?),
+            Err(Halt::Failed { status }) => {
+                self.result(&turn, TerminalReason::ApiError, Some(status))?;
+                Ok(self.cancelled(&turn, opener)?)
+            }
+            Err(halt @ Halt::Fatal(_)) => Err(halt),
         }
     }
 
-    /// Takes a message in.
-    fn read(&mut self, turn: &mut Turn, blocks: &[String]) -> Result<(), Halt> {
+    async fn read(&mut self, turn: &mut Turn, blocks: &[String]) -> Result<(), Halt> {
         let is_prompt = !std::mem::replace(&mut self.prompted, true);
-        self.act(if is_prompt { Moment::Prompt } else { Moment::Message }, turn)?;
-        if is_prompt || !self.deaf {
+        let moment = if is_prompt {
+            Moment::Prompt
+        } else {
+            Moment::Message
+        };
+        self.act(moment, turn).await?;
+        if is_prompt || !self.is_deaf {
             self.mind.read(blocks);
         }
         Ok(())
     }
 
     /// Requests and calls until the turn may end.
-    fn respond(&mut self, turn: &mut Turn) -> Result<(), Halt> {
+    async fn respond(&mut self, turn: &mut Turn, opener: &Message) -> Result<(), Halt> {
+        self.read(turn, &opener.blocks).await?;
         loop {
             turn.requests += 1;
-            self.talk.pause(self.step)?;
+            self.host.pause(self.setup.step).await?;
             match self.mind.next() {
                 Move::Call { words, tool } => {
                     if let Tool::Write { .. } = tool {
-                        self.act(Moment::File, turn)?;
+                        self.act(Moment::File, turn).await?;
                     } else {
-                        self.act(Moment::Call, turn)?;
-                        self.talk.window.add_step();
+                        self.act(Moment::Call, turn).await?;
+                        self.host.window.add_step();
                     }
                     let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
-                    let outcome = self.call(turn, &usage, &tool)?;
+                    let outcome = self.call(turn, &usage, &tool).await?;
                     self.saw(outcome);
-                    self.take_messages(turn)?;
+                    self.take_messages(turn).await?;
                 }
                 Move::End { words } => {
-                    self.act(Moment::Stop, turn)?;
+                    self.act(Moment::Stop, turn).await?;
                     let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
-                    if self.may_stop(turn, &words)? {
+                    if self.may_stop(turn, &words).await? {
                         return Ok(());
                     }
                 }
@@ -149,165 +180,159 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// Who is deaf to messages does not hear why a call was refused either.
+    /// An agent that is deaf to messages does not hear why a call was refused either.
     fn saw(&mut self, outcome: Outcome) {
         let outcome = match outcome {
-            Outcome::Denied(reason) if self.deaf => Outcome::Failed(reason),
-            heard @ (Outcome::Ran(_) | Outcome::Fine | Outcome::Failed(_) | Outcome::Denied(_)) => heard,
+            Outcome::Denied(reason) if self.is_deaf => Outcome::Failed(reason),
+            heard @ (Outcome::Ran(_)
+            | Outcome::Written
+            | Outcome::Failed(_)
+            | Outcome::Denied(_)) => heard,
         };
         self.mind.saw(&outcome);
     }
 
     /// Messages that wait become part of the conversation with the next request.
-    fn take_messages(&mut self, turn: &mut Turn) -> Result<(), Halt> {
-        self.talk.pause(Duration::ZERO)?;
-        while let Some(message) = self.talk.deliver()? {
-            self.read(turn, &message.blocks)?;
+    async fn take_messages(&mut self, turn: &mut Turn) -> Result<(), Halt> {
+        self.host.pause(Duration::ZERO).await?;
+        while let Some(message) = self.host.deliver()? {
+            self.read(turn, &message.blocks).await?;
             turn.joined.push(message);
         }
         Ok(())
     }
 
-    pub(super) fn call(&mut self, turn: &mut Turn, usage: &Usage, tool: &Tool) -> Result<Outcome, Halt> {
+    pub(super) async fn call(
+        &mut self,
+        turn: &mut Turn,
+        usage: &Usage,
+        tool: &Tool,
+    ) -> Result<Outcome, Halt> {
         self.calls += 1;
         let id = format!("toolu_{:02}", self.calls);
-        let (name, input) = self.described(tool);
-        self.say(usage, Saying::Call { id: &id, name, input: &input })?;
+        let (name, input) = tool.described();
+        let call = Saying::Call {
+            id: &id,
+            name,
+            input: &input,
+        };
+        self.say(usage, call)?;
         turn.open_call = Some(id.clone());
         let details = json!({"tool_name": name, "tool_input": input, "tool_use_id": id});
-        let (outcome, text) = match self.talk.ask(HookEvent::PreToolUse, &details)? {
-            HookAnswer::Pass | HookAnswer::Allow => self.carry_out(tool)?,
-            HookAnswer::Deny(reason) | HookAnswer::Block(reason) | HookAnswer::Failed(reason) => {
-                turn.denied.push(id.clone());
+        let (outcome, text) = match self.host.ask(HookEvent::PreToolUse, details).await? {
+            HookAnswer::Pass | HookAnswer::Allow => {
+                let carrying_out = tool.carry_out(&self.setup.dir);
+                self.host.while_hearing(carrying_out).await?
+            }
+            HookAnswer::Deny(reason) | HookAnswer::Block(reason) => {
+                let call = Call::new(id.clone(), name.to_owned(), &input);
+                turn.denied.push(call);
                 let text = format!("PreToolUse:{name} hook error: {reason}");
                 (Outcome::Denied(reason), text)
             }
         };
-        self.talk.window.add_text(&input.to_string());
-        self.talk.window.add_text(&text);
-        let is_error =
-            !matches!(&outcome, Outcome::Fine) && !matches!(&outcome, Outcome::Ran(ran) if ran.code == 0);
-        let line = self.talk.writer.tool_result(&id, is_error, &text);
-        self.talk.send(&line)?;
+        self.host.window.add_text(&input.to_string());
+        self.host.window.add_text(&text);
+        let line = self.host.writer.tool_result(&id, outcome.is_error(), &text);
+        self.host.send(&line)?;
         turn.open_call = None;
         Ok(outcome)
     }
 
-    /// A tool's name and input, as a client's.
-    fn described(&self, tool: &Tool) -> (&'static str, Value) {
-        match tool {
-            Tool::Run(script) => ("Bash", json!({"command": script.text.trim_end()})),
-            Tool::Look => ("Glob", json!({"pattern": "*", "path": self.talk.writer.cwd})),
-            Tool::Write { path, content } => ("Write", json!({"file_path": path, "content": content})),
-        }
-    }
-
-    /// What the call came to, and its answer in words.
-    fn carry_out(&mut self, tool: &Tool) -> Result<(Outcome, String), Halt> {
-        let dir = Path::new(&self.talk.writer.cwd).to_owned();
-        let done = match tool {
-            Tool::Run(script) => self.talk.run(script, &dir)?.map(|ran| {
-                let text = told(&ran);
-                (Outcome::Ran(ran), text)
-            }),
-            Tool::Look => command::names(&dir).map(|names| {
-                let told = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join("\n");
-                (Outcome::Fine, told)
-            }),
-            Tool::Write { path, content } => command::write_file(path, content)
-                .map(|()| (Outcome::Fine, format!("File created successfully at: {}", path.display()))),
-        };
-        Ok(done.unwrap_or_else(|error| (Outcome::Failed(error.to_string()), error.to_string())))
-    }
-
     /// Asks whether the turn may end. The reason why not is read as a message, alone.
-    fn may_stop(&mut self, turn: &mut Turn, words: &str) -> Result<bool, Halt> {
+    async fn may_stop(&mut self, turn: &mut Turn, words: &str) -> Result<bool, Halt> {
         let details = json!({
             "stop_hook_active": turn.stop_blocks > 0, "last_assistant_message": words,
             "background_tasks": [], "session_crons": [],
         });
-        match self.talk.ask(HookEvent::Stop, &details)? {
+        match self.host.ask(HookEvent::Stop, details).await? {
             HookAnswer::Block(reason) if turn.stop_blocks < STOP_BLOCKS_MAX => {
                 turn.stop_blocks += 1;
-                for line in lines::stop_feedback(&self.talk.writer.session_id, &reason) {
-                    self.talk.send(&line)?;
-                }
-                self.talk.window.add_text(&reason);
-                self.read(turn, &[reason])?;
+                self.as_user(&format!("Stop hook feedback:\n{reason}"))?;
+                self.host
+                    .send("{\"type\":\"system\",\"subtype\":\"notification\"}\n")?;
+                self.host.window.add_text(&reason);
+                self.read(turn, &[reason]).await?;
                 Ok(false)
             }
-            HookAnswer::Block(_)
-            | HookAnswer::Pass
-            | HookAnswer::Allow
-            | HookAnswer::Deny(_)
-            | HookAnswer::Failed(_) => Ok(true),
+            HookAnswer::Block(_) | HookAnswer::Pass | HookAnswer::Allow | HookAnswer::Deny(_) => {
+                Ok(true)
+            }
         }
     }
 
-    fn completed(&mut self, turn: &Turn, opener: &Message) -> Result<(), Halt> {
+    fn completed(&mut self, turn: &Turn, opener: &Message) -> Result<(), Error> {
         for message in &turn.joined {
-            self.talk.tell(message, Lifecycle::Completed)?;
+            self.host.report(message, Lifecycle::Completed)?;
         }
-        self.result(turn, TerminalReason::Completed)?;
-        self.talk.tell(opener, Lifecycle::Completed)
+        self.result(turn, TerminalReason::Completed, None)?;
+        self.host.report(opener, Lifecycle::Completed)
     }
 
-    fn cut_off(&mut self, turn: &Turn, opener: &Message) -> Result<(), Halt> {
-        if let Some(id) = &turn.open_call {
-            let line = self.talk.writer.tool_result(id, true, REJECTED);
-            self.talk.send(&line)?;
-        }
-        let in_tool = turn.open_call.is_some();
-        let line = lines::interrupted(&self.talk.writer.session_id, in_tool);
-        self.talk.send(&line)?;
-        self.result(
-            turn,
-            if in_tool { TerminalReason::AbortedTools } else { TerminalReason::AbortedStreaming },
-        )?;
-        for message in std::iter::once(opener).chain(&turn.joined) {
-            self.talk.tell(message, Lifecycle::Cancelled)?;
-        }
-        Ok(())
+    fn interrupted(&mut self, turn: &Turn, opener: &Message) -> Result<(), Error> {
+        let (words, reason) = match &turn.open_call {
+            Some(id) => {
+                let line = self.host.writer.tool_result(id, true, REJECTED);
+                self.host.send(&line)?;
+                (" for tool use", TerminalReason::AbortedTools)
+            }
+            None => ("", TerminalReason::AbortedStreaming),
+        };
+        self.as_user(&format!("[Request interrupted by user{words}]"))?;
+        self.result(turn, reason, None)?;
+        self.cancelled(turn, opener)
     }
 
-    /// The service answered with a failure, and the client's own retries are used up.
-    fn failed(&mut self, turn: &Turn, opener: &Message, status: u16) -> Result<(), Halt> {
-        self.result_of(turn, TerminalReason::ApiError, Some(status))?;
+    fn cancelled(&mut self, turn: &Turn, opener: &Message) -> Result<(), Error> {
         std::iter::once(opener)
             .chain(&turn.joined)
-            .try_for_each(|message| self.talk.tell(message, Lifecycle::Cancelled))
+            .try_for_each(|message| self.host.report(message, Lifecycle::Cancelled))
     }
 
-    fn result(&mut self, turn: &Turn, reason: TerminalReason) -> Result<(), Halt> {
-        self.result_of(turn, reason, None)
+    /// A line that a client writes in the user's name. Hosts pass over it; a recording has it.
+    fn as_user(&mut self, text: &str) -> Result<(), Error> {
+        let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
+        self.host
+            .send(&format!("{{\"type\":\"user\",\"message\":{message}}}\n"))
     }
 
-    fn result_of(
+    fn result(
         &mut self,
         turn: &Turn,
         reason: TerminalReason,
         api_error_status: Option<u16>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Error> {
         let completed = reason == TerminalReason::Completed;
-        let denied = u32::try_from(turn.denied.len()).unwrap_or(u32::MAX);
+        let (subtype, stop_reason) = (
+            if completed {
+                "success"
+            } else {
+                "error_during_execution"
+            },
+            if turn.open_call.is_some() {
+                "tool_use"
+            } else {
+                "end_turn"
+            },
+        );
         self.total.cost_usd = self.cost_usd();
         let result = TurnResult {
-            subtype: if completed { "success" } else { "error_during_execution" }.to_owned(),
+            subtype: subtype.to_owned(),
             is_error: !completed,
             api_error_status,
             terminal_reason: Some(reason),
-            stop_reason: Some(if turn.open_call.is_some() { "tool_use" } else { "end_turn" }.to_owned()),
+            stop_reason: Some(stop_reason.to_owned()),
             result_index: self.results,
             num_turns: turn.requests,
             total_cost_usd: self.total.cost_usd,
-            model_usage: [(self.talk.writer.model.clone(), self.total)].into(),
-            denials: Denials { count: denied, ids: turn.denied.clone() },
-            structured: if completed { self.mind.answer() } else { None },
+            model_usage: [(self.host.writer.model.clone(), self.total)].into(),
+            denials: turn.denied.clone(),
+            structured: self.mind.answer().filter(|_| completed),
             ..TurnResult::default()
         };
         self.results += 1;
-        let line = self.talk.writer.result(&result);
-        self.talk.send(&line)
+        let line = self.host.writer.result(&result);
+        self.host.send(&line)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a cost is small")]
@@ -318,33 +343,24 @@ impl<W: Write> Agent<W> {
             cache_read: self.total.cache_read_input_tokens,
             output: self.total.output_tokens,
         };
-        self.price.nano_usd(tokens) as f64 / 1e9
+        self.setup.price.nano_usd(tokens) as f64 / 1e9
     }
 
-    pub(super) fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Halt> {
-        let line = self.talk.writer.assistant(&format!("msg_{}", self.responses), usage, saying);
-        self.talk.send(&line)
+    pub(super) fn say(&mut self, usage: &Usage, saying: Saying<'_>) -> Result<(), Error> {
+        let id = format!("msg_{}", self.responses);
+        let line = self.host.writer.assistant(&id, usage, saying);
+        self.host.send(&line)
     }
 
     /// The figures of the next response.
     pub(super) fn usage(&mut self) -> Usage {
         self.responses += 1;
-        let usage = self.talk.window.respond();
-        self.total.context_window = self.talk.window.size;
+        let usage = self.host.window.respond();
+        self.total.context_window = self.host.window.size;
         self.total.input_tokens += usage.input;
         self.total.output_tokens += usage.output;
         self.total.cache_read_input_tokens += usage.cache_read;
         self.total.cache_creation_input_tokens += usage.cache_creation;
         usage
-    }
-}
-
-/// A command's end, as a client tells it.
-fn told(ran: &command::Ran) -> String {
-    let output = ran.output.trim_end();
-    match ran.code {
-        0 if output.is_empty() => "(Bash completed with no output)".to_owned(),
-        0 => output.to_owned(),
-        code => format!("Exit code {code}\n{output}").trim_end().to_owned(),
     }
 }

@@ -5,13 +5,12 @@
 //! and a fixed amount before every command stands for the reading and thinking that lead to it.
 //!
 //! The sizes fit together: with a prompt of 1,100 to 3,600 tokens a session of the default window
-//! makes its first call below 50 %, passes 60 % with its third, and has handed over before 70 %.
+//! makes its first call below 50 %, passes 60 % with its third, and has handed off before 70 %.
 
 use ekiden_core::prompt::budget::tokens;
 use ekiden_wire::usage::Usage;
 
-/// The window unless it is set otherwise, in tokens. Small, so that a short task takes more than one
-/// session.
+/// In tokens. Small, so that a short task takes more than one session.
 pub(super) const WINDOW_TOKENS_DEFAULT: u64 = 40_000;
 /// What a client's own prompt and tools would take.
 const BASE_TOKENS: u64 = 13_000;
@@ -19,13 +18,11 @@ const BASE_TOKENS: u64 = 13_000;
 const STEP_TOKENS: u64 = 3_300;
 /// What a response reads afresh whatever the cache holds.
 const UNCACHED_TOKENS: u64 = 5;
-/// What a response writes.
 const OUTPUT_TOKENS: u64 = 50;
 
-/// How full the window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Its size, in tokens.
+    /// In tokens.
     pub(super) size: u64,
     used: u64,
     /// How much of it the last response had seen.
@@ -33,27 +30,26 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A new conversation's window.
     pub(super) fn new(size: u64) -> Self {
-        Self { size, used: BASE_TOKENS, seen: 0 }
+        Self {
+            size,
+            used: BASE_TOKENS,
+            seen: 0,
+        }
     }
 
-    /// What is in the window now, in tokens.
     pub(super) fn used(&self) -> u64 {
         self.used
     }
 
-    /// A text comes into the conversation.
     pub(super) fn add_text(&mut self, text: &str) {
         self.used += tokens(text) as u64;
     }
 
-    /// So much comes into the conversation from elsewhere.
     pub(super) fn fill(&mut self, tokens: u64) {
         self.used = self.used.saturating_add(tokens);
     }
 
-    /// A command is thought about.
     pub(super) fn add_step(&mut self) {
         self.used += STEP_TOKENS;
     }
@@ -62,8 +58,12 @@ impl Window {
     pub(super) fn respond(&mut self) -> Usage {
         let fresh = self.used - self.seen;
         let input = fresh.min(UNCACHED_TOKENS);
-        let usage =
-            Usage { input, cache_read: self.seen, cache_creation: fresh - input, output: OUTPUT_TOKENS };
+        let usage = Usage {
+            input,
+            cache_read: self.seen,
+            cache_creation: fresh - input,
+            output: OUTPUT_TOKENS,
+        };
         self.seen = self.used;
         usage
     }
@@ -80,7 +80,10 @@ mod tests {
         let mut window = Window::new(WINDOW_TOKENS_DEFAULT);
         window.add_text("abcdef");
         let first = window.respond();
-        assert_eq!((first.context_tokens(), first.cache_read), (BASE_TOKENS + 2, 0));
+        assert_eq!(
+            (first.context_tokens(), first.cache_read),
+            (BASE_TOKENS + 2, 0)
+        );
         window.add_step();
         let second = window.respond();
         assert_eq!(
@@ -116,7 +119,11 @@ mod tests {
     #[test]
     fn three_items_fit_into_a_session() {
         for prompt_tokens in [1_100, 2_000, 3_000, 3_600] {
-            assert_eq!(session(prompt_tokens), (Level::L0, 3, Level::L2), "{prompt_tokens}");
+            assert_eq!(
+                session(prompt_tokens),
+                (Level::L0, 3, Level::L2),
+                "{prompt_tokens}"
+            );
         }
         assert_eq!(session(6_000), (Level::L1, 2, Level::L2));
     }

@@ -1,10 +1,10 @@
-//! The agent's mind: what it does next, and what it makes of what it reads. Pure.
+//! The mind of a relay session: what it does next, and what it makes of what it reads. Pure.
 //!
 //! ```text
-//! prompt ─► Working ─► HandingOver ─► Over
-//!             │ ▲  order, or nothing left   │
-//!             │ └────────── go on ──────────┤
-//!             └───────────► HandingOver ◄───┘ order, ask again
+//! prompt ─► Working ─► HandingOff ─► Over
+//!             │ ▲  order, or nothing left  │
+//!             │ └────────── go on ─────────┤
+//!             └───────────► HandingOff ◄───┘ order, ask again
 //! ```
 //!
 //! It goes through the items in their order, those that failed in an earlier session last. Items
@@ -14,16 +14,15 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Error;
 use super::checklist::{self, Item, Script};
-use super::command::Ran;
-use super::handoff::{self, Account};
 use super::prompt::Prompt;
-use super::protocol::Protocol;
 use super::scenario::Revision;
+use super::tool::{Outcome, Tool};
+use super::turn::{Mind, Move};
 
-const ORDER: &str = "please hand over now";
-const ASK_AGAIN: &str = "ekiden: the handoff in";
-const HANDING_OVER: &str = "handing over";
+/// What a refusal says while a session hands off.
+const REFUSED_BY_HANDOFF: &str = "so only Read, Write and Edit in";
 
 /// An item of the task and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,128 +31,187 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// It failed in an earlier session.
     pub(super) failed_before: bool,
-    /// The command that comes next, or that failed.
-    pub(super) at: usize,
-    took: Vec<Duration>,
 }
 
-/// What became of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing yet, or not all of it.
+    /// It was not tried in this session.
     Open,
     /// An earlier session or the user ticked it.
     DoneBefore,
-    /// Its commands exited with 0 in this session, after these times.
-    Done(Vec<Duration>),
-    /// A command of it failed in this session.
+    /// Its command exited with 0 in this session, after this time. None: it has no command.
+    Done(Option<Duration>),
+    /// Its command failed in this session.
     Failed(Failure),
 }
 
-/// How a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     /// Its exit code; none if it was not run.
     pub(super) code: Option<i32>,
-    /// The last line that it wrote, or why it was not run.
+    /// The last line of its output, or why it was not run.
     pub(super) last_line: String,
 }
 
-/// What the agent does next.
+/// What the standing text of a relay says about the handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Move {
-    /// It says something and calls a tool.
-    Call { words: String, tool: Tool },
-    /// It says something and ends its turn.
-    End { words: String },
+pub(super) struct Protocol {
+    /// Where the files go, as seen from the work dir.
+    pub(super) dir: String,
+    /// The STATUS of a task that is done.
+    pub(super) done: String,
 }
 
-/// A call of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// Runs commands.
-    Run(Script),
-    /// Looks at the work dir.
-    Look,
-    /// Writes a file.
-    Write { path: PathBuf, content: String },
-}
-
-/// What a call came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The commands ended.
-    Ran(Ran),
-    /// The tool did what it should.
-    Fine,
-    /// The tool could not do it.
-    Failed(String),
-    /// The host refused the call.
-    Denied(String),
-}
-
-/// The agent's mind.
 pub(super) struct Work {
-    protocol: Protocol,
+    pub(super) protocol: Protocol,
     dir: PathBuf,
-    prompt: Prompt,
-    entries: Vec<Entry>,
-    redone: bool,
-    vetoed_again: bool,
+    pub(super) prompt: Prompt,
+    pub(super) entries: Vec<Entry>,
+    /// Everything was done over once after a failed check.
+    pub(super) redone: bool,
+    /// The check still failed after that.
+    pub(super) vetoed_again: bool,
     phase: Phase,
-    /// How a scenario wants the handoff to differ.
+    /// How a scenario changes the files.
     pub(super) revision: Revision,
 }
 
 enum Phase {
-    /// No prompt was read.
     Idle,
-    /// At the items; the one in hand.
+    /// At the items; the current one.
     Working(Option<usize>),
     /// At the handoff; the files still to write.
-    HandingOver(VecDeque<(String, String)>),
-    /// The handoff is written.
+    HandingOff(VecDeque<(String, String)>),
     Over,
+}
+
+impl Protocol {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let between = |start, end| Some(text.split_once(start)?.1.split_once(end)?.0);
+        let dir = between("write these files in ", " yourself");
+        let statuses = between("STATUS:", " (all done");
+        let done = statuses.and_then(|statuses| statuses.split_whitespace().next_back());
+        Ok(Self {
+            dir: dir.ok_or(Error::Protocol("where the files go"))?.to_owned(),
+            done: done
+                .ok_or(Error::Protocol("the STATUS of a task that is done"))?
+                .to_owned(),
+        })
+    }
 }
 
 impl Entry {
     pub(super) fn new(item: Item, state: State, failed_before: bool) -> Self {
-        Self { item, state, failed_before, at: 0, took: Vec::new() }
+        Self {
+            item,
+            state,
+            failed_before,
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_) | State::DoneBefore)
     }
 
-    /// It is open and was not tried to its end in this session.
-    pub(super) fn untried(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// It was tried to its end in this session.
-    pub(super) fn tried(&self) -> bool {
-        matches!(self.state, State::Done(_) | State::Failed(_))
-    }
-
-    pub(super) fn failure(&self) -> Option<&Failure> {
-        match &self.state {
-            State::Failed(failure) => Some(failure),
-            State::Open | State::DoneBefore | State::Done(_) => None,
+    fn work_on(&self) -> Move {
+        let name = &self.item.name;
+        let nothing = || Script {
+            shell: "sh",
+            text: "ls".to_owned(),
+        };
+        let note = match self.item.script {
+            Some(_) => "",
+            None => " (nothing to run)",
+        };
+        Move::Call {
+            words: format!("Item: {name}{note}"),
+            tool: Tool::Run(self.item.script.clone().unwrap_or_else(nothing)),
         }
     }
 
-    /// The command in hand ended well; the item is done after its last one.
-    fn passed(&mut self, took: Option<Duration>) {
-        self.took.extend(took);
-        self.at += usize::from(took.is_some());
-        if self.at == self.item.scripts.len() {
-            self.state = State::Done(std::mem::take(&mut self.took));
+    fn saw(&mut self, outcome: &Outcome) {
+        let (code, output) = match outcome {
+            Outcome::Ran(ran) if ran.code == 0 => {
+                self.state = State::Done(self.item.script.as_ref().map(|_| ran.took));
+                return;
+            }
+            Outcome::Written => return,
+            Outcome::Ran(ran) => (Some(ran.code), &ran.output),
+            Outcome::Denied(reason) | Outcome::Failed(reason) => (None, reason),
+        };
+        let last_line = output.lines().rev().find(|line| !line.trim().is_empty());
+        self.state = State::Failed(Failure {
+            code,
+            last_line: last_line.unwrap_or("(no output)").trim().to_owned(),
+        });
+    }
+}
+
+impl Mind for Work {
+    fn read(&mut self, blocks: &[String]) {
+        if let Some(prompt) = Prompt::read(blocks) {
+            self.begin(prompt);
+        } else if matches!(self.phase, Phase::Idle) {
+            // Without a task there is nothing to hand off.
+        } else if blocks.iter().any(|text| text.contains(&self.protocol.dir))
+            || self.next_item().is_none()
+        {
+            // It is asked for the handoff, or to mend it: only these messages name the place.
+            self.hand_off();
+        } else {
+            self.phase = Phase::Working(None);
         }
     }
 
-    fn failed(&mut self, code: Option<i32>, output: &str) {
-        let last_line = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("(no output)");
-        self.state = State::Failed(Failure { code, last_line: last_line.trim().to_owned() });
+    fn next(&mut self) -> Move {
+        if let Phase::Working(_) = self.phase {
+            match self.next_item() {
+                Some(place) if self.revision.question.is_none() => {
+                    self.phase = Phase::Working(Some(place));
+                    return self.entries[place].work_on();
+                }
+                Some(_) | None => self.hand_off(),
+            }
+        }
+        let words = match &mut self.phase {
+            Phase::HandingOff(files) => match files.pop_front() {
+                Some((name, content)) => {
+                    let path = self.dir.join(&self.protocol.dir).join(&name);
+                    let words = format!("Handing off: {name}");
+                    let tool = Tool::Write { path, content };
+                    return Move::Call { words, tool };
+                }
+                None => {
+                    self.phase = Phase::Over;
+                    "The handoff is written."
+                }
+            },
+            Phase::Idle => "There is no task in this conversation.",
+            Phase::Working(_) | Phase::Over => "There is nothing else to do.",
+        };
+        Move::End {
+            words: words.to_owned(),
+        }
+    }
+
+    fn saw(&mut self, outcome: &Outcome) {
+        let Phase::Working(Some(place)) = self.phase else {
+            return;
+        };
+        match outcome {
+            Outcome::Denied(reason) if reason.contains(REFUSED_BY_HANDOFF) => self.hand_off(),
+            Outcome::Ran(_) | Outcome::Written | Outcome::Failed(_) | Outcome::Denied(_) => {
+                self.entries[place].saw(outcome);
+            }
+        }
+    }
+
+    fn revision(&mut self) -> Option<&mut Revision> {
+        Some(&mut self.revision)
     }
 }
 
@@ -172,60 +230,6 @@ impl Work {
         }
     }
 
-    /// Reads a message, or the reason why its turn may not end.
-    pub(super) fn read(&mut self, blocks: &[String]) {
-        let text = blocks.join("\n");
-        if let Some(prompt) = Prompt::read(blocks, self.protocol.status_file()) {
-            self.begin(prompt);
-        } else if matches!(self.phase, Phase::Idle) {
-            // Without a task there is nothing to order.
-        } else if text.contains(ORDER) || text.starts_with(ASK_AGAIN) || !self.can_work() {
-            self.hand_over();
-        } else {
-            self.phase = Phase::Working(None);
-        }
-    }
-
-    /// What comes next.
-    pub(super) fn next(&mut self) -> Move {
-        if let Phase::Working(in_hand) = self.phase {
-            match in_hand.filter(|place| self.entries[*place].untried()).or_else(|| self.next_item()) {
-                Some(place) => {
-                    self.phase = Phase::Working(Some(place));
-                    return self.work_on(place);
-                }
-                None => self.hand_over(),
-            }
-        }
-        match &mut self.phase {
-            Phase::HandingOver(files) => match files.pop_front() {
-                Some((name, content)) => {
-                    let path = self.dir.join(&self.protocol.handoff_dir).join(&name);
-                    Move::Call { words: format!("Handing over: {name}"), tool: Tool::Write { path, content } }
-                }
-                None => {
-                    self.phase = Phase::Over;
-                    Move::End { words: "The handoff is written.".to_owned() }
-                }
-            },
-            Phase::Idle => Move::End { words: "There is no task in this conversation.".to_owned() },
-            Phase::Working(_) | Phase::Over => Move::End { words: "Nothing else is to do here.".to_owned() },
-        }
-    }
-
-    /// Takes note of what the last call came to.
-    pub(super) fn saw(&mut self, outcome: &Outcome) {
-        let Phase::Working(Some(place)) = self.phase else { return };
-        let entry = &mut self.entries[place];
-        match outcome {
-            Outcome::Ran(ran) if ran.code == 0 => entry.passed(Some(ran.took)),
-            Outcome::Ran(ran) => entry.failed(Some(ran.code), &ran.output),
-            Outcome::Fine => entry.passed(None),
-            Outcome::Denied(reason) if reason.contains(HANDING_OVER) => self.hand_over(),
-            Outcome::Denied(reason) | Outcome::Failed(reason) => entry.failed(None, reason),
-        }
-    }
-
     fn begin(&mut self, prompt: Prompt) {
         let items = checklist::items(&prompt.task);
         let again = prompt.veto && !prompt.notes.redone;
@@ -234,50 +238,37 @@ impl Work {
         let ticks = prompt.notes.ticks(&items);
         let entry = |(item, ticked): (Item, bool)| {
             let failed_before = prompt.notes.failed(&item);
-            let done = ticked && (!again || item.ticked);
-            Entry::new(item, if done { State::DoneBefore } else { State::Open }, failed_before)
+            let state = if ticked && (!again || item.ticked) {
+                State::DoneBefore
+            } else {
+                State::Open
+            };
+            Entry::new(item, state, failed_before)
         };
-        let merges = prompt.conflicts.iter().map(|file| Entry::new(merge_of(file), State::Open, false));
-        self.entries = merges.chain(items.into_iter().zip(ticks).map(entry)).collect();
+        let merges = prompt.conflicts.iter().map(|file| merge_of(file));
+        let merges = merges.map(|item| Entry::new(item, State::Open, false));
+        let items = items.into_iter().zip(ticks).map(entry);
+        self.entries = merges.chain(items).collect();
         self.prompt = prompt;
         self.phase = Phase::Working(None);
     }
 
-    fn hand_over(&mut self) {
-        let account = Account {
-            entries: &self.entries,
-            known: &self.prompt.known,
-            check: self.prompt.check,
-            redone: self.redone,
-            vetoed_again: self.vetoed_again,
-        };
-        let files = self.revision.of(handoff::files(&self.protocol, &account));
-        self.phase = Phase::HandingOver(files.into());
+    fn hand_off(&mut self) {
+        let mut files = self.files();
+        self.revision.apply(&mut files);
+        self.phase = Phase::HandingOff(files.into());
     }
 
-    fn can_work(&self) -> bool {
-        self.next_item().is_some()
-    }
-
-    /// One that is half done comes first, one that failed before comes last.
+    /// Items that failed before come last.
     fn next_item(&self) -> Option<usize> {
-        let find = |wanted: fn(&Entry) -> bool| {
-            self.entries.iter().position(|entry| entry.untried() && !self.vetoed_again && wanted(entry))
-        };
-        find(|entry| entry.at > 0).or_else(|| find(|entry| !entry.failed_before)).or_else(|| find(|_| true))
-    }
-
-    fn work_on(&self, place: usize) -> Move {
-        let entry = &self.entries[place];
-        let name = &entry.item.name;
-        match entry.item.scripts.get(entry.at) {
-            Some(script) => Move::Call { words: format!("Item: {name}"), tool: Tool::Run(script.clone()) },
-            None => Move::Call { words: format!("Item: {name} (nothing to run)"), tool: Tool::Look },
-        }
+        let open = |(_, entry): &(usize, &Entry)| entry.is_open() && !self.vetoed_again;
+        let open = self.entries.iter().enumerate().filter(open);
+        open.min_by_key(|(_, entry)| entry.failed_before)
+            .map(|(place, _)| place)
     }
 }
 
-/// An agent without a model keeps both sides of every conflict.
+/// An agent without a model keeps both sides of every merge conflict.
 fn merge_of(file: &str) -> Item {
     let quoted = format!("'{}'", file.replace('\'', r"'\''"));
     let text = format!(
@@ -286,7 +277,40 @@ fn merge_of(file: &str) -> Item {
     Item {
         name: format!("both sides of {file}"),
         ticked: false,
-        scripts: vec![Script { shell: "sh", text }],
+        script: Some(Script { shell: "sh", text }),
         check: None,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use ekiden_core::handoff::Marker;
+    use ekiden_core::prompt::{Ordering, ProtocolSlots, protocol};
+
+    use super::*;
+
+    /// The text that a run gives its sessions.
+    pub(in crate::rehearsal) fn text() -> String {
+        let marker = Marker::try_from("ALL_FILES_PROCESSED".to_owned()).unwrap();
+        let slots = ProtocolSlots {
+            handoff_dir: ".ekiden/handoff",
+            marker: &marker,
+            ordering: Ordering::Message,
+        };
+        protocol(&slots)
+    }
+
+    // shows: AGT-05
+    #[test]
+    fn the_text_says_what_a_handoff_needs() {
+        let protocol = Protocol::parse(&text()).unwrap();
+        assert_eq!(protocol.dir, ".ekiden/handoff");
+        assert_eq!(protocol.done, "ALL_FILES_PROCESSED");
+        for said in ["write these files in", "STATUS: ", "all done"] {
+            assert!(
+                Protocol::parse(&text().replace(said, "")).is_err(),
+                "{said}"
+            );
+        }
     }
 }

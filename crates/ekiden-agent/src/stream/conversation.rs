@@ -1,92 +1,120 @@
-//! What is known of a conversation, folded over the agent's events. No IO: events go in, reports and
-//! lines for the agent come out.
+//! A conversation with one agent process, folded over its events. No IO: events go in, reports and lines
+//! for the agent come out.
 
 use std::collections::VecDeque;
 
+use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::Prices;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{Counters, Traces};
+use ekiden_core::event::Counters;
 use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::limits;
-use ekiden_core::prompt::{self, FailedCommand};
-use ekiden_core::settings::AgentKind;
+use ekiden_core::prompt;
+use ekiden_core::relay::Prompt;
+use ekiden_core::text::one_line;
 use ekiden_core::time::Millis;
 use ekiden_wire::context_usage::ContextUsage;
-use ekiden_wire::control::{self, Registration, TextBlock};
+use ekiden_wire::control::{self, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::spending::SpendMeter;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
+use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
+use serde_json::Value;
 
-use crate::attempt::{Activity, Answer, Ended, FirstMessage, HookAnswer, Report};
+use crate::attempt::{Activity, Answer, AttemptSpec, Ended, HookAnswer, Report};
 
 /// How long the client waits for an answer of ours. A day: the engine may be stopped by a debugger
 /// or a suspended machine, and an answer that is missed makes the client drop the call.
 const CALLBACK_TIMEOUT_SECS: u32 = 86_400;
-const HOOKS: [HookEvent; 3] = [HookEvent::PreToolUse, HookEvent::Stop, HookEvent::PreCompact];
+const HOOKS: [HookEvent; 3] = [
+    HookEvent::PreToolUse,
+    HookEvent::Stop,
+    HookEvent::PreCompact,
+];
+/// What is shown of the client's words about a failure of the service.
+const FAILURE_CHARS_MAX: usize = 300;
 const INITIALIZE: &str = "initialize";
 const USAGE: &str = "usage";
 const INTERRUPT: &str = "interrupt";
 
-/// A conversation with one agent process.
 pub(super) struct Conversation {
     kind: AgentKind,
     id: ConversationId,
     attempt: AttemptId,
+    /// A schema was asked for, so each turn has an answer.
+    has_schema: bool,
     seen: Observed,
     context: ContextMeter,
     spending: SpendMeter,
     trace: Trace,
+    /// The model that answered last.
     model: Option<String>,
-    window: ToldWindow,
+    window: Window,
+    /// Messages sent.
     messages: u32,
     /// The message that no request holds yet.
-    undelivered: Option<String>,
+    undelivered: Option<Undelivered>,
+    /// The client says what becomes of messages. Older ones (2.1.197) do not.
+    has_lifecycles: bool,
+    /// Calls whose hook waits for our answer, by its id.
+    asked: Vec<(String, String)>,
+    /// Calls that we refused in this turn.
+    refused: Vec<String>,
+    /// The last response of the main thread.
+    last_response: String,
+    /// A turn has ended, and no other has begun.
+    between_turns: bool,
     interrupted: bool,
-    /// A schema was asked for, so answers are told.
-    answers: bool,
     lines: VecDeque<String>,
     reports: VecDeque<Report>,
 }
 
-/// What the client told of the window.
+/// A message on its way.
+#[derive(Debug)]
+struct Undelivered {
+    uuid: String,
+    /// Results of tools came since it was sent, so the next response is to a request that holds it.
+    joins_next: bool,
+}
+
+/// What the client said of the window.
 #[derive(Debug, Default)]
-struct ToldWindow {
-    /// The window of its answer; zero before it.
-    told_tokens: u64,
+struct Window {
+    /// Zero before it has answered.
+    tokens: u64,
     /// The model that answers in place of the chosen one.
     fallback: Option<String>,
-    /// The window that was reported last, and the compaction window.
+    /// The last report: the model's window, and the compaction window.
     reported: Option<(u64, Option<u64>)>,
 }
 
 impl Conversation {
-    /// A conversation that has not begun.
-    pub(super) fn new(kind: AgentKind, id: ConversationId, attempt: AttemptId, prices: Prices) -> Self {
+    pub(super) fn new(spec: &AttemptSpec) -> Self {
         Self {
-            kind,
-            id,
-            attempt,
+            kind: spec.agent.kind,
+            id: spec.conversation,
+            attempt: spec.attempt,
+            has_schema: spec.schema.is_some(),
             seen: Observed::default(),
             context: ContextMeter::default(),
-            spending: SpendMeter::new(prices, kind.price_unknown()),
+            spending: SpendMeter::new(spec.prices.clone(), spec.agent.kind.price_unknown()),
             trace: Trace::default(),
             model: None,
-            window: ToldWindow::default(),
+            window: Window::default(),
             messages: 0,
             undelivered: None,
+            has_lifecycles: false,
+            asked: Vec::new(),
+            refused: Vec::new(),
+            last_response: String::new(),
+            between_turns: false,
             interrupted: false,
-            answers: false,
             lines: VecDeque::new(),
             reports: VecDeque::new(),
         }
-    }
-
-    /// The same, which tells the answer of each turn.
-    pub(super) fn answering(self, answers: bool) -> Self {
-        Self { answers, ..self }
     }
 
     /// The next line for the agent.
@@ -101,24 +129,29 @@ impl Conversation {
 
     /// Registers our hooks, asks for the window, and sends the first message. Nothing need be waited
     /// for in between.
-    pub(super) fn open(&mut self, message: &FirstMessage) {
-        let hooks = HOOKS.map(|event| Registration { event, timeout_secs: CALLBACK_TIMEOUT_SECS });
-        self.lines.push_back(control::initialize(INITIALIZE, &hooks));
+    pub(super) fn open(&mut self, message: &Prompt) {
+        self.lines.push_back(control::initialize(
+            INITIALIZE,
+            &HOOKS,
+            CALLBACK_TIMEOUT_SECS,
+        ));
         self.lines.push_back(control::get_context_usage(USAGE));
         let uuid = self.next_uuid();
-        let line = match message {
-            FirstMessage::Prompt(blocks) => {
-                // What comes first is the same in the next session, so the service may keep it.
-                let blocks: Vec<TextBlock<'_>> = blocks
-                    .blocks()
-                    .enumerate()
-                    .map(|(index, text)| TextBlock { text, cached: index == 0 })
-                    .collect();
-                control::user_message(&blocks, Some(&uuid))
+        let blocks: Vec<TextBlock<'_>> = match message {
+            // What comes first is the same in the next session, so the service may cache it.
+            Prompt::Fresh(prompt) => {
+                let blocks = prompt.blocks().enumerate();
+                blocks
+                    .map(|(index, text)| TextBlock {
+                        text,
+                        cached: index == 0,
+                    })
+                    .collect()
             }
-            FirstMessage::Note(text) => control::user_message(&[text.as_str().into()], Some(&uuid)),
+            Prompt::Resume(text) => vec![text.as_str().into()],
         };
-        self.lines.push_back(line);
+        self.lines
+            .push_back(control::user_message(&blocks, Some(&uuid)));
     }
 
     /// Sends a message into the conversation. The client looks for `@path` in the last block of a
@@ -126,22 +159,36 @@ impl Conversation {
     pub(super) fn say(&mut self, text: &str) {
         let uuid = self.next_uuid();
         let blocks = [text.into(), prompt::SIGNATURE.into()];
-        self.lines.push_back(control::user_message(&blocks, Some(&uuid)));
-        self.undelivered = Some(uuid);
-    }
-
-    /// Answers a hook.
-    pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
-        self.seen.callback_answered(callback);
-        self.lines.push_back(match answer {
-            HookAnswer::Pass => control::answer_pass(callback),
-            HookAnswer::Allow => control::answer_permission(callback, true, ""),
-            HookAnswer::Deny(reason) => control::answer_permission(callback, false, reason),
-            HookAnswer::Block(reason) => control::answer_stop(callback, Some(reason)),
+        self.lines
+            .push_back(control::user_message(&blocks, Some(&uuid)));
+        self.undelivered = Some(Undelivered {
+            uuid,
+            joins_next: false,
         });
     }
 
-    /// Ends the running turn.
+    /// A message waits although no turn is running: the client should begin one at once.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.between_turns && self.undelivered.is_some()
+    }
+
+    /// The client does not take the message that waits, so another is useless too.
+    pub(super) fn give_up_saying(&mut self) {
+        self.delivered();
+        self.reports.push_back(Report::TurnEnded { failed: true });
+    }
+
+    pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
+        self.seen.callback_answered(callback);
+        let is_this = |(id, _): &mut (String, String)| id == callback;
+        let asked = self.asked.extract_if(.., is_this).map(|(_, call)| call);
+        if matches!(answer, HookAnswer::Deny(_)) {
+            self.refused.extend(asked);
+        }
+        self.lines
+            .push_back(control::answer(callback, &answer.output()));
+    }
+
     pub(super) fn interrupt(&mut self) {
         self.interrupted = true;
         self.seen.interrupt_sent();
@@ -167,45 +214,57 @@ impl Conversation {
         match event {
             ClientEvent::Assistant(response) => self.response(response),
             ClientEvent::Result(result) => self.turn_ended(result),
-            ClientEvent::Lifecycle { uuid, state: Lifecycle::Started } => self.delivered(uuid),
-            ClientEvent::Lifecycle { uuid, state: Lifecycle::Cancelled } => self.delivered(uuid),
-            ClientEvent::HookCallback { request_id, call, .. } => {
-                let input = call.input.clone();
-                self.reports.push_back(Report::Hook { callback: request_id.clone(), input });
+            ClientEvent::Lifecycle { uuid, state } => self.lifecycle(uuid, *state),
+            ClientEvent::Init => self.turn_begins(),
+            ClientEvent::ToolResults(_) => {
+                if let Some(message) = &mut self.undelivered {
+                    message.joins_next = true;
+                }
             }
-            ClientEvent::CanUseTool { request_id, .. } => {
-                self.lines.push_back(control::answer_denied(request_id, prompt::UNATTENDED));
+            ClientEvent::HookCallback { request_id, call } => {
+                let asked = (request_id.clone(), call.tool_use_id.clone());
+                self.asked.push(asked);
+                self.reports.push_back(Report::Hook {
+                    callback: request_id.clone(),
+                    input: call.input.clone(),
+                });
             }
-            ClientEvent::UnknownRequest { request_id, subtype } => {
+            ClientEvent::CanUseTool { request_id } => {
+                self.lines
+                    .push_back(control::answer_denied(request_id, prompt::UNATTENDED));
+            }
+            ClientEvent::UnknownRequest {
+                request_id,
+                subtype,
+            } => {
                 let error = format!("unsupported request: {subtype}");
-                self.lines.push_back(control::answer_error(request_id, &error));
+                self.lines
+                    .push_back(control::answer_error(request_id, &error));
             }
             ClientEvent::ControlResponse { request_id, answer } if request_id == USAGE => {
-                self.window(answer.as_deref().unwrap_or_default());
+                if let Ok(answer) = answer {
+                    self.window(answer);
+                }
             }
-            ClientEvent::ApiRetry { attempt, error, .. } => {
-                self.show(Activity::Retry { attempt: *attempt, error: error.to_string() });
+            ClientEvent::ApiRetry { attempt, error } => {
+                self.show(Activity::Retry {
+                    attempt: *attempt,
+                    error: error.to_string(),
+                });
             }
             ClientEvent::ModelFallback { to } => self.fell_back(to),
-            ClientEvent::CompactBoundary { pre_tokens, .. } => {
-                self.reports.push_back(Report::Compacted { context_tokens: *pre_tokens });
+            ClientEvent::CompactBoundary { pre_tokens } => {
+                self.reports.push_back(Report::Compacted {
+                    context_tokens: *pre_tokens,
+                });
             }
-            ClientEvent::Init { .. }
-            | ClientEvent::Lifecycle { .. }
-            | ClientEvent::ToolResults(_)
-            | ClientEvent::RateLimit(_)
-            | ClientEvent::Compacting
-            | ClientEvent::ModelRefused
+            ClientEvent::RateLimit(_)
             | ClientEvent::PermissionDenied { .. }
-            | ClientEvent::TaskStarted { .. }
-            | ClientEvent::TaskFinished { .. }
-            | ClientEvent::HookFinished { .. }
             | ClientEvent::ConversationReset
             | ClientEvent::ControlResponse { .. }
             | ClientEvent::ControlCancel { .. }
             | ClientEvent::Ignored
-            | ClientEvent::Malformed
-            | ClientEvent::Oversized { .. } => {}
+            | ClientEvent::Malformed => {}
         }
     }
 
@@ -214,14 +273,18 @@ impl Conversation {
         self.show(Activity::Warning(text));
     }
 
-    /// Everything is over: the last report.
-    pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> Report {
+    pub(super) fn ended(mut self, exit: Exit, stderr: &str, duration: Millis) -> Ended {
         self.seen.exited(exit, stderr);
-        let cause = ends::cause(&self.seen);
         self.spending.end();
-        let counters = self.counters(duration);
-        let resumable = self.kind == AgentKind::Claude && self.context.responses() > 0;
-        Report::Ended(Box::new(Ended { cause, counters, traces: traces(&self.trace), resumable }))
+        let mut counters = counters(&self.trace, &self.spending);
+        counters.duration = duration;
+        counters.usage_tokens = self.context.context_tokens();
+        Ended {
+            cause: ends::cause(&self.seen),
+            counters,
+            traces: self.trace.last,
+            resumable: self.kind == AgentKind::Claude && self.context.responses() > 0,
+        }
     }
 
     fn next_uuid(&mut self) -> String {
@@ -229,9 +292,29 @@ impl Conversation {
         self.id.message(self.attempt, self.messages)
     }
 
-    fn delivered(&mut self, uuid: &str) {
-        if self.undelivered.as_deref() == Some(uuid) {
-            self.undelivered = None;
+    fn lifecycle(&mut self, uuid: &str, state: Lifecycle) {
+        self.has_lifecycles = true;
+        let is_over = matches!(state, Lifecycle::Started | Lifecycle::Cancelled);
+        if is_over
+            && self
+                .undelivered
+                .as_ref()
+                .is_some_and(|message| message.uuid == uuid)
+        {
+            self.delivered();
+        }
+    }
+
+    /// A message that waited between turns opens the next one.
+    fn turn_begins(&mut self) {
+        if self.is_unheard() && !self.has_lifecycles {
+            self.delivered();
+        }
+        self.between_turns = false;
+    }
+
+    fn delivered(&mut self) {
+        if self.undelivered.take().is_some() {
             self.reports.push_back(Report::Delivered);
         }
     }
@@ -239,13 +322,31 @@ impl Conversation {
     fn response(&mut self, response: &Assistant) {
         if response.main_thread && !response.synthetic {
             self.model_of(&response.model);
+            let is_next = self.last_response != response.message_id;
+            let joins = self
+                .undelivered
+                .as_ref()
+                .is_some_and(|message| message.joins_next);
+            if is_next && joins && !self.has_lifecycles {
+                self.delivered();
+            }
+            self.last_response.clone_from(&response.message_id);
         }
         for block in &response.blocks {
             match block {
                 Block::Call(call) => {
-                    self.show(Activity::Tool { name: call.name.clone(), target: call.target.clone() });
+                    self.show(Activity::Tool {
+                        name: call.name.clone(),
+                        target: call.target.clone(),
+                    });
                 }
-                Block::Text(words) if response.main_thread => self.show(Activity::Words(words.clone())),
+                // A cause says what failed; these words say what the service answered, and which one.
+                Block::Text(words) if response.main_thread && response.error.is_some() => {
+                    self.warn(one_line(words, FAILURE_CHARS_MAX));
+                }
+                Block::Text(words) if response.main_thread => {
+                    self.show(Activity::Words(words.clone()));
+                }
                 Block::Text(_) => {}
             }
         }
@@ -263,40 +364,47 @@ impl Conversation {
         }
     }
 
-    /// Another model answers for the rest of the turn. The client still tells the first one's window,
-    /// and the true one only with the turn's result; until then it is taken for a small one.
+    /// Another model answers for the rest of the turn. The client still names the first one's window,
+    /// and the true one only with the turn's result; until then a small one is assumed.
     fn fell_back(&mut self, to: &str) {
         self.show(Activity::Warning(format!("another model answers: {to}")));
         self.window.fallback = Some(to.to_owned());
-        let model_tokens = self.window.told_tokens.min(limits::WINDOW_TOKENS_DEFAULT);
-        if self.window.told_tokens > 0 {
+        let model_tokens = self.window.tokens.min(limits::WINDOW_TOKENS_DEFAULT);
+        if self.window.tokens > 0 {
             self.report_window(model_tokens, None, Some(to.to_owned()), Vec::new());
         }
     }
 
-    fn window(&mut self, answer: &str) {
-        let Ok(usage) = ContextUsage::parse(answer) else { return };
-        self.window.told_tokens = usage.raw_max_tokens;
+    fn window(&mut self, answer: &Value) {
+        let Some(usage) = ContextUsage::of(answer) else {
+            return;
+        };
+        self.window.tokens = usage.window_tokens;
         if self.window.fallback.is_none() {
             let model = usage.model.or_else(|| self.model.clone());
-            self.report_window(usage.raw_max_tokens, None, model, usage.categories);
+            self.report_window(usage.window_tokens, None, model, usage.categories);
         }
     }
 
     /// A result has the true window of each model. What the client tells itself is its compaction
     /// window, where one is set.
     fn window_of_result(&mut self, result: &TurnResult) {
-        let Some(model) = self.model.clone() else { return };
-        let Some(usage) = result.model_usage.get(&model).filter(|usage| usage.context_window > 0) else {
+        let Some(model) = self.model.clone() else {
             return;
         };
-        let told = self.window.told_tokens;
-        let lower =
-            (self.window.fallback.is_none() && 0 < told && told < usage.context_window).then_some(told);
-        self.report_window(usage.context_window, lower, Some(model), Vec::new());
+        let size = result
+            .model_usage
+            .get(&model)
+            .map_or(0, |usage| usage.context_window);
+        if size > 0 {
+            let has_lower =
+                self.window.fallback.is_none() && (1..size).contains(&self.window.tokens);
+            let lower = has_lower.then_some(self.window.tokens);
+            self.report_window(size, lower, Some(model), Vec::new());
+        }
     }
 
-    /// The same window is not told twice.
+    /// The same window is not reported twice.
     fn report_window(
         &mut self,
         model_tokens: u64,
@@ -306,45 +414,52 @@ impl Conversation {
     ) {
         let reported = (model_tokens, compaction_tokens);
         if self.window.reported.replace(reported) != Some(reported) {
-            self.reports.push_back(Report::Window { model_tokens, compaction_tokens, model, filled_by });
+            self.reports.push_back(Report::Window {
+                model_tokens,
+                compaction_tokens,
+                model,
+                filled_by,
+            });
         }
     }
 
     fn turn_ended(&mut self, result: &TurnResult) {
+        self.between_turns = true;
         self.window_of_result(result);
-        if self.answers && !result.is_error {
-            let words = result.words.clone().unwrap_or_default();
-            self.reports.push_back(Report::Answered(Answer { structured: result.structured.clone(), words }));
+        let refused = std::mem::take(&mut self.refused);
+        let theirs = |call: &&Call| !self.has_lifecycles && !refused.contains(&call.id);
+        for call in result.denials.iter().filter(theirs) {
+            self.trace.refused_without_a_word(call);
+        }
+        if self.has_schema && !result.is_error {
+            self.reports.push_back(Report::Answered(Answer {
+                structured: result.structured.clone(),
+                words: result.words.clone().unwrap_or_default(),
+            }));
         }
         let interrupted = std::mem::take(&mut self.interrupted);
-        self.reports.push_back(Report::TurnEnded { failed: result.is_error && !interrupted });
+        self.reports.push_back(Report::TurnEnded {
+            failed: result.is_error && !interrupted,
+        });
     }
 
     fn show(&mut self, activity: Activity) {
         self.reports.push_back(Report::Activity(activity));
     }
-
-    fn counters(&self, duration: Millis) -> Counters {
-        let usage_tokens = self.context.context_tokens();
-        Counters { duration, usage_tokens, ..counters(&self.trace, &self.spending) }
-    }
 }
 
-/// What a saved event stream tells of the last attempt in it, whose engine died. The turn that was cut
-/// off is estimated at `prices`.
-///
-/// # Errors
-///
-/// If the stream cannot be read.
+/// The last attempt in a saved event stream, whose engine died. The turn that was cut off is estimated at
+/// `prices`.
 pub fn from_saved_stream(
     stream: impl std::io::Read,
     kind: AgentKind,
     prices: Prices,
 ) -> std::io::Result<Ended> {
     let mut spending = SpendMeter::new(prices, kind.price_unknown());
-    let trace = Trace::from_stream_with(stream, |event| {
+    let trace = Trace::from_stream(stream, |event| {
         // Attempts at one session share its stream.
-        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE) {
+        if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
+        {
             spending.begin_anew();
         }
         spending.observe(event);
@@ -352,35 +467,20 @@ pub fn from_saved_stream(
     spending.end();
     let counters = counters(&trace, &spending);
     let resumable = kind == AgentKind::Claude && trace.counts.calls + trace.counts.turns > 0;
-    Ok(Ended { cause: EndCause::EngineLost, counters, traces: traces(&trace), resumable })
-}
-
-/// What a trace tells a rescue.
-pub(crate) fn traces(trace: &Trace) -> Traces {
-    let touch = |touch: &ekiden_wire::trace::Touch| format!("{} {}", touch.tool, touch.target);
-    Traces {
-        last_edit: trace.last_edit.as_ref().map(touch),
-        last_call: trace.last_call.as_ref().map(touch),
-        last_words: Some(trace.last_words.clone()).filter(|words| !words.is_empty()),
-        succeeded: trace.succeeded.iter().cloned().collect(),
-        failed: trace.failed.iter().map(failed_command).collect(),
-        denied: trace.denied.clone(),
-    }
-}
-
-fn failed_command(failed: &ekiden_wire::trace::FailedCommand) -> FailedCommand {
-    FailedCommand { command: failed.command.clone(), code: failed.exit, last_line: failed.last_line.clone() }
+    Ok(Ended {
+        cause: EndCause::EngineLost,
+        counters,
+        traces: trace.last,
+        resumable,
+    })
 }
 
 fn counters(trace: &Trace, spending: &SpendMeter) -> Counters {
-    let spend = spending.spend();
     Counters {
         tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
         malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
-        cost_micro_usd: spend.micro_usd,
-        tokens: spend.tokens,
+        spend: spending.spend(),
         turns: spending.turns(),
-        estimated: spend.estimated,
         subscription: spending.subscription(),
         prices: spending.prices().clone(),
         ..Counters::default()
@@ -398,16 +498,24 @@ pub(crate) fn micro_usd(usd: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_wire::agent_side::{self, AgentWriter, Saying};
+    use ekiden_core::ids::SessionNumber;
+    use ekiden_wire::agent_side::{AgentWriter, Saying};
     use ekiden_wire::usage::Usage;
     use serde_json::json;
 
     use super::*;
 
     fn attempt(message: &str, input: u64) -> String {
-        let writer = AgentWriter { session_id: "s".into(), model: "opus".into(), cwd: "/p".into() };
-        let usage = Usage { input, ..Usage::default() };
-        let begun = agent_side::response(INITIALIZE, &json!({}));
+        let writer = AgentWriter {
+            session_id: "s".into(),
+            model: "opus".into(),
+            cwd: "/p".into(),
+        };
+        let usage = Usage {
+            input,
+            ..Usage::default()
+        };
+        let begun = control::answer(INITIALIZE, &json!({}));
         begun + &writer.assistant(message, &usage, Saying::Text("."))
     }
 
@@ -415,13 +523,164 @@ mod tests {
     #[test]
     fn a_saved_stream_is_charged_for_its_last_attempt_and_what_may_have_been_on_its_way() {
         let cost = |stream: String| {
-            let ended = from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap();
-            assert!(ended.counters.estimated);
-            (ended.counters.tokens, ended.counters.turns)
+            let ended =
+                from_saved_stream(stream.as_bytes(), AgentKind::Claude, Prices::default()).unwrap();
+            assert!(ended.counters.spend.estimated);
+            (ended.counters.spend.tokens, ended.counters.turns)
         };
         let (tokens, turns) = cost(attempt("a", 1_000));
         assert_eq!(turns, 1);
         assert!((2_000..2_100).contains(&tokens), "{tokens}");
-        assert_eq!(cost(attempt("b", 9_000) + &attempt("a", 1_000)), (tokens, turns));
+        assert_eq!(
+            cost(attempt("b", 9_000) + &attempt("a", 1_000)),
+            (tokens, turns)
+        );
+    }
+
+    const OURS: &str = "6f0e5a52-1111-5111-8111-111111111111";
+
+    fn conversation() -> Conversation {
+        Conversation {
+            kind: AgentKind::Claude,
+            id: serde_json::from_value(json!(OURS)).unwrap(),
+            attempt: AttemptId::first(SessionNumber::FIRST),
+            has_schema: false,
+            seen: Observed::default(),
+            context: ContextMeter::default(),
+            spending: SpendMeter::new(Prices::default(), AgentKind::Claude.price_unknown()),
+            trace: Trace::default(),
+            model: None,
+            window: Window::default(),
+            messages: 0,
+            undelivered: None,
+            has_lifecycles: false,
+            asked: Vec::new(),
+            refused: Vec::new(),
+            last_response: String::new(),
+            between_turns: false,
+            interrupted: false,
+            lines: VecDeque::new(),
+            reports: VecDeque::new(),
+        }
+    }
+
+    fn hear(talk: &mut Conversation, line: &str) -> Vec<Report> {
+        talk.hear(&ClientEvent::parse(line.as_bytes()));
+        let reports = std::iter::from_fn(|| talk.next_report());
+        let told = |report: &Report| matches!(report, Report::Delivered | Report::TurnEnded { .. });
+        reports.filter(told).collect()
+    }
+
+    const INIT: &str = r#"{"type":"system","subtype":"init"}"#;
+    const RESULT: &str =
+        r#"{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed"}"#;
+    const TOOL: &str = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"hi"}]}}"#;
+
+    fn response(id: &str) -> String {
+        format!(r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","content":[]}}}}"#)
+    }
+
+    /// As Claude Code 2.1.197 was seen to do: it takes the message with the next request, and says nothing
+    /// of it.
+    // shows: AGT-09, RUN-20
+    #[test]
+    fn an_older_clients_next_response_shows_that_a_message_is_delivered() {
+        let mut talk = conversation();
+        hear(&mut talk, INIT);
+        hear(&mut talk, &response("a"));
+        talk.say("please hand off");
+        assert_eq!(
+            hear(&mut talk, &response("a")),
+            [],
+            "the rest of a response"
+        );
+        assert_eq!(hear(&mut talk, TOOL), []);
+        assert_eq!(hear(&mut talk, &response("b")), [Report::Delivered]);
+        assert_eq!(hear(&mut talk, &response("c")), []);
+    }
+
+    // shows: AGT-09, RUN-20
+    #[test]
+    fn a_message_that_comes_too_late_for_a_turn_opens_the_next_one() {
+        let mut talk = conversation();
+        hear(&mut talk, INIT);
+        hear(&mut talk, &response("a"));
+        talk.say("please hand off");
+        let ended = Report::TurnEnded { failed: false };
+        assert_eq!(hear(&mut talk, RESULT), [ended]);
+        assert!(talk.is_unheard());
+        assert_eq!(hear(&mut talk, INIT), [Report::Delivered]);
+        assert!(!talk.is_unheard());
+    }
+
+    // shows: AGT-13, RUN-20
+    #[test]
+    fn an_older_clients_result_names_the_calls_that_its_rules_refused() {
+        let mut talk = conversation();
+        let ask = |id: &str| {
+            format!(
+                r#"{{"type":"control_request","request_id":"r-{id}","request":{{"subtype":"hook_callback","callback_id":"cb","input":{{"hook_event_name":"PreToolUse","tool_name":"Write","tool_use_id":"{id}"}}}}}}"#
+            )
+        };
+        hear(&mut talk, INIT);
+        hear(&mut talk, &ask("ours"));
+        talk.answer("r-ours", &HookAnswer::Deny("not now".to_owned()));
+        hear(&mut talk, &ask("theirs"));
+        talk.answer("r-theirs", &HookAnswer::Pass);
+        let denials = r#""permission_denials":[{"tool_name":"Write","tool_use_id":"ours","tool_input":{}},{"tool_name":"Bash","tool_use_id":"theirs","tool_input":{"command":"make item"}}]}"#;
+        hear(&mut talk, &RESULT.replace('}', &format!(",{denials}")));
+        assert_eq!(talk.trace.last.denied, ["Bash(make item:*)"]);
+    }
+
+    // shows: REL-10
+    #[test]
+    fn what_the_client_says_of_a_failure_is_told() {
+        let mut talk = conversation();
+        let words = "API Error: 502 Bad Gateway.\u{1b}[31m\nCheck your gateway (10.0.0.1:80).";
+        let line = serde_json::json!({"type": "assistant", "error": "server_error", "message":
+            {"id": "a", "model": "<synthetic>", "content": [{"type": "text", "text": words}]}});
+        talk.hear(&ClientEvent::parse(line.to_string().as_bytes()));
+        let told: Vec<Report> = std::iter::from_fn(|| talk.next_report()).collect();
+        let [Report::Activity(Activity::Warning(told))] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!(
+            told.starts_with("API Error: 502 Bad Gateway.") && !told.contains(['\n', '\u{1b}'])
+        );
+    }
+
+    /// A client that says what becomes of a message is believed, and nothing is guessed.
+    #[test]
+    fn a_newer_client_says_itself_that_a_message_is_delivered() {
+        let mut talk = conversation();
+        let lifecycle = |uuid: &str, state: &str| {
+            format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"{state}"}}"#)
+        };
+        hear(&mut talk, &lifecycle("prompt", "started"));
+        talk.say("please hand off");
+        let uuid = talk.undelivered.as_ref().unwrap().uuid.clone();
+        hear(&mut talk, TOOL);
+        assert_eq!(hear(&mut talk, &response("b")), []);
+        assert_eq!(
+            hear(&mut talk, &lifecycle(&uuid, "started")),
+            [Report::Delivered]
+        );
+    }
+
+    // shows: RUN-20
+    #[test]
+    fn a_message_that_is_not_taken_is_given_up() {
+        let mut talk = conversation();
+        hear(&mut talk, INIT);
+        hear(&mut talk, RESULT);
+        talk.say("the handoff still needs this");
+        assert!(talk.is_unheard());
+        talk.give_up_saying();
+        let reports: Vec<Report> = std::iter::from_fn(|| talk.next_report()).collect();
+        assert_eq!(
+            reports,
+            [Report::Delivered, Report::TurnEnded { failed: true }]
+        );
+        assert!(!talk.is_unheard());
     }
 }

@@ -1,34 +1,29 @@
 //! The hidden role in which the client calls ekiden: it carries a question to the engine and the answer
 //! back, and decides nothing.
 //!
-//! It fails open: without an engine it prints nothing and exits with 0, and the client goes on by its
+//! It fails open: without an engine it prints nothing and exits with 0, and the client follows its
 //! own rules. No runtime, no settings, no file: it is started for every call of a tool.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::address::Address;
+use crate::address::Address;
 
 /// The first argument that makes ekiden a hook: `__hook SOCKET KIND`, the client's input on standard
 /// input.
 pub const ROLE: &str = "__hook";
 
-/// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// A hook.
     Hook,
-    /// The status line.
     StatusLine,
 }
 
 impl Asker {
-    const ALL: [Self; 2] = [Self::Hook, Self::StatusLine];
-
-    /// The word on the command line.
+    /// The word on the command line, and the first line on the socket.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hook => "hook",
@@ -36,17 +31,10 @@ impl Asker {
         }
     }
 
-    /// The byte before the question on the socket.
-    pub(super) fn letter(self) -> u8 {
-        match self {
-            Self::Hook => b'H',
-            Self::StatusLine => b'S',
-        }
-    }
-
-    /// Who sends this byte.
-    pub(super) fn of(letter: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|asker| asker.letter() == letter)
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Hook, Self::StatusLine]
+            .into_iter()
+            .find(|asker| asker.name() == name)
     }
 }
 
@@ -57,20 +45,28 @@ pub fn run_if_asked() {
     if args.next().as_deref() != Some(OsStr::new(ROLE)) {
         return;
     }
-    if let (Some(socket), Some(asker)) = (args.next(), args.next().and_then(|word| asker(&word))) {
-        // Nobody to tell: the client goes on by its own rules.
-        let _ = carry(Path::new(&socket), asker, &mut io::stdin(), &mut io::stdout());
+    let (socket, word) = (args.next(), args.next());
+    let asker = word.and_then(|word| Asker::named(word.to_str()?));
+    if let (Some(socket), Some(asker)) = (socket, asker) {
+        // No engine to report to: the client follows its own rules.
+        let _ = carry(
+            Path::new(&socket),
+            asker,
+            &mut io::stdin(),
+            &mut io::stdout(),
+        );
     }
     std::process::exit(0);
 }
 
-fn asker(word: &OsString) -> Option<Asker> {
-    Asker::ALL.into_iter().find(|asker| word == asker.name())
-}
-
-fn carry(socket: &Path, asker: Asker, question: &mut impl Read, answer: &mut impl Write) -> io::Result<()> {
+fn carry(
+    socket: &Path,
+    asker: Asker,
+    question: &mut impl Read,
+    answer: &mut impl Write,
+) -> io::Result<()> {
     let mut engine = UnixStream::connect(Address::of(socket)?.path())?;
-    engine.write_all(&[asker.letter()])?;
+    writeln!(engine, "{}", asker.name())?;
     io::copy(question, &mut engine)?;
     engine.shutdown(Shutdown::Write)?;
     io::copy(&mut engine, answer)?;
@@ -98,7 +94,7 @@ mod tests {
         });
         let mut answer = Vec::new();
         carry(&socket, Asker::Hook, &mut &b"{\"a\":1}"[..], &mut answer).expect("carried");
-        assert_eq!(engine.join().expect("no panic"), "H{\"a\":1}");
+        assert_eq!(engine.join().expect("no panic"), "hook\n{\"a\":1}");
         assert_eq!(answer, b"{}");
     }
 
@@ -107,7 +103,12 @@ mod tests {
     fn without_an_engine_there_is_no_answer() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut answer = Vec::new();
-        let carried = carry(&dir.path().join("s"), Asker::Hook, &mut &b"{}"[..], &mut answer);
+        let carried = carry(
+            &dir.path().join("s"),
+            Asker::Hook,
+            &mut &b"{}"[..],
+            &mut answer,
+        );
         assert!(carried.is_err() && answer.is_empty());
     }
 }

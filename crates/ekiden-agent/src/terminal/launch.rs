@@ -1,19 +1,17 @@
 //! How the client is started in its own interface: its command line and the settings text with our
 //! hooks.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ekiden_core::effect::StartMode;
-use ekiden_core::limits;
 use ekiden_core::prompt;
+use ekiden_core::relay::Prompt;
 use ekiden_wire::hooks::HookEvent;
 use serde_json::{Map, Value, json};
 
 use super::hook::{Asker, ROLE};
-use crate::attempt::{AttemptSpec, FirstMessage};
+use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
-use crate::stream::{CLAUDE_ENV, claude_flags};
+use crate::stream::{CLAUDE_ENV, claude_flags, id_flag};
 
 /// The moments at which we want to be asked.
 const HOOKS: [HookEvent; 8] = [
@@ -34,41 +32,27 @@ const MODE_DEFAULT: &str = "default";
 
 /// The child of an attempt, which finds `socket` through its hooks.
 pub(super) fn child(spec: &mut AttemptSpec, ekiden: &Path, socket: &Path) -> ChildSpec {
-    let mut command = spec.agent.command.iter().map(OsString::from);
-    let program = command.next().unwrap_or_default();
-    let mut args: Vec<OsString> = command.collect();
-    args.extend(flags(spec, ekiden, socket).into_iter().map(OsString::from));
-    let mut env_set: Vec<(OsString, OsString)> =
-        spec.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    env_set.extend(CLAUDE_ENV.iter().map(|(name, value)| (name.into(), value.into())));
-    ChildSpec {
-        keeper: spec.ekiden.clone(),
-        program,
-        args,
-        dir: spec.dir.clone(),
-        env_set,
-        lock: spec.lock.take(),
-        grace: limits::KILL_GRACE,
-        stdin: StdinKind::Terminal,
-    }
+    let flags = flags(spec, ekiden, socket);
+    spec.child(flags, &CLAUDE_ENV, StdinKind::Terminal)
 }
 
 fn flags(spec: &AttemptSpec, ekiden: &Path, socket: &Path) -> Vec<String> {
-    let id_flag = match spec.mode {
-        StartMode::Fresh => "--session-id",
-        StartMode::Resume => "--resume",
-    };
     let settings = settings(ekiden, socket, !has_status_line(&settings_files(&spec.dir)));
-    let mut flags = vec![id_flag.to_owned(), spec.conversation.to_string()];
-    flags.extend(["--append-system-prompt-file".to_owned(), spec.protocol_file.display().to_string()]);
-    flags.extend(["--settings".to_owned(), settings.to_string()]);
+    let mut flags = vec![
+        id_flag(spec.mode).to_owned(),
+        spec.conversation.to_string(),
+        "--append-system-prompt-file".to_owned(),
+        spec.protocol_file.display().to_string(),
+        "--settings".to_owned(),
+        settings.to_string(),
+    ];
     if spec.agent.permissions.mode.is_none() && !spec.agent.permissions.skip {
         flags.extend(["--permission-mode".to_owned(), MODE_DEFAULT.to_owned()]);
     }
     flags.extend(claude_flags(spec));
     flags.push(match &spec.message {
-        FirstMessage::Prompt(_) => prompt::read_prompt(&spec.prompt_file.display().to_string()),
-        FirstMessage::Note(note) => note.clone(),
+        Prompt::Fresh(_) => prompt::read_prompt(&spec.prompt_file.display().to_string()),
+        Prompt::Resume(note) => note.clone(),
     });
     flags
 }
@@ -78,9 +62,12 @@ fn settings(ekiden: &Path, socket: &Path, status_line: bool) -> Value {
     let ekiden = ekiden.display().to_string();
     let socket = socket.display().to_string();
     let args = [ROLE, &socket, Asker::Hook.name()];
-    let hook = json!({"type": "command", "command": ekiden, "args": args, "timeout": HOOK_TIMEOUT_SECS});
-    let hooks: Map<String, Value> =
-        HOOKS.iter().map(|event| (event.name().to_owned(), json!([{"hooks": [hook]}]))).collect();
+    let hook =
+        json!({"type": "command", "command": ekiden, "args": args, "timeout": HOOK_TIMEOUT_SECS});
+    let hooks: Map<String, Value> = HOOKS
+        .iter()
+        .map(|event| (event.name().to_owned(), json!([{"hooks": [hook]}])))
+        .collect();
     let mut settings = json!({"includeGitInstructions": false, "hooks": hooks});
     if status_line {
         let words = [ekiden.as_str(), ROLE, &socket, Asker::StatusLine.name()];
@@ -98,7 +85,10 @@ fn quoted(word: &str) -> String {
 /// The client's settings files, in which a user may have a status line.
 fn settings_files(dir: &Path) -> Vec<PathBuf> {
     let project = dir.join(".claude");
-    let mut files = vec![project.join("settings.json"), project.join("settings.local.json")];
+    let mut files = vec![
+        project.join("settings.json"),
+        project.join("settings.local.json"),
+    ];
     files.extend(config_dir().map(|config| config.join("settings.json")));
     files
 }
@@ -106,14 +96,18 @@ fn settings_files(dir: &Path) -> Vec<PathBuf> {
 /// Where the client keeps its settings and transcripts.
 pub(super) fn config_dir() -> Option<PathBuf> {
     let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty());
-    named.map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".claude")))
+    named
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".claude")))
 }
 
 fn has_status_line(files: &[PathBuf]) -> bool {
     files.iter().any(|file| {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let settings: Value = serde_json::from_str(&text).unwrap_or_default();
-        settings.get("statusLine").is_some_and(|line| !line.is_null())
+        settings
+            .get("statusLine")
+            .is_some_and(|line| !line.is_null())
     })
 }
 
@@ -129,8 +123,14 @@ mod tests {
         let stop = &settings["hooks"]["Stop"][0]["hooks"][0];
         assert_eq!(stop["command"], "/bin/it's");
         assert_eq!(stop["args"], json!(["__hook", "/s/sock", "hook"]));
-        assert_eq!(settings["hooks"].as_object().map(Map::len), Some(HOOKS.len()));
-        assert_eq!(settings["statusLine"]["command"], r"'/bin/it'\''s' '__hook' '/s/sock' 'status-line'");
+        assert_eq!(
+            settings["hooks"].as_object().map(Map::len),
+            Some(HOOKS.len())
+        );
+        assert_eq!(
+            settings["statusLine"]["command"],
+            r"'/bin/it'\''s' '__hook' '/s/sock' 'status-line'"
+        );
         // Whoever has switched all hooks off keeps them off.
         assert_eq!(settings.get("disableAllHooks"), None);
     }
@@ -140,7 +140,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("settings.json");
         assert!(!has_status_line(std::slice::from_ref(&file)));
-        std::fs::write(&file, r#"{"statusLine":{"type":"command","command":"mine"}}"#).expect("written");
+        std::fs::write(
+            &file,
+            r#"{"statusLine":{"type":"command","command":"mine"}}"#,
+        )
+        .expect("written");
         assert!(has_status_line(&[dir.path().join("none"), file]));
     }
 }

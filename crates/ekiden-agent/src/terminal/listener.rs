@@ -1,5 +1,5 @@
 //! The socket on which hooks ask. One task for each caller: it reads the question, waits for the answer
-//! and writes it, so that a caller that hangs keeps nobody waiting.
+//! and writes it, so that a caller that hangs blocks nothing else.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::address::Address;
 use super::hook::Asker;
+use crate::address::Address;
 
 /// Questions that wait for the attempt's task; a full channel holds the callers back.
 const QUESTIONS_MAX: usize = 64;
 /// The most that is read of a question. A call of a tool may carry a whole file.
 const QUESTION_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// A question of the client.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) asker: Asker,
@@ -35,22 +34,17 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Listens. What lies at the path is removed: it is what an earlier attempt left.
-    ///
-    /// # Errors
-    ///
-    /// The socket cannot be made.
     pub(super) fn bind(socket: &Path) -> io::Result<Self> {
         let address = Address::of(socket)?;
         remove(address.path());
         let listener = UnixListener::bind(address.path())?;
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
         let task = tokio::spawn(accept(listener, sender));
-        Ok(Self { socket: socket.to_owned(), questions, task })
-    }
-
-    /// Where hooks find it.
-    pub(super) fn socket(&self) -> &Path {
-        &self.socket
+        Ok(Self {
+            socket: socket.to_owned(),
+            questions,
+            task,
+        })
     }
 
     /// The next question. Cancel safe.
@@ -83,17 +77,27 @@ async fn accept(listener: UnixListener, questions: mpsc::Sender<Question>) {
     }
 }
 
-/// Answers one caller. One that goes away, or says what is no question, gets no answer.
+/// Answers one caller. One that goes away, or asks nothing valid, gets no answer.
 async fn serve(mut caller: UnixStream, questions: mpsc::Sender<Question>) {
     let mut bytes = Vec::new();
     let mut bounded = (&mut caller).take(QUESTION_BYTES_MAX);
     if bounded.read_to_end(&mut bytes).await.is_err() {
         return;
     }
-    let Some(asker) = bytes.first().copied().and_then(Asker::of) else { return };
-    let json = String::from_utf8_lossy(&bytes[1..]).into_owned();
+    let text = String::from_utf8_lossy(&bytes);
+    let Some((asker, json)) = text.split_once('\n') else {
+        return;
+    };
+    let Some(asker) = Asker::named(asker) else {
+        return;
+    };
     let (answer, answered) = oneshot::channel();
-    if questions.send(Question { asker, json, answer }).await.is_err() {
+    let question = Question {
+        asker,
+        json: json.to_owned(),
+        answer,
+    };
+    if questions.send(question).await.is_err() {
         return;
     }
     if let Ok(answer) = answered.await {

@@ -5,9 +5,9 @@
 //! a hidden role ([`hook`]), and each of them carries its question to this process and the answer back.
 //!
 //! ```text
-//!               ┌──────────── one task an attempt ────────────┐
-//!  Order ─────► │ Talk: what was asked, what is to be said     │ ─────► Report
-//!               └──▲────────────────────────────────┬─────────┘
+//!                  ┌───────────── one task an attempt ────────────┐
+//!  AgentCommand ─► │ Conversation: what was asked, what is to be said │ ─► Report
+//!                  └──▲─────────────────────────────┬─────────────┘
 //!                  │ question                answer │
 //!            socket in the session's directory      │
 //!                  │                                ▼
@@ -25,29 +25,15 @@
 //! - The person can type at any time, and leaving the client ends the session.
 //!
 //! A hook acts only if it names this attempt's conversation: the agent may start agents. When nobody
-//! answers, a hook says nothing, and the client goes on by its own rules.
+//! answers, a hook says nothing, and the client follows its own rules.
 //!
 //! Where hooks are switched off, the session is watched through its transcript alone, and says so.
 
-mod address;
-mod failure;
+mod conversation;
+mod driver;
 pub mod hook;
 mod launch;
-mod link;
 mod listener;
-mod talk;
 mod unhooked;
 
-use tokio::sync::mpsc;
-
-use crate::attempt::{AttemptHandle, AttemptSpec, Report};
-
-/// Starts an attempt. Returns at once; [`Report::Ended`] is the last report, whatever happens.
-///
-/// If the handle is dropped, the client is terminated. If `reports` is dropped, too.
-#[must_use]
-pub fn start(spec: AttemptSpec, reports: mpsc::Sender<Report>) -> AttemptHandle {
-    let (orders, inbox) = mpsc::unbounded_channel();
-    tokio::spawn(link::run(spec, inbox, reports));
-    AttemptHandle::new(orders)
-}
+pub(crate) use driver::run;

@@ -1,7 +1,7 @@
 //! A session whose hooks do not report: the user has switched all hooks off, and they stay off.
 //!
-//! Then its transcript is all there is. It is looked at once a second, as long as no hook has asked.
-//! What the session uses is seen, and the end of a turn; nothing can be said to the agent.
+//! Then its transcript is all there is. It is read once a second, as long as no hook has asked. It shows
+//! usage and the end of a turn; nothing can be said to the agent.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::transcript::LastResponse;
 
+use super::conversation::Conversation;
 use super::launch::config_dir;
-use super::talk::Talk;
 
-/// Where the client's word of a limit is looked for: it is short, and the last thing in a transcript but for
-/// a few lines of state.
+/// How much of the end of a transcript is searched for a limit: it is short, and the last thing but for a few
+/// lines of state.
 const LAST_WORDS_BYTES: u64 = 64 * 1024;
 
 /// The watch over such a session.
 #[derive(Debug, Default)]
 pub(super) struct Unhooked {
-    transcript: Option<PathBuf>,
-    /// What of it is there from an earlier attempt, whose limit is over.
+    pub(super) transcript: Option<PathBuf>,
+    /// The part of it from an earlier attempt, whose limit is over.
     earlier_bytes: u64,
     warned: bool,
-    /// The response that ended the last turn that was told.
-    told: String,
+    /// The response that ended the turn that was reported last.
+    reported: String,
 }
 
 impl Unhooked {
@@ -33,57 +33,61 @@ impl Unhooked {
     pub(super) fn new(conversation: &str) -> Self {
         let transcript = find_transcript(conversation);
         let metadata = transcript.as_ref().and_then(|path| path.metadata().ok());
-        Self { transcript, earlier_bytes: metadata.map_or(0, |metadata| metadata.len()), ..Self::default() }
+        Self {
+            transcript,
+            earlier_bytes: metadata.map_or(0, |metadata| metadata.len()),
+            ..Self::default()
+        }
     }
 
-    /// Looks again.
-    pub(super) fn look(&mut self, talk: &mut Talk) {
+    pub(super) fn look(&mut self, conversation: &mut Conversation) {
         if self.transcript.is_none() {
-            self.transcript = find_transcript(talk.conversation());
+            self.transcript = find_transcript(conversation.id());
         }
-        let Some(transcript) = self.transcript.as_deref() else { return };
-        if talk.failure().seen(self.tells_limit(transcript)) {
-            talk.turn_failed();
-        }
-        let Some(response) = last_response(transcript) else { return };
+        let Some(transcript) = self.transcript.as_deref() else {
+            return;
+        };
+        conversation.limit_seen(self.has_limit(transcript));
+        let Some(response) = last_response(transcript) else {
+            return;
+        };
         if !std::mem::replace(&mut self.warned, true) {
-            talk.warn(
+            conversation.warn(
                 "the agent's hooks do not report (are they switched off?); this session is watched through \
-                 its transcript alone and cannot be told to hand off",
+                 its transcript alone and cannot be ordered to hand off",
             );
         }
-        let over = response.ends_turn && response.message_id != self.told;
-        if over {
-            self.told.clone_from(&response.message_id);
+        let is_over = response.ends_turn && response.message_id != self.reported;
+        if is_over {
+            self.reported.clone_from(&response.message_id);
         }
-        talk.used(response);
-        talk.give_up_saying();
-        if over {
-            talk.turn_seen_over();
+        conversation.used(response);
+        conversation.give_up_saying();
+        if is_over {
+            conversation.turn_seen_over();
         }
     }
 
-    /// A limit is the last that a transcript tells of in this attempt.
-    pub(super) fn tells_limit(&self, transcript: &Path) -> bool {
+    /// Whether a limit is the last thing in the transcript of this attempt.
+    pub(super) fn has_limit(&self, transcript: &Path) -> bool {
         let read = || -> io::Result<Trace> {
             let mut transcript = File::open(transcript)?;
             let length = transcript.seek(SeekFrom::End(0))?;
-            let from = length.saturating_sub(LAST_WORDS_BYTES).max(self.earlier_bytes);
+            let from = length
+                .saturating_sub(LAST_WORDS_BYTES)
+                .max(self.earlier_bytes);
             transcript.seek(SeekFrom::Start(from))?;
             Trace::from_transcript(transcript.take(LAST_WORDS_BYTES))
         };
         read().is_ok_and(|trace| trace.limit.is_some())
     }
-
-    /// The transcript that was found.
-    pub(super) fn transcript(&self) -> Option<&Path> {
-        self.transcript.as_deref()
-    }
 }
 
 /// The last response in a transcript. One that cannot be read now can be read later.
 pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
-    LastResponse::find(&mut File::open(transcript).ok()?).ok().flatten()
+    LastResponse::find(&mut File::open(transcript).ok()?)
+        .ok()
+        .flatten()
 }
 
 /// A conversation's transcript lies in the directory of its project, whose name is the client's own
@@ -91,7 +95,10 @@ pub(super) fn last_response(transcript: &Path) -> Option<LastResponse> {
 fn find_transcript(conversation: &str) -> Option<PathBuf> {
     let name = format!("{conversation}.jsonl");
     let projects = fs::read_dir(config_dir()?.join("projects")).ok()?;
-    projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+    projects
+        .flatten()
+        .map(|project| project.path().join(&name))
+        .find(|path| path.is_file())
 }
 
 #[cfg(test)]
@@ -102,18 +109,24 @@ mod tests {
 
     // shows: REL-11
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test writes what the client would")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test writes what the client would"
+    )]
     fn a_limit_of_an_earlier_attempt_is_over() {
         let dir = tempfile::tempdir().expect("a directory");
         let transcript = dir.path().join("transcript.jsonl");
         let earlier = format!("{LIMIT}\n");
         fs::write(&transcript, &earlier).expect("written");
         let fresh = Unhooked::default();
-        assert!(fresh.tells_limit(&transcript));
-        let resumed = Unhooked { earlier_bytes: earlier.len() as u64, ..Unhooked::default() };
-        assert!(!resumed.tells_limit(&transcript));
+        assert!(fresh.has_limit(&transcript));
+        let resumed = Unhooked {
+            earlier_bytes: earlier.len() as u64,
+            ..Unhooked::default()
+        };
+        assert!(!resumed.has_limit(&transcript));
         fs::write(&transcript, earlier.repeat(2)).expect("written");
-        assert!(resumed.tells_limit(&transcript));
-        assert!(!fresh.tells_limit(&dir.path().join("missing")));
+        assert!(resumed.has_limit(&transcript));
+        assert!(!fresh.has_limit(&dir.path().join("missing")));
     }
 }

@@ -4,7 +4,10 @@
 //! Every process that takes part holds the *lifeline*, a pipe whose other end the test reads. Each
 //! says its part and its pid on it (`tool 4711`); its end means that all of them are dead.
 
-#![expect(unsafe_code, reason = "a process that forks on and on cannot be had from a safe interface")]
+#![expect(
+    unsafe_code,
+    reason = "a process that forks on and on cannot be had from a safe interface"
+)]
 #![expect(
     clippy::disallowed_methods,
     reason = "an actor starts processes and writes to the lifeline as it likes"
@@ -14,19 +17,15 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ekiden_agent::child::{ChildSpec, StdinKind, spawn};
+use ekiden_agent::child::{ChildSpec, spawn};
 use ekiden_agent::task::{run_output, run_quick};
-use ekiden_agent::workers::{ShortCommand, Workers};
-use ekiden_agent::{become_subreaper, keeper, workers};
+use ekiden_agent::{become_subreaper, keeper};
 use ekiden_core::time::Millis;
-use rustix::process::Signal;
 
 /// The number of the lifeline's descriptor, in every process that holds it.
 const LIFELINE: &str = "ACTOR_LIFELINE";
@@ -37,16 +36,12 @@ const LIFELINE_MIN: i32 = 10;
 
 fn main() -> io::Result<()> {
     keeper::run_if_asked();
-    workers::run_if_asked();
     let mut args = env::args().skip(1);
     match args.next().as_deref() {
         Some("engine") => engine(args),
         Some("environment") => environment(),
         Some("quick") => quick(),
-        Some("prepared") => prepared(),
         Some("agent") => agent(args),
-        Some("orders") => orders(args),
-        Some("command") => command(args),
         Some("daemon") => daemon(args),
         Some("tool") => tool(args),
         Some("hopper") => hopper(false),
@@ -55,66 +50,56 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Takes the lifeline over from standard input and says who we are. The lifeline, and its number.
-fn begin() -> io::Result<(OwnedFd, String)> {
+/// `engine GRACE_MS [--lock FILE] PART ARGS...`: has PART played under a keeper. The lifeline comes
+/// as standard input.
+fn engine(args: impl Iterator<Item = String>) -> io::Result<()> {
     let lifeline = rustix::io::fcntl_dupfd_cloexec(io::stdin(), LIFELINE_MIN)?;
     rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::empty())?;
     let number = std::os::fd::AsRawFd::as_raw_fd(&lifeline).to_string();
     say_on(&number, "engine", std::process::id())?;
     become_subreaper()?;
-    Ok((lifeline, number))
-}
-
-/// `engine GRACE_MS [--lock FILE] PART ARGS...`: has PART played under a keeper. The lifeline comes
-/// as standard input.
-fn engine(args: impl Iterator<Item = String>) -> io::Result<()> {
-    let (_lifeline, number) = begin()?;
     let mut spec = spec_of(args)?;
     spec.env_set.push((LIFELINE.into(), number.clone().into()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut child = spawn(spec).map_err(io::Error::other)?;
-        say_on(&number, "outer", child.keeper_pid())?;
-        if let (Some(agent), Some(inner)) = (child.started().await, child.inner_keeper_pid()) {
-            say_on(&number, "inner", inner)?;
+        // The only child of this process is the outer keeper.
+        let outer = std::fs::read_to_string("/proc/thread-self/children")?;
+        say_on(
+            &number,
+            "outer",
+            outer.trim().parse().map_err(io::Error::other)?,
+        )?;
+        if let Some(agent) = child.started().await {
+            // One that is gone already has no parent any more.
+            if let Ok(inner) = parent_of(agent) {
+                say_on(&number, "inner", inner)?;
+            }
             say_on(&number, "agent", agent)?;
         }
         let end = child.wait().await;
-        writeln!(lifeline_file(&number)?, "end {end:?}, {} left", child.left_behind())
+        writeln!(lifeline_file(&number)?, "end {end:?}")
     })
 }
 
-/// `orders PART ARGS...`: an engine that has PART played by a worker.
-fn orders(args: impl Iterator<Item = String>) -> io::Result<()> {
-    let (_lifeline, number) = begin()?;
-    let command = ShortCommand {
-        program: env::current_exe()?.into(),
-        args: args.map(OsString::from).collect(),
-        dir: PathBuf::from("/"),
-        env: vec![(LIFELINE.into(), number.clone().into())],
-    };
-    let workers = Workers::new(keeper::executable()?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let output = runtime.block_on(workers.run(command, b"", std::future::pending(), 1024));
-    writeln!(lifeline_file(&number)?, "end {:?}", output.map_err(io::Error::other)?.end)
-}
-
-/// `command MANNERS PARTS...`: an agent that says above whom it stands.
-fn command(args: impl Iterator<Item = String>) -> io::Result<()> {
-    let lifeline = env::var(LIFELINE).map_err(io::Error::other)?;
-    let mut pid = std::process::id();
-    for part in ["agent", "worker", "inner", "outer"] {
-        say_on(&lifeline, part, pid)?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let behind_name = stat.rsplit(") ").next().unwrap_or_default();
-        let parent = behind_name.split(' ').nth(1).and_then(|parent| parent.parse().ok());
-        pid = parent.ok_or(io::ErrorKind::InvalidData)?;
-    }
-    agent(args)
+fn parent_of(pid: u32) -> io::Result<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let behind_name = stat.rsplit(") ").next().unwrap_or_default();
+    let parent = behind_name
+        .split(' ')
+        .nth(1)
+        .and_then(|parent| parent.parse().ok());
+    parent.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
-    let grace = Millis(args.next().and_then(|grace| grace.parse().ok()).unwrap_or(0));
+    let grace = Millis(
+        args.next()
+            .and_then(|grace| grace.parse().ok())
+            .unwrap_or(0),
+    );
     let mut args = args.peekable();
     let mut lock = None;
     if args.next_if_eq("--lock").is_some() {
@@ -123,14 +108,10 @@ fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
         lock = Some(file);
     }
     Ok(ChildSpec {
-        keeper: keeper::executable()?,
-        program: env::current_exe()?.into(),
         args: args.map(OsString::from).collect(),
-        dir: PathBuf::from("/"),
-        env_set: Vec::new(),
         lock,
         grace,
-        stdin: StdinKind::Null,
+        ..ChildSpec::new(keeper::executable()?, env::current_exe()?, "/")
     })
 }
 
@@ -138,56 +119,29 @@ fn spec_of(mut args: impl Iterator<Item = String>) -> io::Result<ChildSpec> {
 fn environment() -> io::Result<()> {
     let mut spec = spec_of(["0".to_owned()].into_iter())?;
     spec.program = "env".into();
-    spec.env_set = vec![("EKIDEN_RUN".into(), "7f3a0b1c".into()), ("HOME".into(), "/elsewhere".into())];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let output =
-        runtime.block_on(run_output(spec, Millis::from_secs(20), 64 * 1024)).map_err(io::Error::other)?;
+    spec.env_set = vec![
+        ("EKIDEN_RUN".into(), "7f3a0b1c".into()),
+        ("HOME".into(), "/elsewhere".into()),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let output = runtime
+        .block_on(run_output(spec, b"", std::future::pending(), 64 * 1024))
+        .map_err(io::Error::other)?;
     io::stdout().write_all(&output.stdout)
 }
 
 /// Runs a short command as ekiden does where it has no runtime, and prints what came of it.
 fn quick() -> io::Result<()> {
     let script = ["-c", "pwd; echo error >&2; cat; exit 3"].map(OsString::from);
-    let output = run_quick("sh".as_ref(), &script, "/tmp".as_ref(), Millis::from_secs(20));
+    let output = run_quick("sh", &script, "/tmp".as_ref(), Millis::from_secs(20));
     let output = output.map_err(io::Error::other)?;
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     write!(io::stdout(), "{:?} {out:?} {err:?}", output.end)
-}
-
-/// Has a keeper wait four times: for a child, to be stopped and to be killed before one comes, and for
-/// nobody. Prints what became of the children, and the last keeper's pid.
-fn prepared() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let executable = keeper::executable()?;
-    for misfortune in [None, Some((Signal::STOP, ") T")), Some((Signal::KILL, ") Z"))] {
-        keeper::prepare(&executable);
-        keeper::prepare(&executable);
-        let waiting = only_child()?;
-        if let Some((signal, state)) = misfortune {
-            rustix::process::kill_process(waiting, signal)?;
-            let stat = format!("/proc/{}/stat", waiting.as_raw_nonzero());
-            while !std::fs::read_to_string(&stat)?.contains(state) {
-                std::thread::yield_now();
-            }
-        }
-        let mut spec = spec_of(["0".to_owned()].into_iter())?;
-        (spec.program, spec.args) = ("sh".into(), ["-c".into(), "exit 5".into()].to_vec());
-        let (keeper, end) = runtime.block_on(async {
-            let mut child = spawn(spec).map_err(io::Error::other)?;
-            Ok::<_, io::Error>((child.keeper_pid(), child.wait().await))
-        })?;
-        let is_same = keeper.cast_signed() == waiting.as_raw_nonzero().get();
-        writeln!(io::stdout(), "{end:?} {is_same}")?;
-    }
-    keeper::prepare(&executable);
-    writeln!(io::stdout(), "{}", only_child()?.as_raw_nonzero())
-}
-
-/// The newest child of this process that is no zombie.
-fn only_child() -> io::Result<rustix::process::Pid> {
-    let children = std::fs::read_to_string("/proc/thread-self/children")?;
-    let newest = children.split_whitespace().last().and_then(|pid| pid.parse().ok());
-    newest.and_then(rustix::process::Pid::from_raw).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// `agent MANNERS PARTS...`: starts the parts, says that it is ready and works until it is ended.
@@ -262,11 +216,18 @@ fn work(_heard: &Arc<AtomicBool>) -> ! {
 }
 
 fn start(args: &[&str]) -> io::Result<()> {
-    Command::new(env::current_exe()?).args(args).spawn().map(drop)
+    Command::new(env::current_exe()?)
+        .args(args)
+        .spawn()
+        .map(drop)
 }
 
 fn say(part: &str) -> io::Result<()> {
-    say_on(&env::var(LIFELINE).map_err(io::Error::other)?, part, std::process::id())
+    say_on(
+        &env::var(LIFELINE).map_err(io::Error::other)?,
+        part,
+        std::process::id(),
+    )
 }
 
 fn say_on(lifeline: &str, part: &str, pid: u32) -> io::Result<()> {
@@ -275,5 +236,7 @@ fn say_on(lifeline: &str, part: &str, pid: u32) -> io::Result<()> {
 }
 
 fn lifeline_file(number: &str) -> io::Result<File> {
-    OpenOptions::new().append(true).open(format!("/dev/fd/{number}"))
+    OpenOptions::new()
+        .append(true)
+        .open(format!("/dev/fd/{number}"))
 }

@@ -36,21 +36,41 @@ impl Stage {
     /// The same for another kind of engine.
     pub(crate) fn of(engine: &str, args: &[impl AsRef<OsStr>]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let marker = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let marker = format!(
+            "{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let (read, write) = std::io::pipe().expect("a pipe");
         let mut command = Command::new(ACTOR);
-        command.arg(engine).args(args).env("EKIDEN_SESSION_ID", &marker).stdin(Stdio::from(write));
+        command
+            .arg(engine)
+            .args(args)
+            .env("EKIDEN_SESSION_ID", &marker)
+            .stdin(Stdio::from(write));
         let engine = command.spawn().expect("an engine");
         drop(command);
-        Self { engine, lines: lines_of(read), said: Vec::new(), marker }
+        Self {
+            engine,
+            lines: lines_of(read),
+            said: Vec::new(),
+            marker,
+        }
     }
 
     /// Waits until each of these parts has been announced so many times.
     pub(crate) fn wait_for(&mut self, parts: &[(&str, usize)]) {
         let until = Instant::now() + PATIENCE;
-        while parts.iter().any(|(part, count)| self.pids(part).len() < *count) {
-            let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
-            self.said.push(line.unwrap_or_else(|_| panic!("waited for {parts:?}, heard {:?}", self.said)));
+        while parts
+            .iter()
+            .any(|(part, count)| self.pids(part).len() < *count)
+        {
+            let line = self
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()));
+            self.said.push(
+                line.unwrap_or_else(|_| panic!("waited for {parts:?}, heard {:?}", self.said)),
+            );
         }
     }
 
@@ -60,10 +80,17 @@ impl Stage {
         let start = Instant::now();
         let until = start + within;
         loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(line) => self.said.push(line),
-                Err(RecvTimeoutError::Disconnected) if self.alive().is_empty() => return Ok(start.elapsed()),
-                Err(RecvTimeoutError::Disconnected) if Instant::now() < until => std::thread::yield_now(),
+                Err(RecvTimeoutError::Disconnected) if self.alive().is_empty() => {
+                    return Ok(start.elapsed());
+                }
+                Err(RecvTimeoutError::Disconnected) if Instant::now() < until => {
+                    std::thread::yield_now();
+                }
                 Err(_time_over) => return Err(format!("alive: {:?}", self.alive())),
             }
         }
@@ -81,7 +108,8 @@ impl Stage {
 
     /// The pids of everybody who plays this part.
     pub(crate) fn pids(&self, part: &str) -> Vec<Pid> {
-        let of_part = |line: &String| Pid::from_raw(line.strip_prefix(part)?.trim_start().parse().ok()?);
+        let of_part =
+            |line: &String| Pid::from_raw(line.strip_prefix(part)?.trim_start().parse().ok()?);
         self.said.iter().filter_map(of_part).collect()
     }
 
@@ -92,7 +120,10 @@ impl Stage {
 
     /// Kills these so that none of them can react to another's death.
     pub(crate) fn kill(&self, parts: &[&str]) {
-        let victims = parts.iter().flat_map(|part| self.pids(part)).collect::<Vec<_>>();
+        let victims = parts
+            .iter()
+            .flat_map(|part| self.pids(part))
+            .collect::<Vec<_>>();
         for victim in &victims {
             kill_process(*victim, Signal::STOP).expect("a living victim");
         }
@@ -115,7 +146,8 @@ impl Stage {
 
     /// Kills what bears this stage's mark, and returns how many did.
     pub(crate) fn end_marked(&self) -> usize {
-        end_marked("EKIDEN_SESSION_ID", &self.marker, Millis::from_secs(20)).expect("all of them ended")
+        end_marked("EKIDEN_SESSION_ID", &self.marker, Millis::from_secs(20))
+            .expect("all of them ended")
     }
 }
 

@@ -4,26 +4,36 @@
 //! agent's figures ─► Price ─► Spend (a sum; an estimate while a turn runs)
 //!                               │
 //! Budget of run ──┐             ▼
-//! Budget of session ┴► share ─► Gauge ─► Nearly (90 %: hand off), Spent (100 %: stop), Beyond
+//! Budget of session ┴► share ─► SpendMeter ─► Nearly (90 %, or what a handoff costs is left: hand off),
+//!                                             Spent (100 %: stop), Beyond
 //! ```
 //!
 //! A session's share is what is left of the run's budget, at most its own, and it is set aside before the
 //! session starts. So sessions that follow each other can overspend the run's budget by no more than the
 //! one model turn in which the last of them reaches the end of its share.
 //!
-//! Samples decide nothing by themselves. The gauge stands outside the log; what it says, once for each
+//! Samples decide nothing by themselves. The meter stands outside the log; what it says, once for each
 //! mark, is an event. Money is counted in millionths of a US dollar, in whole numbers, so that a log folds
 //! to the same sum on every machine.
 
-mod gauge;
 mod price;
+mod spend_meter;
 
 use serde::{Deserialize, Serialize};
 
-pub use gauge::{Crossing, Gauge, Mark, Measure};
 pub use price::{Price, Prices, TokenCounts};
+pub use spend_meter::{Crossing, Mark, Measure, SpendMeter};
 
-/// What was spent.
+/// What an attempt may use, set aside before it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    pub budget: Budget,
+    /// Responses of the model, before it is told to hand off.
+    pub turns: Option<u32>,
+    /// What handoffs have cost so far: kept for this one's.
+    pub reserve: Spend,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spend {
     /// In millionths of a US dollar.
@@ -46,8 +56,6 @@ pub struct Budget {
 }
 
 impl Spend {
-    /// Both together.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
             micro_usd: self.micro_usd.saturating_add(other.micro_usd),
@@ -56,8 +64,11 @@ impl Spend {
         }
     }
 
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The larger of two accounts of the same, figure by figure.
-    #[must_use]
     pub fn at_least(self, other: Self) -> Self {
         let raised = other.micro_usd > self.micro_usd || other.tokens > self.tokens;
         Self {
@@ -66,11 +77,17 @@ impl Spend {
             estimated: self.estimated || (raised && other.estimated),
         }
     }
-}
 
-impl Spend {
+    /// A later account of the same. One that is exact replaces an estimate; else nothing that was known is
+    /// forgotten.
+    pub fn corrected(self, later: Self) -> Self {
+        match self.estimated && !later.estimated {
+            true => later,
+            false => later.at_least(self),
+        }
+    }
+
     /// What was spent since an earlier account.
-    #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
             micro_usd: self.micro_usd.saturating_sub(before.micro_usd),
@@ -82,34 +99,54 @@ impl Spend {
 
 impl Budget {
     /// What is left of it.
-    #[must_use]
     pub fn after(self, spent: Spend) -> Self {
         Self {
-            micro_usd: self.micro_usd.map(|limit| limit.saturating_sub(spent.micro_usd)),
+            micro_usd: self
+                .micro_usd
+                .map(|limit| limit.saturating_sub(spent.micro_usd)),
             tokens: self.tokens.map(|limit| limit.saturating_sub(spent.tokens)),
         }
     }
 
     /// The narrower of two budgets, figure by figure.
-    #[must_use]
     pub fn within(self, other: Self) -> Self {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (limit, None) | (None, limit) => limit,
         };
-        Self { micro_usd: least(self.micro_usd, other.micro_usd), tokens: least(self.tokens, other.tokens) }
+        Self {
+            micro_usd: least(self.micro_usd, other.micro_usd),
+            tokens: least(self.tokens, other.tokens),
+        }
     }
 
     /// The same with the limits that `other` names.
-    #[must_use]
     pub fn replaced(self, other: Self) -> Self {
-        Self { micro_usd: other.micro_usd.or(self.micro_usd), tokens: other.tokens.or(self.tokens) }
+        Self {
+            micro_usd: other.micro_usd.or(self.micro_usd),
+            tokens: other.tokens.or(self.tokens),
+        }
+    }
+
+    /// The lower of the two, of money and of tokens.
+    pub fn at_most(self, other: Self) -> Self {
+        Self {
+            micro_usd: lower(self.micro_usd, other.micro_usd),
+            tokens: lower(self.tokens, other.tokens),
+        }
     }
 
     /// Nothing is left of money or of tokens.
-    #[must_use]
     pub fn is_spent(self) -> bool {
         self.micro_usd == Some(0) || self.tokens == Some(0)
+    }
+}
+
+/// The lower of two limits; nothing is no limit.
+pub fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -117,10 +154,17 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const FIVE: Budget = Budget { micro_usd: Some(5_000_000), tokens: None };
+    const FIVE: Budget = Budget {
+        micro_usd: Some(5_000_000),
+        tokens: None,
+    };
 
     fn spend(micro_usd: u64, tokens: u64) -> Spend {
-        Spend { micro_usd, tokens, estimated: false }
+        Spend {
+            micro_usd,
+            tokens,
+            estimated: false,
+        }
     }
 
     // shows: REL-22
@@ -128,24 +172,61 @@ mod tests {
     fn what_is_left_is_never_less_than_nothing() {
         assert_eq!(FIVE.after(spend(4_000_000, 9)).micro_usd, Some(1_000_000));
         assert!(FIVE.after(spend(6_000_000, 9)).is_spent());
-        assert!(!Budget::default().after(spend(u64::MAX, u64::MAX)).is_spent());
+        assert!(
+            !Budget::default()
+                .after(spend(u64::MAX, u64::MAX))
+                .is_spent()
+        );
     }
 
     // shows: REL-22
     #[test]
     fn a_share_is_the_narrower_of_both() {
-        let session = Budget { micro_usd: Some(1_000_000), tokens: Some(7) };
+        let session = Budget {
+            micro_usd: Some(1_000_000),
+            tokens: Some(7),
+        };
         assert_eq!(FIVE.within(session), session);
         assert_eq!(Budget::default().within(FIVE), FIVE);
-        let raised = Budget { micro_usd: Some(9), tokens: None };
-        assert_eq!(session.replaced(raised), Budget { micro_usd: Some(9), tokens: Some(7) });
+        let raised = Budget {
+            micro_usd: Some(9),
+            tokens: None,
+        };
+        assert_eq!(
+            session.replaced(raised),
+            Budget {
+                micro_usd: Some(9),
+                tokens: Some(7)
+            }
+        );
+    }
+
+    // shows: REL-22
+    #[test]
+    fn an_exact_account_replaces_an_estimate_and_no_other() {
+        let guess = Spend {
+            estimated: true,
+            ..spend(9, 9)
+        };
+        assert_eq!(guess.corrected(spend(3, 1)), spend(3, 1));
+        assert_eq!(spend(3, 1).corrected(guess), guess);
+        assert_eq!(spend(9, 1).corrected(spend(3, 3)), spend(9, 3));
     }
 
     // shows: REL-22
     #[test]
     fn of_two_accounts_the_larger_counts() {
-        let guess = Spend { estimated: true, ..spend(3, 1) };
-        assert_eq!(spend(2, 5).at_least(guess), Spend { estimated: true, ..spend(3, 5) });
+        let guess = Spend {
+            estimated: true,
+            ..spend(3, 1)
+        };
+        assert_eq!(
+            spend(2, 5).at_least(guess),
+            Spend {
+                estimated: true,
+                ..spend(3, 5)
+            }
+        );
         assert_eq!(spend(9, 9).at_least(guess), spend(9, 9));
     }
 }

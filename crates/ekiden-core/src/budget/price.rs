@@ -18,13 +18,9 @@ use crate::limits;
 /// Tokens by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenCounts {
-    /// Read afresh.
     pub input: u64,
-    /// Written to the cache.
     pub cache_write: u64,
-    /// Read from the cache.
     pub cache_read: u64,
-    /// Written by the model.
     pub output: u64,
 }
 
@@ -41,27 +37,16 @@ pub struct Price {
     pub seen_nano_usd: u64,
 }
 
-/// Prices by model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prices(BTreeMap<String, Price>);
 
 impl TokenCounts {
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_add(other.input),
-            cache_write: self.cache_write.saturating_add(other.cache_write),
-            cache_read: self.cache_read.saturating_add(other.cache_read),
-            output: self.output.saturating_add(other.output),
-        }
-    }
-
     /// What counts against a limit of tokens: all but what is read from the cache.
-    #[must_use]
     pub fn counted(self) -> u64 {
-        self.input.saturating_add(self.cache_write).saturating_add(self.output)
+        self.input
+            .saturating_add(self.cache_write)
+            .saturating_add(self.output)
     }
 
     /// All but cache reads, in quarters of a fresh token.
@@ -72,14 +57,22 @@ impl TokenCounts {
 
 impl Price {
     /// A price at which reads from the cache have the usual ratio.
-    #[must_use]
     pub const fn usual(fresh_nano_usd: u64) -> Self {
-        let seen = TokenCounts { input: 0, cache_write: 0, cache_read: 0, output: 0 };
-        Self { fresh_nano_usd, read_nano_usd: fresh_nano_usd / 10, seen, seen_nano_usd: 0 }
+        let seen = TokenCounts {
+            input: 0,
+            cache_write: 0,
+            cache_read: 0,
+            output: 0,
+        };
+        Self {
+            fresh_nano_usd,
+            read_nano_usd: fresh_nano_usd / 10,
+            seen,
+            seen_nano_usd: 0,
+        }
     }
 
     /// What these tokens cost, in billionths of a US dollar.
-    #[must_use]
     pub fn nano_usd(&self, tokens: TokenCounts) -> u64 {
         let fresh = tokens.fresh_quarters() * u128::from(self.fresh_nano_usd) / 4;
         let read = u128::from(tokens.cache_read) * u128::from(self.read_nano_usd);
@@ -92,19 +85,35 @@ impl Price {
         let units = tokens.fresh_quarters() * 10 + u128::from(tokens.cache_read) * 4;
         let fresh = (u128::from(nano_usd) * 40).div_ceil(units.max(1));
         let usual = Self::usual(u64::try_from(fresh).unwrap_or(u64::MAX));
-        Self { seen: tokens, seen_nano_usd: nano_usd, ..usual }
+        Self {
+            seen: tokens,
+            seen_nano_usd: nano_usd,
+            ..usual
+        }
     }
 
     /// The price that two observations give, if their mix differs enough to tell.
     fn of_two(&self, tokens: TokenCounts, nano_usd: u64) -> Option<Self> {
-        let one = (self.seen.fresh_quarters(), u128::from(self.seen.cache_read), self.seen_nano_usd);
-        let two = (tokens.fresh_quarters(), u128::from(tokens.cache_read), nano_usd);
+        let one = (
+            self.seen.fresh_quarters(),
+            u128::from(self.seen.cache_read),
+            self.seen_nano_usd,
+        );
+        let two = (
+            tokens.fresh_quarters(),
+            u128::from(tokens.cache_read),
+            nano_usd,
+        );
         let (plus, minus) = (one.0.checked_mul(two.1)?, two.0.checked_mul(one.1)?);
         let (least, most) = (plus.min(minus), plus.max(minus));
         if most == 0 || most - least < most / limits::PRICE_MIX_PART {
             return None;
         }
-        let (det, sign) = if plus >= minus { (plus - minus, 1) } else { (minus - plus, -1) };
+        let (det, sign) = if plus >= minus {
+            (plus - minus, 1)
+        } else {
+            (minus - plus, -1)
+        };
         let solve = |x: (u64, u128), y: (u64, u128)| -> Option<u64> {
             let value = i128::try_from(u128::from(x.0).checked_mul(y.1)?).ok()?
                 - i128::try_from(u128::from(y.0).checked_mul(x.1)?).ok()?;
@@ -125,7 +134,6 @@ impl Price {
 
 impl Prices {
     /// The price of a model; `unknown` if it never told one.
-    #[must_use]
     pub fn of(&self, model: &str, unknown: Price) -> Price {
         self.0.get(model).copied().unwrap_or(unknown)
     }
@@ -146,19 +154,16 @@ impl Prices {
             off * u128::from(limits::PRICE_TELLS_PART) <= u128::from(nano_usd)
         };
         let kept = self.0.get(model).filter(told).copied();
-        let price = kept.or(price).unwrap_or_else(|| Price::of_one(tokens, nano_usd));
+        let price = kept
+            .or(price)
+            .unwrap_or_else(|| Price::of_one(tokens, nano_usd));
         self.0.insert(model.to_owned(), price);
     }
 
     /// Takes over what was learned elsewhere.
     pub fn merge(&mut self, other: &Self) {
-        self.0.extend(other.0.iter().map(|(model, price)| (model.clone(), *price)));
-    }
-
-    /// No price is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0
+            .extend(other.0.iter().map(|(model, price)| (model.clone(), *price)));
     }
 }
 
@@ -171,7 +176,12 @@ mod tests {
     const UNKNOWN: Price = Price::usual(15_000);
 
     fn tokens(input: u64, cache_write: u64, cache_read: u64, output: u64) -> TokenCounts {
-        TokenCounts { input, cache_write, cache_read, output }
+        TokenCounts {
+            input,
+            cache_write,
+            cache_read,
+            output,
+        }
     }
 
     // shows: REL-22
@@ -206,7 +216,10 @@ mod tests {
     fn an_agent_that_costs_nothing_has_a_price_of_nothing() {
         let mut prices = Prices::default();
         prices.learn("rehearsal", tokens(5, 13_000, 40_000, 500), 0);
-        assert_eq!(prices.of("rehearsal", UNKNOWN).nano_usd(tokens(1, 1, 1, 1)), 0);
+        assert_eq!(
+            prices.of("rehearsal", UNKNOWN).nano_usd(tokens(1, 1, 1, 1)),
+            0
+        );
         prices.learn("rehearsal", tokens(10, 0, 0, 5), 140_000);
         assert_eq!(prices.of("rehearsal", UNKNOWN).fresh_nano_usd, 4_000);
     }

@@ -3,32 +3,33 @@
 //! The person gets the level's words with the real percentage. The agent gets facts without a number to
 //! watch, since a countdown makes it trim its work; and what to do is named as the custom of the place.
 
+use super::checkpoint::CheckpointReason;
 use super::estimate::Estimate;
-use super::watch::{Alert, HandoffTime, Refusal};
+use super::watch::{Alert, HandoffTime};
 
 /// How the guard's commands are called where it is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandNames {
-    /// Writes a handoff: `/handoff`.
     pub handoff: String,
-    /// Finds its place again: `/orient`.
     pub orient: String,
 }
 
 impl CommandNames {
     /// The names with this in front: nothing, `ekiden-` or `ekiden:`.
-    #[must_use]
     pub fn with_prefix(prefix: &str) -> Self {
-        Self { handoff: format!("/{prefix}handoff"), orient: format!("/{prefix}orient") }
+        Self {
+            handoff: format!("/{prefix}handoff"),
+            orient: format!("/{prefix}orient"),
+        }
     }
 }
 
-/// The same in two voices.
+/// The same in two voices; either may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
     /// To the person, on the screen.
     pub person: String,
-    /// To the agent, beside what it reads next; may be empty.
+    /// To the agent, beside what it reads next.
     pub agent: String,
 }
 
@@ -36,130 +37,144 @@ const AGENT_EARLY: &str = "Much of this session's context is in use. The custom 
      hand before anything new is begun. {handoff} writes a handoff at any time.";
 const AGENT_SOON: &str = "The project's guard has begun a checkpoint of this session. The custom here is to \
      finish the current edit and to begin nothing new. The document to fill in will be named next.";
-const AGENT_NOW: &str = "The project's guard takes a checkpoint of this session now. A fresh conversation goes on \
-     from it. Only files in {directory} can still be read and written here. The document to fill in will be named next.";
+const AGENT_NOW: &str = "The project's guard takes a checkpoint of this session now, since its context is nearly \
+     full. A fresh conversation continues from it. The document to fill in will be named next.";
 const AGENT_WRITTEN: &str = "The guard's handoff document of this session is {document}. It holds what a program \
      can know. The custom here is to finish the current edit, then to fill in what is missing there, with {handoff} or \
      by editing it. Missing are what is done, what was decided and why, what stands in the way, and the next steps. \
      After that the turn ends.";
-const AGENT_REFUSED: &str = "Not run: this session is handing over, and a fresh conversation goes on from its \
-     document. Files in {directory} can still be read and written. When the document says what is done, decided \
-     and next, end the turn.";
+const AGENT_COMPACTED: &str = "Before this conversation was summarised, the guard wrote {document}, with the state of \
+     the tree and of the work. There is room again, so the work continues.";
+const AGENT_REFUSED: &str = "Not run, this one time: the context of this session is nearly full, and a fresh \
+     conversation continues from its handoff document in {directory}. The custom here is to fill in the document and \
+     to end the turn. If the user wants the work to continue here, the call can be made again.";
 const AGENT_LARGE: &str = "What is asked for here may not fit into what is left of this session's context. The custom \
      here is to tell the user so before beginning. Three ways are open: to split it into parts, to run {handoff} first \
-     and begin it in a fresh session, or to go on all the same.";
+     and begin it in a fresh session, or to continue all the same.";
 
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
-pub const AGENT_TEXTS: [&str; 6] =
-    [AGENT_EARLY, AGENT_SOON, AGENT_NOW, AGENT_WRITTEN, AGENT_REFUSED, AGENT_LARGE];
+pub const AGENT_TEXTS: [&str; 7] = [
+    AGENT_EARLY,
+    AGENT_SOON,
+    AGENT_NOW,
+    AGENT_WRITTEN,
+    AGENT_COMPACTED,
+    AGENT_REFUSED,
+    AGENT_LARGE,
+];
 
-/// The words of an alert. `issue` is what the work belongs to, if that is known and a tracker follows it;
-/// `directory` is where handoff documents lie.
-#[must_use]
-pub fn said(alert: &Alert, names: &CommandNames, issue: Option<&str>, directory: &str) -> Said {
-    let fill = |text: &str| text.replace("{handoff}", &names.handoff).replace("{directory}", directory);
-    match alert {
-        Alert::Level { percent, handoff } => Said {
-            person: level(*percent, *handoff, names, issue),
-            agent: match handoff {
-                HandoffTime::Later => fill(AGENT_EARLY),
-                HandoffTime::Waits(_) => String::new(),
-                HandoffTime::Soon => fill(AGENT_SOON),
-                HandoffTime::Now => fill(AGENT_NOW),
-            },
-        },
-        Alert::Written(document) => Said {
-            person: format!(
-                "Handoff written: {document}\nA fresh session goes on from it: /clear, then {}",
-                names.orient
+/// The words of an alert. `directory` is where handoff documents lie.
+pub fn said(alert: &Alert, names: &CommandNames, directory: &str) -> Said {
+    let CommandNames { handoff, orient } = names;
+    let (person, agent) = match alert {
+        Alert::Level { percent, handoff } => level(*percent, *handoff, names),
+        Alert::Written {
+            reason: CheckpointReason::Compaction,
+            document,
+        } => (
+            format!("Before the compaction ekiden wrote a handoff document: {document}"),
+            AGENT_COMPACTED.replace("{document}", document),
+        ),
+        Alert::Written { document, .. } => (
+            format!(
+                "Handoff written: {document}\nA fresh session continues from it: /clear, then {orient}"
             ),
-            agent: fill(AGENT_WRITTEN).replace("{document}", document),
-        },
-        Alert::Failed => Said {
-            person: format!(
-                "ekiden could not write the checkpoint; `ekiden checkpoint` says why. {} tries again.",
-                names.handoff
+            AGENT_WRITTEN.replace("{document}", document),
+        ),
+        Alert::Failed => (
+            format!(
+                "ekiden could not write the checkpoint; `ekiden checkpoint` says why. {handoff} tries again."
             ),
-            agent: String::new(),
-        },
-        Alert::Large(estimate) => Said { person: large(estimate, names), agent: fill(AGENT_LARGE) },
-        Alert::NoHandoff { percent } => Said {
-            person: format!(
-                "Context at {percent}% and no handoff yet. Run `{}` before you leave it for long.",
-                names.handoff
+            String::new(),
+        ),
+        Alert::Large(estimate) => (large(estimate, handoff), AGENT_LARGE.to_owned()),
+        Alert::Refused => (
+            format!(
+                "The context is nearly full, so ekiden refused one call and asked for a handoff. To continue in a \
+                 fresh session: /clear, then {orient}. To continue here, send any prompt: nothing more is refused. \
+                 `guard.l3 = \"advise\"` never refuses."
             ),
-            agent: String::new(),
-        },
-    }
+            AGENT_REFUSED.to_owned(),
+        ),
+        Alert::NoHandoff { percent } => (
+            format!(
+                "Context at {percent}% and no handoff yet. Run `{handoff}` before you leave it for long."
+            ),
+            String::new(),
+        ),
+    };
+    let agent = agent
+        .replace("{handoff}", handoff)
+        .replace("{directory}", directory);
+    Said { person, agent }
 }
 
-/// The reason of a refused call.
-#[must_use]
-pub fn refused(directory: &str) -> String {
-    AGENT_REFUSED.replace("{directory}", directory)
-}
-
-/// What the person reads when refusals end a turn.
-#[must_use]
-pub fn turn_ended(refusal: Refusal, names: &CommandNames) -> Option<String> {
-    match refusal {
-        Refusal::Call => None,
-        Refusal::Turn => Some(format!(
-            "The context is nearly full and the session did not hand over, so ekiden ended its turn. The checkpoint \
-             that it wrote stands: /clear, then {}. Another prompt goes on here.",
-            names.orient
-        )),
-    }
-}
-
-fn large(estimate: &Estimate, names: &CommandNames) -> String {
-    let Estimate { tokens, percent, .. } = estimate;
+fn large(estimate: &Estimate, handoff: &str) -> String {
     format!(
-        "This task may take about {percent}% of the usable window ({}K tokens), and less than that is left.\n\
-         Shard it into {} parts, run `{}` first and begin it in a fresh session, or proceed anyway.",
-        tokens.div_ceil(1000),
+        "This task may take about {}% of the usable window ({}K tokens), and less than that is left.\n\
+         Shard it into {} parts, run `{handoff}` first and begin it in a fresh session, or proceed anyway.",
+        estimate.percent,
+        estimate.tokens.div_ceil(1000),
         estimate.shards().max(2),
-        names.handoff
     )
 }
 
-fn level(percent: u64, handoff: HandoffTime, names: &CommandNames, issue: Option<&str>) -> String {
-    let issue =
-        issue.map(|issue| format!("\nIssue {issue} will be updated with progress.")).unwrap_or_default();
-    match handoff {
-        HandoffTime::Later => format!(
-            "⚠️ Context at {percent}% - Consider completing current task before starting new work.\n\
-             Run `{}` to checkpoint, or continue if task is nearly complete.",
-            names.handoff
+fn level(percent: u64, time: HandoffTime, names: &CommandNames) -> (String, String) {
+    let CommandNames { handoff, orient } = names;
+    let (sign, headline, rest, agent) = match time {
+        HandoffTime::Later => (
+            "⚠️",
+            "Consider completing current task before starting new work.",
+            format!("Run `{handoff}` to checkpoint, or continue if task is nearly complete."),
+            AGENT_EARLY,
         ),
-        HandoffTime::Waits(until) => format!(
-            "🔶 Context at {percent}% - The checkpoint waits until {until}%.\n\
-             Run `{}` to checkpoint now.",
-            names.handoff
+        HandoffTime::Waits(until) => (
+            "🔶",
+            &*format!("The checkpoint waits until {until}%."),
+            format!("Run `{handoff}` to checkpoint now."),
+            "",
         ),
-        HandoffTime::Soon => format!(
-            "🔶 Context at {percent}% - Initiating checkpoint sequence.\n\
-             Completing current edit, then generating handoff document.{issue}"
+        HandoffTime::Soon => (
+            "🔶",
+            "Initiating checkpoint sequence.",
+            "Completing current edit, then generating handoff document.".to_owned(),
+            AGENT_SOON,
         ),
-        HandoffTime::Now => format!(
-            "🔴 Context at {percent}% - Emergency checkpoint!\n\
-             Committing WIP changes and generating handoff NOW.\n\
-             Next session should run `{}` to continue.",
-            names.orient
+        HandoffTime::Written => (
+            "🔶",
+            "The handoff document is written.",
+            format!("A fresh session continues from it: /clear, then {orient}"),
+            "",
         ),
-    }
+        HandoffTime::Now => (
+            "🔴",
+            "Emergency checkpoint!",
+            format!(
+                "Committing WIP changes and generating handoff NOW.\n\
+                 Next session should run `{orient}` to continue."
+            ),
+            AGENT_NOW,
+        ),
+    };
+    let person = format!("{sign} Context at {percent}% - {headline}\n{rest}");
+    (person, agent.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said_of(alert: &Alert, issue: Option<&str>) -> Said {
-        said(alert, &CommandNames::with_prefix(""), issue, ".ekiden/handoffs")
+    fn said_of(alert: &Alert) -> Said {
+        said(alert, &CommandNames::with_prefix(""), ".ekiden/handoffs")
     }
 
-    fn of_level(percent: u64, handoff: HandoffTime, issue: Option<&str>) -> Said {
-        said_of(&Alert::Level { percent, handoff }, issue)
+    fn of_level(percent: u64, handoff: HandoffTime) -> Said {
+        said_of(&Alert::Level { percent, handoff })
+    }
+
+    fn written(reason: CheckpointReason) -> Alert {
+        let document = "h.md".to_owned();
+        Alert::Written { reason, document }
     }
 
     // shows: MON-004
@@ -168,30 +183,41 @@ mod tests {
         expect_test::expect![[r"
             ⚠️ Context at 71% - Consider completing current task before starting new work.
             Run `/handoff` to checkpoint, or continue if task is nearly complete."]]
-        .assert_eq(&of_level(71, HandoffTime::Later, None).person);
+        .assert_eq(&of_level(71, HandoffTime::Later).person);
         expect_test::expect![[r"
             🔶 Context at 86% - Initiating checkpoint sequence.
-            Completing current edit, then generating handoff document.
-            Issue ANV-123 will be updated with progress."]]
-        .assert_eq(&of_level(86, HandoffTime::Soon, Some("ANV-123")).person);
+            Completing current edit, then generating handoff document."]]
+        .assert_eq(&of_level(86, HandoffTime::Soon).person);
         expect_test::expect![[r"
             🔴 Context at 95% - Emergency checkpoint!
             Committing WIP changes and generating handoff NOW.
             Next session should run `/orient` to continue."]]
-        .assert_eq(&of_level(95, HandoffTime::Now, None).person);
+        .assert_eq(&of_level(95, HandoffTime::Now).person);
     }
 
-    // shows: MON-004
+    // shows: MON-004, CHK-10
     #[test]
-    fn without_an_issue_none_is_spoken_of() {
-        assert!(!of_level(86, HandoffTime::Soon, None).person.contains("Issue"));
+    fn a_checkpoint_for_a_compaction_ends_nothing() {
+        let said = said_of(&written(CheckpointReason::Compaction));
+        assert!(said.person.starts_with("Before the compaction"), "{said:?}");
+        assert!(said.agent.contains("the work continues"), "{said:?}");
+        for text in [said.person, said.agent] {
+            assert!(
+                !text.contains("/clear") && !text.contains("turn ends"),
+                "{text}"
+            );
+        }
     }
 
     // shows: MON-004
     #[test]
     fn commands_are_named_as_they_are_installed() {
         let names = CommandNames::with_prefix("ekiden:");
-        let said = said(&Alert::Written("h.md".into()), &names, None, ".ekiden/handoffs");
+        let said = said(
+            &written(CheckpointReason::Level2),
+            &names,
+            ".ekiden/handoffs",
+        );
         assert!(said.person.contains("/ekiden:orient"), "{}", said.person);
         assert!(said.agent.contains("/ekiden:handoff"), "{}", said.agent);
     }
@@ -200,20 +226,40 @@ mod tests {
     #[test]
     fn the_agent_reads_no_number() {
         let alerts = [
-            Alert::Level { percent: 71, handoff: HandoffTime::Later },
-            Alert::Level { percent: 86, handoff: HandoffTime::Soon },
-            Alert::Level { percent: 86, handoff: HandoffTime::Waits(90) },
-            Alert::Level { percent: 95, handoff: HandoffTime::Now },
-            Alert::Written(".ekiden/handoffs/a.md".into()),
+            Alert::Level {
+                percent: 71,
+                handoff: HandoffTime::Later,
+            },
+            Alert::Level {
+                percent: 86,
+                handoff: HandoffTime::Soon,
+            },
+            Alert::Level {
+                percent: 86,
+                handoff: HandoffTime::Waits(90),
+            },
+            Alert::Level {
+                percent: 95,
+                handoff: HandoffTime::Now,
+            },
+            Alert::Level {
+                percent: 86,
+                handoff: HandoffTime::Written,
+            },
+            written(CheckpointReason::Level2),
+            written(CheckpointReason::Compaction),
+            Alert::Refused,
             Alert::Failed,
             Alert::Large(Estimate::of("a task", &[90_000], 100_000, Some(55_000))),
             Alert::NoHandoff { percent: 60 },
         ];
         for alert in alerts {
-            let agent = said_of(&alert, None).agent;
-            assert!(!agent.contains(|c: char| c.is_ascii_digit() || c == '%'), "{agent}");
+            let agent = said_of(&alert).agent;
+            assert!(
+                !agent.contains(|c: char| c.is_ascii_digit() || c == '%'),
+                "{agent}"
+            );
             assert!(!agent.contains('{'), "an open slot: {agent}");
         }
-        assert!(!refused(".ekiden/handoffs").contains('{'));
     }
 }

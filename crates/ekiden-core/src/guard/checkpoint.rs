@@ -16,12 +16,9 @@ pub enum CheckpointReason {
     Level3,
     /// The client is about to summarise the conversation.
     Compaction,
-    /// Somebody asked for it.
     Manual,
     /// More lies ahead than has room.
     Trajectory,
-    /// The turn ended with much of the context used.
-    Stop,
 }
 
 /// Where uncommitted work goes at a checkpoint.
@@ -33,7 +30,6 @@ pub enum Wip {
     Ref,
     /// As a commit on the branch.
     Branch,
-    /// Nowhere.
     Off,
 }
 
@@ -43,12 +39,7 @@ pub enum Wip {
 pub struct WipError;
 
 impl CheckpointReason {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Level2, Self::Level3, Self::Compaction, Self::Manual, Self::Trajectory, Self::Stop];
-
     /// In a word, as other programs read it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Level2 => "L2",
@@ -56,12 +47,10 @@ impl CheckpointReason {
             Self::Compaction => "compaction",
             Self::Manual => "manual",
             Self::Trajectory => "trajectory",
-            Self::Stop => "stop",
         }
     }
 
     /// The same with the context, if it is known: `L2 (context at 86%)`.
-    #[must_use]
     pub fn trigger(self, percent: Option<u64>) -> String {
         match percent {
             Some(percent) => format!("{self} (context at {percent}%)"),
@@ -70,7 +59,6 @@ impl CheckpointReason {
     }
 
     /// A sentence for the document.
-    #[must_use]
     pub fn sentence(self, percent: Option<u64>) -> String {
         let context = match (self, percent) {
             (Self::Level2 | Self::Level3, Some(percent)) => {
@@ -84,7 +72,6 @@ impl CheckpointReason {
             Self::Compaction => "The client was about to summarise the conversation",
             Self::Manual => "The checkpoint was asked for",
             Self::Trajectory => "More lay ahead than there was room for",
-            Self::Stop => "The turn ended with much of the context used",
         };
         format!("{what}{context}.")
     }
@@ -110,7 +97,6 @@ impl FromStr for Wip {
 }
 
 /// The message of a commit of work in progress.
-#[must_use]
 pub fn wip_subject(issue: Option<&str>) -> String {
     match issue {
         Some(issue) => format!("[WIP] {issue} - checkpoint"),
@@ -120,21 +106,20 @@ pub fn wip_subject(issue: Option<&str>) -> String {
 
 /// The issue that a branch's name tells: `feature/ANV-123-login` is ANV-123, `gh-12` and `fix-#12` are
 /// #12. A name like that of a release (`v1-2`, `utf-8`) tells none.
-#[must_use]
 pub fn issue_of_branch(branch: &str) -> Option<String> {
     let words = || branch.split(['/', '_', ' ', '.']);
-    words().find_map(keyed).or_else(|| words().find_map(numbered))
+    words()
+        .find_map(keyed)
+        .or_else(|| words().find_map(numbered))
 }
 
 /// Whether an issue has the form of a tracker's key, such as `ANV-123`.
-#[must_use]
 pub fn is_key(issue: &str) -> bool {
     keyed(issue).as_deref() == Some(issue)
 }
 
 /// Letters that begin a key: two at least, ten at most.
 const KEY_LETTERS: std::ops::RangeInclusive<usize> = 2..=10;
-/// Digits of a number.
 const DIGITS_MAX: usize = 7;
 
 /// `ANV-123`, also in small letters where the key begins the word (trackers write branches so).
@@ -148,20 +133,30 @@ fn keyed(word: &str) -> Option<String> {
     let known_other = NO_KEYS.contains(&key.to_ascii_lowercase().as_str());
     // In small letters a word and a number alone may be anything: `step-2`. With a title it is a key.
     let titled = rest.len() > number.len() && number.len() > 1;
-    (is_key && !known_other && (shouts || titled)).then(|| format!("{}-{number}", key.to_ascii_uppercase()))
+    (is_key && !known_other && (shouts || titled))
+        .then(|| format!("{}-{number}", key.to_ascii_uppercase()))
 }
 
 /// Words before a number that are no tracker's keys.
-const NO_KEYS: [&str; 12] =
-    ["utf", "iso", "sha", "gh", "issue", "issues", "release", "rfc", "python", "node", "step", "phase"];
+const NO_KEYS: [&str; 12] = [
+    "utf", "iso", "sha", "gh", "issue", "issues", "release", "rfc", "python", "node", "step",
+    "phase",
+];
 
 /// `#12`, `gh-12`, `issue-12`, `12-title`.
 fn numbered(word: &str) -> Option<String> {
-    let after = |prefix: &str| word.to_ascii_lowercase().find(prefix).map(|at| &word[at + prefix.len()..]);
+    let after = |prefix: &str| {
+        word.to_ascii_lowercase()
+            .find(prefix)
+            .map(|at| &word[at + prefix.len()..])
+    };
     let lower = word.to_ascii_lowercase();
     let number = if let Some(rest) = after("#") {
         digits(rest)
-    } else if let Some(rest) = ["gh-", "issue-"].iter().find_map(|prefix| lower.strip_prefix(prefix)) {
+    } else if let Some(rest) = ["gh-", "issue-"]
+        .iter()
+        .find_map(|prefix| lower.strip_prefix(prefix))
+    {
         digits(rest).map(|number| &word[word.len() - rest.len()..][..number.len()])
     } else {
         digits(word).filter(|number| word[number.len()..].starts_with('-') && !is_date(word))
@@ -172,7 +167,10 @@ fn numbered(word: &str) -> Option<String> {
 /// The digits that a text begins with, if what follows ends the number.
 fn digits(text: &str) -> Option<&str> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
-    let ends = text[count..].chars().next().is_none_or(|c| !c.is_alphanumeric());
+    let ends = text[count..]
+        .chars()
+        .next()
+        .is_none_or(|c| !c.is_alphanumeric());
     let number = &text[..count];
     (ends && (1..=DIGITS_MAX).contains(&count) && !number.starts_with('0')).then_some(number)
 }
@@ -225,7 +223,14 @@ mod tests {
 
     #[test]
     fn a_reason_tells_the_context_where_it_is_known() {
-        let told = CheckpointReason::ALL.map(|reason| {
+        let all = [
+            CheckpointReason::Level2,
+            CheckpointReason::Level3,
+            CheckpointReason::Compaction,
+            CheckpointReason::Manual,
+            CheckpointReason::Trajectory,
+        ];
+        let told = all.map(|reason| {
             format!(
                 "{} | {} | {}",
                 reason.trigger(Some(86)),
@@ -238,8 +243,7 @@ mod tests {
             L3 (context at 86%) | Context reached 86% (L3 threshold). | Context reached the L3 threshold.
             compaction (context at 86%) | The client was about to summarise the conversation, with the context at 86%. | The client was about to summarise the conversation.
             manual (context at 86%) | The checkpoint was asked for, with the context at 86%. | The checkpoint was asked for.
-            trajectory (context at 86%) | More lay ahead than there was room for, with the context at 86%. | More lay ahead than there was room for.
-            stop (context at 86%) | The turn ended with much of the context used, with the context at 86%. | The turn ended with much of the context used."#]]
+            trajectory (context at 86%) | More lay ahead than there was room for, with the context at 86%. | More lay ahead than there was room for."#]]
         .assert_eq(&told.join("\n"));
     }
 }

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// The version of the file's fields.
 const VERSION: &str = "1.0.0";
 
-/// What other programs are told.
+/// What other programs can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointState {
@@ -50,24 +50,27 @@ struct LastCheckpointState {
 pub struct StateOf<'a> {
     /// The client's id of the session.
     pub session_id: &'a str,
-    /// What its log tells.
     pub watch: &'a Watch,
-    /// Its context now.
     pub reading: &'a Reading,
-    /// Where the levels begin.
     pub levels: Levels,
     /// The issue that the work belongs to.
     pub issue: Option<String>,
-    /// Now.
     pub now: Timestamp,
 }
 
 impl CheckpointState {
     /// The state of a session.
-    #[must_use]
     pub fn new(of: &StateOf<'_>) -> Self {
-        let &StateOf { session_id, watch, reading, levels, ref issue, now } = of;
+        let &StateOf {
+            session_id,
+            watch,
+            reading,
+            levels,
+            ref issue,
+            now,
+        } = of;
         let trend = reading.trend();
+        let last = watch.last.as_ref();
         let time_to = |level| reading.time_to(levels, level).map(|time| time.to_string());
         Self {
             version: VERSION,
@@ -84,14 +87,16 @@ impl CheckpointState {
             estimated_time_to_l2: time_to(Level::L2),
             estimated_time_to_l3: time_to(Level::L3),
             checkpoint: watch.word(),
-            linear_issue: issue.clone().or_else(|| watch.issue.clone()),
-            last_checkpoint: watch.last.as_ref().map(|last| LastCheckpointState {
+            linear_issue: issue.clone().or_else(|| last?.taken.issue.clone()),
+            last_checkpoint: last.map(|last| LastCheckpointState {
                 timestamp: last.at.rfc3339(),
-                handoff_file: last.document.clone(),
-                reason: last.reason.name(),
+                handoff_file: last.taken.document.clone(),
+                reason: last.taken.reason.name(),
             }),
-            uncommitted_changes: watch.last.as_ref().map(|_| !watch.modified_files.is_empty()),
-            modified_files: watch.modified_files.clone(),
+            uncommitted_changes: last.map(|last| !last.taken.modified_files.is_empty()),
+            modified_files: last
+                .map(|last| last.taken.modified_files.clone())
+                .unwrap_or_default(),
             updated_at: now.rfc3339(),
         }
     }
@@ -111,21 +116,28 @@ mod tests {
         let taken = Taken {
             reason: CheckpointReason::Manual,
             document: ".ekiden/handoffs/2026-11-21-1045.md".to_owned(),
+            used_tokens: 120_150,
             commit: None,
             modified_files: vec!["src/api.rs".to_owned()],
             issue: Some("ANV-123".to_owned()),
         };
-        let records = [WatchEvent::Begun { source: "startup".to_owned() }, WatchEvent::Taken(taken)]
+        let records = [WatchEvent::Waited, WatchEvent::Taken(taken)]
             .map(|event| WatchRecord { time: at(0), event });
-        let sample = |secs, used_tokens| Sample { at: at(secs), used_tokens };
+        let sample = |secs, used_tokens| Sample {
+            at: at(secs),
+            used_tokens,
+        };
         let window = Window {
             model_tokens: 200_000,
             compaction_tokens: None,
             reserve_tokens: 33_000,
             cap_tokens: None,
         };
-        let reading =
-            Reading { used_tokens: 121_000, window, samples: vec![sample(0, 120_150), sample(60, 121_000)] };
+        let reading = Reading {
+            used_tokens: 121_000,
+            window,
+            samples: vec![sample(0, 120_150), sample(60, 121_000)],
+        };
         let state = CheckpointState::new(&StateOf {
             session_id: "abc123",
             watch: &Watch::fold(&records),

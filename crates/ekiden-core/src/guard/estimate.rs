@@ -39,7 +39,7 @@ pub struct Estimate {
     pub percent: u64,
     /// What to do with a task of this size.
     pub advice: Advice,
-    /// Whether it fits into what is left; none if nobody knows what is left.
+    /// Whether it fits into what is left; none if that is unknown.
     pub fits: Option<bool>,
 }
 
@@ -55,29 +55,28 @@ pub enum Advice {
     ShardFirst,
 }
 
-/// What a person can choose when a task may not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Choice {
-    /// Split it, and do one part here.
-    Shard,
-    /// Take a checkpoint, and begin it in a fresh session.
-    CheckpointFirst,
-    /// Do it here all the same.
-    Proceed,
-}
-
 impl Estimate {
     /// The estimate of a task. `file_bytes` are the sizes of the files it names, as far as they are
     /// there. `window_tokens` is the usable window, `used_tokens` what of it is in use, if that is known.
-    #[must_use]
-    pub fn of(task: &str, file_bytes: &[u64], window_tokens: u64, used_tokens: Option<u64>) -> Self {
+    pub fn of(
+        task: &str,
+        file_bytes: &[u64],
+        window_tokens: u64,
+        used_tokens: Option<u64>,
+    ) -> Self {
         let per_token = BYTES_PER_TOKEN as u64;
         let text_tokens = (task.len() as u64).div_ceil(per_token);
-        let read: u64 = file_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.div_ceil(per_token)));
+        let read: u64 = file_bytes.iter().fold(0, |sum, bytes| {
+            sum.saturating_add(bytes.div_ceil(per_token))
+        });
         let file_tokens = read.saturating_mul(FILE_TIMES);
         let items = open_items(task);
-        let parts = [text_tokens, file_tokens, items.saturating_mul(ITEM_TOKENS), BASE_TOKENS];
+        let parts = [
+            text_tokens,
+            file_tokens,
+            items.saturating_mul(ITEM_TOKENS),
+            BASE_TOKENS,
+        ];
         let tokens = parts.into_iter().fold(0, u64::saturating_add);
         let percent = tokens.saturating_mul(100).div_ceil(window_tokens.max(1));
         let advice = match percent {
@@ -87,47 +86,46 @@ impl Estimate {
         };
         let fits = used_tokens.map(|used| tokens <= window_tokens.saturating_sub(used));
         let files = file_bytes.len() as u64;
-        Self { tokens, text_tokens, file_tokens, files, items, percent, advice, fits }
+        Self {
+            tokens,
+            text_tokens,
+            file_tokens,
+            files,
+            items,
+            percent,
+            advice,
+            fits,
+        }
     }
 
-    /// The choices to offer. None where there is nothing to choose: the task is small and fits.
-    #[must_use]
-    pub fn choices(&self) -> &'static [Choice] {
+    /// What a person can choose. Nothing where the task is small and fits.
+    pub fn choices(&self) -> &'static [&'static str] {
         match (self.advice, self.fits) {
             (Advice::Run, Some(true) | None) => &[],
-            (Advice::Run, Some(false)) => &[Choice::CheckpointFirst, Choice::Proceed],
-            (Advice::ConsiderSharding | Advice::ShardFirst, _) => {
-                &[Choice::Shard, Choice::CheckpointFirst, Choice::Proceed]
-            }
+            (Advice::Run, Some(false)) => &CHOICES[1..],
+            (Advice::ConsiderSharding | Advice::ShardFirst, _) => &CHOICES,
         }
     }
 
     /// How many parts of under 30 % of the window it would take.
-    #[must_use]
     pub fn shards(&self) -> u64 {
         self.percent.div_ceil(CONSIDER_PERCENT - 1).max(1)
     }
 }
 
-impl Choice {
-    /// What it means, for a person.
-    #[must_use]
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Shard => "shard: split it into smaller tasks, each under 30% of the window",
-            Self::CheckpointFirst => {
-                "checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient"
-            }
-            Self::Proceed => "proceed: do it in this session all the same",
-        }
-    }
-}
+const CHOICES: [&str; 3] = [
+    "shard: split it into smaller tasks, each under 30% of the window",
+    "checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient",
+    "proceed: do it in this session all the same",
+];
 
 /// Words of a text that may be paths of files: with a `/` or a file's ending. Each once, as they come.
-#[must_use]
 pub fn named_files(task: &str) -> Vec<&str> {
     let words = task.split(|c: char| c.is_whitespace() || "\"'`()<>[]{},;|*".contains(c));
-    let words = words.map(|word| word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']));
+    let words = words.map(|word| {
+        word.trim_start_matches('@')
+            .trim_end_matches(['.', ':', '!', '?'])
+    });
     let mut files: Vec<&str> = Vec::new();
     for word in words.filter(|word| is_path(word)) {
         if files.len() < FILES_MAX && !files.contains(&word) {
@@ -141,11 +139,16 @@ fn is_path(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| {
         let letters = ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let begins = ending.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+        let begins = ending
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphabetic());
         !stem.is_empty() && letters && begins && ending.len() <= 8
     });
     let is_address = word.contains("://");
-    !is_address && !word.starts_with('/') && (has_ending || (word.contains('/') && !name.is_empty()))
+    !is_address
+        && !word.starts_with('/')
+        && (has_ending || (word.contains('/') && !name.is_empty()))
 }
 
 /// Open tick boxes, or else the items of lists that have none.
@@ -168,7 +171,12 @@ mod tests {
 
     /// A task of about this many tokens in a window of 100,000.
     fn sized(tokens: u64, used: Option<u64>) -> Estimate {
-        Estimate::of(&"x".repeat(3 * (tokens - BASE_TOKENS) as usize), &[], 100_000, used)
+        Estimate::of(
+            &"x".repeat(3 * (tokens - BASE_TOKENS) as usize),
+            &[],
+            100_000,
+            used,
+        )
     }
 
     // shows: EST-003
@@ -176,9 +184,16 @@ mod tests {
     fn the_share_of_the_window_decides() {
         let advice = |tokens| sized(tokens, None).advice;
         assert_eq!(advice(29_000), Advice::Run);
-        assert_eq!([advice(30_000), advice(60_000)], [Advice::ConsiderSharding; 2]);
+        assert_eq!(
+            [advice(30_000), advice(60_000)],
+            [Advice::ConsiderSharding; 2]
+        );
         assert_eq!(advice(60_001), Advice::ShardFirst);
-        assert_eq!(sized(70_000, None).shards(), 3, "scenario 4: a spec of 70% makes three shards");
+        assert_eq!(
+            sized(70_000, None).shards(),
+            3,
+            "scenario 4: a spec of 70% makes three shards"
+        );
     }
 
     // shows: EST-002
@@ -186,9 +201,9 @@ mod tests {
     fn scenario_3_a_task_of_half_the_window_at_55_percent() {
         let estimate = sized(50_000, Some(55_000));
         assert_eq!((estimate.percent, estimate.fits), (50, Some(false)));
-        assert_eq!(estimate.choices(), [Choice::Shard, Choice::CheckpointFirst, Choice::Proceed]);
+        assert_eq!(estimate.choices(), &CHOICES);
         let small = sized(20_000, Some(90_000));
-        assert_eq!(small.choices(), [Choice::CheckpointFirst, Choice::Proceed]);
+        assert_eq!(small.choices(), &CHOICES[1..]);
         assert!(sized(20_000, Some(10_000)).choices().is_empty());
     }
 
@@ -199,7 +214,10 @@ mod tests {
         let estimate = Estimate::of(task, &[3_000, 6_000], 200_000, None);
         assert_eq!((estimate.items, estimate.files), (2, 2));
         assert_eq!(estimate.file_tokens, 3 * 3_000);
-        assert_eq!(estimate.tokens, estimate.text_tokens + 9_000 + 2 * ITEM_TOKENS + BASE_TOKENS);
+        assert_eq!(
+            estimate.tokens,
+            estimate.text_tokens + 9_000 + 2 * ITEM_TOKENS + BASE_TOKENS
+        );
         assert_eq!(Estimate::of("1. a\n2. b\n", &[], 1, None).items, 2);
     }
 
@@ -208,7 +226,10 @@ mod tests {
     fn files_are_found_by_their_form() {
         let task = "Port `src/lexer.rs` and @docs/spec.md, see (Cargo.toml); not 1.5 or v2.0, nor \
                     https://x.y/z.html. Again src/lexer.rs, the crates/core directory.";
-        assert_eq!(named_files(task), ["src/lexer.rs", "docs/spec.md", "Cargo.toml", "crates/core"]);
+        assert_eq!(
+            named_files(task),
+            ["src/lexer.rs", "docs/spec.md", "Cargo.toml", "crates/core"]
+        );
     }
 
     proptest! {

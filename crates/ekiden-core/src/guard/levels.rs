@@ -5,17 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
-
 /// How full the usable window is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
 pub enum Level {
-    /// Normal.
     #[default]
     L0,
-    /// Warning: shown, nothing else.
     L1,
-    /// Critical: the session is told to hand off.
+    /// Critical: the session is ordered to hand off.
     L2,
     /// Emergency: only the handoff can still be written.
     L3,
@@ -59,7 +57,6 @@ impl TryFrom<[u8; 3]> for Levels {
 
 impl Levels {
     /// Where a level begins, in percent of the usable window.
-    #[must_use]
     pub const fn percent(self, level: Level) -> u8 {
         match level {
             Level::L0 => 0,
@@ -70,7 +67,6 @@ impl Levels {
     }
 
     /// How much of a window may be used at most, so that the handoff is ordered at this use, in tokens.
-    #[must_use]
     pub fn cap_for_handoff(self, usage_tokens: u64) -> u64 {
         usage_tokens.saturating_mul(100) / u64::from(self.percent(Level::L2))
     }
@@ -91,7 +87,9 @@ impl FromStr for Levels {
             .map(|part| part.trim().parse())
             .collect::<Result<_, _>>()
             .map_err(|_| LevelsError)?;
-        <[u8; 3]>::try_from(numbers).map_err(|_| LevelsError)?.try_into()
+        <[u8; 3]>::try_from(numbers)
+            .map_err(|_| LevelsError)?
+            .try_into()
     }
 }
 
@@ -113,20 +111,14 @@ pub enum Profile {
 
 impl Profile {
     /// The levels of the profile.
-    #[must_use]
     pub fn levels(self) -> Levels {
         match self {
-            Self::Watch => Levels { percent: [70, 85, 95] },
-            Self::Relay => Levels { percent: [50, 60, 70] },
-        }
-    }
-
-    /// The most of a large window that the profile uses, in tokens.
-    #[must_use]
-    pub fn cap_tokens(self) -> Option<u64> {
-        match self {
-            Self::Watch => None,
-            Self::Relay => Some(limits::RELAY_CAP_TOKENS),
+            Self::Watch => Levels {
+                percent: [70, 85, 95],
+            },
+            Self::Relay => Levels {
+                percent: [50, 60, 70],
+            },
         }
     }
 }
@@ -147,21 +139,29 @@ pub struct Window {
 impl Window {
     /// The usable window: everything is a share of this. At least one token, so that a share of
     /// it is always defined.
-    #[must_use]
     pub fn usable_tokens(&self) -> u64 {
-        let window = self.compaction_tokens.map_or(self.model_tokens, |c| c.min(self.model_tokens));
+        let window = self
+            .compaction_tokens
+            .map_or(self.model_tokens, |c| c.min(self.model_tokens));
         let free = window.saturating_sub(self.reserve_tokens);
         self.cap_tokens.map_or(free, |cap| cap.min(free)).max(1)
     }
 
+    /// What is left of the window, whatever the most is that the user wants to use.
+    pub fn left_tokens(&self, usage_tokens: u64) -> u64 {
+        let uncapped = Self {
+            cap_tokens: None,
+            ..*self
+        };
+        uncapped.usable_tokens().saturating_sub(usage_tokens)
+    }
+
     /// The use in percent of the usable window, rounded down; above 100 when it is overfull.
-    #[must_use]
     pub fn percent(&self, usage_tokens: u64) -> u64 {
         usage_tokens.saturating_mul(100) / self.usable_tokens()
     }
 
     /// The level that this use reaches.
-    #[must_use]
     pub fn level(&self, levels: Levels, usage_tokens: u64) -> Level {
         let reached = |percent: u8| usage_tokens >= self.tokens_at(percent);
         match levels.percent.map(reached) {
@@ -172,14 +172,12 @@ impl Window {
         }
     }
 
-    /// The use at which a session is told to hand off, in tokens.
-    #[must_use]
+    /// The use at which a session is ordered to hand off, in tokens.
     pub fn handoff_tokens(&self, levels: Levels) -> u64 {
         self.tokens_of(levels, Level::L2)
     }
 
     /// The use at which a level begins, in tokens.
-    #[must_use]
     pub fn tokens_of(&self, levels: Levels, level: Level) -> u64 {
         self.tokens_at(levels.percent(level))
     }
@@ -194,15 +192,26 @@ mod tests {
     use super::*;
 
     fn window(model_tokens: u64) -> Window {
-        Window { model_tokens, compaction_tokens: None, reserve_tokens: 33_000, cap_tokens: None }
+        Window {
+            model_tokens,
+            compaction_tokens: None,
+            reserve_tokens: 33_000,
+            cap_tokens: None,
+        }
     }
 
     // shows: MON-06
     #[test]
     fn every_level_lies_before_compaction() {
         for model_tokens in [200_000, 1_000_000] {
-            for profile in [Profile::Watch, Profile::Relay] {
-                let window = Window { cap_tokens: profile.cap_tokens(), ..window(model_tokens) };
+            for (profile, cap_tokens) in [
+                (Profile::Watch, None),
+                (Profile::Relay, Some(crate::limits::RELAY_CAP_TOKENS)),
+            ] {
+                let window = Window {
+                    cap_tokens,
+                    ..window(model_tokens)
+                };
                 let compaction = model_tokens - 33_000;
                 assert_eq!(window.level(profile.levels(), compaction), Level::L3);
                 assert!(window.tokens_at(profile.levels().percent[2]) < compaction);
@@ -214,9 +223,15 @@ mod tests {
     #[test]
     fn usable_is_the_smallest_of_window_compaction_and_cap() {
         assert_eq!(window(200_000).usable_tokens(), 167_000);
-        let lower = Window { compaction_tokens: Some(150_000), ..window(1_000_000) };
+        let lower = Window {
+            compaction_tokens: Some(150_000),
+            ..window(1_000_000)
+        };
         assert_eq!(lower.usable_tokens(), 117_000);
-        let capped = Window { cap_tokens: Some(200_000), ..window(1_000_000) };
+        let capped = Window {
+            cap_tokens: Some(200_000),
+            ..window(1_000_000)
+        };
         assert_eq!(capped.usable_tokens(), 200_000);
         let tiny = window(10);
         assert_eq!(tiny.usable_tokens(), 1);
@@ -226,9 +241,17 @@ mod tests {
     #[test]
     fn a_bad_order_of_levels_is_refused() {
         assert_eq!("50,60,70".parse::<Levels>(), Ok(Profile::Relay.levels()));
-        for bad in
-            ["", "50", "60,50,70", "50,50,70", "0,50,70", "50,60,100", "50,60,70,80", "a,b,c", "300,1,2"]
-        {
+        for bad in [
+            "",
+            "50",
+            "60,50,70",
+            "50,50,70",
+            "0,50,70",
+            "50,60,100",
+            "50,60,70,80",
+            "a,b,c",
+            "300,1,2",
+        ] {
             assert_eq!(bad.parse::<Levels>(), Err(LevelsError), "{bad}");
         }
     }
@@ -236,7 +259,10 @@ mod tests {
     // shows: MON-07
     #[test]
     fn levels_begin_where_the_profile_says() {
-        let window = Window { cap_tokens: Some(100_000), ..window(1_000_000) };
+        let window = Window {
+            cap_tokens: Some(100_000),
+            ..window(1_000_000)
+        };
         let at = |usage| window.level(Profile::Relay.levels(), usage);
         assert_eq!(at(49_999), Level::L0);
         assert_eq!(at(50_000), Level::L1);

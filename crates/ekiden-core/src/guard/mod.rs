@@ -6,7 +6,7 @@
 //! - [`verdict`]: the answer to a call that is about to run.
 //! - [`watch`]: what becomes of a session that a person started.
 //! - [`document`], [`estimate`]: what it leaves for the next session, and whether a task has room.
-//! - [`alert`], [`StatusLine`], [`CheckpointState`]: what is said of it, to people, agents and programs.
+//! - [`alert`], [`LineFormat`], [`CheckpointState`]: what people, agents and programs read of it.
 
 pub mod alert;
 pub mod checkpoint;
@@ -23,6 +23,6 @@ pub mod watch;
 pub use checkpoint_state::{CheckpointState, StateOf};
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
 pub use reading::{Direction, Reading, Sample, Trend};
-pub use status_line::StatusLine;
+pub use status_line::{LineFormat, Part};
 pub use test_command::runs_tests;
 pub use verdict::{Denial, GuardView, HookInput, ToolUse, Verdict, verdict};

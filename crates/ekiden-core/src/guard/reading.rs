@@ -12,7 +12,6 @@ use crate::time::{Millis, Timestamp};
 /// One response of the main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When it was given.
     pub at: Timestamp,
     /// The context that it was made from, in tokens.
     pub used_tokens: u64,
@@ -33,7 +32,6 @@ pub struct Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// It grows.
     Increasing,
     /// It stays within one percent a minute of itself.
     Stable,
@@ -46,7 +44,6 @@ pub enum Direction {
 /// How the use grew over the last responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trend {
-    /// Where it is heading.
     pub direction: Direction,
     /// Tokens a minute at work; negative after a fall.
     pub tokens_per_minute: Option<i64>,
@@ -54,26 +51,22 @@ pub struct Trend {
 
 impl Reading {
     /// The use in percent of the usable window, rounded down.
-    #[must_use]
     pub fn percent(&self) -> u64 {
         self.window.percent(self.used_tokens)
     }
 
     /// The level that the use reaches.
-    #[must_use]
     pub fn level(&self, levels: Levels) -> Level {
         self.window.level(levels, self.used_tokens)
     }
 
     /// What is left of the usable window, in tokens.
-    #[must_use]
     pub fn remaining_tokens(&self) -> u64 {
         self.window.usable_tokens().saturating_sub(self.used_tokens)
     }
 
-    /// How the use grew lately. A gap in which nobody worked is left out, since a session that waits
+    /// How the use grew lately. An idle gap is left out, since a session that waits
     /// for its person does not grow.
-    #[must_use]
     pub fn trend(&self) -> Trend {
         let (mut grown, mut millis) = (0_i64, 0_u64);
         for pair in self.samples.windows(2) {
@@ -84,7 +77,10 @@ impl Reading {
             }
         }
         if millis == 0 {
-            return Trend { direction: Direction::Unknown, tokens_per_minute: None };
+            return Trend {
+                direction: Direction::Unknown,
+                tokens_per_minute: None,
+            };
         }
         let per_minute = grown.saturating_mul(60_000) / signed(millis);
         let still = signed(self.used_tokens / 100).max(1);
@@ -93,15 +89,22 @@ impl Reading {
             rate if rate <= -still => Direction::Decreasing,
             _ => Direction::Stable,
         };
-        Trend { direction, tokens_per_minute: Some(per_minute) }
+        Trend {
+            direction,
+            tokens_per_minute: Some(per_minute),
+        }
     }
 
     /// How long it takes to a level at the present rate. None where it is reached, and while nothing
     /// grows.
-    #[must_use]
     pub fn time_to(&self, levels: Levels, level: Level) -> Option<Millis> {
-        let missing = self.window.tokens_of(levels, level).checked_sub(self.used_tokens)?;
-        let rate = u64::try_from(self.trend().tokens_per_minute?).ok().filter(|rate| *rate > 0)?;
+        let missing = self
+            .window
+            .tokens_of(levels, level)
+            .checked_sub(self.used_tokens)?;
+        let rate = u64::try_from(self.trend().tokens_per_minute?)
+            .ok()
+            .filter(|rate| *rate > 0)?;
         (missing > 0).then(|| Millis(missing.saturating_mul(60_000) / rate))
     }
 }
@@ -118,7 +121,10 @@ mod tests {
     fn reading(samples: &[(u64, u64)]) -> Reading {
         let samples: Vec<Sample> = samples
             .iter()
-            .map(|(secs, used_tokens)| Sample { at: Timestamp(secs * 1000), used_tokens: *used_tokens })
+            .map(|(secs, used_tokens)| Sample {
+                at: Timestamp(secs * 1000),
+                used_tokens: *used_tokens,
+            })
             .collect();
         let window = Window {
             model_tokens: 200_000,
@@ -126,7 +132,11 @@ mod tests {
             reserve_tokens: 33_000,
             cap_tokens: None,
         };
-        Reading { used_tokens: samples.last().map_or(0, |last| last.used_tokens), window, samples }
+        Reading {
+            used_tokens: samples.last().map_or(0, |last| last.used_tokens),
+            window,
+            samples,
+        }
     }
 
     // shows: MON-002, MON-003
@@ -135,7 +145,10 @@ mod tests {
         let at_work = reading(&[(0, 60_000), (60, 62_000), (120, 64_000)]);
         assert_eq!(
             at_work.trend(),
-            Trend { direction: Direction::Increasing, tokens_per_minute: Some(2_000) }
+            Trend {
+                direction: Direction::Increasing,
+                tokens_per_minute: Some(2_000)
+            }
         );
         let levels = Profile::Watch.levels();
         let to_l1 = (167_000 * 70 / 100 - 64_000) * 60_000 / 2_000;
@@ -153,11 +166,17 @@ mod tests {
     #[test]
     fn what_does_not_grow_reaches_nothing() {
         let levels = Profile::Watch.levels();
-        assert_eq!(reading(&[(0, 60_000)]).trend().direction, Direction::Unknown);
+        assert_eq!(
+            reading(&[(0, 60_000)]).trend().direction,
+            Direction::Unknown
+        );
         let still = reading(&[(0, 60_000), (60, 60_100)]);
         assert_eq!(still.trend().direction, Direction::Stable);
         let fell = reading(&[(0, 150_000), (60, 20_000)]);
-        assert_eq!((fell.trend().direction, fell.time_to(levels, Level::L1)), (Direction::Decreasing, None));
+        assert_eq!(
+            (fell.trend().direction, fell.time_to(levels, Level::L1)),
+            (Direction::Decreasing, None)
+        );
         let full = reading(&[(0, 158_000), (60, 160_000)]);
         assert_eq!(full.time_to(levels, Level::L3), None, "it is reached");
     }

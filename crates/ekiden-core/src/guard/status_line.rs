@@ -1,108 +1,255 @@
 //! The guard's part of the client's status line.
 //!
-//! `[CTX: ████████░░ 82% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]`; what is not known is left out, and on a
+//! `[CTX: ████████░░ 86% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]`; what is not known is left out, and on a
 //! narrow terminal what matters least goes first.
 
-use super::Level;
+use std::fmt;
+use std::str::FromStr;
 
-/// What the line says.
+use super::Level;
+use crate::text::clean;
+
+/// A part of the line, what matters most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Context,
+    Checkpoint,
+    Issue,
+    Phase,
+    Model,
+    Branch,
+    Trend,
+    Cost,
+    Time,
+    Limits,
+    /// The line of another program, in a place among ours.
+    Wrapped,
+}
+
+const PARTS: [(&str, Part); 11] = [
+    ("context", Part::Context),
+    ("checkpoint", Part::Checkpoint),
+    ("issue", Part::Issue),
+    ("phase", Part::Phase),
+    ("model", Part::Model),
+    ("branch", Part::Branch),
+    ("trend", Part::Trend),
+    ("cost", Part::Cost),
+    ("time", Part::Time),
+    ("limits", Part::Limits),
+    ("wrapped", Part::Wrapped),
+];
+const COLOUR: &str = "colour";
+
+/// Which parts are shown, in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatusLine<'a> {
-    /// The use in percent of the usable window; none before the first response.
-    pub percent: Option<u64>,
-    /// The level of that use.
-    pub level: Level,
-    /// The issue that the work belongs to.
-    pub issue: Option<&'a str>,
-    /// Where the checkpoint is, in one word.
-    pub checkpoint: &'a str,
+pub struct LineFormat {
+    parts: Vec<Part>,
+    /// The context is coloured by its level.
+    colour: bool,
+}
+
+impl Default for LineFormat {
+    fn default() -> Self {
+        Self {
+            parts: vec![Part::Context, Part::Issue, Part::Phase, Part::Checkpoint],
+            colour: false,
+        }
+    }
+}
+
+impl FromStr for LineFormat {
+    /// A word is no part.
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words = || text.split_whitespace();
+        let part = |word: &str| {
+            PARTS
+                .iter()
+                .find(|(name, _)| *name == word)
+                .map(|(_, part)| *part)
+        };
+        let parts = words().filter(|word| *word != COLOUR).map(part);
+        let parts: Vec<Part> = parts.collect::<Option<_>>().ok_or(())?;
+        let colour = words().any(|word| word == COLOUR);
+        Ok(Self { parts, colour })
+    }
+}
+
+impl fmt::Display for LineFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |part: &Part| {
+            PARTS
+                .iter()
+                .find(|(_, known)| known == part)
+                .map(|(name, _)| *name)
+        };
+        let colour = self.colour.then_some(COLOUR);
+        let names: Vec<&str> = self.parts.iter().filter_map(name).chain(colour).collect();
+        f.write_str(&names.join(" "))
+    }
+}
+
+impl LineFormat {
+    pub fn shows(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+
+    /// The line, in at most so many columns if the terminal's width is known. `percent` is the use of the
+    /// usable window, none before the first response; `text` gives the other parts, as far as they are known.
+    pub fn render(
+        &self,
+        percent: Option<u64>,
+        level: Level,
+        text: impl Fn(Part) -> Option<String>,
+        columns: Option<usize>,
+    ) -> String {
+        let shown = |&part: &Part| {
+            let text = if part == Part::Context {
+                self.coloured(context(percent, level), level)
+            } else if part == Part::Wrapped {
+                text(part)?
+            } else {
+                format!("[{}]", text(part)?)
+            };
+            Some((part, text))
+        };
+        let mut parts: Vec<(Part, String)> = self.parts.iter().filter_map(shown).collect();
+        loop {
+            let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
+            let line = texts.join(" ");
+            if width(&line) <= columns.unwrap_or(usize::MAX) {
+                return line;
+            }
+            let last = parts.iter().map(|(part, _)| *part).max();
+            match last {
+                None | Some(Part::Context) => {
+                    let mark = percent.map(|percent| format!("[{percent}%{}]", mark(level)));
+                    return self.coloured(mark.unwrap_or(line.clone()), level);
+                }
+                Some(last) => parts.retain(|(part, _)| *part != last),
+            }
+        }
+    }
+
+    fn coloured(&self, text: String, level: Level) -> String {
+        let code = match level {
+            Level::L0 => "32",
+            Level::L1 => "33",
+            Level::L2 => "35",
+            Level::L3 => "31",
+        };
+        if self.colour {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text
+        }
+    }
 }
 
 const CELLS: u64 = 10;
-/// The issue's name comes from a branch, so it can be long.
-const ISSUE_CHARS_MAX: usize = 24;
 
-impl StatusLine<'_> {
-    /// The line, in at most so many columns if the terminal's width is known.
-    #[must_use]
-    pub fn render(&self, columns: Option<usize>) -> String {
-        let issue = self.issue.map(|issue| {
-            let cut: String = issue.chars().filter(|c| !c.is_control()).take(ISSUE_CHARS_MAX).collect();
-            format!("[ISSUE: {cut}]")
-        });
-        let checkpoint = Some(format!("[CKPT: {}]", self.checkpoint));
-        let forms = [
-            [Some(self.context(true)), issue, checkpoint.clone()],
-            [Some(self.context(true)), None, checkpoint],
-            [Some(self.context(true)), None, None],
-            [Some(self.context(false)), None, None],
-        ];
-        let mut lines =
-            forms.map(|parts| parts.into_iter().flatten().collect::<Vec<_>>().join(" ")).into_iter();
-        let room = columns.unwrap_or(usize::MAX);
-        let shortest = self.context(false);
-        lines.find(|line| width(line) <= room).unwrap_or(shortest)
-    }
+fn context(percent: Option<u64>, level: Level) -> String {
+    let Some(percent) = percent else {
+        return "[CTX: --]".to_owned();
+    };
+    let filled = usize::try_from(percent.min(100) * CELLS / 100).unwrap_or_default();
+    let empty = usize::try_from(CELLS).unwrap_or_default() - filled;
+    let (filled, empty) = ("█".repeat(filled), "░".repeat(empty));
+    format!("[CTX: {filled}{empty} {percent}%{}]", mark(level))
+}
 
-    fn context(&self, bar: bool) -> String {
-        let Some(percent) = self.percent else { return "[CTX: --]".to_owned() };
-        let mark = match self.level {
-            Level::L0 => "",
-            Level::L1 => " ⚠️ L1",
-            Level::L2 => " ⚠️ L2",
-            Level::L3 => " 🔴 L3",
-        };
-        if !bar {
-            return format!("[{percent}%{mark}]");
-        }
-        let filled = usize::try_from(percent.min(100) * CELLS / 100).unwrap_or_default();
-        let empty = usize::try_from(CELLS).unwrap_or_default() - filled;
-        format!("[CTX: {}{} {percent}%{mark}]", "█".repeat(filled), "░".repeat(empty))
+fn mark(level: Level) -> &'static str {
+    match level {
+        Level::L0 => "",
+        Level::L1 => " ⚠️ L1",
+        Level::L2 => " ⚠️ L2",
+        Level::L3 => " 🔴 L3",
     }
 }
 
-/// The columns that a line takes. The two signs of a level take two each.
+/// The columns that a line takes, without its colours. The two signs of a level take two each.
 fn width(line: &str) -> usize {
     let of = |c: char| match c {
         '\u{fe0f}' => 0,
         '⚠' | '🔴' => 2,
         _ => 1,
     };
-    line.chars().map(of).sum()
+    clean(line).text.chars().map(of).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(percent: Option<u64>, level: Level) -> StatusLine<'static> {
-        StatusLine { percent, level, issue: Some("ANV-123"), checkpoint: "Ready" }
+    fn line(format: &str, percent: Option<u64>, level: Level, columns: Option<usize>) -> String {
+        let known = [
+            (Part::Issue, "ISSUE: ANV-123"),
+            (Part::Checkpoint, "CKPT: Ready"),
+            (Part::Model, "Opus"),
+            (Part::Wrapped, "mine"),
+        ];
+        let text = |part| {
+            let found = known.iter().find(|(known, _)| *known == part);
+            found.map(|(_, text)| (*text).to_owned())
+        };
+        let format: LineFormat = format.parse().expect("a format");
+        format.render(percent, level, text, columns)
     }
+
+    const USUAL: &str = "context issue phase checkpoint";
 
     // shows: UIX-06, CHK-001
     #[test]
     fn the_line_has_the_form_of_the_spec() {
-        let full = |percent, level| line(Some(percent), level).render(None);
-        assert_eq!(full(82, Level::L2), "[CTX: ████████░░ 82% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]");
-        assert_eq!(full(7, Level::L0), "[CTX: ░░░░░░░░░░ 7%] [ISSUE: ANV-123] [CKPT: Ready]");
-        assert_eq!(full(104, Level::L3), "[CTX: ██████████ 104% 🔴 L3] [ISSUE: ANV-123] [CKPT: Ready]");
+        let full = |percent, level| line(USUAL, Some(percent), level, None);
+        assert_eq!(
+            full(86, Level::L2),
+            "[CTX: ████████░░ 86% ⚠️ L2] [ISSUE: ANV-123] [CKPT: Ready]"
+        );
+        assert_eq!(
+            full(7, Level::L0),
+            "[CTX: ░░░░░░░░░░ 7%] [ISSUE: ANV-123] [CKPT: Ready]"
+        );
+        assert_eq!(
+            full(104, Level::L3),
+            "[CTX: ██████████ 104% 🔴 L3] [ISSUE: ANV-123] [CKPT: Ready]"
+        );
+        assert_eq!(LineFormat::default().to_string(), USUAL);
     }
 
     // shows: UIX-06
     #[test]
     fn what_is_not_known_is_left_out() {
-        let unknown = StatusLine { issue: None, ..line(None, Level::L0) };
-        assert_eq!(unknown.render(None), "[CTX: --] [CKPT: Ready]");
+        let unknown = line("context cost branch", None, Level::L0, None);
+        assert_eq!(unknown, "[CTX: --]");
+    }
+
+    // shows: UIX-06
+    #[test]
+    fn any_parts_in_any_order_with_a_wrapped_line() {
+        let shown = line("model wrapped context colour", Some(96), Level::L3, None);
+        assert_eq!(
+            shown,
+            "[Opus] mine \u{1b}[31m[CTX: █████████░ 96% 🔴 L3]\u{1b}[0m"
+        );
+        assert_eq!("context weather".parse::<LineFormat>(), Err(()));
     }
 
     // shows: UIX-06
     #[test]
     fn a_narrow_terminal_gets_what_matters_most() {
-        let line = line(Some(86), Level::L2);
-        assert_eq!(line.render(Some(50)), "[CTX: ████████░░ 86% ⚠️ L2] [CKPT: Ready]");
-        assert_eq!(line.render(Some(30)), "[CTX: ████████░░ 86% ⚠️ L2]");
-        assert_eq!(line.render(Some(5)), "[86% ⚠️ L2]");
-        let long = StatusLine { issue: Some("a-branch-name-that-nobody-wants-to-read"), ..line };
-        assert!(long.render(None).contains("[ISSUE: a-branch-name-that-nobod]"));
+        let narrow = |columns| {
+            line(
+                "issue model context checkpoint",
+                Some(86),
+                Level::L2,
+                Some(columns),
+            )
+        };
+        assert_eq!(narrow(50), "[CTX: ████████░░ 86% ⚠️ L2] [CKPT: Ready]");
+        assert_eq!(narrow(30), "[CTX: ████████░░ 86% ⚠️ L2]");
+        assert_eq!(narrow(5), "[86% ⚠️ L2]");
     }
 }

@@ -1,53 +1,42 @@
 //! Which commands run tests.
 //!
-//! Told by the words that test programs are called by, so it can be wrong. A name that merely has such a
+//! Found by the words that test programs are called by, so it can be wrong. A name that merely has such a
 //! word in it (`cat test.txt`) does not count.
 
 /// Programs that only test.
-const TEST_PROGRAMS: &[&str] = &[
-    "pytest",
-    "py.test",
-    "unittest",
-    "tox",
-    "nox",
-    "jest",
-    "vitest",
-    "mocha",
-    "ava",
-    "rspec",
-    "phpunit",
-    "ctest",
-    "bats",
-    "gotestsum",
-    "playwright",
-    "cypress",
-];
+const TEST_PROGRAMS: &str = "pytest py.test unittest tox nox jest vitest mocha ava rspec phpunit ctest bats gotestsum \
+    playwright cypress";
 /// Programs whose subcommand or target tells.
-const RUNNERS: &[&str] = &[
-    "cargo", "go", "npm", "yarn", "pnpm", "bun", "deno", "make", "just", "mvn", "gradle", "gradlew",
-    "dotnet", "swift", "mix", "rake", "rails", "zig", "bazel", "stack", "cabal", "sbt", "lein", "composer",
-];
+const RUNNERS: &str = "cargo go npm yarn pnpm bun deno make just mvn gradle gradlew dotnet swift mix rake rails \
+    zig bazel stack cabal sbt lein composer";
 /// What stands before the program.
-const WRAPPERS: &[&str] = &[
-    "npx", "uv", "poetry", "pipenv", "bundle", "run", "exec", "time", "timeout", "env", "python", "python3",
-    "-m", "sudo", "xvfb-run",
-];
+const WRAPPERS: &str =
+    "npx uv poetry pipenv bundle run exec time timeout env python python3 -m sudo xvfb-run";
 
 /// Whether one of the commands in a line runs tests.
-#[must_use]
 pub fn runs_tests(line: &str) -> bool {
     let commands = line.split(['&', '|', ';', '\n', '(', ')']);
-    commands.map(|command| command.split_whitespace().collect::<Vec<_>>()).any(|words| is_test(&words))
+    commands
+        .map(|command| command.split_whitespace().collect::<Vec<_>>())
+        .any(|words| is_test(&words))
 }
 
 fn is_test(words: &[&str]) -> bool {
     let mut words = words.iter().skip_while(|word| {
-        word.contains('=') || WRAPPERS.contains(word) || word.bytes().all(|byte| byte.is_ascii_digit())
+        word.contains('=')
+            || is_in(WRAPPERS, word)
+            || word.bytes().all(|byte| byte.is_ascii_digit())
     });
-    let Some(program) = words.next() else { return false };
+    let Some(program) = words.next() else {
+        return false;
+    };
     let program = program.rsplit('/').next().unwrap_or(program);
     let target = |word: &&str| names_tests(word) || (program == "make" && *word == "check");
-    TEST_PROGRAMS.contains(&program) || (RUNNERS.contains(&program) && words.any(target))
+    is_in(TEST_PROGRAMS, program) || (is_in(RUNNERS, program) && words.any(target))
+}
+
+fn is_in(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
 }
 
 /// `test`, `tests`, `test:unit`, `nextest`, `t`

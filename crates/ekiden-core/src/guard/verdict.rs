@@ -10,23 +10,19 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::guard::{Level, Profile};
+use crate::guard::levels::{Level, Profile};
 
 /// What an agent asks at a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookInput {
     /// A tool is about to run.
     PreTool {
-        /// What it would do.
         tool: ToolUse,
         /// A subagent asks, not the main thread.
         subagent: bool,
     },
     /// The turn is about to end.
-    Stop {
-        /// Background work still runs.
-        background: bool,
-    },
+    Stop { background: bool },
     /// The client is about to summarise the conversation.
     PreCompact,
     /// A hook that changes nothing here.
@@ -36,17 +32,15 @@ pub enum HookInput {
 /// What a tool would do. Paths are absolute, with symbolic links resolved by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolUse {
-    /// Read a file.
     Read(PathBuf),
     /// Write or edit a file.
     Write(PathBuf),
     /// Run a command in a shell.
     Shell(String),
-    /// Schedule work for later, which nobody would see in an unattended session.
+    /// Schedule work for later, which would be lost in an unattended session.
     Schedule,
     /// Write a handoff by a skill or tool made for it.
     Handoff,
-    /// Anything else.
     Other,
 }
 
@@ -81,8 +75,8 @@ pub enum Verdict {
 /// Why a call is refused; the text that the agent reads is in [`crate::prompt`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
-    /// The session is handing over (L3).
-    HandingOver {
+    /// The session is handing off (L3).
+    HandingOff {
         /// What is still missing of the handoff.
         missing: String,
     },
@@ -94,8 +88,6 @@ pub enum Denial {
     Unattended,
 }
 
-/// The guard's answer.
-#[must_use]
 pub fn verdict(view: &GuardView, input: &HookInput) -> Verdict {
     match input {
         HookInput::PreTool { tool, subagent } => tool_verdict(view, tool, *subagent),
@@ -120,7 +112,9 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
         ToolUse::Write(path) if view.engine_dirs.iter().any(|dir| within(path, dir)) => {
             Verdict::Deny(Denial::EngineOwned)
         }
-        ToolUse::Shell(command) if names_engine_state(view, command) => Verdict::Deny(Denial::EngineOwned),
+        ToolUse::Shell(command) if names_engine_state(view, command) => {
+            Verdict::Deny(Denial::EngineOwned)
+        }
         ToolUse::Schedule if view.profile == Profile::Relay => Verdict::Deny(Denial::Unattended),
         ToolUse::Handoff if view.profile == Profile::Watch => Verdict::Pass,
         ToolUse::Read(_)
@@ -130,7 +124,9 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
         | ToolUse::Handoff
         | ToolUse::Other => {
             if view.level == Level::L3 && !subagent {
-                Verdict::Deny(Denial::HandingOver { missing: view.missing.clone() })
+                Verdict::Deny(Denial::HandingOff {
+                    missing: view.missing.clone(),
+                })
             } else {
                 Verdict::Pass
             }
@@ -158,7 +154,8 @@ fn within(path: &Path, dir: &Path) -> bool {
 fn names_engine_state(view: &GuardView, command: &str) -> bool {
     command.contains(".git/ekiden")
         || view.engine_dirs.iter().any(|dir| {
-            !view.handoff_dir.starts_with(dir) && dir.to_str().is_some_and(|dir| command.contains(dir))
+            !view.handoff_dir.starts_with(dir)
+                && dir.to_str().is_some_and(|dir| command.contains(dir))
         })
 }
 
@@ -188,14 +185,21 @@ mod tests {
     #[test]
     fn the_handoff_is_always_open_and_nothing_else_of_ekiden() {
         for level in [Level::L0, Level::L2, Level::L3] {
-            assert_eq!(ask(level, write("/w/.ekiden/handoff/PROGRESS.md"), false), Verdict::Allow);
+            assert_eq!(
+                ask(level, write("/w/.ekiden/handoff/PROGRESS.md"), false),
+                Verdict::Allow
+            );
             for closed in [
                 "/w/.ekiden/PROGRESS.md",
                 "/w/.ekiden/config.toml",
                 "/w/.ekiden/handoff/../PROGRESS.md",
                 "/w/.git/ekiden/root/runs/x/log.jsonl",
             ] {
-                assert_eq!(ask(level, write(closed), false), Verdict::Deny(Denial::EngineOwned), "{closed}");
+                assert_eq!(
+                    ask(level, write(closed), false),
+                    Verdict::Deny(Denial::EngineOwned),
+                    "{closed}"
+                );
             }
             let shell = ToolUse::Shell("rm -r .git/ekiden".into());
             assert_eq!(ask(level, shell, false), Verdict::Deny(Denial::EngineOwned));
@@ -206,20 +210,29 @@ mod tests {
     #[test]
     fn subagents_never_write_the_handoff() {
         let tool = write("/w/.ekiden/handoff/PROGRESS.md");
-        assert_eq!(ask(Level::L0, tool, true), Verdict::Deny(Denial::SubagentHandoff));
+        assert_eq!(
+            ask(Level::L0, tool, true),
+            Verdict::Deny(Denial::SubagentHandoff)
+        );
     }
 
     // shows: CHK-005
     #[test]
     fn at_l3_only_the_handoff_passes_on_the_main_thread() {
         let shell = || ToolUse::Shell("cargo test".into());
-        let refused = Verdict::Deny(Denial::HandingOver { missing: "NEXT_PROMPT.md".into() });
+        let refused = Verdict::Deny(Denial::HandingOff {
+            missing: "NEXT_PROMPT.md".into(),
+        });
         assert_eq!(ask(Level::L2, shell(), false), Verdict::Pass);
         assert_eq!(ask(Level::L3, shell(), false), refused);
         assert_eq!(ask(Level::L3, write("/w/src/main.rs"), false), refused);
         assert_eq!(ask(Level::L3, shell(), true), Verdict::Pass);
         assert_eq!(
-            ask(Level::L3, ToolUse::Read("/w/.ekiden/handoff/PROGRESS.md".into()), false),
+            ask(
+                Level::L3,
+                ToolUse::Read("/w/.ekiden/handoff/PROGRESS.md".into()),
+                false
+            ),
             Verdict::Allow
         );
     }
@@ -227,18 +240,41 @@ mod tests {
     // shows: CHK-005, CHK-10
     #[test]
     fn a_persons_session_may_schedule_summarise_and_always_hand_off() {
-        let watched = GuardView { profile: Profile::Watch, ..view(Level::L3) };
-        let ask = |view: &GuardView, tool| verdict(view, &HookInput::PreTool { tool, subagent: false });
+        let watched = GuardView {
+            profile: Profile::Watch,
+            ..view(Level::L3)
+        };
+        let ask = |view: &GuardView, tool| {
+            verdict(
+                view,
+                &HookInput::PreTool {
+                    tool,
+                    subagent: false,
+                },
+            )
+        };
         assert_eq!(verdict(&watched, &HookInput::PreCompact), Verdict::Pass);
         assert_eq!(ask(&watched, ToolUse::Handoff), Verdict::Pass);
-        assert!(matches!(ask(&watched, ToolUse::Schedule), Verdict::Deny(Denial::HandingOver { .. })));
-        let calm = GuardView { level: Level::L2, ..watched };
+        assert!(matches!(
+            ask(&watched, ToolUse::Schedule),
+            Verdict::Deny(Denial::HandingOff { .. })
+        ));
+        let calm = GuardView {
+            level: Level::L2,
+            ..watched
+        };
         assert_eq!(ask(&calm, ToolUse::Schedule), Verdict::Pass);
     }
 
     #[test]
     fn compaction_is_blocked_and_a_stop_is_not_judged_here() {
-        assert_eq!(verdict(&view(Level::L0), &HookInput::PreCompact), Verdict::Block);
-        assert_eq!(verdict(&view(Level::L3), &HookInput::Stop { background: false }), Verdict::Pass);
+        assert_eq!(
+            verdict(&view(Level::L0), &HookInput::PreCompact),
+            Verdict::Block
+        );
+        assert_eq!(
+            verdict(&view(Level::L3), &HookInput::Stop { background: false }),
+            Verdict::Pass
+        );
     }
 }

@@ -1,19 +1,19 @@
 //! Taking a handoff over.
 
-use serde::{Deserialize, Serialize};
-
-use super::page::readable;
-use super::{Fault, FileText, HandoffFile, HandoffFiles, Inspection, OpenItems, Status};
+use super::page::{Page, readable};
+use super::{
+    Fault, FileText, HandoffFile, HandoffFiles, Heading, Inspection, OpenItems, Severity, Status,
+};
 use crate::knowledge::NewKnowledge;
 use crate::limits;
-use crate::prompt::budget::{Keep, Mark, cut_chars, cut_long_lines};
+use crate::prompt::budget::{Keep, Mark, cut_by_size, cut_long_lines};
 
-/// A handoff that was accepted: what the relay goes on with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a session left. Each file counts by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handoff {
-    /// What the agent claims.
+    /// What the agent claims; of a handoff with faults only BLOCKED counts.
     pub status: Status,
-    /// `PROGRESS.md`, clean and cut.
+    /// `PROGRESS.md`, clean and cut; empty where it cannot be read.
     pub progress: String,
     /// `NEXT_PROMPT.md`, clean and cut; empty where a complete handoff has none.
     pub next_prompt: String,
@@ -21,37 +21,53 @@ pub struct Handoff {
     pub knowledge: NewKnowledge,
     /// The items under "Open items".
     pub open_items: Option<OpenItems>,
-    /// What was wrong and has been accepted or mended.
-    pub warnings: Vec<Fault>,
+    /// Headings of `NEXT_PROMPT.md` under which nothing stands: what a rescue can fill in.
+    pub missing: Vec<Heading>,
+    /// What was wrong, and has been accepted or mended if the handoff is valid.
+    pub faults: Vec<Fault>,
 }
 
-/// The handoff, if nothing that is required is wrong with it. Copies of ekiden's own texts are
-/// taken out, and what is too long is cut at line ends with a mark; the archive has it whole.
-#[must_use]
-pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Option<Handoff> {
-    if !inspection.is_valid() {
-        return None;
-    }
-    let status = inspection.status.clone()?;
-    Some(Handoff {
-        status,
+/// The handoff if nothing that is required is wrong with it, else what can be used of it. Copies of
+/// ekiden's own texts are taken out, and what is too long is cut at line ends with a mark; the archive
+/// has it whole.
+pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, Box<Handoff>> {
+    let is_valid = inspection.is_valid();
+    // Ticks beside a status that cannot be read are the agent's words, and count as nothing more.
+    let is_of_progress = |fault: &Fault| {
+        fault.file == HandoffFile::Progress && fault.severity() == Severity::Required
+    };
+    let items_count = !inspection.faults.iter().any(is_of_progress);
+    let claims = |status: &Status| is_valid || matches!(status, Status::Blocked { .. });
+    let knowledge = files.knowledge.text();
+    let knowledge = knowledge.map(|text| NewKnowledge::parse(&readable(text).0));
+    let handoff = Handoff {
+        status: (inspection.status.clone().filter(claims)).unwrap_or(Status::InProgress),
         progress: taken_over(HandoffFile::Progress, files, Keep::Ends),
         next_prompt: taken_over(HandoffFile::NextPrompt, files, Keep::First),
-        knowledge: files
-            .knowledge
-            .text()
-            .map(|text| NewKnowledge::parse(&readable(text).0))
-            .unwrap_or_default(),
-        open_items: inspection.open_items.clone(),
-        warnings: inspection.faults.clone(),
-    })
+        knowledge: knowledge.unwrap_or_default(),
+        open_items: inspection.open_items.clone().filter(|_| items_count),
+        missing: Page::open(HandoffFile::NextPrompt, files, &mut Vec::new()).map_or_else(
+            || Heading::of(HandoffFile::NextPrompt).collect(),
+            |page| page.missing(),
+        ),
+        faults: inspection.faults.clone(),
+    };
+    if is_valid {
+        Ok(handoff)
+    } else {
+        Err(Box::new(handoff))
+    }
 }
 
 fn taken_over(file: HandoffFile, files: &HandoffFiles, keep: Keep) -> String {
     let text = match files.get(file) {
         FileText::Text(text) => readable(text).0,
-        FileText::Absent | FileText::TooLarge { .. } | FileText::NotText => return String::new(),
+        FileText::Absent | FileText::TooLarge { .. } | FileText::NotText(_) => {
+            return String::new();
+        }
     };
-    let mark = Mark { prefix: "", whole: "the archive of this session" };
-    cut_chars(&cut_long_lines(text.trim()), limits::NEXT_PROMPT_CHARS_MAX, keep, mark)
+    let mark = Mark::new("", "the archive of this session");
+    let text = cut_long_lines(text.trim());
+    let max = limits::NEXT_PROMPT_CHARS_MAX;
+    cut_by_size(&text, max, keep, mark, |text| text.chars().count())
 }

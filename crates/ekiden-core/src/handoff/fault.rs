@@ -1,10 +1,11 @@
 //! What can be wrong with a handoff: place, what is wrong, remedy.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HandoffFile, Heading, Need, STATUS, StatusFault};
+use super::{HandoffFile, Heading, Need, NotText, STATUS, StatusFault};
 use crate::limits;
 
 /// One thing that is wrong with a handoff. Its text is one line for the agent.
@@ -12,32 +13,25 @@ use crate::limits;
 pub struct Fault {
     /// The file that it is in.
     pub file: HandoffFile,
-    /// What is wrong.
     pub kind: FaultKind,
 }
 
-/// The kinds of faults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// There is no such file.
     Missing,
-    /// The file says nothing.
     Empty,
     /// The file holds the template's explanations and nothing else.
     Template,
-    /// The file is not UTF-8 text.
-    NotText,
+    NotText(NotText),
     /// The file is too large to be read.
     TooLarge {
-        /// Its size.
         bytes: u64,
     },
     /// A heading is not there, or nothing stands under it.
     Heading {
-        /// Which.
         heading: Heading,
-        /// What it lacks.
         lack: Lack,
     },
     /// The STATUS line cannot be read.
@@ -46,37 +40,30 @@ pub enum FaultKind {
     BlockedWithoutQuestion,
     /// All is said to be done while items are open.
     CompleteWithOpenItems {
-        /// How many.
         open: usize,
     },
-    /// The notes say too little to go on from.
+    /// The notes say too little to continue from.
     TooShort {
-        /// Their length.
         chars: usize,
     },
     /// The text is too long; what is over is cut.
     TooLong {
-        /// Its length.
         chars: usize,
     },
     /// The notes are those of the session before.
     Repeated,
     /// The protocol's own words stand in the file; they are taken out.
     ProtocolCopied {
-        /// How many lines.
         lines: usize,
     },
     /// There is text, but under none of the headings that ekiden reads.
     NoHeading,
 }
 
-/// What a heading lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lack {
-    /// The heading itself.
     Heading,
-    /// Anything under it.
     Content,
     /// Anything but the template's explanation.
     OwnWords,
@@ -89,124 +76,125 @@ pub enum Severity {
     Required,
     /// The agent is asked once; then the handoff is accepted with a warning.
     AskedOnce,
-    /// ekiden mends it; the user is told, the agent is not asked.
+    /// ekiden mends it; the user is informed, the agent is not asked.
     Mended,
 }
 
 impl Fault {
     /// How much the fault weighs.
-    #[must_use]
     pub fn severity(&self) -> Severity {
-        match &self.kind {
-            FaultKind::Heading { heading, lack: _ } => match heading.need() {
-                Need::Required => Severity::Required,
-                Need::AskedOnce | Need::Optional => Severity::AskedOnce,
-            },
-            FaultKind::ProtocolCopied { .. } => Severity::Mended,
-            FaultKind::TooLong { .. } => match self.file {
-                HandoffFile::NextPrompt => Severity::AskedOnce,
-                HandoffFile::Progress | HandoffFile::Knowledge => Severity::Mended,
-            },
-            FaultKind::TooShort { .. } | FaultKind::Repeated | FaultKind::NoHeading => Severity::AskedOnce,
-            FaultKind::Missing
-            | FaultKind::Empty
-            | FaultKind::Template
-            | FaultKind::NotText
-            | FaultKind::TooLarge { .. }
-            | FaultKind::Status(_)
-            | FaultKind::BlockedWithoutQuestion
-            | FaultKind::CompleteWithOpenItems { .. } => self.severity_by_file(),
-        }
-    }
-
-    /// Without these files there is no handoff; knowledge is an extra.
-    fn severity_by_file(&self) -> Severity {
-        match self.file {
-            HandoffFile::Progress | HandoffFile::NextPrompt => Severity::Required,
-            HandoffFile::Knowledge => Severity::AskedOnce,
-        }
+        self.row().0
     }
 
     /// The part of the file that is concerned; `None` is the whole file.
-    #[must_use]
     pub fn part(&self) -> Option<&'static str> {
+        self.row().1
+    }
+
+    /// What is wrong, without the remedy: `PROGRESS.md: no heading "## Done"`.
+    pub fn name(&self) -> String {
+        let text = self.to_string();
+        let end = text.find(". ").unwrap_or(text.len());
+        text[..end].to_owned()
+    }
+
+    /// Severity and part.
+    fn row(&self) -> (Severity, Option<&'static str>) {
+        use Severity::{AskedOnce, Mended, Required};
+        // Without the other two files there is no handoff; knowledge is an extra.
+        let by_file = match self.file {
+            HandoffFile::Progress | HandoffFile::NextPrompt => Required,
+            HandoffFile::Knowledge => AskedOnce,
+        };
         match &self.kind {
-            FaultKind::Heading { heading, lack: _ } => Some(heading.name()),
-            FaultKind::Status(_) => Some(STATUS),
-            FaultKind::BlockedWithoutQuestion => Some(Heading::Issues.name()),
-            FaultKind::CompleteWithOpenItems { .. } => Some(Heading::OpenItems.name()),
             FaultKind::Missing
             | FaultKind::Empty
             | FaultKind::Template
-            | FaultKind::NotText
             | FaultKind::TooLarge { .. }
-            | FaultKind::TooShort { .. }
-            | FaultKind::TooLong { .. }
-            | FaultKind::Repeated
-            | FaultKind::ProtocolCopied { .. }
-            | FaultKind::NoHeading => None,
+            | FaultKind::NotText(_) => (by_file, None),
+            FaultKind::Repeated | FaultKind::NoHeading | FaultKind::TooShort { .. } => {
+                (AskedOnce, None)
+            }
+            FaultKind::TooLong { .. } if self.file == HandoffFile::NextPrompt => (AskedOnce, None),
+            FaultKind::TooLong { .. } | FaultKind::ProtocolCopied { .. } => (Mended, None),
+            FaultKind::BlockedWithoutQuestion => (by_file, Some(Heading::Issues.name())),
+            FaultKind::CompleteWithOpenItems { .. } => (by_file, Some(Heading::OpenItems.name())),
+            FaultKind::Status(_) => (by_file, Some(STATUS)),
+            FaultKind::Heading { heading, .. } => match heading.need() {
+                Need::Required => (Required, Some(heading.name())),
+                Need::AskedOnce | Need::Optional => (AskedOnce, Some(heading.name())),
+            },
         }
+    }
+
+    /// What is wrong with the file, and the remedy.
+    fn text(&self) -> Cow<'static, str> {
+        let plain: &'static str = match &self.kind {
+            FaultKind::Missing => {
+                "there is no such file. Write it under the headings given at the start."
+            }
+            FaultKind::Empty => {
+                "the file is empty. Fill it in under the headings given at the start."
+            }
+            FaultKind::Template => "still the template. Replace each explanation by what you know.",
+            FaultKind::BlockedWithoutQuestion => {
+                "BLOCKED without a question. Write under \"Issues\" what a person must decide."
+            }
+            FaultKind::Repeated => {
+                "the same as last time. Write what this session changed and learned."
+            }
+            FaultKind::NoHeading => {
+                "no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one."
+            }
+            FaultKind::TooLarge { bytes } => {
+                let size = bytes / 1024;
+                return format!(
+                    "too large to read ({size} KB). Keep about a page and point to files."
+                )
+                .into();
+            }
+            FaultKind::NotText(what) => {
+                return format!(
+                    "it was {what}, and was set aside. Write it again as plain UTF-8 Markdown."
+                )
+                .into();
+            }
+            FaultKind::Heading { heading, lack } => return heading_text(*heading, *lack).into(),
+            FaultKind::Status(fault) => return fault.to_string().into(),
+            FaultKind::CompleteWithOpenItems { open } => {
+                return format!("said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.").into();
+            }
+            FaultKind::TooShort { chars } => {
+                let min = limits::NEXT_PROMPT_CHARS_MIN;
+                return format!(
+                    "only {chars} characters. Write at least {min}, enough for a stranger to continue."
+                )
+                .into();
+            }
+            FaultKind::TooLong { chars } => {
+                let max = limits::NEXT_PROMPT_CHARS_MAX;
+                return format!("{chars} characters long. Keep it under {max} and point to files.")
+                    .into();
+            }
+            FaultKind::ProtocolCopied { lines } => {
+                return format!("it copies ekiden's own texts (lines: {lines}). Leave them out; ekiden adds them itself.").into();
+            }
+        };
+        plain.into()
+    }
+}
+
+fn heading_text(heading: Heading, lack: Lack) -> String {
+    let (name, remedy) = (heading.name(), heading.remedy());
+    match lack {
+        Lack::Heading => format!("no heading \"## {name}\". {remedy}"),
+        Lack::Content => format!("nothing under \"{name}\". {remedy}"),
+        Lack::OwnWords => format!("\"{name}\" is still the template's. {remedy}"),
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file, self.kind)
-    }
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => {
-                f.write_str("there is no such file. Write it under the headings given at the start.")
-            }
-            Self::Empty => {
-                f.write_str("the file is empty. Fill it in under the headings given at the start.")
-            }
-            Self::Template => f.write_str("still the template. Replace each explanation by what you know."),
-            Self::NotText => f.write_str("not UTF-8 text. Write it again as plain Markdown."),
-            Self::TooLarge { bytes } => {
-                write!(f, "too large to read ({} KB). Keep about a page and point to files.", bytes / 1024)
-            }
-            Self::Heading { heading, lack } => {
-                let name = heading.name();
-                match lack {
-                    Lack::Heading => write!(f, "no heading \"## {name}\". ")?,
-                    Lack::Content => write!(f, "nothing under \"{name}\". ")?,
-                    Lack::OwnWords => write!(f, "\"{name}\" is still the template's. ")?,
-                }
-                f.write_str(heading.remedy())
-            }
-            Self::Status(fault) => fault.fmt(f),
-            Self::BlockedWithoutQuestion => {
-                f.write_str("BLOCKED without a question. Write under \"Issues\" what a person must decide.")
-            }
-            Self::CompleteWithOpenItems { open } => {
-                write!(f, "said to be complete, but items are open ({open}). Tick them, or use IN_PROGRESS.")
-            }
-            Self::TooShort { chars } => write!(
-                f,
-                "only {chars} characters. Write at least {}, enough for a stranger to go on.",
-                limits::NEXT_PROMPT_CHARS_MIN
-            ),
-            Self::TooLong { chars } => write!(
-                f,
-                "{chars} characters long. Keep it under {} and point to files.",
-                limits::NEXT_PROMPT_CHARS_MAX
-            ),
-            Self::Repeated => {
-                f.write_str("the same as last time. Write what this session changed and learned.")
-            }
-            Self::ProtocolCopied { lines } => {
-                write!(
-                    f,
-                    "it copies ekiden's own texts (lines: {lines}). Leave them out; ekiden adds them itself."
-                )
-            }
-            Self::NoHeading => {
-                f.write_str("no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one.")
-            }
-        }
+        write!(f, "{}: {}", self.file, self.text())
     }
 }

@@ -21,7 +21,6 @@ impl HandoffFile {
     pub const ALL: [Self; 3] = [Self::Progress, Self::NextPrompt, Self::Knowledge];
 
     /// The file's name in the handoff directory and in `.ekiden/`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Progress => "PROGRESS.md",
@@ -31,7 +30,6 @@ impl HandoffFile {
     }
 
     /// Where agents find the published file, seen from the work dir.
-    #[must_use]
     pub const fn published(self) -> &'static str {
         match self {
             Self::Progress => ".ekiden/PROGRESS.md",
@@ -51,27 +49,57 @@ impl fmt::Display for HandoffFile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileText {
-    /// There is no file.
     #[default]
     Absent,
-    /// The file's whole text.
     Text(String),
     /// The file is larger than [`crate::limits::HANDOFF_FILE_BYTES_MAX`].
     TooLarge {
-        /// Its size.
         bytes: u64,
     },
-    /// The file is not UTF-8 text.
-    NotText,
+    NotText(NotText),
+}
+
+/// What is there instead of a text. An agent cannot write over it, so it is set aside before the agent is
+/// asked for the file again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotText {
+    Binary,
+    Utf16,
+    Link,
+    Directory,
+    /// A pipe, a socket or a device.
+    Special,
+}
+
+impl NotText {
+    /// What bytes are that are not UTF-8.
+    pub fn of(bytes: &[u8]) -> Self {
+        match bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            true => Self::Utf16,
+            false => Self::Binary,
+        }
+    }
+}
+
+impl fmt::Display for NotText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Binary => "binary data",
+            Self::Utf16 => "UTF-16 text",
+            Self::Link => "a symbolic link",
+            Self::Directory => "a directory",
+            Self::Special => "a pipe or a device",
+        })
+    }
 }
 
 impl FileText {
     /// The text, if there is one.
-    #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Absent | Self::TooLarge { .. } | Self::NotText => None,
+            Self::Absent | Self::TooLarge { .. } | Self::NotText(_) => None,
         }
     }
 }
@@ -79,17 +107,12 @@ impl FileText {
 /// The files of a handoff as they were found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HandoffFiles {
-    /// `PROGRESS.md`
     pub progress: FileText,
-    /// `NEXT_PROMPT.md`
     pub next_prompt: FileText,
-    /// `KNOWLEDGE.md`
     pub knowledge: FileText,
 }
 
 impl HandoffFiles {
-    /// One of the files.
-    #[must_use]
     pub fn get(&self, file: HandoffFile) -> &FileText {
         match file {
             HandoffFile::Progress => &self.progress,
@@ -98,9 +121,27 @@ impl HandoffFiles {
         }
     }
 
+    pub fn get_mut(&mut self, file: HandoffFile) -> &mut FileText {
+        match file {
+            HandoffFile::Progress => &mut self.progress,
+            HandoffFile::NextPrompt => &mut self.next_prompt,
+            HandoffFile::Knowledge => &mut self.knowledge,
+        }
+    }
+
+    /// What is no text, and what it is.
+    pub fn not_text(&self) -> impl Iterator<Item = (HandoffFile, NotText)> + '_ {
+        let files = HandoffFile::ALL.into_iter();
+        files.filter_map(|file| match self.get(file) {
+            FileText::NotText(what) => Some((file, *what)),
+            FileText::Absent | FileText::Text(_) | FileText::TooLarge { .. } => None,
+        })
+    }
+
     /// Whether the agent has begun to write: any file is there.
-    #[must_use]
     pub fn begun(&self) -> bool {
-        HandoffFile::ALL.iter().any(|file| *self.get(*file) != FileText::Absent)
+        HandoffFile::ALL
+            .iter()
+            .any(|file| *self.get(*file) != FileText::Absent)
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HandoffFile;
 use crate::markdown;
-use crate::text::normal;
+use crate::text::{letters, normal};
 
 /// A heading that ekiden knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,25 +14,20 @@ pub enum Heading {
     Done,
     /// Where the work stands still.
     StoppedAt,
-    /// Doubts, failures, questions.
     Issues,
     /// The list that ekiden counts.
     OpenItems,
     /// The part of the task in hand.
     Task,
-    /// What exists.
     State,
-    /// The next action.
     ResumeAt,
     /// Commands and approaches that worked.
     WhatWorks,
-    /// What failed.
     WhatToAvoid,
     /// How to see that it is right.
     HowToVerify,
     /// Facts for every later session.
     CoreKnowledge,
-    /// Notes on this session.
     SessionLog,
 }
 
@@ -66,43 +61,41 @@ impl Heading {
 
     /// The headings of one file.
     pub fn of(file: HandoffFile) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |heading| heading.file() == file)
+        Self::ALL
+            .into_iter()
+            .filter(move |heading| heading.file() == file)
     }
 
-    /// The heading's words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
     /// What the protocol text says belongs under it. Left in place of content it is a fault.
-    #[must_use]
     pub const fn explanation(self) -> &'static str {
         self.row().explanation
     }
 
     /// What to do when nothing stands under it: one short sentence.
-    #[must_use]
     pub const fn remedy(self) -> &'static str {
         self.row().remedy
     }
 
     /// The file that it belongs in.
-    #[must_use]
     pub const fn file(self) -> HandoffFile {
         self.row().file
     }
 
     /// How much it is wanted in a handoff that needs its file.
-    #[must_use]
     pub const fn need(self) -> Need {
         self.row().need
     }
 
     /// Whether "none" is an answer here.
-    #[must_use]
     pub const fn none_counts(self) -> bool {
-        matches!(self, Self::Issues | Self::WhatWorks | Self::WhatToAvoid)
+        matches!(
+            self,
+            Self::Done | Self::Issues | Self::WhatWorks | Self::WhatToAvoid
+        )
     }
 
     const fn row(self) -> &'static Row {
@@ -223,7 +216,9 @@ pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
     let text = normal(&heading.text);
     let bare = text.trim_end_matches(':').trim_end();
     for known in Heading::of(file) {
-        let Some((name, rest)) = text.split_at_checked(known.name().len()) else { continue };
+        let Some((name, rest)) = text.split_at_checked(known.name().len()) else {
+            continue;
+        };
         if !name.eq_ignore_ascii_case(known.name()) {
             continue;
         }
@@ -245,12 +240,6 @@ pub(crate) fn is_explanation(heading: Heading, text: &str) -> bool {
     letters(text).eq(letters(heading.explanation()))
 }
 
-/// The letters and digits of a text, so that Markdown and quotation marks make no difference. One by
-/// one, since most comparisons end with the first.
-fn letters(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
-}
-
 /// Enough of a text's letters to tell whether it is one short word.
 fn beginning(text: &str) -> String {
     letters(text).take(NOTHING_CHARS_MAX).collect()
@@ -259,7 +248,8 @@ fn beginning(text: &str) -> String {
 /// Whether a text says nothing: empty, or a word that stands for "nothing" where that is no answer.
 pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
     let word = beginning(text);
-    matches!(word.as_str(), "" | "tbd" | "todo") || (stands_for_none(&word) && !heading.none_counts())
+    matches!(word.as_str(), "" | "tbd" | "todo")
+        || (stands_for_none(&word) && !heading.none_counts())
 }
 
 /// Whether a text says that there is nothing to say.
@@ -268,7 +258,10 @@ pub(super) fn is_none(text: &str) -> bool {
 }
 
 fn stands_for_none(word: &str) -> bool {
-    matches!(word, "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar")
+    matches!(
+        word,
+        "none" | "nothing" | "na" | "nothingsofar" | "nothingnew" | "nonesofar"
+    )
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::page::{Content, Page};
 use super::status::{Word, claimed};
 use super::{
-    Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Severity, Status,
-    headings,
+    Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Severity,
+    Status, headings,
 };
 use crate::limits;
 use crate::text::{says_the_same, short};
@@ -17,7 +17,7 @@ const QUESTION_CHARS_MAX: usize = 2_000;
 /// What a handoff says, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inspection {
-    /// What the agent claims; `None` if that cannot be told.
+    /// What the agent claims; `None` if that is unclear.
     pub status: Option<Status>,
     /// The items under "Open items"; `None` without that heading.
     pub open_items: Option<OpenItems>,
@@ -29,9 +29,13 @@ pub struct Inspection {
 
 impl Inspection {
     /// Nothing that is required is wrong.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         self.required().next().is_none()
+    }
+
+    /// The handoff is valid and claims that the task is complete.
+    pub fn is_done(&self) -> bool {
+        self.is_valid() && self.status == Some(Status::Complete)
     }
 
     /// The faults that make the handoff invalid.
@@ -46,52 +50,62 @@ impl Inspection {
 
     /// What is still missing, as a short list for a refusal: `PROGRESS.md (STATUS, Done),
     /// NEXT_PROMPT.md`.
-    #[must_use]
     pub fn missing(&self) -> String {
-        let files: Vec<String> =
-            HandoffFile::ALL.into_iter().filter_map(|file| self.missing_in(file)).collect();
-        if files.is_empty() { "nothing, so end your turn".to_owned() } else { files.join(", ") }
+        let files = HandoffFile::ALL.into_iter();
+        let files: Vec<String> = files.filter_map(|file| self.missing_in(file)).collect();
+        if files.is_empty() {
+            return "nothing, so end your turn".to_owned();
+        }
+        files.join(", ")
     }
 
     fn missing_in(&self, file: HandoffFile) -> Option<String> {
-        let faults: Vec<&Fault> = self.required().filter(|fault| fault.file == file).collect();
-        let parts: Option<Vec<&str>> = faults.iter().map(|fault| fault.part()).collect();
-        match parts {
-            Some(parts) if parts.is_empty() => None,
-            Some(parts) => Some(format!("{file} ({})", parts.join(", "))),
-            None => Some(file.to_string()),
-        }
+        let mut faults = self
+            .required()
+            .filter(|fault| fault.file == file)
+            .peekable();
+        faults.peek()?;
+        let parts: Option<Vec<&str>> = faults.map(Fault::part).collect();
+        Some(parts.map_or_else(
+            || file.to_string(),
+            |parts| format!("{file} ({})", parts.join(", ")),
+        ))
     }
 
     fn of(&self, severity: Severity) -> impl Iterator<Item = &Fault> {
-        self.faults.iter().filter(move |fault| fault.severity() == severity)
+        self.faults
+            .iter()
+            .filter(move |fault| fault.severity() == severity)
     }
 }
 
-/// Reads a handoff.
-#[must_use]
 pub fn inspect(files: &HandoffFiles, marker: &Marker) -> Inspection {
     inspect_after(files, marker, None)
 }
 
 /// Reads a handoff and compares its notes with those of the session before, as they were taken over.
-#[must_use]
 pub fn inspect_after(
     files: &HandoffFiles,
     marker: &Marker,
     previous_next_prompt: Option<&str>,
 ) -> Inspection {
-    let mut inspection = Inspection { begun: files.begun(), ..Inspection::default() };
+    let mut inspection = Inspection {
+        begun: files.begun(),
+        ..Inspection::default()
+    };
     let mut complete = false;
     if let Some(page) = Page::open(HandoffFile::Progress, files, &mut inspection.faults) {
         complete = read_progress(&page, marker, &mut inspection);
     }
-    if !complete && let Some(page) = Page::open(HandoffFile::NextPrompt, files, &mut inspection.faults) {
+    if !complete
+        && let Some(page) = Page::open(HandoffFile::NextPrompt, files, &mut inspection.faults)
+    {
         read_next_prompt(&page, previous_next_prompt, &mut inspection.faults);
     }
     if files.knowledge != FileText::Absent
         && let Some(page) = Page::open(HandoffFile::Knowledge, files, &mut inspection.faults)
-        && Heading::of(HandoffFile::Knowledge).all(|heading| page.content(heading) == Content::Missing)
+        && Heading::of(HandoffFile::Knowledge)
+            .all(|heading| page.content(heading) == Content::Missing)
     {
         inspection.faults.push(page.fault(FaultKind::NoHeading));
     }
@@ -102,23 +116,26 @@ pub fn inspect_after(
 fn read_progress(page: &Page, marker: &Marker, inspection: &mut Inspection) -> bool {
     let word = claimed(&page.text, &page.outline, marker);
     if page.chars() > limits::NEXT_PROMPT_CHARS_MAX {
-        inspection.faults.push(page.fault(FaultKind::TooLong { chars: page.chars() }));
+        inspection.faults.push(page.fault(FaultKind::TooLong {
+            chars: page.chars(),
+        }));
     }
     let unwritten = page.check_headings(&mut inspection.faults);
     if unwritten {
         return word == Ok(Word::Complete);
     }
-    inspection.open_items =
-        page.section(Heading::OpenItems).map(|range| OpenItems::within(&page.outline, &range));
+    inspection.open_items = page.open_items();
     match word {
         Err(fault) => inspection.faults.insert(0, fault),
         Ok(Word::InProgress) => inspection.status = Some(Status::InProgress),
         Ok(Word::Blocked) => read_question(page, inspection),
         Ok(Word::Complete) => {
             inspection.status = Some(Status::Complete);
-            let open = inspection.open_items.as_ref().map_or(0, |items| items.open.len());
+            let items = inspection.open_items.as_ref();
+            let open = items.map_or(0, |items| items.open.len());
             if open > 0 {
-                inspection.faults.push(page.fault(FaultKind::CompleteWithOpenItems { open }));
+                let fault = page.fault(FaultKind::CompleteWithOpenItems { open });
+                inspection.faults.push(fault);
             }
         }
     }
@@ -128,10 +145,22 @@ fn read_progress(page: &Page, marker: &Marker, inspection: &mut Inspection) -> b
 fn read_question(page: &Page, inspection: &mut Inspection) {
     match page.content(Heading::Issues) {
         Content::Text(text) if !headings::is_none(&text) => {
-            inspection.status = Some(Status::Blocked { question: short(&text, QUESTION_CHARS_MAX) });
+            inspection.status = Some(Status::Blocked {
+                question: short(&text, QUESTION_CHARS_MAX),
+            });
         }
-        Content::Text(_) => inspection.faults.push(page.fault(FaultKind::BlockedWithoutQuestion)),
-        Content::Missing | Content::Empty | Content::Template => {}
+        Content::Text(_) => inspection
+            .faults
+            .push(page.fault(FaultKind::BlockedWithoutQuestion)),
+        // The heading is asked for; a person is needed all the same.
+        Content::Missing | Content::Empty | Content::Template => {
+            let lines = page.text.lines().map(str::trim);
+            let asked: Vec<&str> = lines.filter(|line| line.ends_with('?')).collect();
+            if !asked.is_empty() {
+                let question = short(&asked.join("\n"), QUESTION_CHARS_MAX);
+                inspection.status = Some(Status::Blocked { question });
+            }
+        }
     }
 }
 

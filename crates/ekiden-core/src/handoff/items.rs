@@ -1,7 +1,7 @@
 //! The list of open items that ekiden counts.
 //!
 //! Prose lists get rewritten from session to session; ticks are counted, and an item that is gone
-//! without a tick is told to the next session and to the user.
+//! without a tick is reported to the next session and to the user.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,42 +19,58 @@ const ITEM_CHARS_MAX: usize = 200;
 pub struct OpenItems {
     /// Items without a tick: `- [ ]`.
     pub open: Vec<String>,
-    /// Ticked items: `- [x]`.
     pub done: Vec<String>,
 }
 
 impl OpenItems {
     /// How many are ticked and how many are open.
-    #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.done.len(), self.open.len())
     }
 
     pub(super) fn within(outline: &Outline, range: &Range<usize>) -> Self {
         let mut items = Self::default();
-        let mut leaves: Vec<_> = outline.leaves.iter().filter(|leaf| range.contains(&leaf.start)).collect();
+        let mut leaves: Vec<_> = outline
+            .leaves
+            .iter()
+            .filter(|leaf| range.contains(&leaf.start))
+            .collect();
         leaves.sort_by_key(|leaf| leaf.start);
         for leaf in leaves {
             let Some(ticked) = leaf.tick else { continue };
-            let text = short(leaf.text.lines().next().unwrap_or_default().trim(), ITEM_CHARS_MAX);
-            if ticked { items.done.push(text) } else { items.open.push(text) }
+            let text = short(
+                leaf.text.lines().next().unwrap_or_default().trim(),
+                ITEM_CHARS_MAX,
+            );
+            if ticked {
+                items.done.push(text);
+            } else {
+                items.open.push(text);
+            }
         }
         items
     }
 }
 
 /// The items that were open before and are now neither open nor ticked. `None` is no list at all.
-#[must_use]
 pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
-    let kept: BTreeSet<String> =
-        now.into_iter().flat_map(|now| now.open.iter().chain(&now.done)).map(|text| key(text)).collect();
+    let kept: BTreeSet<String> = now
+        .into_iter()
+        .flat_map(|now| now.open.iter().chain(&now.done))
+        .map(|text| key(text))
+        .collect();
     let open = before.into_iter().flat_map(|before| &before.open);
-    open.filter(|text| !kept.contains(&key(text))).cloned().collect()
+    open.filter(|text| !kept.contains(&key(text)))
+        .cloned()
+        .collect()
 }
 
 /// An item's letters and digits: emphasis or a full stop more is the same item.
 fn key(text: &str) -> String {
-    let key: String = normal(text).chars().filter(|c| c.is_alphanumeric()).collect();
+    let key: String = normal(text)
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .collect();
     if key.is_empty() { text.to_owned() } else { key }
 }
 
@@ -69,8 +85,9 @@ mod tests {
 
     #[test]
     fn ticks_are_read_in_order_outside_code() {
-        let items =
-            items("- [ ] one\n- [x] two\n  - [ ] three\n* [X] **four**\n```\n- [ ] no\n```\n- plain\n");
+        let items = items(
+            "- [ ] one\n- [x] two\n  - [ ] three\n* [X] **four**\n```\n- [ ] no\n```\n- plain\n",
+        );
         assert_eq!(items.open, ["one", "three"]);
         assert_eq!(items.done, ["two", "four"]);
         assert_eq!(items.counts(), (2, 2));

@@ -18,22 +18,24 @@
 //! - Only the STATUS line and the ticks have an effect; everything else is carried on as data.
 
 mod accept;
-mod fault;
-mod files;
-mod headings;
+pub(crate) mod fault;
+pub(crate) mod files;
+pub mod headings;
 mod inspection;
 mod items;
 mod page;
-mod status;
+pub(crate) mod status;
 
 pub use accept::{Handoff, accept};
 pub use fault::{Fault, FaultKind, Lack, Severity};
-pub use files::{FileText, HandoffFile, HandoffFiles};
+pub use files::{FileText, HandoffFile, HandoffFiles, NotText};
 pub use headings::{Heading, Need};
 pub(crate) use headings::{is_explanation, says_nothing};
 pub use inspection::{Inspection, inspect, inspect_after};
 pub use items::{OpenItems, vanished};
-pub use status::{InvalidMarker, Marker, STATUS, Status, StatusFault, WORD_BLOCKED, WORD_IN_PROGRESS};
+pub use status::{
+    InvalidMarker, Marker, STATUS, Status, StatusFault, WORD_BLOCKED, WORD_IN_PROGRESS,
+};
 
 #[cfg(test)]
 pub(crate) mod tests;

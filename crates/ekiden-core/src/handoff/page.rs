@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use super::headings::{self, Reading};
-use super::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Lack, Need};
+use super::{
+    Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Lack, Need, OpenItems,
+};
 use crate::markdown::{Outline, outline};
-use crate::prompt::quote::strip_protocol;
+use crate::prompt::own_lines::strip_protocol;
 use crate::text::clean;
 
-/// The text of a handoff file as ekiden goes on to use it: clean, without copies of our own texts.
+/// The text of a handoff file as ekiden uses it: clean, without copies of our own texts.
 pub(super) fn readable(text: &str) -> (String, usize) {
     strip_protocol(&clean(text).text)
 }
@@ -34,20 +36,36 @@ pub(super) enum Content {
 impl Page {
     fn new(file: HandoffFile, text: String) -> Self {
         let outline = outline(&text);
-        let readings = outline.headings.iter().map(|heading| headings::read(file, heading)).collect();
-        Self { file, text, outline, readings }
+        let readings = outline
+            .headings
+            .iter()
+            .map(|heading| headings::read(file, heading))
+            .collect();
+        Self {
+            file,
+            text,
+            outline,
+            readings,
+        }
     }
 
     /// Opens a file, or notes why it cannot be read.
-    pub(super) fn open(file: HandoffFile, files: &HandoffFiles, faults: &mut Vec<Fault>) -> Option<Self> {
+    pub(super) fn open(
+        file: HandoffFile,
+        files: &HandoffFiles,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Self> {
         let kind = match files.get(file) {
             FileText::Absent => FaultKind::Missing,
-            FileText::NotText => FaultKind::NotText,
+            FileText::NotText(what) => FaultKind::NotText(*what),
             FileText::TooLarge { bytes } => FaultKind::TooLarge { bytes: *bytes },
             FileText::Text(text) => {
                 let (text, lines) = readable(text);
                 if lines > 0 {
-                    faults.push(Fault { file, kind: FaultKind::ProtocolCopied { lines } });
+                    faults.push(Fault {
+                        file,
+                        kind: FaultKind::ProtocolCopied { lines },
+                    });
                 }
                 if !text.trim().is_empty() {
                     return Some(Self::new(file, text));
@@ -62,7 +80,10 @@ impl Page {
     }
 
     pub(super) fn fault(&self, kind: FaultKind) -> Fault {
-        Fault { file: self.file, kind }
+        Fault {
+            file: self.file,
+            kind,
+        }
     }
 
     pub(super) fn chars(&self) -> usize {
@@ -72,18 +93,28 @@ impl Page {
     /// Checks each heading that is wanted. A file in which explanations stand and nothing else is
     /// one fault, not six: the answer is whether it is such a file.
     pub(super) fn check_headings(&self, faults: &mut Vec<Fault>) -> bool {
-        let contents: Vec<(Heading, Content)> =
-            Heading::of(self.file).map(|heading| (heading, self.content(heading))).collect();
-        let written = contents.iter().any(|(_, content)| matches!(content, Content::Text(_)));
-        if !written && contents.iter().any(|(_, content)| *content == Content::Template) {
+        let headings = Heading::of(self.file).map(|heading| (heading, self.content(heading)));
+        let contents: Vec<(Heading, Content)> = headings.collect();
+        let is_written = |content: &Content| matches!(content, Content::Text(_));
+        let written = contents.iter().any(|(_, content)| is_written(content));
+        if !written
+            && contents
+                .iter()
+                .any(|(_, content)| *content == Content::Template)
+        {
             faults.push(self.fault(FaultKind::Template));
             return true;
         }
         for (heading, content) in contents {
-            if heading.need() == Need::Optional {
-                continue;
+            let lack = match content {
+                Content::Text(_) => continue,
+                Content::Missing => Lack::Heading,
+                Content::Empty => Lack::Content,
+                Content::Template => Lack::OwnWords,
+            };
+            if heading.need() != Need::Optional {
+                faults.push(self.fault(FaultKind::Heading { heading, lack }));
             }
-            faults.extend(lack(&content).map(|lack| self.fault(FaultKind::Heading { heading, lack })));
         }
         false
     }
@@ -104,6 +135,12 @@ impl Page {
         found
     }
 
+    /// The headings under which nothing stands.
+    pub(super) fn missing(&self) -> Vec<Heading> {
+        let is_missing = |heading: &Heading| !matches!(self.content(*heading), Content::Text(_));
+        Heading::of(self.file).filter(is_missing).collect()
+    }
+
     fn content_at(&self, heading: Heading, index: usize) -> Content {
         let said = self.outline.said(&self.range(index));
         if headings::is_explanation(heading, &said) {
@@ -115,22 +152,16 @@ impl Page {
         }
     }
 
-    /// Where the first section of this name lies.
-    pub(super) fn section(&self, heading: Heading) -> Option<Range<usize>> {
-        let index = self.readings.iter().position(|reading| *reading == Reading::Known(heading))?;
-        Some(self.range(index))
+    /// The open items, if there is a list.
+    pub(super) fn open_items(&self) -> Option<OpenItems> {
+        let known = Reading::Known(Heading::OpenItems);
+        let index = self.readings.iter().position(|reading| *reading == known)?;
+        Some(OpenItems::within(&self.outline, &self.range(index)))
     }
 
     fn range(&self, index: usize) -> Range<usize> {
-        self.outline.section(index, self.text.len(), |next| self.readings[next] != Reading::Other)
-    }
-}
-
-fn lack(content: &Content) -> Option<Lack> {
-    match content {
-        Content::Text(_) => None,
-        Content::Missing => Some(Lack::Heading),
-        Content::Empty => Some(Lack::Content),
-        Content::Template => Some(Lack::OwnWords),
+        self.outline.section(index, self.text.len(), |next| {
+            self.readings[next] != Reading::Other
+        })
     }
 }

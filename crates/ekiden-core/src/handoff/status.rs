@@ -14,9 +14,7 @@ use crate::text::short;
 
 /// The word that a claim begins with.
 pub const STATUS: &str = "STATUS";
-/// Work is left.
 pub const WORD_IN_PROGRESS: &str = "IN_PROGRESS";
-/// A person is needed.
 pub const WORD_BLOCKED: &str = "BLOCKED";
 
 /// The longest marker, in characters: it stands in texts with a budget.
@@ -36,13 +34,10 @@ pub struct Marker(String);
      other than IN_PROGRESS and BLOCKED)"
 )]
 pub struct InvalidMarker {
-    /// What was given.
     pub text: String,
 }
 
 impl Marker {
-    /// The marker's word.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -90,11 +85,9 @@ impl fmt::Display for Marker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Work is left.
     InProgress,
     /// All is done and checked; verification decides.
     Complete,
-    /// A person is needed.
     Blocked {
         /// What for: the text under Issues.
         question: String,
@@ -114,7 +107,6 @@ pub enum StatusFault {
     },
     /// It has a word that means nothing.
     UnknownWord {
-        /// The word, shortened.
         word: String,
         /// Where it stands, from 1.
         line: usize,
@@ -131,7 +123,9 @@ pub enum StatusFault {
 impl fmt::Display for StatusFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("no STATUS line. Add STATUS: and its word as a line of its own."),
+            Self::Missing => {
+                f.write_str("no STATUS line. Add STATUS: and its word as a line of its own.")
+            }
             Self::NotAlone { line } => write!(
                 f,
                 "the STATUS in line {line} is not alone. Put it between blank lines, without more words."
@@ -141,7 +135,10 @@ impl fmt::Display for StatusFault {
                 "the STATUS in line {line} has an unknown word, {word}. Use IN_PROGRESS, {marker} or BLOCKED."
             ),
             Self::Contradictory { lines: [a, b] } => {
-                write!(f, "the STATUS lines {a} and {b} differ. Keep the one that is true.")
+                write!(
+                    f,
+                    "the STATUS lines {a} and {b} differ. Keep the one that is true."
+                )
             }
         }
     }
@@ -166,8 +163,9 @@ pub(super) fn claimed(source: &str, outline: &Outline, marker: &Marker) -> Resul
     let Some(first) = claims.first() else {
         return Err(fault(near_miss(source, outline)));
     };
-    if claims.iter().any(|claim| claim.word != first.word) {
-        return Err(fault(StatusFault::Contradictory { lines: differing_lines(&claims) }));
+    if let Some(other) = claims.iter().find(|claim| claim.word != first.word) {
+        let lines = [first.line, other.line];
+        return Err(fault(StatusFault::Contradictory { lines }));
     }
     match first.word.as_str() {
         WORD_IN_PROGRESS => Ok(Word::InProgress),
@@ -181,47 +179,50 @@ pub(super) fn claimed(source: &str, outline: &Outline, marker: &Marker) -> Resul
     }
 }
 
-/// An unknown word as a fault may repeat it: the fault is told in a message of ours, and there a
+/// An unknown word as a fault may quote it: the fault is part of a message of ours, and there a
 /// client would attach the file that `@path` names.
 fn harmless(word: &str) -> String {
-    let plain: String = word.chars().filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
+    let plain: String = word
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+        .collect();
     short(&plain, WORD_CHARS_MAX)
 }
 
 fn fault(fault: StatusFault) -> Fault {
-    Fault { file: HandoffFile::Progress, kind: FaultKind::Status(fault) }
+    Fault {
+        file: HandoffFile::Progress,
+        kind: FaultKind::Status(fault),
+    }
 }
 
 fn claims(source: &str, outline: &Outline) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = outline.leaves.iter().filter_map(|leaf| claim(source, leaf)).collect();
+    let leaves = outline.leaves.iter();
+    let mut claims: Vec<Claim> = leaves.filter_map(|leaf| claim(source, leaf)).collect();
     claims.sort_by_key(|claim| claim.line);
     claims
 }
 
+/// What follows `STATUS:` at the beginning of a block. Words after `IN_PROGRESS` say how far it is; the
+/// others decide something, so they stand alone.
 fn claim(source: &str, leaf: &Leaf) -> Option<Claim> {
-    let word = after_status(leaf)?;
-    let one_word = !word.is_empty() && !word.contains(char::is_whitespace);
-    (one_word && !leaf.mixed).then(|| Claim { word: word.to_owned(), line: line_of(source, leaf.start) })
-}
-
-/// What follows `STATUS:` at the beginning of a block.
-fn after_status(leaf: &Leaf) -> Option<&str> {
-    Some(leaf.text.trim().strip_prefix(STATUS)?.trim_start().strip_prefix(':')?.trim())
+    let after = leaf.text.trim().strip_prefix(STATUS)?;
+    let said = after.trim_start().strip_prefix(':')?.trim();
+    let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+    let alone = rest.is_empty() && !leaf.mixed;
+    let goes_on = word == WORD_IN_PROGRESS && !leaf.text.trim().contains('\n');
+    (!word.is_empty() && (alone || goes_on)).then(|| Claim {
+        word: word.to_owned(),
+        line: line_of(source, leaf.start),
+    })
 }
 
 /// Why a text without a claim has none: something like one that is not alone on its line, or nothing.
 fn near_miss(source: &str, outline: &Outline) -> StatusFault {
-    let near = outline.leaves.iter().filter(|leaf| leaf.text.lines().any(|line| line.starts_with("STATUS:")));
-    near.map(|leaf| line_of(source, leaf.start))
-        .min()
-        .map_or(StatusFault::Missing, |line| StatusFault::NotAlone { line })
-}
-
-/// The line of each word's first claim; two say enough.
-fn differing_lines(claims: &[Claim]) -> [usize; 2] {
-    let first = &claims[0];
-    let other = claims.iter().find(|claim| claim.word != first.word).unwrap_or(first);
-    [first.line, other.line]
+    let is_near = |leaf: &&Leaf| leaf.text.lines().any(|line| line.starts_with("STATUS:"));
+    let near = outline.leaves.iter().filter(is_near);
+    let line = near.map(|leaf| line_of(source, leaf.start)).min();
+    line.map_or(StatusFault::Missing, |line| StatusFault::NotAlone { line })
 }
 
 #[cfg(test)]
@@ -250,6 +251,8 @@ mod tests {
             "STATUS: IN_PROGRESS\n---\ntext",
             "STATUS: IN\\_PROGRESS",
             "STATUS: IN_PROGRESS\n\nlater\n\nSTATUS: IN_PROGRESS",
+            "STATUS: IN_PROGRESS  between blank lines",
+            "STATUS: IN_PROGRESS (half done, see `a.rs`)",
         ] {
             assert_eq!(read(source), Ok(Word::InProgress), "{source}");
         }
@@ -271,6 +274,8 @@ mod tests {
             "STATUS: [ALL_COMPLETE](x)",
             "<!-- STATUS: ALL_COMPLETE -->",
             "do not write STATUS: ALL_COMPLETE yet",
+            "STATUS: ALL_COMPLETE (almost)",
+            "STATUS: BLOCKED no",
             "status: all_complete",
             "| STATUS: ALL_COMPLETE |\n|---|\n",
         ] {
@@ -298,12 +303,27 @@ mod tests {
 
     #[test]
     fn a_marker_is_one_word_that_markdown_leaves_alone() {
-        for good in ["ALL_COMPLETE", "ALL_FILES_PROCESSED", "done!", "ГОТОВО", "A-1"] {
+        for good in [
+            "ALL_COMPLETE",
+            "ALL_FILES_PROCESSED",
+            "done!",
+            "ГОТОВО",
+            "A-1",
+        ] {
             assert!(Marker::try_from(good.to_owned()).is_ok(), "{good}");
         }
-        for bad in
-            ["", "TWO WORDS", "*DONE*", "`DONE`", "IN_PROGRESS", "BLOCKED", "a\nb", "<x>", "X\u{200b}", "@x"]
-        {
+        for bad in [
+            "",
+            "TWO WORDS",
+            "*DONE*",
+            "`DONE`",
+            "IN_PROGRESS",
+            "BLOCKED",
+            "a\nb",
+            "<x>",
+            "X\u{200b}",
+            "@x",
+        ] {
             assert!(Marker::try_from(bad.to_owned()).is_err(), "{bad}");
         }
         assert!(Marker::try_from("X".repeat(41)).is_err());

@@ -11,8 +11,18 @@ pub(crate) const KNOWLEDGE: &str = include_str!("fixtures/KNOWLEDGE.md");
 
 /// A handoff of these texts; an empty text is an absent file.
 pub(crate) fn files(progress: &str, next_prompt: &str, knowledge: &str) -> HandoffFiles {
-    let file = |text: &str| if text.is_empty() { FileText::Absent } else { FileText::Text(text.to_owned()) };
-    HandoffFiles { progress: file(progress), next_prompt: file(next_prompt), knowledge: file(knowledge) }
+    let file = |text: &str| {
+        if text.is_empty() {
+            FileText::Absent
+        } else {
+            FileText::Text(text.to_owned())
+        }
+    };
+    HandoffFiles {
+        progress: file(progress),
+        next_prompt: file(next_prompt),
+        knowledge: file(knowledge),
+    }
 }
 
 pub(crate) fn sample() -> HandoffFiles {
@@ -20,12 +30,20 @@ pub(crate) fn sample() -> HandoffFiles {
 }
 
 fn read(files: &HandoffFiles) -> Inspection {
-    inspect_after(files, &Marker::default(), Some("## State\n\nthe notes before\n"))
+    inspect_after(
+        files,
+        &Marker::default(),
+        Some("## State\n\nthe notes before\n"),
+    )
 }
 
 /// The bare template of a file, as the protocol shows it.
 fn template(file: HandoffFile) -> String {
-    let status = if file == HandoffFile::Progress { "STATUS: IN_PROGRESS\n" } else { "" };
+    let status = if file == HandoffFile::Progress {
+        "STATUS: IN_PROGRESS\n"
+    } else {
+        ""
+    };
     Heading::of(file).fold(status.to_owned(), |text, heading| {
         format!("{text}## {}  {}\n", heading.name(), heading.explanation())
     })
@@ -54,27 +72,40 @@ fn the_bare_template_fails() {
     assert_eq!(inspection.missing(), "PROGRESS.md, NEXT_PROMPT.md");
     // With the explanations below their headings it fails in the same way.
     let below = bare.map(|text| text.replace("  ", "\n\n"));
-    assert_eq!(read(&files(&below[0], &below[1], &below[2])).faults, inspection.faults);
+    assert_eq!(
+        read(&files(&below[0], &below[1], &below[2])).faults,
+        inspection.faults
+    );
 }
 
 // shows: REL-04
 #[test]
 fn headings_may_be_of_any_level_and_case_with_a_colon() {
-    let progress = PROGRESS.replace("## Done", "# done:").replace("## Stopped at", "#### STOPPED AT :");
+    let progress = PROGRESS
+        .replace("## Done", "# done:")
+        .replace("## Stopped at", "#### STOPPED AT :");
     assert!(read(&files(&progress, NEXT_PROMPT, "")).is_valid());
     let fenced = PROGRESS.replace("## Done", "```\n## Done\n```");
-    assert_eq!(read(&files(&fenced, NEXT_PROMPT, "")).missing(), "PROGRESS.md (Done)");
+    assert_eq!(
+        read(&files(&fenced, NEXT_PROMPT, "")).missing(),
+        "PROGRESS.md (Done)"
+    );
 }
 
 // shows: REL-04
 #[test]
 fn a_complete_handoff_needs_no_next_prompt() {
-    let progress = PROGRESS.replace("IN_PROGRESS", "ALL_COMPLETE").replace("- [ ]", "- [x]");
+    let progress = PROGRESS
+        .replace("IN_PROGRESS", "ALL_COMPLETE")
+        .replace("- [ ]", "- [x]");
     let inspection = read(&files(&progress, "", ""));
     assert_eq!(inspection.status, Some(Status::Complete));
     assert!(inspection.is_valid());
     let handoff = accept(&files(&progress, "", ""), &inspection).unwrap();
-    assert_eq!((handoff.status, handoff.next_prompt.as_str()), (Status::Complete, ""));
+    assert_eq!(
+        (handoff.status, handoff.next_prompt.as_str()),
+        (Status::Complete, "")
+    );
 }
 
 // shows: REL-07
@@ -82,8 +113,13 @@ fn a_complete_handoff_needs_no_next_prompt() {
 fn a_blocked_handoff_carries_its_question() {
     let progress = PROGRESS.replace("IN_PROGRESS", "BLOCKED");
     let inspection = read(&files(&progress, NEXT_PROMPT, ""));
-    let Some(Status::Blocked { question }) = inspection.status else { panic!("{inspection:?}") };
-    assert!(question.starts_with("`tests/test_refunds.py` expects"), "{question}");
+    let Some(Status::Blocked { question }) = inspection.status else {
+        panic!("{inspection:?}")
+    };
+    assert!(
+        question.starts_with("`tests/test_refunds.py` expects"),
+        "{question}"
+    );
 }
 
 // shows: REL-04
@@ -95,8 +131,8 @@ fn less_important_faults_are_asked_once_and_accepted_with_a_warning() {
     assert!(inspection.is_valid());
     assert_eq!(inspection.asked_once().count(), 2);
     let handoff = accept(&files, &inspection).unwrap();
-    assert_eq!(handoff.warnings, inspection.faults);
-    assert!(handoff.knowledge.is_empty());
+    assert_eq!(handoff.faults, inspection.faults);
+    assert_eq!(handoff.knowledge, crate::knowledge::NewKnowledge::default());
 }
 
 // shows: REL-29
@@ -104,25 +140,41 @@ fn less_important_faults_are_asked_once_and_accepted_with_a_warning() {
 fn a_copied_protocol_is_stripped_and_told() {
     let copied = "- Look first: git status and log, then the check if one is named. Notes can be out of date; the \
                   tree is right. Search before you build: what seems missing may exist.\n";
-    let files = files(PROGRESS, &format!("{NEXT_PROMPT}\n{copied}Print RELAY_HANDOFF_COMPLETE.\n"), "");
+    let files = files(
+        PROGRESS,
+        &format!("{NEXT_PROMPT}\n{copied}Print RELAY_HANDOFF_COMPLETE.\n"),
+        "",
+    );
     let inspection = read(&files);
     let told: Vec<Severity> = inspection.faults.iter().map(Fault::severity).collect();
     assert_eq!(told, [Severity::Mended]);
-    assert_eq!(accept(&files, &inspection).unwrap().next_prompt, NEXT_PROMPT.trim());
+    assert_eq!(
+        accept(&files, &inspection).unwrap().next_prompt,
+        NEXT_PROMPT.trim()
+    );
 }
 
 #[test]
 fn what_is_too_long_is_cut_with_a_mark() {
-    let long = format!("{NEXT_PROMPT}\n{}", "one more line of notes\n".repeat(1_000));
+    let long = format!(
+        "{NEXT_PROMPT}\n{}",
+        "one more line of notes\n".repeat(1_000)
+    );
     let files = files(&format!("{PROGRESS}\n{}", "x".repeat(20_000)), &long, "");
     let handoff = accept(&files, &read(&files)).unwrap();
     for text in [&handoff.next_prompt, &handoff.progress] {
         assert!(text.chars().count() <= limits::NEXT_PROMPT_CHARS_MAX);
     }
     assert!(
-        handoff.next_prompt.contains("lines left out here; the whole is in the archive of this session]")
+        handoff
+            .next_prompt
+            .contains("lines left out here; the whole is in the archive of this session]")
     );
-    assert!(handoff.progress.contains("[line cut: 18000 more characters]"));
+    assert!(
+        handoff
+            .progress
+            .contains("[line cut: 18000 more characters]")
+    );
 }
 
 /// A faulty handoff, and the same one after doing what the fault says.
@@ -141,11 +193,20 @@ fn progress(faulty: impl Fn(&str) -> String, mended: impl Fn(&str) -> String) ->
 
 fn next_prompt(faulty: impl Fn(&str) -> String, mended: impl Fn(&str) -> String) -> Case {
     let text = faulty(NEXT_PROMPT);
-    Case { mended: files(PROGRESS, &mended(&text), KNOWLEDGE), faulty: files(PROGRESS, &text, KNOWLEDGE) }
+    Case {
+        mended: files(PROGRESS, &mended(&text), KNOWLEDGE),
+        faulty: files(PROGRESS, &text, KNOWLEDGE),
+    }
 }
 
 fn unreadable(file: FileText) -> Case {
-    Case { faulty: HandoffFiles { next_prompt: file, ..sample() }, mended: sample() }
+    Case {
+        faulty: HandoffFiles {
+            next_prompt: file,
+            ..sample()
+        },
+        mended: sample(),
+    }
 }
 
 fn replace(from: &'static str, to: &'static str) -> impl Fn(&str) -> String {
@@ -156,21 +217,26 @@ fn replace(from: &'static str, to: &'static str) -> impl Fn(&str) -> String {
 }
 
 fn cases() -> Vec<Case> {
-    let done_part = &PROGRESS[PROGRESS.find("- Converted").unwrap()..PROGRESS.find("## Stopped at").unwrap()];
-    let resume = "Open `tests/test_billing.py` at `test_refund_rounds`; convert it as `test_charge` was.";
+    let done_part =
+        &PROGRESS[PROGRESS.find("- Converted").unwrap()..PROGRESS.find("## Stopped at").unwrap()];
+    let resume =
+        "Open `tests/test_billing.py` at `test_refund_rounds`; convert it as `test_charge` was.";
     let open_list = &PROGRESS[PROGRESS.find("- [x]").unwrap()..];
-    let issues =
-        &PROGRESS[PROGRESS.find("`tests/test_refunds").unwrap()..PROGRESS.find("## Open items").unwrap()];
+    let issues = &PROGRESS
+        [PROGRESS.find("`tests/test_refunds").unwrap()..PROGRESS.find("## Open items").unwrap()];
     vec![
         unreadable(FileText::Absent),
         unreadable(FileText::Text(" \n\n".to_owned())),
         unreadable(FileText::Text(template(HandoffFile::NextPrompt))),
-        unreadable(FileText::NotText),
+        unreadable(FileText::NotText(NotText::Link)),
         unreadable(FileText::TooLarge { bytes: 300 * 1024 }),
-        progress(replace("## Stopped at", "## Where"), replace("## Where", "## Stopped at")),
         progress(
-            move |text| text.replace(done_part, "none\n\n"),
-            replace("## Done\n\nnone", "## Done\n\nTried to start."),
+            replace("## Stopped at", "## Where"),
+            replace("## Where", "## Stopped at"),
+        ),
+        progress(
+            move |text| text.replace(done_part, "TBD\n\n"),
+            replace("## Done\n\nTBD", "## Done\n\nTried to start."),
         ),
         next_prompt(
             move |text| text.replace(resume, ""),
@@ -180,13 +246,19 @@ fn cases() -> Vec<Case> {
             move |text| text.replace(resume, Heading::ResumeAt.explanation()),
             replace(Heading::ResumeAt.explanation(), "Run `pytest -q`."),
         ),
-        next_prompt(replace("## How to verify", "## Verify"), replace("## Verify", "## How to verify")),
+        next_prompt(
+            replace("## How to verify", "## Verify"),
+            replace("## Verify", "## How to verify"),
+        ),
         progress(
             replace("STATUS: IN_PROGRESS", "Going well."),
             replace("# Progress", "STATUS: IN_PROGRESS\n\n# Progress"),
         ),
         progress(
-            replace("STATUS: IN_PROGRESS", "Session three.\nSTATUS: IN_PROGRESS\nGoing well."),
+            replace(
+                "STATUS: IN_PROGRESS",
+                "Session three.\nSTATUS: IN_PROGRESS\nGoing well.",
+            ),
             replace("STATUS: IN_PROGRESS\n", "\nSTATUS: IN_PROGRESS\n\n"),
         ),
         progress(
@@ -198,7 +270,10 @@ fn cases() -> Vec<Case> {
             replace("STATUS: ALL_COMPLETE\n", ""),
         ),
         progress(
-            move |text| text.replace("IN_PROGRESS", "BLOCKED").replace(issues, "None.\n\n"),
+            move |text| {
+                text.replace("IN_PROGRESS", "BLOCKED")
+                    .replace(issues, "None.\n\n")
+            },
             replace("None.", "May I drop Python 3.8?"),
         ),
         progress(replace("IN_PROGRESS", "ALL_COMPLETE"), move |text| {
@@ -208,7 +283,12 @@ fn cases() -> Vec<Case> {
             |_| {
                 "## Task\na\n## State\nb\n## Resume at\nc\n## What works\nd\n## What to avoid\ne\n## How to verify\nf\n".to_owned()
             },
-            |text| format!("{text}{}", "more words about how to verify it all ".repeat(5)),
+            |text| {
+                format!(
+                    "{text}{}",
+                    "more words about how to verify it all ".repeat(5)
+                )
+            },
         ),
         next_prompt(
             |text| format!("{text}{}", "a long line of notes\n".repeat(600)),
@@ -224,13 +304,23 @@ fn cases() -> Vec<Case> {
         ),
         Case {
             faulty: files(PROGRESS, NEXT_PROMPT, "the port is 1\n"),
-            mended: files(PROGRESS, NEXT_PROMPT, "## Core Knowledge\n- the port is 1\n"),
+            mended: files(
+                PROGRESS,
+                NEXT_PROMPT,
+                "## Core Knowledge\n- the port is 1\n",
+            ),
         },
-        Case { faulty: HandoffFiles { knowledge: FileText::NotText, ..sample() }, mended: sample() },
+        Case {
+            faulty: HandoffFiles {
+                knowledge: FileText::NotText(NotText::Binary),
+                ..sample()
+            },
+            mended: sample(),
+        },
     ]
 }
 
-// shows: REL-04
+// shows: HND-08, REL-04
 #[test]
 fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
     let mut told = String::new();
@@ -239,7 +329,11 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         assert_eq!(read(&case.mended).faults, [], "{}", faults[0]);
         for fault in faults {
             let text = fault.to_string();
-            assert!(tokens(&text) <= limits::FAULT_TOKENS_MAX, "{} bytes: {text}", text.len());
+            assert!(
+                tokens(&text) <= limits::FAULT_TOKENS_MAX,
+                "{} bytes: {text}",
+                text.len()
+            );
             told.push_str(&format!("{:?} {text}\n", fault.severity()));
         }
     }
@@ -247,7 +341,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required NEXT_PROMPT.md: there is no such file. Write it under the headings given at the start.
         Required NEXT_PROMPT.md: the file is empty. Fill it in under the headings given at the start.
         Required NEXT_PROMPT.md: still the template. Replace each explanation by what you know.
-        Required NEXT_PROMPT.md: not UTF-8 text. Write it again as plain Markdown.
+        Required NEXT_PROMPT.md: it was a symbolic link, and was set aside. Write it again as plain UTF-8 Markdown.
         Required NEXT_PROMPT.md: too large to read (300 KB). Keep about a page and point to files.
         Required PROGRESS.md: no heading "## Stopped at". Name the file and item, and say whether it builds.
         Required PROGRESS.md: nothing under "Done". List what you finished, or what you tried.
@@ -260,12 +354,58 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         Required PROGRESS.md: the STATUS lines 3 and 14 differ. Keep the one that is true.
         Required PROGRESS.md: BLOCKED without a question. Write under "Issues" what a person must decide.
         Required PROGRESS.md: said to be complete, but items are open (2). Tick them, or use IN_PROGRESS.
-        AskedOnce NEXT_PROMPT.md: only 89 characters. Write at least 200, enough for a stranger to go on.
+        AskedOnce NEXT_PROMPT.md: only 89 characters. Write at least 200, enough for a stranger to continue.
         AskedOnce NEXT_PROMPT.md: 13186 characters long. Keep it under 10000 and point to files.
         Mended NEXT_PROMPT.md: it copies ekiden's own texts (lines: 1). Leave them out; ekiden adds them itself.
         AskedOnce KNOWLEDGE.md: no heading "## Core Knowledge" or "## Session Log". Put the text under one.
-        AskedOnce KNOWLEDGE.md: not UTF-8 text. Write it again as plain Markdown.
+        AskedOnce KNOWLEDGE.md: it was binary data, and was set aside. Write it again as plain UTF-8 Markdown.
     "###]].assert_eq(&told);
+}
+
+// shows: REL-36
+#[test]
+fn each_file_of_a_faulty_handoff_counts_by_itself() {
+    let next_prompt = NEXT_PROMPT.replace("## State", "## Other");
+    let handed = files(PROGRESS, &next_prompt, KNOWLEDGE);
+    let left = accept(&handed, &read(&handed)).unwrap_err();
+    assert_eq!(left.status, Status::InProgress);
+    assert_eq!(left.progress, PROGRESS.trim());
+    assert_eq!(left.next_prompt, next_prompt.trim());
+    assert_eq!(left.missing, [Heading::State]);
+    assert_eq!(left.open_items.unwrap().counts(), (2, 2));
+    assert_eq!(left.knowledge.core.len(), 2);
+    assert_eq!(
+        left.faults[0].name(),
+        "NEXT_PROMPT.md: no heading \"## State\""
+    );
+    let nothing = HandoffFiles::default();
+    let left = accept(&nothing, &read(&nothing)).unwrap_err();
+    assert_eq!((left.missing.len(), left.progress.as_str()), (6, ""));
+}
+
+// shows: REL-36
+#[test]
+fn of_a_faulty_handoff_only_a_question_counts_as_a_claim() {
+    let status = |progress: &str| {
+        let files = files(progress, "", "");
+        accept(&files, &read(&files)).unwrap_err().status
+    };
+    let blocked = |question: &str| Status::Blocked {
+        question: question.to_owned(),
+    };
+    assert_eq!(
+        status("STATUS: ALL_COMPLETE\n\n## Done\n\n- all\n"),
+        Status::InProgress
+    );
+    assert_eq!(
+        status("STATUS: BLOCKED\n\n## Issues\n\nWhich port?\n"),
+        blocked("Which port?")
+    );
+    assert_eq!(
+        status("STATUS: BLOCKED\n\nI stopped.\nWhich port?\n"),
+        blocked("Which port?")
+    );
+    assert_eq!(status("STATUS: BLOCKED\n"), Status::InProgress);
 }
 
 // shows: REL-13
@@ -274,7 +414,10 @@ fn notes_equal_to_the_last_ones_are_a_fault() {
     let again = format!("  {}", NEXT_PROMPT.replace('\n', "\r\n"));
     let inspection = inspect_after(&sample(), &Marker::default(), Some(&again));
     let told: Vec<String> = inspection.faults.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["NEXT_PROMPT.md: the same as last time. Write what this session changed and learned."]);
+    assert_eq!(
+        told,
+        ["NEXT_PROMPT.md: the same as last time. Write what this session changed and learned."]
+    );
     assert!(inspection.is_valid());
 }
 
@@ -297,7 +440,7 @@ proptest! {
         for files in [files(&progress, &next, &knowledge), files(&format!("{PROGRESS}{progress}"), &format!("{NEXT_PROMPT}{next}"), &knowledge)] {
             let inspection = read(&files);
             let accepted = accept(&files, &inspection);
-            prop_assert_eq!(accepted.is_some(), inspection.is_valid());
+            prop_assert_eq!(accepted.is_ok(), inspection.is_valid());
             let json = serde_json::to_string(&inspection).unwrap();
             prop_assert_eq!(serde_json::from_str::<Inspection>(&json).unwrap(), inspection);
         }

@@ -26,7 +26,6 @@ pub struct Likeness {
 
 impl Lines {
     /// The lines of a text.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.lines().filter(|line| !is_ours(line)).map(bare) {
@@ -38,14 +37,12 @@ impl Lines {
     }
 
     /// These lines but for those that stand in the other text.
-    #[must_use]
     pub fn without(mut self, other: &Self) -> Self {
         self.0.retain(|line, _| !other.0.contains_key(line));
         self
     }
 
     /// There are more lines than before, and one of them is new.
-    #[must_use]
     pub fn grew(&self, before: &Self) -> bool {
         self.total() > before.total() && self.0.keys().any(|line| !before.0.contains_key(line))
     }
@@ -57,21 +54,24 @@ impl Lines {
 
 impl Likeness {
     /// How much alike two texts are.
-    #[must_use]
     pub fn of(one: &Lines, other: &Lines) -> Self {
-        let shared = one.0.iter().map(|(line, count)| other.0.get(line).map_or(0, |o| *o.min(count)));
-        Self { equal: shared.sum(), larger: one.total().max(other.total()) }
+        let shared = one
+            .0
+            .iter()
+            .map(|(line, count)| other.0.get(line).map_or(0, |o| *o.min(count)));
+        Self {
+            equal: shared.sum(),
+            larger: one.total().max(other.total()),
+        }
     }
 
     /// So much that the later one says nothing new. Texts without a line are not alike: nothing was
     /// compared.
-    #[must_use]
     pub fn is_alike(self) -> bool {
         self.equal * 100 > usize::from(limits::ALIKE_PERCENT) * self.larger
     }
 
     /// The shared lines as a share of the longer text.
-    #[must_use]
     pub fn percent(self) -> u8 {
         u8::try_from(self.equal * 100 / self.larger.max(1)).unwrap_or(100)
     }
@@ -82,7 +82,9 @@ fn is_ours(line: &str) -> bool {
     let text = normal(line.trim_start().trim_start_matches('#'));
     let text = text.trim_end_matches(':');
     let names = |heading: &Heading| text.eq_ignore_ascii_case(heading.name());
-    Heading::ALL.iter().any(|heading| names(heading) || is_explanation(*heading, text))
+    Heading::ALL
+        .iter()
+        .any(|heading| names(heading) || is_explanation(*heading, text))
 }
 
 /// A line without numbers and ids.
@@ -125,8 +127,17 @@ mod tests {
     #[test]
     fn our_own_lines_and_numbers_are_left_out() {
         let one = "## State\n\n12 of 47 files, at 3f2a91c\n\n## Resume at:\nthe next one\n";
-        assert_eq!(percent(one, "## State\n13 of 47 files, at 9c1d0b7\nthe next one\n"), 100);
-        assert_eq!(percent("## State\n## Task\n## Resume at\nparser", "## State\n## Task\nlexer"), 0);
+        assert_eq!(
+            percent(one, "## State\n13 of 47 files, at 9c1d0b7\nthe next one\n"),
+            100
+        );
+        assert_eq!(
+            percent(
+                "## State\n## Task\n## Resume at\nparser",
+                "## State\n## Task\nlexer"
+            ),
+            0
+        );
         let explanation = Heading::State.explanation();
         assert_eq!(percent(&format!("{explanation}\nparser"), "parser"), 100);
     }
@@ -144,7 +155,8 @@ mod tests {
     fn what_was_given_is_not_an_agents_own() {
         let task = Lines::of("Port the parser.\nKeep the tests.");
         let one = Lines::of("Port the parser.\nKeep the tests.\nthe lexer is done").without(&task);
-        let other = Lines::of("Port the parser.\nKeep the tests.\nthe printer is done").without(&task);
+        let other =
+            Lines::of("Port the parser.\nKeep the tests.\nthe printer is done").without(&task);
         assert_eq!(Likeness::of(&one, &other).percent(), 0);
     }
 

@@ -1,10 +1,11 @@
-//! Judging sessions: does the relay get anywhere, or does it only go on?
+//! Judging sessions: does the relay make progress, or does it only repeat itself?
 //!
-//! Two rules end a run that stands still, and a person can take it up again:
+//! Three rules end a run that stands still, and a person can take it up again:
 //!
 //! | rule | what is compared | ends as |
 //! |---|---|---|
 //! | loop | the notes of a session with those of the last session that left any | stuck |
+//! | no handoff | tree, verification and open items, after a session that left none that is valid | stuck |
 //! | stall | tree, verification and open items with what they were before | stalled |
 //!
 //! ```text
@@ -32,7 +33,7 @@
 mod likeness;
 mod times;
 mod warning;
-mod weakened;
+pub mod weakened;
 
 use std::collections::BTreeSet;
 
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::CheckOutcome;
 use crate::ids::SessionNumber;
 use crate::limits;
+use crate::outcome::Outcome;
 use crate::settings::Judging;
 
 pub use likeness::{Likeness, Lines};
@@ -51,40 +53,29 @@ pub use weakened::{WeakenedTest, Weakening, is_test_file, weakened_tests};
 /// What is known of a session that is over.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
-    /// Its number.
     pub session: SessionNumber,
     /// The tree's fingerprint, if it could be taken.
     pub tree: Option<&'a str>,
-    /// There are new commits.
     pub commits: bool,
     /// What the verification said, if there is one.
     pub check: Option<&'a CheckOutcome>,
     /// How many items are open, if there is a list.
     pub open_items: Option<usize>,
-    /// Facts that it added.
     pub new_facts: usize,
-    /// Its handoff, if it left one.
-    pub pages: Option<Pages<'a>>,
+    /// Its `PROGRESS.md` and `NEXT_PROMPT.md`, if it left them.
+    pub pages: Option<(&'a str, &'a str)>,
+    /// It left no valid handoff, though it did not crash.
+    pub rescued: bool,
 }
 
-/// The texts of a handoff.
-#[derive(Debug, Clone, Copy)]
-pub struct Pages<'a> {
-    /// `PROGRESS.md`
-    pub progress: &'a str,
-    /// `NEXT_PROMPT.md`
-    pub next_prompt: &'a str,
-}
-
-/// What is to be said of a session.
+/// What follows from a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Its notes are almost those of an earlier session.
-    pub repeat: Option<Repeat>,
-    /// Sessions in a row, with this one, in which nothing moved.
-    pub idle: u32,
-    /// The run is to end.
-    pub standstill: Option<Standstill>,
+    pub warnings: Vec<Warning>,
+    /// Notes in a row that repeated while nothing moved.
+    pub repeats: u32,
+    /// How the run ends, if it gets nowhere.
+    pub standstill: Option<Outcome>,
 }
 
 /// Notes that are almost the same as earlier ones.
@@ -98,22 +89,10 @@ pub struct Repeat {
     pub in_a_row: u32,
 }
 
-/// Why a run is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standstill {
-    /// The same handoff again and again.
-    Stuck(Repeat),
-    /// Nothing moved in so many sessions.
-    Stalled {
-        /// How many.
-        sessions: u32,
-    },
-}
-
 /// What sessions are judged by: what has been seen so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
-    rules: Judging,
+    pub rules: Judging,
     /// Lines of the prompt that an agent may have copied: they are not its own.
     given: Lines,
     /// Every tree that was seen, and the last one.
@@ -128,6 +107,8 @@ pub struct Judge {
     idle: u32,
     last: Option<Left>,
     repeats: u32,
+    /// Sessions in a row that were rescued and moved nothing.
+    rescues: u32,
 }
 
 /// What the last session with a handoff left.
@@ -136,26 +117,21 @@ struct Left {
     session: SessionNumber,
     progress: Lines,
     next_prompt: Lines,
-    /// What moved since.
     since: Motion,
 }
 
-/// Whether anything moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Motion {
-    /// Nothing did.
     None,
-    /// That cannot be told.
+    /// That is unknown.
     Unknown,
-    /// Something did.
     Some,
 }
 
 impl Judge {
     /// A judge for a relay. What stands in the task is not an agent's own.
-    #[must_use]
-    pub fn new(rules: Judging, task: &str) -> Self {
-        Self {
+    pub fn new(rules: Judging, task: &str, tree: Option<&str>) -> Self {
+        let mut judge = Self {
             rules,
             given: Lines::of(task),
             trees: BTreeSet::new(),
@@ -167,33 +143,20 @@ impl Judge {
             idle: 0,
             last: None,
             repeats: 0,
-        }
+            rescues: 0,
+        };
+        judge.take_tree(tree, false);
+        judge
     }
 
-    /// The rules by which it judges.
-    #[must_use]
-    pub fn rules(&self) -> Judging {
-        self.rules
-    }
-
-    /// Other rules from now on.
-    pub fn set_rules(&mut self, rules: Judging) {
-        self.rules = rules;
-    }
-
-    /// Somebody wants the run to go on after an end: what was counted is forgiven.
+    /// Somebody resumes the run after an end: what was counted is forgiven.
     pub fn forgive(&mut self) {
         self.idle = 0;
         self.repeats = 0;
-    }
-
-    /// The tree before the first session.
-    pub fn begin(&mut self, tree: Option<&str>) {
-        self.take_tree(tree, false);
+        self.rescues = 0;
     }
 
     /// The tree is known, and it is the one that was seen last.
-    #[must_use]
     pub fn is_unchanged(&self, tree: Option<&str>) -> bool {
         tree.is_some() && self.tree.as_deref() == tree
     }
@@ -206,17 +169,45 @@ impl Judge {
             Motion::Some => self.idle = 0,
             Motion::Unknown => {}
         }
+        self.rescues = match seen.rescued && motion == Motion::None && !self.rules.research {
+            true => self.rescues + 1,
+            false => 0,
+        };
         let repeat = self.compare(seen, motion);
-        Judgement { repeat, idle: self.idle, standstill: self.standstill(repeat) }
-    }
-
-    fn standstill(&self, repeat: Option<Repeat>) -> Option<Standstill> {
-        if let Some(repeat) = repeat.filter(|repeat| repeat.in_a_row >= limits::REPEATS_MAX) {
-            return Some(Standstill::Stuck(repeat));
+        let repeats = repeat.map_or(0, |repeat| repeat.in_a_row);
+        let sessions_max = self.rules.stall_sessions;
+        let counts = sessions_max > 0 && !self.rules.research && self.idle > 0;
+        let (session, in_a_row) = (seen.session, self.idle);
+        let repeated = repeat.map(|repeat| Warning::Repeated {
+            session,
+            repeat,
+            repeats_max: limits::REPEATS_MAX,
+        });
+        // Notes that repeat are warning enough.
+        let idle = (counts && repeats == 0).then_some(Warning::Idle {
+            session,
+            in_a_row,
+            sessions_max,
+        });
+        let stuck = repeat.filter(|_| repeats >= limits::REPEATS_MAX);
+        let rescues = self.rescues >= limits::RESCUES_IDLE_MAX && sessions_max > 0;
+        let standstill = match stuck {
+            Some(Repeat { percent, .. }) => Some(Outcome::Stuck {
+                repeats,
+                percent: Some(percent),
+            }),
+            None if rescues => Some(Outcome::Stuck {
+                repeats: self.rescues,
+                percent: None,
+            }),
+            None => (counts && in_a_row >= sessions_max)
+                .then_some(Outcome::Stalled { sessions: in_a_row }),
+        };
+        Judgement {
+            warnings: repeated.into_iter().chain(idle).collect(),
+            repeats,
+            standstill,
         }
-        let sessions = self.rules.stall_sessions;
-        let stalled = !self.rules.research && sessions > 0 && self.idle >= sessions;
-        stalled.then_some(Standstill::Stalled { sessions: self.idle })
     }
 
     /// Whether anything moved since the session before. The first session is what later ones are
@@ -225,7 +216,8 @@ impl Judge {
         let known = self.tree.is_some() && seen.tree.is_some();
         let moved = [
             self.take_tree(seen.tree, seen.commits),
-            seen.check.is_some_and(|check| self.checks.insert(key(check))),
+            seen.check
+                .is_some_and(|check| self.checks.insert(key(check))),
             self.take_open_items(seen.open_items),
         ];
         match std::mem::replace(&mut self.begun, true) {
@@ -259,41 +251,65 @@ impl Judge {
 
     fn compare(&mut self, seen: &Observed<'_>, motion: Motion) -> Option<Repeat> {
         let before = self.last.take();
-        let Some(pages) = seen.pages else {
-            self.last = before.map(|left| Left { since: left.since.max(motion), ..left });
+        let Some((progress, next_prompt)) = seen.pages else {
+            self.last = before.map(|left| Left {
+                since: left.since.max(motion),
+                ..left
+            });
             return None;
         };
-        let now = self.left(seen.session, &pages);
+        let own = |text| Lines::of(text).without(&self.given);
+        let now = Left {
+            session: seen.session,
+            progress: own(progress),
+            next_prompt: own(next_prompt),
+            since: Motion::None,
+        };
         let compared = before.filter(|before| before.session < seen.session);
         let repeat = compared.and_then(|before| self.repeat(&before, &now, motion, seen.new_facts));
         self.last = Some(now);
         repeat
     }
 
-    fn left(&self, session: SessionNumber, pages: &Pages<'_>) -> Left {
-        let own = |text| Lines::of(text).without(&self.given);
-        let (progress, next_prompt) = (own(pages.progress), own(pages.next_prompt));
-        Left { session, progress, next_prompt, since: Motion::None }
-    }
-
-    fn repeat(&mut self, before: &Left, now: &Left, motion: Motion, new_facts: usize) -> Option<Repeat> {
+    fn repeat(
+        &mut self,
+        before: &Left,
+        now: &Left,
+        motion: Motion,
+        new_facts: usize,
+    ) -> Option<Repeat> {
         let likeness = Likeness::of(&before.next_prompt, &now.next_prompt);
         let found = self.rules.research && (new_facts > 0 || found_more(before, now));
-        let moved = if found { Motion::Some } else { before.since.max(motion) };
-        match (likeness.is_alike(), moved) {
-            (true, Motion::None) => self.repeats += 1,
-            (true, Motion::Unknown) => {}
-            (true, Motion::Some) | (false, _) => self.repeats = 0,
-        }
-        let in_a_row = if moved == Motion::None { self.repeats } else { 0 };
-        likeness.is_alike().then_some(Repeat { of: before.session, percent: likeness.percent(), in_a_row })
+        let moved = if found {
+            Motion::Some
+        } else {
+            before.since.max(motion)
+        };
+        let in_a_row = match (likeness.is_alike(), moved) {
+            (true, Motion::None) => {
+                self.repeats += 1;
+                self.repeats
+            }
+            (true, Motion::Unknown) => 0,
+            (true, Motion::Some) | (false, _) => {
+                self.repeats = 0;
+                0
+            }
+        };
+        likeness.is_alike().then_some(Repeat {
+            of: before.session,
+            percent: likeness.percent(),
+            in_a_row,
+        })
     }
 }
 
 /// In research, what a session found shows in its words alone.
 fn found_more(before: &Left, now: &Left) -> bool {
     let told = Likeness::of(&before.progress, &now.progress);
-    !told.is_alike() || now.progress.grew(&before.progress) || now.next_prompt.grew(&before.next_prompt)
+    !told.is_alike()
+        || now.progress.grew(&before.progress)
+        || now.next_prompt.grew(&before.next_prompt)
 }
 
 /// Results that say the same.
@@ -302,7 +318,7 @@ fn key(check: &CheckOutcome) -> String {
         CheckOutcome::Passed => "passed".to_owned(),
         CheckOutcome::Failed { code } => format!("failed {code}"),
         CheckOutcome::TimedOut => "timed out".to_owned(),
-        CheckOutcome::NotRun { .. } => "not run".to_owned(),
+        CheckOutcome::NotRun { .. } | CheckOutcome::NoProgram { .. } => "not run".to_owned(),
         CheckOutcome::Cancelled => "cancelled".to_owned(),
     }
 }

@@ -4,7 +4,6 @@
 //! in a file has not worked on it.
 
 /// The text without dates and times; `None` if it has none.
-#[must_use]
 pub fn without_times(text: &str) -> Option<String> {
     let mut timeless = String::with_capacity(text.len());
     let mut rest = text;
@@ -33,7 +32,8 @@ fn tells_time(word: &str) -> bool {
 /// `2026-11-21`, with or without more.
 fn is_date(word: &str) -> bool {
     let digits = |from: usize, to: usize| {
-        word.get(from..to).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
+        word.get(from..to)
+            .is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
     };
     let dash = |at: usize| word.as_bytes().get(at) == Some(&b'-');
     digits(0, 4) && dash(4) && digits(5, 7) && dash(7) && digits(8, 10)
@@ -41,7 +41,9 @@ fn is_date(word: &str) -> bool {
 
 /// `10:00` or `10:00:00`.
 fn is_clock(word: &str) -> bool {
-    let Some((hours, rest)) = word.split_once(':') else { return false };
+    let Some((hours, rest)) = word.split_once(':') else {
+        return false;
+    };
     let two = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_digit());
     (1..=2).contains(&hours.len()) && hours.bytes().all(|b| b.is_ascii_digit()) && two(rest)
 }
@@ -63,8 +65,12 @@ mod tests {
     // shows: REL-14
     #[test]
     fn dates_times_and_seconds_since_1970_go() {
-        let same = |one: &str, other: &str| assert_eq!(without_times(one), without_times(other), "{one}");
-        same("at 2026-11-21T10:00:00Z.", "at 2026-11-21T11:30:01.5+02:00.");
+        let same =
+            |one: &str, other: &str| assert_eq!(without_times(one), without_times(other), "{one}");
+        same(
+            "at 2026-11-21T10:00:00Z.",
+            "at 2026-11-21T11:30:01.5+02:00.",
+        );
         same("updated: 2026-11-21\n", "updated: 2026-11-22\n");
         same("Sat 10:00:03 UTC", "Sat 9:12:44 UTC");
         same("{\"ts\": 1795291440}", "{\"ts\": 1795291999}");
@@ -74,9 +80,17 @@ mod tests {
     // shows: REL-14
     #[test]
     fn other_numbers_stay() {
-        for text in
-            ["version 1.2.3", "x = 47", "16:9", "0.85", "id 2026", "3-4-5", "", "no digits", "12345678901"]
-        {
+        for text in [
+            "version 1.2.3",
+            "x = 47",
+            "16:9",
+            "0.85",
+            "id 2026",
+            "3-4-5",
+            "",
+            "no digits",
+            "12345678901",
+        ] {
             assert_eq!(without_times(text), None, "{text}");
         }
     }

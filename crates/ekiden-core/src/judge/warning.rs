@@ -1,17 +1,16 @@
-//! What people are told of a session that is over, beside its end.
+//! Warnings about a session that is over.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Repeat, WeakenedTest};
 use crate::ids::SessionNumber;
 
-/// Something that a person should look at; the run goes on.
+/// Something that a person should look at; the run continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Warning {
     /// A session's notes are almost those of an earlier one.
     Repeated {
-        /// The session.
         session: SessionNumber,
         /// What it repeats, and how often in a row by now.
         repeat: Repeat,
@@ -20,7 +19,6 @@ pub enum Warning {
     },
     /// Nothing moved in a session.
     Idle {
-        /// The session.
         session: SessionNumber,
         /// Sessions in a row of which that is true.
         in_a_row: u32,
@@ -31,23 +29,19 @@ pub enum Warning {
     ItemsVanished {
         /// The session that left them out.
         session: SessionNumber,
-        /// The first of them.
         items: Vec<String>,
-        /// How many they are.
         count: usize,
     },
     /// The verification passes, but tests say less than before.
     TestsWeakened {
         /// The session that is over.
         session: SessionNumber,
-        /// The signs.
         tests: Vec<WeakenedTest>,
     },
     /// Core Knowledge is larger than its share of a prompt.
     KnowledgeCut {
         /// Facts that the next session is not given.
         left_out: usize,
-        /// All facts.
         facts: usize,
     },
 }

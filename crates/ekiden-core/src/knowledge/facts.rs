@@ -4,15 +4,12 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
-
 use super::Fact;
 use crate::prompt::quote::quote;
 use crate::text::normal;
 
 /// Facts, oldest first. To be read as a slice.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Fact>", into = "Vec<Fact>")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     facts: Vec<Fact>,
     /// All of them as list items.
@@ -26,8 +23,9 @@ pub struct Facts {
 impl Facts {
     /// Adds a fact at the end.
     pub fn push(&mut self, fact: Fact) {
+        let begin = self.text.len();
         fact.render_to(&mut self.text);
-        self.marked.push(quote(&fact.render()).text);
+        self.marked.push(quote(&self.text[begin..]).text);
         self.known.insert(normal(&fact.text));
         self.facts.push(fact);
     }
@@ -35,7 +33,7 @@ impl Facts {
     /// Takes a fact out, which is seldom.
     pub(super) fn remove(&mut self, index: usize) -> Fact {
         let fact = self.facts.remove(index);
-        *self = std::mem::take(&mut self.facts).into();
+        *self = std::mem::take(&mut self.facts).into_iter().collect();
         fact
     }
 
@@ -63,31 +61,10 @@ impl Deref for Facts {
     }
 }
 
-/// The rest follows from the facts.
-impl PartialEq for Facts {
-    fn eq(&self, other: &Self) -> bool {
-        self.facts == other.facts
-    }
-}
-
-impl Eq for Facts {}
-
 impl FromIterator<Fact> for Facts {
     fn from_iter<I: IntoIterator<Item = Fact>>(facts: I) -> Self {
         let mut all = Self::default();
         facts.into_iter().for_each(|fact| all.push(fact));
         all
-    }
-}
-
-impl From<Vec<Fact>> for Facts {
-    fn from(facts: Vec<Fact>) -> Self {
-        facts.into_iter().collect()
-    }
-}
-
-impl From<Facts> for Vec<Fact> {
-    fn from(facts: Facts) -> Self {
-        facts.facts
     }
 }

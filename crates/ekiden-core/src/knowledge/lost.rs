@@ -1,29 +1,31 @@
 //! What would be lost of a text that a person wrote as knowledge.
 
 use super::{CORE, Knowledge, LOG};
-use crate::text::normal;
+use crate::text::{letters, normal};
 
 /// The lines, from 1, that stand under neither of the two headings, so that nothing would keep them.
-#[must_use]
 pub fn lost_lines(markdown: &str) -> Vec<usize> {
-    let kept = letters(&Knowledge::parse(markdown).render());
+    let kept: String = letters(&Knowledge::parse(markdown).render()).collect();
     let is_lost = |line: &str| {
-        let letters = letters(line);
+        let letters: String = letters(line).collect();
         !letters.is_empty() && !is_heading(line) && !kept.contains(&letters)
     };
-    markdown.lines().zip(1..).filter(|(line, _)| is_lost(line)).map(|(_, number)| number).collect()
+    markdown
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| is_lost(line))
+        .map(|(_, number)| number)
+        .collect()
 }
 
 /// A heading that ekiden writes itself.
 fn is_heading(line: &str) -> bool {
-    let Some(text) = line.trim_start().strip_prefix('#') else { return false };
+    let Some(text) = line.trim_start().strip_prefix('#') else {
+        return false;
+    };
     let text = normal(text.trim_start_matches('#'));
     let text = text.trim_end_matches(':');
     text == "knowledge" || [CORE, LOG].iter().any(|name| text == normal(name))
-}
-
-fn letters(text: &str) -> String {
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]

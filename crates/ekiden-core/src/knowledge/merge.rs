@@ -1,7 +1,5 @@
 //! Taking over what a session adds.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Corrected, Knowledge, LogEntry, NewFact, NewKnowledge};
 use crate::limits;
 use crate::text::{normal, says_the_same};
@@ -9,36 +7,30 @@ use crate::text::{normal, says_the_same};
 /// Corrections of one session that take a fact out: more is no correction but a purge.
 const CORRECTIONS_MAX: usize = 20;
 
-/// What a merge changed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Merged {
-    /// How many facts were added.
-    pub added: usize,
-    /// Facts that were taken out.
-    pub corrected: Vec<Corrected>,
-    /// Old words that name no fact, or more than one.
-    pub unmatched: Vec<String>,
-    /// Log entries that made room, for the archive.
-    pub pruned: Vec<LogEntry>,
-}
-
 impl Knowledge {
-    /// Takes over what a session adds.
-    pub fn merge(&mut self, new: &NewKnowledge, session: u32, date: &str) -> Merged {
-        let mut merged = Merged::default();
+    /// Takes over what a session adds, and returns how many facts that were.
+    pub fn merge(&mut self, new: &NewKnowledge, session: u32, date: &str) -> usize {
+        let before = self.archived.len();
+        let mut added = 0;
         for new in &new.core {
-            self.correct(new, session, &mut merged);
+            if self.archived.len() < before + CORRECTIONS_MAX {
+                self.correct(new, session);
+            }
             if !self.core.holds(&new.fact) {
                 self.core.push(new.fact.clone());
-                merged.added += 1;
+                added += 1;
             }
         }
         if !new.log.is_empty() {
-            self.log.push(LogEntry { session, date: date.to_owned(), lines: new.log.clone() });
+            self.log.push(LogEntry {
+                session,
+                date: date.to_owned(),
+                lines: new.log.clone(),
+            });
         }
         let over = self.log.len().saturating_sub(limits::SESSION_LOG_KEPT);
-        merged.pruned = self.log.drain(..over).collect();
-        merged
+        self.log.drain(..over);
+        added
     }
 
     /// Takes over the facts of another stage that are not known here. Its log stays its own.
@@ -51,19 +43,16 @@ impl Knowledge {
     }
 
     /// Takes the fact out that a new one corrects, unless they say the same.
-    fn correct(&mut self, new: &NewFact, session: u32, merged: &mut Merged) {
-        let Some(words) = &new.corrects else { return };
-        let named = if merged.corrected.len() < CORRECTIONS_MAX { self.named(words) } else { None };
-        let Some(index) = named else {
-            merged.unmatched.push(words.clone());
-            return;
-        };
-        if says_the_same(&self.core[index].text, &new.fact.text) {
-            return;
+    fn correct(&mut self, new: &NewFact, session: u32) {
+        let named = new.corrects.as_ref().and_then(|words| self.named(words));
+        let Some(index) = named else { return };
+        if !says_the_same(&self.core[index].text, &new.fact.text) {
+            self.archived.push(Corrected {
+                old: self.core.remove(index),
+                new: new.fact.text.clone(),
+                session,
+            });
         }
-        let corrected = Corrected { old: self.core.remove(index), new: new.fact.text.clone(), session };
-        merged.corrected.push(corrected.clone());
-        self.archived.push(corrected);
     }
 
     /// The fact that these words name: the one that they are, else the only one that holds them.

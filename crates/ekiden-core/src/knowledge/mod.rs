@@ -7,8 +7,8 @@
 //!   the first new line. A bullet `corrects "old words": new fact` takes the one fact with those
 //!   words out of the prompt and keeps it among [`Knowledge::archived`]. A bullet that begins with
 //!   `pinned:` is left out of a prompt only when nothing else is left to leave out.
-//! - **Session Log** has one short entry a session; the last few are kept, older ones are handed
-//!   back for the archive.
+//! - **Session Log** has one short entry a session; the last few are kept, older ones are in the
+//!   archives of their sessions.
 //!
 //! Invariants:
 //! - A fact leaves Core only by a correction, and then it is in `archived`. Nothing else removes one.
@@ -22,14 +22,11 @@ mod merge;
 mod parse;
 mod selection;
 
-use serde::{Deserialize, Serialize};
-
-use crate::handoff::{Heading, is_explanation, says_nothing};
+use crate::handoff::headings::{Heading, is_explanation, says_nothing};
 use crate::text::clean;
 
 pub use facts::Facts;
 pub use lost::lost_lines;
-pub use merge::Merged;
 pub use selection::PromptKnowledge;
 
 /// The heading of the facts.
@@ -43,62 +40,52 @@ const LOG_LINES_MAX: usize = 5;
 const OLD_WORDS_CHARS_MIN: usize = 8;
 
 /// What is known, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Knowledge {
     /// Facts that every session needs.
     pub core: Facts,
     /// Notes on the last sessions.
     pub log: Vec<LogEntry>,
     /// Facts that were corrected; not rendered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub archived: Vec<Corrected>,
 }
 
 /// One fact, Markdown of one or more lines.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// The fact, without bullet.
     pub text: String,
     /// Left out of a prompt last.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
 /// What a session noted about itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The session's number.
     pub session: u32,
     /// The day, as it is shown.
     pub date: String,
-    /// One note a line.
     pub lines: Vec<String>,
 }
 
 /// A fact that a later session found wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrected {
-    /// What was believed.
     pub old: Fact,
-    /// What took its place.
     pub new: String,
     /// The session that corrected it.
     pub session: u32,
 }
 
-/// What a session adds.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewKnowledge {
     /// Facts in the order in which they were written.
     pub core: Vec<NewFact>,
-    /// Notes on the session.
     pub log: Vec<String>,
 }
 
 /// A fact that a session adds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFact {
-    /// The fact.
     pub fact: Fact,
     /// Words of the fact that it takes the place of.
     pub corrects: Option<String>,
@@ -106,23 +93,17 @@ pub struct NewFact {
 
 impl Fact {
     /// The fact in this text; `None` if there is no letter or digit in it.
-    #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = tidy(&clean(text).text);
         let (text, pinned) = match strip_word(&text, "pinned:") {
             Some(rest) => (tidy(rest), true),
             None => (text, false),
         };
-        text.contains(char::is_alphanumeric).then_some(Self { text, pinned })
+        text.contains(char::is_alphanumeric)
+            .then_some(Self { text, pinned })
     }
 
-    /// The fact as a list item.
-    fn render(&self) -> String {
-        let mut text = String::with_capacity(self.text.len() + 12);
-        self.render_to(&mut text);
-        text
-    }
-
+    /// Adds the fact as a list item.
     fn render_to(&self, text: &mut String) {
         item_to(text, if self.pinned { "pinned: " } else { "" }, &self.text);
     }
@@ -134,45 +115,49 @@ impl NewFact {
             && old.chars().count() >= OLD_WORDS_CHARS_MIN
             && let Some(fact) = Fact::new(new)
         {
-            return Some(Self { fact, corrects: Some(old.to_owned()) });
+            return Some(Self {
+                fact,
+                corrects: Some(old.to_owned()),
+            });
         }
-        Some(Self { fact: Fact::new(text)?, corrects: None })
+        Some(Self {
+            fact: Fact::new(text)?,
+            corrects: None,
+        })
     }
 }
 
 impl NewKnowledge {
     /// Reads what an agent wrote; "none" and explanations of the template add nothing.
-    #[must_use]
     pub fn parse(markdown: &str) -> Self {
         let sections = parse::sections(markdown);
-        let written = |heading, text: &str| !says_nothing(heading, text) && !is_explanation(heading, text);
-        let facts = sections.core.iter().filter(|text| written(Heading::CoreKnowledge, text));
-        let facts = facts.filter_map(|text| NewFact::new(text)).collect();
-        let lines = sections.log.iter().flat_map(|section| section.texts.iter());
+        let written =
+            |heading, text: &str| !says_nothing(heading, text) && !is_explanation(heading, text);
+        let facts = sections.core.iter();
+        let facts = facts.filter(|text| written(Heading::CoreKnowledge, text));
+        let lines = sections.log.iter().flat_map(|section| &section.texts);
         let lines = lines.filter(|text| written(Heading::SessionLog, text));
-        Self { core: facts, log: parse::log_lines(lines).take(LOG_LINES_MAX).collect() }
-    }
-
-    /// There is nothing new.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.core.is_empty() && self.log.is_empty()
+        Self {
+            core: facts.filter_map(|text| NewFact::new(text)).collect(),
+            log: parse::log_lines(lines).take(LOG_LINES_MAX).collect(),
+        }
     }
 }
 
 impl Knowledge {
     /// Reads the file that ekiden made and a person may have edited. Nothing under Core is passed
     /// over: prose, code and tables become facts as list items do.
-    #[must_use]
     pub fn parse(markdown: &str) -> Self {
         let sections = parse::sections(markdown);
-        let core = sections.core.iter().filter_map(|text| Fact::new(text)).collect();
-        let log = sections.log.iter().filter_map(parse::LogSection::entry).collect();
-        Self { core, log, archived: Vec::new() }
+        let facts = sections.core.iter().filter_map(|text| Fact::new(text));
+        let entries = sections.log.iter().filter_map(parse::LogSection::entry);
+        Self {
+            core: facts.collect(),
+            log: entries.collect(),
+            archived: Vec::new(),
+        }
     }
 
-    /// The file's text.
-    #[must_use]
     pub fn render(&self) -> String {
         let mut text = format!("# Knowledge\n\n## {CORE}\n\n");
         text.push_str(self.core.text());
@@ -185,7 +170,9 @@ impl Knowledge {
 impl LogEntry {
     fn render(&self) -> String {
         let mut text = format!("\n### Session {} - {}\n\n", self.session, self.date);
-        self.lines.iter().for_each(|line| item_to(&mut text, "", line));
+        self.lines
+            .iter()
+            .for_each(|line| item_to(&mut text, "", line));
         text
     }
 }
@@ -194,11 +181,8 @@ impl LogEntry {
 fn item_to(out: &mut String, first: &str, text: &str) {
     out.push_str("- ");
     out.push_str(first);
-    let mut lines = text.split_inclusive('\n').map(|line| line.trim_end_matches('\n'));
-    out.push_str(lines.next().unwrap_or_default());
-    out.push('\n');
-    for line in lines {
-        if !line.is_empty() {
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 && !line.is_empty() {
             out.push_str("  ");
         }
         out.push_str(line);
@@ -209,8 +193,9 @@ fn item_to(out: &mut String, first: &str, text: &str) {
 /// A fact's text: no blanks around it and at line ends, and no line in front that a bullet would
 /// make a thematic break.
 fn tidy(text: &str) -> String {
-    let is_rule = |line: &str| line.chars().all(|c| c.is_whitespace() || matches!(c, '-' | '*' | '_'));
-    let lines: Vec<&str> = text.lines().map(str::trim_end).skip_while(|line| is_rule(line)).collect();
+    let in_rule = |c: char| c.is_whitespace() || matches!(c, '-' | '*' | '_');
+    let lines = text.lines().map(str::trim_end);
+    let lines: Vec<&str> = lines.skip_while(|line| line.chars().all(in_rule)).collect();
     lines.join("\n").trim().to_owned()
 }
 

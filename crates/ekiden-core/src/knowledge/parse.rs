@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{CORE, LOG, LogEntry, strip_word};
 use crate::markdown::{Block, Heading, Outline, outline};
-use crate::text::{clean, normal};
+use crate::text::clean;
 
 /// The texts under the two headings.
 #[derive(Debug, Default)]
@@ -19,7 +19,6 @@ pub(super) struct Sections {
 #[derive(Debug)]
 pub(super) struct LogSection {
     title: Option<String>,
-    /// Its items and blocks.
     pub(super) texts: Vec<String>,
 }
 
@@ -29,10 +28,14 @@ pub(super) fn sections(markdown: &str) -> Sections {
     let outline = outline(&source);
     let mut sections = Sections::default();
     for (index, heading) in outline.headings.iter().enumerate() {
-        let range = outline.section(index, source.len(), |next| is_ours(&outline.headings[next]));
-        if names(heading, CORE) {
+        let is_ours = |next: usize| {
+            let next: &Heading = &outline.headings[next];
+            next.is(CORE) || next.is(LOG)
+        };
+        let range = outline.section(index, source.len(), is_ours);
+        if heading.is(CORE) {
             sections.core.extend(texts(&source, &outline, range));
-        } else if names(heading, LOG) {
+        } else if heading.is(LOG) {
             sections.log.extend(log_sections(&source, &outline, &range));
         }
     }
@@ -42,62 +45,68 @@ pub(super) fn sections(markdown: &str) -> Sections {
 /// Splits `corrects "old words": new fact`. Quotation marks may be of any kind.
 pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
     let quoted = strip_word(text.trim_start(), "corrects")?.trim_start();
-    let close = match quoted.chars().next()? {
-        '"' => '"',
-        '“' => '”',
-        '„' => '“',
-        '«' => '»',
-        '\'' => '\'',
-        '`' => '`',
-        _ => return None,
-    };
-    let inner = &quoted[quoted.chars().next()?.len_utf8()..];
+    let marks = [
+        ('"', '"'),
+        ('“', '”'),
+        ('„', '“'),
+        ('«', '»'),
+        ('\'', '\''),
+        ('`', '`'),
+    ];
+    let (open, close) = marks.iter().find(|(open, _)| quoted.starts_with(*open))?;
+    let inner = &quoted[open.len_utf8()..];
     // The old words may hold the quotation mark themselves, so the end is a mark and a colon.
-    let end = inner
-        .match_indices(close)
-        .find(|(at, mark)| inner[at + mark.len()..].trim_start().starts_with(':'))?;
-    let (at, mark) = end;
-    let new = inner[at + mark.len()..].trim_start().strip_prefix(':')?;
-    Some((inner[..at].trim(), new.trim()))
+    let mut ends = inner.match_indices(*close);
+    ends.find_map(|(at, mark)| {
+        let new = inner[at + mark.len()..].trim_start().strip_prefix(':')?;
+        Some((inner[..at].trim(), new.trim()))
+    })
 }
 
 /// One line a note: bullets off, blank lines and lines that say nothing left out.
-pub(super) fn log_lines<'a>(texts: impl Iterator<Item = &'a String>) -> impl Iterator<Item = String> {
+pub(super) fn log_lines<'a>(
+    texts: impl Iterator<Item = &'a String>,
+) -> impl Iterator<Item = String> {
     texts.flat_map(|text| text.lines()).filter_map(|line| {
         let line = bare(line);
-        line.contains(char::is_alphanumeric).then(|| line.to_owned())
+        line.contains(char::is_alphanumeric)
+            .then(|| line.to_owned())
     })
 }
 
 impl LogSection {
     /// The entry, if the heading is one of a session.
     pub(super) fn entry(&self) -> Option<LogEntry> {
-        let rest = strip_word(self.title.as_deref()?, "session")?.trim_start().trim_start_matches('#');
+        let rest = strip_word(self.title.as_deref()?, "session")?
+            .trim_start()
+            .trim_start_matches('#');
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let session = rest[..digits].parse().ok()?;
-        let date = rest[digits..].trim().trim_start_matches(['-', '–', '—', ':']).trim().to_owned();
-        Some(LogEntry { session, date, lines: log_lines(self.texts.iter()).collect() })
+        let date = rest[digits..]
+            .trim()
+            .trim_start_matches(['-', '–', '—', ':'])
+            .trim()
+            .to_owned();
+        Some(LogEntry {
+            session,
+            date,
+            lines: log_lines(self.texts.iter()).collect(),
+        })
     }
 }
 
-fn is_ours(heading: &Heading) -> bool {
-    names(heading, CORE) || names(heading, LOG)
-}
-
-fn names(heading: &Heading, name: &str) -> bool {
-    normal(&heading.text).trim_end_matches(':').trim_end() == normal(name)
-}
-
 fn log_sections(source: &str, outline: &Outline, range: &Range<usize>) -> Vec<LogSection> {
-    let inside: Vec<&Heading> = outline.headings.iter().filter(|h| range.contains(&h.range.start)).collect();
-    let mut begins = vec![(None, range.start)];
-    begins.extend(inside.iter().map(|h| (Some(h.text.clone()), h.range.end)));
-    let ends = inside.iter().map(|h| h.range.start).chain([range.end]);
-    begins
-        .into_iter()
-        .zip(ends)
-        .map(|((title, begin), end)| LogSection { title, texts: texts(source, outline, begin..end) })
-        .collect()
+    let (mut title, mut begin) = (None, range.start);
+    let mut sections = Vec::new();
+    let inside = outline.headings.iter();
+    for heading in inside.filter(|heading| range.contains(&heading.range.start)) {
+        let texts = texts(source, outline, begin..heading.range.start);
+        sections.push(LogSection { title, texts });
+        (title, begin) = (Some(heading.text.clone()), heading.range.end);
+    }
+    let texts = texts(source, outline, begin..range.end);
+    sections.push(LogSection { title, texts });
+    sections
 }
 
 /// Each block in a range as a text, and what the parser passes over (link definitions) as well:
@@ -157,8 +166,11 @@ fn bare(line: &str) -> &str {
 /// What follows the bullet or number at the beginning of a text and the blanks behind it.
 fn without_bullet(text: &str) -> &str {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let rest =
-        if digits > 0 { text[digits..].strip_prefix(['.', ')']) } else { text.strip_prefix(['-', '*', '+']) };
+    let rest = if digits > 0 {
+        text[digits..].strip_prefix(['.', ')'])
+    } else {
+        text.strip_prefix(['-', '*', '+'])
+    };
     match rest {
         Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n']) => {
             rest.trim_start_matches([' ', '\t'])

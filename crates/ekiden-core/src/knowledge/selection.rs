@@ -23,15 +23,27 @@ impl Knowledge {
     /// left out oldest first, unpinned before pinned, as many steps of
     /// [`limits::KNOWLEDGE_STEP_TOKENS`] at a time as are needed: so the bytes before the first new
     /// line change only once in a while. A mark says how many are missing and where to read them.
-    #[must_use]
     pub fn for_prompt(&self, tokens_max: usize) -> PromptKnowledge {
         let log_max = limits::KNOWLEDGE_LOG_TOKENS_MAX.min(tokens_max / 4);
         let dropped = self.dropped((tokens_max - log_max) * limits::BYTES_PER_TOKEN);
         let left_out = dropped.iter().filter(|dropped| **dropped).count();
-        let mut core = if left_out > 0 { mark(left_out) } else { String::new() };
-        let kept = self.core.marked().iter().zip(&dropped).filter(|(_, dropped)| !**dropped);
+        let mut core = if left_out > 0 {
+            mark(left_out)
+        } else {
+            String::new()
+        };
+        let kept = self
+            .core
+            .marked()
+            .iter()
+            .zip(&dropped)
+            .filter(|(_, dropped)| !**dropped);
         core.extend(kept.map(|(marked, _)| marked.as_str()));
-        PromptKnowledge { core, log: self.log_for_prompt(log_max), left_out }
+        PromptKnowledge {
+            core,
+            log: self.log_for_prompt(log_max),
+            left_out,
+        }
     }
 
     /// Which facts are left out. The effort for what does not stay is an addition a fact, however much was
@@ -48,7 +60,11 @@ impl Knowledge {
         let wanted = over.div_ceil(step) * step;
         let mut freed = 0;
         for index in self.oldest_first() {
-            let enough = if self.core[index].pinned { over } else { wanted };
+            let enough = if self.core[index].pinned {
+                over
+            } else {
+                wanted
+            };
             if freed >= enough {
                 continue;
             }
@@ -60,20 +76,26 @@ impl Knowledge {
 
     /// Indices of unpinned facts, then of pinned ones.
     fn oldest_first(&self) -> impl Iterator<Item = usize> {
-        let of = |pinned| (0..self.core.len()).filter(move |index| self.core[*index].pinned == pinned);
+        let of =
+            |pinned| (0..self.core.len()).filter(move |index| self.core[*index].pinned == pinned);
         of(false).chain(of(true))
     }
 
     fn log_for_prompt(&self, tokens_max: usize) -> String {
         let text: String = self.log.iter().map(LogEntry::render).collect();
-        let text: String =
-            text.lines().filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
-        let mark = Mark { prefix: MARK, whole: crate::handoff::HandoffFile::Knowledge.published() };
+        let text: String = text
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let mark = Mark {
+            prefix: MARK,
+            whole: crate::handoff::HandoffFile::Knowledge.published(),
+        };
         cut(&quote(&text).text, tokens_max, Keep::Last, mark)
     }
 
     /// The size of Core in a prompt without a budget, in tokens.
-    #[must_use]
     pub fn core_tokens(&self) -> usize {
         self.core.marked().iter().map(|marked| tokens(marked)).sum()
     }

@@ -8,15 +8,22 @@ use crate::prompt::quote::MARK;
 
 fn known(core: &[&str]) -> Knowledge {
     let core = core.iter().filter_map(|text| Fact::new(text)).collect();
-    Knowledge { core, ..Knowledge::default() }
+    Knowledge {
+        core,
+        ..Knowledge::default()
+    }
 }
 
-fn merge(knowledge: &mut Knowledge, session: u32, new: &str) -> Merged {
+fn merge(knowledge: &mut Knowledge, session: u32, new: &str) -> usize {
     knowledge.merge(&NewKnowledge::parse(new), session, "2026-11-21")
 }
 
 fn texts(knowledge: &Knowledge) -> Vec<&str> {
-    knowledge.core.iter().map(|fact| fact.text.as_str()).collect()
+    knowledge
+        .core
+        .iter()
+        .map(|fact| fact.text.as_str())
+        .collect()
 }
 
 // shows: REL-16
@@ -28,7 +35,11 @@ fn what_is_new_goes_to_the_end_under_the_two_headings() {
         1,
         "## Core Knowledge\n- tests need `TZ=UTC`\n- pinned: port 8080 is taken\n## Session Log\n- set up\n",
     );
-    merge(&mut knowledge, 2, "# core knowledge:\n1. the API pages\n   by cursor\n2. tests  need `TZ=UTC`\n");
+    merge(
+        &mut knowledge,
+        2,
+        "# core knowledge:\n1. the API pages\n   by cursor\n2. tests  need `TZ=UTC`\n",
+    );
     expect![[r#"
         # Knowledge
 
@@ -51,13 +62,25 @@ fn what_is_new_goes_to_the_end_under_the_two_headings() {
 // shows: REL-16
 #[test]
 fn a_correction_takes_the_one_old_fact_out() {
-    let mut knowledge = known(&["the port is 8080 everywhere", "tests take long", "the port is open"]);
-    let merged =
-        merge(&mut knowledge, 3, "## Core Knowledge\n- corrects \"port is 8080\": the port is 9090\n");
-    assert_eq!(texts(&knowledge), ["tests take long", "the port is open", "the port is 9090"]);
-    assert_eq!(merged.corrected, knowledge.archived);
-    assert_eq!(knowledge.archived[0].old.text, "the port is 8080 everywhere");
-    assert_eq!((merged.added, knowledge.archived[0].session), (1, 3));
+    let mut knowledge = known(&[
+        "the port is 8080 everywhere",
+        "tests take long",
+        "the port is open",
+    ]);
+    let added = merge(
+        &mut knowledge,
+        3,
+        "## Core Knowledge\n- corrects \"port is 8080\": the port is 9090\n",
+    );
+    assert_eq!(
+        texts(&knowledge),
+        ["tests take long", "the port is open", "the port is 9090"]
+    );
+    assert_eq!(
+        knowledge.archived[0].old.text,
+        "the port is 8080 everywhere"
+    );
+    assert_eq!((added, knowledge.archived[0].session), (1, 3));
 }
 
 // shows: REL-16
@@ -65,7 +88,11 @@ fn a_correction_takes_the_one_old_fact_out() {
 fn a_correction_that_names_no_one_fact_is_a_new_fact() {
     for words in ["no such words", "the port is", "port"] {
         let mut knowledge = known(&["the port is 8080", "the port is open"]);
-        merge(&mut knowledge, 1, &format!("## Core Knowledge\n- Corrects “{words}”: it moved\n"));
+        merge(
+            &mut knowledge,
+            1,
+            &format!("## Core Knowledge\n- Corrects “{words}”: it moved\n"),
+        );
         assert_eq!(knowledge.core.len(), 3, "{words}");
         assert!(knowledge.archived.is_empty());
     }
@@ -73,26 +100,45 @@ fn a_correction_that_names_no_one_fact_is_a_new_fact() {
 
 #[test]
 fn nothing_new_adds_nothing() {
-    for nothing in ["none", "- None.", "Nothing new", "at most five lines", "- TBD"] {
-        let new = NewKnowledge::parse(&format!("## Core Knowledge\n{nothing}\n## Session Log\n{nothing}\n"));
+    for nothing in [
+        "none",
+        "- None.",
+        "Nothing new",
+        "at most five lines",
+        "- TBD",
+    ] {
+        let new = NewKnowledge::parse(&format!(
+            "## Core Knowledge\n{nothing}\n## Session Log\n{nothing}\n"
+        ));
         assert!(new.log.is_empty(), "{nothing}");
-        assert!(new.core.is_empty() || nothing.starts_with("at most"), "{nothing}");
+        assert!(
+            new.core.is_empty() || nothing.starts_with("at most"),
+            "{nothing}"
+        );
     }
 }
 
 #[test]
 fn one_session_cannot_empty_core() {
-    let facts: Vec<String> = (0..60).map(|n| format!("a known fact number {n:02}")).collect();
+    let facts: Vec<String> = (0..60)
+        .map(|n| format!("a known fact number {n:02}"))
+        .collect();
     let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
-    let purge: String = (0..60).map(|n| format!("- corrects \"number {n:02}\": nothing\n")).collect();
-    let merged = merge(&mut knowledge, 1, &format!("## Core Knowledge\n{purge}"));
-    assert_eq!((merged.corrected.len(), merged.unmatched.len(), knowledge.core.len()), (20, 40, 41));
+    let purge: String = (0..60)
+        .map(|n| format!("- corrects \"number {n:02}\": nothing\n"))
+        .collect();
+    merge(&mut knowledge, 1, &format!("## Core Knowledge\n{purge}"));
+    assert_eq!((knowledge.archived.len(), knowledge.core.len()), (20, 41));
 }
 
 #[test]
 fn a_correction_may_quote_quotation_marks() {
     let mut knowledge = known(&["say \"hello\": it answers"]);
-    merge(&mut knowledge, 1, "## Core Knowledge\n- corrects \"say \"hello\": it answers\": it is silent\n");
+    merge(
+        &mut knowledge,
+        1,
+        "## Core Knowledge\n- corrects \"say \"hello\": it answers\": it is silent\n",
+    );
     // The first mark and colon end the old words: `say "hello` names the fact as well.
     assert_eq!(knowledge.archived.len(), 1);
     assert_eq!(texts(&knowledge), ["it answers\": it is silent"]);
@@ -113,21 +159,21 @@ fn headings_quoted_in_text_or_code_are_no_headings() {
 
 // shows: REL-16
 #[test]
-fn the_last_entries_of_the_log_are_kept_and_the_rest_comes_back() {
+fn the_last_entries_of_the_log_are_kept() {
     let mut knowledge = Knowledge::default();
-    let mut pruned = Vec::new();
     for session in 1..=7 {
-        pruned.extend(merge(&mut knowledge, session, &format!("## Session Log\n- note {session}\n")).pruned);
+        let note = format!("## Session Log\n- note {session}\n");
+        merge(&mut knowledge, session, &note);
     }
-    let sessions = |entries: &[LogEntry]| entries.iter().map(|entry| entry.session).collect::<Vec<_>>();
-    assert_eq!(sessions(&knowledge.log), [3, 4, 5, 6, 7]);
-    assert_eq!(sessions(&pruned), [1, 2]);
+    let sessions: Vec<u32> = knowledge.log.iter().map(|entry| entry.session).collect();
+    assert_eq!(sessions, [3, 4, 5, 6, 7]);
 }
 
 #[test]
 fn a_log_is_five_short_lines_that_stay_inside_their_entry() {
-    let new =
-        NewKnowledge::parse("## Session Log\n```\n### Session 9 - x\n```\n- - a\n- \n---\nb\nc\nd\ne\n");
+    let new = NewKnowledge::parse(
+        "## Session Log\n```\n### Session 9 - x\n```\n- - a\n- \n---\nb\nc\nd\ne\n",
+    );
     assert_eq!(new.log, ["Session 9 - x", "a", "b", "c", "d"]);
 }
 
@@ -147,27 +193,51 @@ fn what_a_person_wrote_under_core_is_kept_in_any_form() {
         "star",
         "plus",
     ] {
-        assert!(knowledge.core.iter().any(|fact| fact.text.contains(word)), "{word}");
+        assert!(
+            knowledge.core.iter().any(|fact| fact.text.contains(word)),
+            "{word}"
+        );
     }
+}
+
+// The parser takes the line behind the link definition for one that `- ` underlines.
+#[test]
+fn an_underlined_line_that_begins_with_hashes_ends_no_section() {
+    let source = "## Core Knowledge\n- ```\n[a]: http://b\n\t### Session 2 - x\n- \n- last\n";
+    let knowledge = Knowledge::parse(source);
+    assert_eq!(
+        texts(&knowledge),
+        ["[a]: http://b", "### Session 2 - x\n-", "last"]
+    );
 }
 
 // shows: REL-30
 #[test]
 fn over_its_budget_the_oldest_unpinned_facts_go_in_steps() {
-    let mut facts: Vec<String> = (0..200).map(|n| format!("fact {n:03} {}", "x".repeat(80))).collect();
+    let mut facts: Vec<String> = (0..200)
+        .map(|n| format!("fact {n:03} {}", "x".repeat(80)))
+        .collect();
     facts[0].insert_str(0, "pinned: ");
     let mut knowledge = known(&facts.iter().map(String::as_str).collect::<Vec<_>>());
     let mut counts = Vec::new();
     for n in 0..60 {
         let prompt = knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
         assert!(prompt.core.contains("fact 000") && !prompt.core.contains("fact 001"));
-        assert!(prompt.core.starts_with(&format!("¦ [{} older facts left out here;", prompt.left_out)));
+        assert!(prompt.core.starts_with(&format!(
+            "¦ [{} older facts left out here;",
+            prompt.left_out
+        )));
         assert!(tokens(&prompt.core) <= limits::KNOWLEDGE_TOKENS_MAX);
         counts.push(prompt.left_out);
-        knowledge.core.push(Fact::new(&format!("new {n} {}", "y".repeat(60))).unwrap());
+        knowledge
+            .core
+            .push(Fact::new(&format!("new {n} {}", "y".repeat(60))).unwrap());
     }
     counts.dedup();
-    assert!(counts.len() <= 4, "the left-out part changes seldom: {counts:?}");
+    assert!(
+        counts.len() <= 4,
+        "the left-out part changes seldom: {counts:?}"
+    );
 }
 
 /// Knowledge as an agent or a person may write it: lines that look like structure among words.
@@ -197,8 +267,12 @@ fn markdown() -> impl Strategy<Value = String> {
         Just("  - "),
         Just("\t")
     ];
-    proptest::collection::vec((bullet, piece), 0..14)
-        .prop_map(|lines| lines.into_iter().map(|(bullet, piece)| format!("{bullet}{piece}\n")).collect())
+    proptest::collection::vec((bullet, piece), 0..14).prop_map(|lines| {
+        lines
+            .into_iter()
+            .map(|(bullet, piece)| format!("{bullet}{piece}\n"))
+            .collect()
+    })
 }
 
 proptest! {

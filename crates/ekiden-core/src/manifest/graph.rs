@@ -1,4 +1,4 @@
-//! The graph of a manifest: an order, waves, ancestors, cycles and the longest way.
+//! The graph of a manifest: an order, waves, ancestors and cycles.
 //!
 //! Stages are their places in the file, and whatever can come out in several ways comes out in the order
 //! of the file, so that a manifest is always carried out and told the same way. Nothing recurses, and all
@@ -12,20 +12,10 @@ use crate::limits::MANIFEST_FAULTS_KEPT_MAX;
 /// Stages named in all cycles together. Whoever mends the first ones sees the others.
 const CYCLES_STAGES_MAX: usize = 1_000_000;
 
-/// Which stage needs which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     needs: Vec<Vec<usize>>,
     needed_by: Vec<Vec<usize>>,
-}
-
-/// The longest way through a graph, by weight.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CriticalPath {
-    /// The weight of all its stages.
-    pub weight: u64,
-    /// The stages, the first to work first.
-    pub stages: Vec<usize>,
 }
 
 impl Graph {
@@ -34,7 +24,6 @@ impl Graph {
     /// # Panics
     ///
     /// If a stage needs a place that does not exist.
-    #[must_use]
     pub fn new(needs: Vec<Vec<usize>>) -> Self {
         let mut needed_by = vec![Vec::new(); needs.len()];
         for (stage, needs) in needs.iter().enumerate() {
@@ -47,36 +36,37 @@ impl Graph {
 
     /// The graph of a run's stages. A need of a stage that does not exist is left out; a manifest that was
     /// validated has none.
-    #[must_use]
     pub fn of(stages: &[Stage]) -> Self {
-        let places: std::collections::HashMap<&str, usize> =
-            stages.iter().zip(0..).map(|(stage, place)| (stage.id.as_str(), place)).collect();
+        let places: std::collections::HashMap<&str, usize> = stages
+            .iter()
+            .zip(0..)
+            .map(|(stage, place)| (stage.id.as_str(), place))
+            .collect();
         let needs = |stage: &Stage| {
-            stage.part.needs.iter().filter_map(|need| places.get(need.stage.as_str()).copied()).collect()
+            stage
+                .part
+                .needs
+                .iter()
+                .filter_map(|need| places.get(need.stage.as_str()).copied())
+                .collect()
         };
         Self::new(stages.iter().map(needs).collect())
     }
 
     /// How many stages there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.needs.len()
     }
 
-    /// There are no stages.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.needs.is_empty()
     }
 
-    /// What a stage needs.
-    #[must_use]
     pub fn needs(&self, stage: usize) -> &[usize] {
         &self.needs[stage]
     }
 
     /// What needs a stage, in the order of the file.
-    #[must_use]
     pub fn needed_by(&self, stage: usize) -> &[usize] {
         &self.needed_by[stage]
     }
@@ -84,10 +74,11 @@ impl Graph {
     /// An order in which each stage comes after all that it needs: first those that need nothing, then what
     /// becomes ready, as it does; in the order of the file where several do at once. Nothing if there is a
     /// cycle.
-    #[must_use]
     pub fn order(&self) -> Option<Vec<usize>> {
         let mut missing: Vec<usize> = self.needs.iter().map(Vec::len).collect();
-        let mut ready: VecDeque<usize> = (0..self.len()).filter(|stage| missing[*stage] == 0).collect();
+        let mut ready: VecDeque<usize> = (0..self.len())
+            .filter(|stage| missing[*stage] == 0)
+            .collect();
         let mut order = Vec::with_capacity(self.len());
         while let Some(stage) = ready.pop_front() {
             order.push(stage);
@@ -103,12 +94,15 @@ impl Graph {
 
     /// The stages that could work at the same time with any number of agents: those that need nothing, those
     /// that need only these, and so on. Nothing if there is a cycle.
-    #[must_use]
     pub fn waves(&self) -> Option<Vec<Vec<usize>>> {
         let mut wave = vec![0; self.len()];
         let mut waves: Vec<Vec<usize>> = Vec::new();
         for stage in self.order()? {
-            wave[stage] = self.needs[stage].iter().map(|need| wave[*need] + 1).max().unwrap_or(0);
+            wave[stage] = self.needs[stage]
+                .iter()
+                .map(|need| wave[*need] + 1)
+                .max()
+                .unwrap_or(0);
             if wave[stage] == waves.len() {
                 waves.push(Vec::new());
             }
@@ -118,27 +112,8 @@ impl Graph {
         Some(waves)
     }
 
-    /// A stage needs another, directly or by way of others.
-    #[must_use]
-    pub fn is_ancestor(&self, ancestor: usize, of: usize) -> bool {
-        let mut seen = vec![false; self.len()];
-        let mut open = vec![of];
-        while let Some(stage) = open.pop() {
-            for need in &self.needs[stage] {
-                if *need == ancestor {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[*need], true) {
-                    open.push(*need);
-                }
-            }
-        }
-        false
-    }
-
     /// For each pair, whether the first is an ancestor of the second. `order` is the graph's own. Sixty-four
     /// first stages are followed in one walk.
-    #[must_use]
     pub fn ancestors(&self, order: &[usize], pairs: &[(usize, usize)]) -> Vec<bool> {
         let mut by_first: Vec<usize> = (0..pairs.len()).collect();
         by_first.sort_unstable_by_key(|at| pairs[*at].0);
@@ -168,7 +143,9 @@ impl Graph {
             reached[*stage] |= 1 << bit;
         }
         for stage in order {
-            let above = self.needs[*stage].iter().fold(0, |bits, need| bits | reached[*need]);
+            let above = self.needs[*stage]
+                .iter()
+                .fold(0, |bits, need| bits | reached[*need]);
             reached[*stage] |= above;
         }
         reached
@@ -177,10 +154,13 @@ impl Graph {
     /// Cycles, each as the stages that need the next one, the last one the first; it begins with the stage that
     /// stands first in the file. Every stage that keeps others waiting for ever is reached by one of them,
     /// and without their last edges there is no cycle any more.
-    #[must_use]
     pub fn cycles(&self) -> Vec<Vec<usize>> {
-        let mut walk =
-            Walk { path: Vec::new(), place: vec![Place::New; self.len()], cycles: Vec::new(), named: 0 };
+        let mut walk = Walk {
+            path: Vec::new(),
+            place: vec![Place::New; self.len()],
+            cycles: Vec::new(),
+            named: 0,
+        };
         for start in 0..self.len() {
             if walk.place[start] == Place::New {
                 walk.enter(start);
@@ -196,35 +176,6 @@ impl Graph {
         }
         walk.cycles.sort();
         walk.cycles
-    }
-
-    /// The heaviest way from each stage to an end, its own weight included: what is largest should begin first.
-    /// Nothing if there is a cycle.
-    #[must_use]
-    pub fn weights_to_end(&self, weights: &[u64]) -> Option<Vec<u64>> {
-        let mut to_end = vec![0_u64; self.len()];
-        for stage in self.order()?.into_iter().rev() {
-            let after = self.needed_by[stage].iter().map(|next| to_end[*next]).max().unwrap_or(0);
-            to_end[stage] = weights[stage].saturating_add(after);
-        }
-        Some(to_end)
-    }
-
-    /// The heaviest way through the graph. Nothing if there is a cycle or no stage.
-    #[must_use]
-    pub fn critical_path(&self, weights: &[u64]) -> Option<CriticalPath> {
-        let to_end = self.weights_to_end(weights)?;
-        let heaviest = |stages: &mut dyn Iterator<Item = usize>| {
-            stages.min_by_key(|stage| (std::cmp::Reverse(to_end[*stage]), *stage))
-        };
-        let first = heaviest(&mut (0..self.len()).filter(|stage| self.needs[*stage].is_empty()))?;
-        let mut stages = vec![first];
-        let mut last = first;
-        while let Some(next) = heaviest(&mut self.needed_by[last].iter().copied()) {
-            stages.push(next);
-            last = next;
-        }
-        Some(CriticalPath { weight: to_end[first], stages })
     }
 }
 

@@ -1,79 +1,18 @@
 //! The manifest: stages, and the edges between them.
 //!
-//! `ekiden run` makes one of a single stage that works in place; a plan has many, and rules by which
-//! they work together. What stands here is what a run is started with, frozen into its first record:
-//! names of files are resolved, defaults are filled in, and nothing in it is at fault any more.
-//!
-//! How it comes about, from a file in any of three formats:
-//!
-//! ```text
-//! text ─ syntax ─► tree ─ format ─► draft ─► Document ─ settings, files ─► Manifest
-//!        JSON      with   ekiden    names     as the     Document::        frozen
-//!        TOML      lines  CASM      looked    file       into_manifest     in the log
-//!        YAML             cleave    up        says it
-//! ```
-//!
-//! Whatever is wrong on the way is told at once, with lines: [`Faults`]. What the settings and the files of
-//! the project have to do with it is among that, where they are at hand: [`read_among`].
+//! `ekiden run` makes one of a single stage that works in place; a plan has many, and rules by which they work
+//! together. This is what a run starts with, frozen into its first record: names of files are resolved,
+//! defaults are filled in, and it has no faults. The crate `ekiden-manifest` makes it of files.
 
-mod document;
-mod draft;
-mod fault;
-mod format;
 pub mod graph;
-mod hint;
-mod node;
-mod order;
-mod overlap;
-mod path;
-mod planned;
-mod resolve;
-mod schema;
-mod shape;
-mod syntax;
-#[cfg(test)]
-mod tests;
-
-pub use document::{Checks, Document, Format, Prompt, Spot, Stage as DocumentStage, Validation, Worktree};
-pub use fault::{Fault, Faults};
-pub use planned::{Planned, Refused, planned, planned_schema};
-pub use resolve::{Defaults, Surroundings};
-pub use schema::schema;
-pub use syntax::Syntax;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::AgentSpec;
 use crate::budget::Budget;
 use crate::handoff::Marker;
 use crate::ids::StageId;
-use crate::settings::AgentSpec;
 use crate::time::Millis;
-
-/// Reads a manifest in any of the three formats, as far as its text alone tells.
-///
-/// # Errors
-///
-/// Everything that is wrong with it.
-pub fn read(text: &str, syntax: Syntax) -> Result<Document, Faults> {
-    read_with(text, syntax, None)
-}
-
-/// The same, and asks for what a text cannot tell: whether the files and the agents that it names are there.
-///
-/// # Errors
-///
-/// Everything that is wrong with it, so that nobody mends a file twice.
-pub fn read_among(text: &str, syntax: Syntax, around: &mut impl Surroundings) -> Result<Document, Faults> {
-    read_with(text, syntax, Some(around))
-}
-
-fn read_with(text: &str, syntax: Syntax, around: Option<&mut dyn Surroundings>) -> Result<Document, Faults> {
-    let tree = syntax::tree(text, syntax)?;
-    let mut findings = fault::Findings::default();
-    let draft = format::read(&tree, syntax, &mut findings)?;
-    drop(tree);
-    draft.into_document(findings, around)
-}
 
 /// Stages and the edges between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +35,7 @@ pub struct PlanRules {
     pub hash: String,
     /// Stages that may work at the same time; 1 or more.
     pub jobs: u32,
-    /// Where they work.
-    pub ground: Ground,
+    pub isolation: Isolation,
     /// The summary of the architecture document; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub architecture: String,
@@ -109,7 +47,7 @@ pub struct PlanRules {
 /// Where the stages of a plan work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Ground {
+pub enum Isolation {
     /// All in the work dir, one at a time.
     InPlace,
     /// Each in a git worktree of its own.
@@ -133,7 +71,6 @@ pub enum Ground {
 /// A goal with its prompt, its validation and its limits. A relay pursues it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
-    /// Its id.
     pub id: StageId,
     /// The task in the user's words.
     pub task: String,
@@ -207,7 +144,6 @@ pub enum OnFail {
     /// What needs it is blocked; the rest goes on.
     #[default]
     Block,
-    /// Nothing new begins.
     Stop,
     /// It counts as skipped: what needs it only optionally goes on.
     Skip,
@@ -217,7 +153,6 @@ pub enum OnFail {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
-    /// It does.
     #[default]
     Run,
     /// The user left it out.
@@ -247,15 +182,16 @@ pub struct Verification {
 
 impl Manifest {
     /// A single relay in place.
-    #[must_use]
     pub fn single(stage: Stage) -> Self {
-        Self { stages: vec![stage], plan: None }
+        Self {
+            stages: vec![stage],
+            plan: None,
+        }
     }
 }
 
 impl Part {
     /// The stage is no part of a larger plan.
-    #[must_use]
     pub fn stands_alone(&self) -> bool {
         *self == Self::default()
     }
@@ -263,41 +199,49 @@ impl Part {
 
 impl Verification {
     /// A command whose exit code 0 means done.
-    #[must_use]
     pub fn by_command(command: String, timeout: Millis) -> Self {
-        Self { command, timeout, exit_code: 0, beside: Vec::new(), files: Vec::new() }
+        Self {
+            command,
+            timeout,
+            exit_code: 0,
+            beside: Vec::new(),
+            files: Vec::new(),
+        }
     }
 
     /// Each command with the exit code that it must have, in the order in which they run.
     pub fn commands(&self) -> impl Iterator<Item = (&str, i32)> {
         let own = (!self.command.is_empty()).then_some((self.command.as_str(), self.exit_code));
-        own.into_iter().chain(self.beside.iter().map(|command| (command.as_str(), 0)))
+        own.into_iter()
+            .chain(self.beside.iter().map(|command| (command.as_str(), 0)))
     }
 
-    /// The same on one line.
-    #[must_use]
+    /// What is checked, on one line for people.
     pub fn told_in_line(&self) -> String {
-        self.told().replace('\n', "; ")
+        self.lines("these files exist").join("; ")
     }
 
-    /// What is checked, a line each, for people and agents.
-    #[must_use]
+    /// The same for an agent, a line each. Files that must exist are a comment of shell, since they are
+    /// no command.
     pub fn told(&self) -> String {
-        let mut lines: Vec<String> = self
-            .commands()
-            .map(|(command, code)| match code {
-                0 => command.to_owned(),
-                code => format!("{command}   (must end with exit code {code})"),
-            })
-            .collect();
-        if !self.files.is_empty() {
-            lines.push(format!("these files exist: {}", self.files.join(", ")));
-        }
-        lines.join("\n")
+        self.lines("# these files must exist").join("\n")
+    }
+
+    fn lines(&self, files: &str) -> Vec<String> {
+        let commands = self.commands().map(|(command, code)| match code {
+            0 => command.to_owned(),
+            code => format!("{command}   (must end with exit code {code})"),
+        });
+        let listed = self.files.join(", ");
+        let files = (!listed.is_empty()).then(|| format!("{files}: {listed}"));
+        commands.chain(files).collect()
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(code: &i32) -> bool {
     *code == 0
 }

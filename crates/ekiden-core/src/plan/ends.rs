@@ -11,10 +11,18 @@ use crate::outcome::{Outcome, StageFailed};
 
 impl Plan {
     pub(super) fn conclude(&mut self) -> PlanDecision {
-        let outcome = self.outcome();
+        let mut outcome = self.outcome();
         if outcome.is_complete() && self.delivery == Delivery::Due {
             self.delivery = Delivery::UnderWay;
             return PlanDecision::Deliver;
+        }
+        if let (Outcome::Complete { verified }, Delivery::Kept { command }) =
+            (&outcome, &self.delivery)
+        {
+            outcome = Outcome::Undelivered {
+                verified: *verified,
+                command: command.clone(),
+            };
         }
         self.ended = Some(outcome.clone());
         PlanDecision::End(outcome)
@@ -33,11 +41,18 @@ impl Plan {
                 Outcome::Complete { verified }
             }
             // A relay that stands alone ends its run as it ended itself.
-            Some(one) if !self.grounds => *one.outcome,
+            Some(one) if !self.in_worktrees => *one.outcome,
             Some(last) => {
                 failed.push(last);
-                let blocked = self.nodes.iter().filter(|node| node.blocked_by().is_some()).count();
-                Outcome::StagesFailed { failed, blocked: u32::try_from(blocked).unwrap_or(u32::MAX) }
+                let blocked = self
+                    .nodes
+                    .iter()
+                    .filter(|node| node.blocked_by().is_some())
+                    .count();
+                Outcome::StagesFailed {
+                    failed,
+                    blocked: u32::try_from(blocked).unwrap_or(u32::MAX),
+                }
             }
         }
     }
@@ -50,7 +65,10 @@ impl Plan {
         let of_node = |node: &Node| {
             let (outcome, is_skipped) = node.state.failure()?;
             let matters = !is_skipped || nothing_done || blocking.contains(&node.id);
-            matters.then(|| StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) })
+            matters.then(|| StageFailed {
+                stage: node.id.clone(),
+                outcome: Box::new(outcome.clone()),
+            })
         };
         self.nodes.iter().filter_map(of_node).collect()
     }
@@ -63,7 +81,10 @@ impl Plan {
             OnFail::Skip => StageEnd::Skipped(outcome),
             OnFail::Block => StageEnd::Failed(outcome),
             OnFail::Stop => {
-                let one = StageFailed { stage: node.id.clone(), outcome: Box::new(outcome.clone()) };
+                let one = StageFailed {
+                    stage: node.id.clone(),
+                    outcome: Box::new(outcome.clone()),
+                };
                 self.halt_by(vec![one]);
                 StageEnd::Failed(outcome)
             }
@@ -72,8 +93,9 @@ impl Plan {
     }
 
     fn halt_by(&mut self, failed: Vec<StageFailed>) {
-        if self.grounds {
-            self.halted.get_or_insert(Outcome::StagesFailed { failed, blocked: 0 });
+        if self.in_worktrees {
+            self.halted
+                .get_or_insert(Outcome::StagesFailed { failed, blocked: 0 });
         }
     }
 
@@ -113,9 +135,6 @@ impl Plan {
             }
             self.nodes[at].dependants = dependants;
         }
-        if self.over.is_power_of_two() && self.over.trailing_zeros().is_multiple_of(2) {
-            self.weigh();
-        }
     }
 
     /// Of one more stage it is known whether it was done before. Nothing begins if one was not.
@@ -124,14 +143,20 @@ impl Plan {
         if self.unconfirmed > 0 {
             return;
         }
-        let not_done: Vec<_> = self.failed().into_iter().filter(|one| self.is_assumed(&one.stage)).collect();
+        let not_done: Vec<_> = self
+            .failed()
+            .into_iter()
+            .filter(|one| self.is_assumed(&one.stage))
+            .collect();
         if !not_done.is_empty() {
             self.halt_by(not_done);
         }
     }
 
     fn is_assumed(&self, stage: &StageId) -> bool {
-        self.index.get(stage).is_some_and(|at| self.nodes[*at].take == Take::Assume)
+        self.index
+            .get(stage)
+            .is_some_and(|at| self.nodes[*at].take == Take::Assume)
     }
 
     pub(super) fn make_ready(&mut self, at: usize) {
@@ -143,11 +168,5 @@ impl Plan {
             node.state = StageState::Ready;
             self.ready.insert((Reverse(self.behind[at]), at));
         }
-    }
-
-    /// Weighs anew what lies behind each stage, and puts the ready ones in that order.
-    pub(super) fn weigh(&mut self) {
-        self.forecast.weigh(&self.shapes, &mut self.behind);
-        self.ready = self.ready.iter().map(|(_, at)| (Reverse(self.behind[*at]), *at)).collect();
     }
 }

@@ -7,16 +7,15 @@ pub(super) enum Meaning {
     Done,
     /// The whole run cannot go on.
     Halt,
-    /// Another try may succeed.
     Failed,
-    /// Another try would fail in the same way.
+    /// A retry would fail in the same way.
     FailedForGood,
 }
 
 /// What the end of a relay means.
 pub(super) fn meaning(outcome: &Outcome) -> Meaning {
     match outcome {
-        Outcome::Complete { .. } => Meaning::Done,
+        Outcome::Complete { .. } | Outcome::Undelivered { .. } => Meaning::Done,
         // What ends one relay so would end every other in the same way.
         Outcome::Stopped { .. }
         | Outcome::LimitTooFar { .. }
@@ -29,8 +28,9 @@ pub(super) fn meaning(outcome: &Outcome) -> Meaning {
         | Outcome::TooManyCrashes { .. } => Meaning::Failed,
         Outcome::Blocked { .. }
         | Outcome::WindowTooFull { .. }
+        | Outcome::NoCheck { .. }
         | Outcome::Denied { .. }
-        | Outcome::NoGround { .. }
+        | Outcome::NoWorktree { .. }
         | Outcome::NotMerged { .. }
         | Outcome::Unmerged { .. }
         | Outcome::NotDone { .. }

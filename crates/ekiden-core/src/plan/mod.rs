@@ -2,17 +2,16 @@
 //!
 //! ```text
 //! Waiting ─► Ready ─► Preparing ─► Working ─► Merging ─► Over
-//!  for its    for a     its         its        into what
-//!  needs      slot      ground      relay      all have done
+//!  for its    for a     its         its        with what
+//!  needs      place     worktree    relay      the others did
 //! ```
 //!
 //! The plan sees of a relay that it started, how it ended and that a usage limit was met; of a merge,
-//! what came of it. A stage of a single relay in place has neither ground nor merge.
+//! what came of it. A stage of a single relay in place has neither worktree nor merge.
 //!
 //! Scheduling is greedy: while a slot is free and a stage is ready, one starts, the one with the most work
 //! behind it first. So the whole takes at most 2 - 1/m times as long as the best order would on m slots.
-//! What a stage's end costs here depends on its own edges, not on the size of the plan, but for a new
-//! weighing of all stages each time that four times as many are over.
+//! What a stage's end costs here depends on its own edges, not on the size of the plan.
 //!
 //! Invariants:
 //! - a stage starts only when each stage that it needs is done, or over where the edge is optional, and all
@@ -21,7 +20,6 @@
 //! - once halted nothing new begins, and what is over stays over until a resume.
 
 mod ends;
-mod forecast;
 mod meaning;
 mod node;
 mod reviving;
@@ -32,17 +30,17 @@ mod view;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::event::StopRequest;
+use crate::effect::WorktreeEffect;
 use crate::ids::StageId;
-use crate::manifest::{Ground, Manifest, Take};
+use crate::manifest::{Isolation, Manifest, Take};
 use crate::outcome::Outcome;
+use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
-use forecast::{Forecast, Shapes};
 use meaning::{Meaning, meaning};
-use node::{Node, nodes};
+use node::{Node, nodes, tokens_behind};
 pub use node::{StageEnd, StageState};
-pub use view::StageTally;
+pub use view::StageCounts;
 
 /// How often a stage may be sent back to its relay because it does not merge.
 pub const MENDS_MAX: u32 = 2;
@@ -54,13 +52,12 @@ pub struct Plan {
     /// Only ever asked, so its order is nobody's business.
     index: HashMap<StageId, usize>,
     jobs: usize,
-    /// Stages need a ground before they work.
-    grounds: bool,
+    /// Stages work in worktrees of their own, or in the work dir one after the other.
+    in_worktrees: bool,
     /// What they do is merged.
     merges: bool,
     /// Tokens from each stage's beginning to the end of the longest chain behind it, by places.
     behind: Vec<u64>,
-    shapes: Shapes,
     ready: BTreeSet<(Reverse<u64>, usize)>,
     /// Stages that hold a slot.
     at_work: usize,
@@ -76,66 +73,59 @@ pub struct Plan {
     paused: bool,
     held_until: Option<Timestamp>,
     delivery: Delivery,
-    forecast: Forecast,
     ended: Option<Outcome>,
 }
 
 /// Whether the user has what all stages made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Delivery {
     /// Not yet.
     Due,
-    /// It is being handed over.
+    /// It is being handed off.
     UnderWay,
-    /// There is nothing to hand over, or it was.
+    /// There is nothing to hand off, or it was.
     Over,
+    /// It is not; this command brings it.
+    Kept { command: String },
 }
 
-/// What a plan wants.
+/// What the plan wants next. No effect yet: a stage's start is its relay's to carry out, which the plan does
+/// not know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanDecision {
-    /// Make this stage's ground ready, and read its context.
-    Prepare(StageId),
+    Worktree(StageId, WorktreeEffect),
     /// Begin this stage's relay, or go on with it.
     Start(StageId),
-    /// Let its relay try again, on the ground as it is.
+    /// Let its relay retry, in the work tree as it is.
     Retry {
-        /// Which stage.
         stage: StageId,
-        /// Which try this is, from 2.
+        /// Which attempt at the stage this is, from 2.
         attempt: u32,
         /// How many there may be.
         max: u32,
     },
-    /// Merge what it did.
-    Merge(StageId),
-    /// Look whether it was done before, as the user says.
-    Confirm(StageId),
-    /// Hand over what all stages made.
+    /// Hand off what all stages made.
     Deliver,
-    /// Everything is over.
     End(Outcome),
 }
 
 impl Plan {
     /// The plan of a manifest, nothing begun. The manifest has no cycle and no unknown need: that is
     /// looked at when it is read.
-    #[must_use]
     pub fn new(manifest: &Manifest) -> Self {
         let (nodes, index) = nodes(manifest);
         let rules = manifest.plan.as_deref();
-        let jobs = rules.map_or(manifest.stages.len(), |rules| match rules.ground {
-            Ground::InPlace => 1,
-            Ground::Worktrees { .. } => rules.jobs as usize,
+        let jobs = rules.map_or(manifest.stages.len(), |rules| match rules.isolation {
+            Isolation::InPlace => 1,
+            Isolation::Worktrees { .. } => rules.jobs as usize,
         });
-        let merges = rules.is_some_and(|rules| rules.ground != Ground::InPlace);
+        let merges = rules.is_some_and(|rules| rules.isolation != Isolation::InPlace);
         let mut plan = Self {
-            behind: vec![0; nodes.len()],
-            shapes: Shapes::of(&nodes),
+            behind: tokens_behind(&nodes),
             nodes,
             index,
             jobs: jobs.max(1),
-            grounds: rules.is_some(),
+            in_worktrees: rules.is_some(),
             merges,
             ready: BTreeSet::new(),
             at_work: 0,
@@ -147,11 +137,13 @@ impl Plan {
             stop: None,
             paused: false,
             held_until: None,
-            delivery: if merges { Delivery::Due } else { Delivery::Over },
-            forecast: Forecast::default(),
+            delivery: if merges {
+                Delivery::Due
+            } else {
+                Delivery::Over
+            },
             ended: None,
         };
-        plan.weigh();
         plan.open();
         plan
     }
@@ -171,8 +163,12 @@ impl Plan {
         decisions
     }
 
-    /// The ground of a stage is ready, or it could not be made.
-    pub fn prepared(&mut self, stage: &StageId, result: Result<(), String>) -> Option<PlanDecision> {
+    /// The worktree of a stage is ready, or could not be made.
+    pub fn prepared(
+        &mut self,
+        stage: &StageId,
+        result: Result<(), String>,
+    ) -> Option<PlanDecision> {
         let at = self.in_state(stage, &StageState::Preparing)?;
         if let Some(halted) = self.halt() {
             self.at_work -= 1;
@@ -188,14 +184,14 @@ impl Plan {
             }
             Err(why) => {
                 self.at_work -= 1;
-                self.fail(at, Outcome::NoGround { why });
+                self.fail(at, Outcome::NoWorktree { why });
                 None
             }
         }
     }
 
-    /// A stage's relay ended, after so many tokens.
-    pub fn stage_ended(&mut self, stage: &StageId, outcome: &Outcome, tokens: u64) -> Option<PlanDecision> {
+    /// A stage's relay ended.
+    pub fn stage_ended(&mut self, stage: &StageId, outcome: &Outcome) -> Option<PlanDecision> {
         let at = self.in_state(stage, &StageState::Working)?;
         let halted = self.halt().is_some();
         let node = &mut self.nodes[at];
@@ -207,7 +203,11 @@ impl Plan {
             Meaning::Failed if node.tries <= node.retries => {
                 node.tries += 1;
                 let (attempt, max) = (node.tries, node.retries + 1);
-                return Some(PlanDecision::Retry { stage: stage.clone(), attempt, max });
+                return Some(PlanDecision::Retry {
+                    stage: stage.clone(),
+                    attempt,
+                    max,
+                });
             }
             Meaning::Failed | Meaning::FailedForGood => {
                 self.at_work -= 1;
@@ -221,7 +221,6 @@ impl Plan {
             Meaning::Done => {
                 self.at_work -= 1;
                 node.is_verified = *outcome == Outcome::Complete { verified: true };
-                self.forecast.learn(node.estimate, tokens);
                 if self.merges {
                     node.state = StageState::Merging;
                     self.queue.push_back(at);
@@ -233,7 +232,7 @@ impl Plan {
         None
     }
 
-    /// What a stage did is part of the whole; or, for one that was done before, that is confirmed.
+    /// What a stage did is merged; or, for one that was done before, that is confirmed.
     pub fn merged(&mut self, stage: &StageId) {
         if let Some(at) = self.leave_merge(stage) {
             self.finish(at, StageEnd::Done);
@@ -243,14 +242,15 @@ impl Plan {
     /// What a stage did does not go together with what others did. True if its relay is to mend that, as
     /// soon as there is a slot.
     pub fn unmerged(&mut self, stage: &StageId, files: Vec<String>) -> bool {
-        let Some(at) = self.leave_merge(stage) else { return false };
+        let Some(at) = self.leave_merge(stage) else {
+            return false;
+        };
         if self.halt().is_some() {
             self.queue.push_front(at);
             return false;
         }
         let node = &mut self.nodes[at];
         if node.mends >= MENDS_MAX {
-            node.is_unmerged = true;
             self.fail(at, Outcome::Unmerged { files });
             return false;
         }
@@ -271,21 +271,17 @@ impl Plan {
     /// says so.
     pub fn not_merged(&mut self, stage: &StageId, why: String) {
         if let Some(at) = self.leave_merge(stage) {
-            let node = &mut self.nodes[at];
-            let outcome = match node.take {
+            let outcome = match self.nodes[at].take {
                 Take::Assume => Outcome::NotDone { why },
-                Take::Run | Take::Skip => {
-                    node.is_unmerged = true;
-                    Outcome::NotMerged { why }
-                }
+                Take::Run | Take::Skip => Outcome::NotMerged { why },
             };
             self.fail(at, outcome);
         }
     }
 
-    /// What all stages made was handed over, as far as that is possible.
-    pub fn delivered(&mut self) {
-        self.delivery = Delivery::Over;
+    /// The user has what all stages made, or `kept` is the command that brings it.
+    pub fn delivered(&mut self, kept: Option<String>) {
+        self.delivery = kept.map_or(Delivery::Over, |command| Delivery::Kept { command });
     }
 
     /// Somebody stops the run: nothing new begins.
@@ -296,7 +292,6 @@ impl Plan {
     }
 
     /// Somebody wants the run to stop.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
@@ -312,26 +307,22 @@ impl Plan {
     }
 
     /// When a stage may begin that a usage limit holds back.
-    #[must_use]
     pub fn wakes_at(&self) -> Option<Timestamp> {
         let held = self.may_begin() > 0 && self.halt().is_none() && !self.paused;
         self.held_until.filter(|_| held)
     }
 
     /// Until when a usage limit holds all.
-    #[must_use]
     pub fn held_until(&self) -> Option<Timestamp> {
         self.held_until
     }
 
     /// How many stages could begin now.
-    #[must_use]
     pub fn may_begin(&self) -> usize {
         self.ready.len().min(self.jobs.saturating_sub(self.at_work))
     }
 
     /// The place of a stage in the manifest.
-    #[must_use]
     pub fn place(&self, stage: &StageId) -> Option<usize> {
         self.index.get(stage).copied()
     }
@@ -344,8 +335,10 @@ impl Plan {
         self.merging = Some(at);
         let node = &self.nodes[at];
         Some(match node.take {
-            Take::Assume => PlanDecision::Confirm(node.id.clone()),
-            Take::Run | Take::Skip => PlanDecision::Merge(node.id.clone()),
+            Take::Assume => PlanDecision::Worktree(node.id.clone(), WorktreeEffect::Confirm),
+            Take::Run | Take::Skip => {
+                PlanDecision::Worktree(node.id.clone(), WorktreeEffect::Merge)
+            }
         })
     }
 
@@ -357,9 +350,12 @@ impl Plan {
         let (_, at) = self.ready.pop_first()?;
         self.at_work += 1;
         let node = &mut self.nodes[at];
-        if self.grounds && !node.begun {
+        if self.in_worktrees && !node.begun {
             node.state = StageState::Preparing;
-            return Some(PlanDecision::Prepare(node.id.clone()));
+            return Some(PlanDecision::Worktree(
+                node.id.clone(),
+                WorktreeEffect::Prepare,
+            ));
         }
         node.state = StageState::Working;
         node.begun = true;
@@ -368,7 +364,9 @@ impl Plan {
 
     /// Why nothing new begins, if that is so.
     fn halt(&self) -> Option<Outcome> {
-        self.halted.clone().or(self.stop.map(|request| Outcome::Stopped { request }))
+        self.halted
+            .clone()
+            .or(self.stop.map(|request| Outcome::Stopped { request }))
     }
 
     /// Nothing is at work and nothing will be.
@@ -380,11 +378,13 @@ impl Plan {
     fn leave_merge(&mut self, stage: &StageId) -> Option<usize> {
         let at = *self.index.get(stage)?;
         (self.merging == Some(at)).then(|| self.merging = None)?;
-        self.nodes[at].is_unmerged = false;
         Some(at)
     }
 
     fn in_state(&self, stage: &StageId, state: &StageState) -> Option<usize> {
-        self.index.get(stage).copied().filter(|at| self.nodes[*at].state == *state)
+        self.index
+            .get(stage)
+            .copied()
+            .filter(|at| self.nodes[*at].state == *state)
     }
 }

@@ -6,28 +6,26 @@ use crate::ids::StageId;
 use crate::manifest::{Manifest, OnFail, Take};
 use crate::outcome::Outcome;
 
-/// Where a stage is.
+/// What a stage without an estimate is thought to take.
+const TOKENS_UNKNOWN: u64 = 50_000;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageState {
     /// It needs others that are not over.
     Waiting,
-    /// It needs a slot.
     Ready,
-    /// Its ground is being made.
+    /// Its worktree is being made.
     Preparing,
-    /// Its relay works.
     Working,
     /// It is done, and is merged or waits for that.
     Merging,
     /// The run was halted while it worked.
     Interrupted(Outcome),
-    /// It is over.
     Over(StageEnd),
 }
 
 impl StageState {
-    /// How its last try failed, and whether the plan puts up with that.
-    #[must_use]
+    /// How its last attempt failed, and whether the plan puts up with that.
     pub fn failure(&self) -> Option<(&Outcome, bool)> {
         match self {
             Self::Over(StageEnd::Failed(outcome)) => Some((outcome, false)),
@@ -46,15 +44,13 @@ impl StageState {
 /// How a stage is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageEnd {
-    /// Done, and part of the whole.
+    /// Done and merged.
     Done,
-    /// Its last try failed.
     Failed(Outcome),
-    /// Its last try failed, and the plan says that this does not matter.
+    /// Its last attempt failed, and the plan says that this does not matter.
     Skipped(Outcome),
     /// It needs a stage that failed.
     Blocked {
-        /// Which.
         by: StageId,
     },
     /// The user left it out.
@@ -75,17 +71,14 @@ pub(super) struct Node {
     pub take: Take,
     pub on_fail: OnFail,
     pub retries: u32,
-    /// Which try this is, from 1.
+    /// Which attempt this is, from 1.
     pub tries: u32,
     /// How often it was sent back because it did not merge.
     pub mends: u32,
-    /// What it did is done, and could not be merged.
-    pub is_unmerged: bool,
-    /// It has a ground and a relay.
+    /// It has a worktree and a relay.
     pub begun: bool,
-    /// Tokens that it is thought to take, 0 if nobody said.
+    /// Tokens that it is thought to take.
     pub estimate: u64,
-    /// Something checks it.
     pub is_verified: bool,
 }
 
@@ -96,7 +89,11 @@ impl Node {
 
     /// The stage that keeps it from beginning for good.
     pub(super) fn blocked_by(&self) -> Option<&StageId> {
-        if let StageState::Over(StageEnd::Blocked { by }) = &self.state { Some(by) } else { None }
+        if let StageState::Over(StageEnd::Blocked { by }) = &self.state {
+            Some(by)
+        } else {
+            None
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -106,8 +103,12 @@ impl Node {
 
 /// The stages of a manifest, and where each id is.
 pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>) {
-    let index: HashMap<StageId, usize> =
-        manifest.stages.iter().enumerate().map(|(at, stage)| (stage.id.clone(), at)).collect();
+    let index: HashMap<StageId, usize> = manifest
+        .stages
+        .iter()
+        .enumerate()
+        .map(|(at, stage)| (stage.id.clone(), at))
+        .collect();
     let mut nodes: Vec<Node> = manifest
         .stages
         .iter()
@@ -127,9 +128,11 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
             retries: stage.part.retries,
             tries: 1,
             mends: 0,
-            is_unmerged: false,
             begun: false,
-            estimate: stage.part.estimate_tokens,
+            estimate: match stage.part.estimate_tokens {
+                0 => TOKENS_UNKNOWN,
+                estimate => estimate,
+            },
             is_verified: stage.verification.is_some(),
         })
         .collect();
@@ -139,4 +142,22 @@ pub(super) fn nodes(manifest: &Manifest) -> (Vec<Node>, HashMap<StageId, usize>)
         }
     }
     (nodes, index)
+}
+
+/// For each stage the tokens of the longest chain of stages that begins with it.
+pub(super) fn tokens_behind(nodes: &[Node]) -> Vec<u64> {
+    let mut left: Vec<usize> = nodes.iter().map(|node| node.dependants.len()).collect();
+    let mut behind: Vec<u64> = nodes.iter().map(|node| node.estimate).collect();
+    let mut next: Vec<usize> = (0..nodes.len()).filter(|at| left[*at] == 0).collect();
+    while let Some(at) = next.pop() {
+        for (need, _) in &nodes[at].needs {
+            let through = behind[at].saturating_add(nodes[*need].estimate);
+            behind[*need] = behind[*need].max(through);
+            left[*need] -= 1;
+            if left[*need] == 0 {
+                next.push(*need);
+            }
+        }
+    }
+    behind
 }

@@ -1,23 +1,73 @@
 //! A plan that goes on: what was interrupted or failed is opened again, what is done stays done.
 
+use std::collections::BTreeSet;
+
+use crate::ids::StageId;
 use crate::manifest::Take;
+use crate::outcome::Outcome;
 use crate::plan::node::Node;
 use crate::plan::{Plan, StageEnd, StageState};
 
 impl Plan {
     /// What was interrupted or failed goes on. What is under way, such as a merge or the delivery, is settled by
-    /// whoever took the run up, and is not wanted a second time.
-    pub fn resume(&mut self) {
+    /// whoever took the run up, and is not wanted a second time. If a question is answered, stages that wait for
+    /// an answer to another one stay as they are, and so does what they block.
+    pub fn resume(&mut self, answered: Option<&StageId>) {
         self.halted = None;
         self.stop = None;
         self.paused = false;
         self.held_until = None;
         self.ended = None;
+        let still_asks = answered.map_or_else(BTreeSet::new, |stage| self.still_asks(stage));
         for at in 0..self.nodes.len() {
+            if !still_asks.contains(&self.nodes[at].id) {
+                self.revive(at);
+            }
+        }
+        self.over = self.nodes.iter().filter(|node| node.is_over()).count();
+        self.open();
+    }
+
+    /// A stage that ended with a question has its answer while the plan runs: it goes on, with what waits for it.
+    /// False if it asked nothing, or nothing begins any more.
+    pub fn answered(&mut self, stage: &StageId) -> bool {
+        let asks =
+            |state: &StageState| matches!(state.failure(), Some((Outcome::Blocked { .. }, _)));
+        if self.ended.is_some() || self.halt().is_some() || !self.state(stage).is_some_and(asks) {
+            return false;
+        }
+        let mut revived = self.blocked_by(stage);
+        revived.push(stage.clone());
+        for at in revived
+            .iter()
+            .filter_map(|stage| self.place(stage))
+            .collect::<Vec<_>>()
+        {
             self.revive(at);
         }
         self.over = self.nodes.iter().filter(|node| node.is_over()).count();
         self.open();
+        true
+    }
+
+    /// The stages that asked something else than the one that is answered, and those that they block.
+    fn still_asks(&self, answered: &StageId) -> BTreeSet<StageId> {
+        let asks = |node: &&Node| {
+            let question = node.state.failure();
+            matches!(question, Some((Outcome::Blocked { .. }, _))) && node.id != *answered
+        };
+        let asking = self.nodes.iter().filter(asks).map(|node| node.id.clone());
+        let mut found: BTreeSet<StageId> = asking.collect();
+        loop {
+            let blocked = |node: &&Node| node.blocked_by().is_some_and(|by| found.contains(by));
+            let blocked = self.nodes.iter().filter(blocked);
+            let more: Vec<StageId> = blocked.map(|node| node.id.clone()).collect();
+            let before = found.len();
+            found.extend(more);
+            if found.len() == before {
+                return found;
+            }
+        }
     }
 
     /// Complete stages go on, with follow-up work.
@@ -51,7 +101,11 @@ impl Plan {
                 | StageState::Merging
                 | StageState::Interrupted(_) => false,
             };
-            let left = self.nodes[at].needs.iter().filter(|need| !settled(need)).count();
+            let left = self.nodes[at]
+                .needs
+                .iter()
+                .filter(|need| !settled(need))
+                .count();
             self.nodes[at].needs_left = left;
         }
         for at in 0..self.nodes.len() {
@@ -73,12 +127,15 @@ impl Plan {
         let again = match &node.state {
             StageState::Interrupted(_) => StageState::Waiting,
             StageState::Over(end) => match end {
-                StageEnd::Failed(_) | StageEnd::Skipped(_) => {
+                StageEnd::Failed(outcome) | StageEnd::Skipped(outcome) => {
                     node.tries = 1;
                     node.mends = 0;
-                    // A person may have put together what did not go together, or mended what git
-                    // stumbled over. What the stage did is done.
-                    if node.is_unmerged {
+                    // The stage is done; a person may have resolved the conflict, or mended what git
+                    // stumbled over.
+                    if matches!(
+                        outcome,
+                        Outcome::Unmerged { .. } | Outcome::NotMerged { .. }
+                    ) {
                         self.queue.push_back(at);
                         StageState::Merging
                     } else {

@@ -10,10 +10,9 @@ use crate::plan::{Plan, StageEnd, StageState};
 
 /// How many stages of a plan came to what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct StageTally {
-    /// All of them.
+pub struct StageCounts {
     pub all: usize,
-    /// Done, and part of the whole.
+    /// Done and merged.
     pub done: usize,
     /// Of these, those that something checked.
     pub verified: usize,
@@ -25,38 +24,38 @@ pub struct StageTally {
 
 impl Plan {
     /// How many stages came to what.
-    #[must_use]
-    pub fn tally(&self) -> StageTally {
-        let mut tally = StageTally { all: self.nodes.len(), ..StageTally::default() };
+    pub fn counts(&self) -> StageCounts {
+        let mut counts = StageCounts {
+            all: self.nodes.len(),
+            ..StageCounts::default()
+        };
         for node in &self.nodes {
-            let StageState::Over(end) = &node.state else { continue };
+            let StageState::Over(end) = &node.state else {
+                continue;
+            };
             match end {
                 StageEnd::Done => {
-                    tally.done += 1;
-                    tally.verified += usize::from(node.is_verified);
+                    counts.done += 1;
+                    counts.verified += usize::from(node.is_verified);
                 }
-                StageEnd::Skipped(_) => tally.skipped += 1,
-                StageEnd::LeftOut { .. } => tally.left_out += 1,
+                StageEnd::Skipped(_) => counts.skipped += 1,
+                StageEnd::LeftOut { .. } => counts.left_out += 1,
                 StageEnd::Failed(_) | StageEnd::Blocked { .. } => {}
             }
         }
-        tally
+        counts
     }
 
     /// How the plan ended, if it did.
-    #[must_use]
     pub fn ended(&self) -> Option<&Outcome> {
         self.ended.as_ref()
     }
 
-    /// Where a stage is.
-    #[must_use]
     pub fn state(&self, stage: &StageId) -> Option<&StageState> {
         self.index.get(stage).map(|at| &self.nodes[*at].state)
     }
 
-    /// A stage is done, and part of the whole.
-    #[must_use]
+    /// A stage is done and merged.
     pub fn is_done(&self, stage: &StageId) -> bool {
         self.state(stage) == Some(&StageState::Over(StageEnd::Done))
     }
@@ -67,7 +66,6 @@ impl Plan {
     }
 
     /// The stages that a failed one blocks.
-    #[must_use]
     pub fn blocked_by(&self, stage: &StageId) -> Vec<StageId> {
         let mut blocked: Vec<&StageId> = vec![stage];
         let mut looked = 0;
@@ -85,38 +83,32 @@ impl Plan {
     }
 
     /// How many stages are over.
-    #[must_use]
     pub fn over(&self) -> usize {
         self.over
     }
 
     /// How many stages there are.
-    #[must_use]
     pub fn stages(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Which try at a stage this is, from 1.
-    #[must_use]
+    /// Which attempt at a stage this is, from 1.
     pub fn tries(&self, stage: &StageId) -> u32 {
         self.index.get(stage).map_or(1, |at| self.nodes[*at].tries)
     }
 
     /// Stages that hold a slot.
-    #[must_use]
     pub fn at_work(&self) -> usize {
         self.at_work
     }
 
     /// Stages that may work at the same time.
-    #[must_use]
     pub fn jobs(&self) -> usize {
         self.jobs
     }
 
     /// The stages that this one needs and that are done, nearest first: its own needs in their order, then
     /// what those need. At most so many.
-    #[must_use]
     pub fn done_before(&self, stage: &StageId, max: usize) -> Vec<StageId> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();

@@ -6,7 +6,6 @@
 use crate::limits::{BYTES_PER_TOKEN, QUOTED_LINE_CHARS_MAX};
 
 /// The size of a text in tokens, rounded up.
-#[must_use]
 pub fn tokens(text: &str) -> usize {
     text.len().div_ceil(BYTES_PER_TOKEN)
 }
@@ -14,7 +13,6 @@ pub fn tokens(text: &str) -> usize {
 /// Which part of a text is kept when it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Its beginning.
     First,
     /// Its end: the last lines of a command's output tell most.
     Last,
@@ -32,52 +30,47 @@ pub struct Mark<'a> {
     pub whole: &'a str,
 }
 
-impl Mark<'_> {
+impl<'a> Mark<'a> {
+    pub const fn new(prefix: &'a str, whole: &'a str) -> Self {
+        Self { prefix, whole }
+    }
+
     /// The line, for this many lines.
     pub(super) fn line(self, left_out: usize) -> String {
-        format!("{}[{left_out} lines left out here; the whole is in {}]\n", self.prefix, self.whole)
+        format!(
+            "{}[{left_out} lines left out here; the whole is in {}]\n",
+            self.prefix, self.whole
+        )
     }
 }
 
 /// A text of at most this many tokens, cut at line ends. A budget smaller than the mark leaves
 /// nothing.
-#[must_use]
 pub fn cut(text: &str, tokens_max: usize, keep: Keep, mark: Mark<'_>) -> String {
     cut_by_size(text, tokens_max * BYTES_PER_TOKEN, keep, mark, str::len)
 }
 
-/// The same by characters.
-#[must_use]
-pub fn cut_chars(text: &str, chars_max: usize, keep: Keep, mark: Mark<'_>) -> String {
-    cut_by_size(text, chars_max, keep, mark, |text| text.chars().count())
-}
-
 /// The text with each line over [`QUOTED_LINE_CHARS_MAX`] characters cut, with a mark in the line.
-#[must_use]
 pub fn cut_long_lines(text: &str) -> String {
-    text.split_inclusive('\n').map(|line| cut_line(line).0).collect()
+    let cut = |line| cut_line(line, QUOTED_LINE_CHARS_MAX).0;
+    text.split_inclusive('\n').map(cut).collect()
 }
 
 /// One line, cut if it is too long; and whether it was.
-pub(super) fn cut_line(line: &str) -> (String, bool) {
-    cut_line_to(line, QUOTED_LINE_CHARS_MAX)
-}
-
-/// The same for a limit of one's own.
-pub(crate) fn cut_line_to(line: &str, chars_max: usize) -> (String, bool) {
+pub(crate) fn cut_line(line: &str, chars_max: usize) -> (String, bool) {
+    let text = line.trim_end_matches('\n');
     // Never more characters than bytes: most lines need no counting.
-    if line.len() <= chars_max {
-        return (line.to_owned(), false);
-    }
-    let Some((end, _)) = line.trim_end_matches('\n').char_indices().nth(chars_max) else {
+    let cut_at = (text.len() > chars_max).then(|| text.char_indices().nth(chars_max));
+    let Some((end, _)) = cut_at.flatten() else {
         return (line.to_owned(), false);
     };
-    let over = line[end..].trim_end_matches('\n').chars().count();
-    let line_end = if line.ends_with('\n') { "\n" } else { "" };
-    (format!("{} [line cut: {over} more characters]{line_end}", &line[..end]), true)
+    let over = text[end..].chars().count();
+    let (kept, line_end) = (&text[..end], &line[text.len()..]);
+    let cut = format!("{kept} [line cut: {over} more characters]{line_end}");
+    (cut, true)
 }
 
-/// The same by any measure that adds up over lines.
+/// The same as [`cut`], by any measure that adds up over lines.
 pub(crate) fn cut_by_size(
     text: &str,
     max: usize,
@@ -104,11 +97,15 @@ pub(crate) fn cut_by_size(
         Keep::Last | Keep::Ends => fitting(lines[first..].iter().rev(), room - used, size),
     };
     let mark = mark.line(lines.len() - first - last);
-    [&lines[..first].concat(), &mark, &lines[lines.len() - last..].concat()].map(String::as_str).concat()
+    lines[..first].concat() + &mark + &lines[lines.len() - last..].concat()
 }
 
 /// How many lines fit into the room.
-fn fitting<'a>(lines: impl Iterator<Item = &'a &'a str>, room: usize, size: fn(&str) -> usize) -> usize {
+fn fitting<'a>(
+    lines: impl Iterator<Item = &'a &'a str>,
+    room: usize,
+    size: fn(&str) -> usize,
+) -> usize {
     let mut used = 0;
     lines
         .take_while(|line| {
@@ -118,13 +115,26 @@ fn fitting<'a>(lines: impl Iterator<Item = &'a &'a str>, room: usize, size: fn(&
         .count()
 }
 
+/// The largest share such that all sizes, cut to it, fit into the room: small ones stay whole.
+pub(crate) fn share(mut sizes: Vec<usize>, mut room: usize) -> usize {
+    sizes.sort_unstable();
+    for (index, size) in sizes.iter().enumerate() {
+        let even = room / (sizes.len() - index);
+        if *size > even {
+            return even;
+        }
+        room -= size;
+    }
+    usize::MAX
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    const MARK: Mark<'_> = Mark { prefix: "", whole: "F.md" };
+    const MARK: Mark<'_> = Mark::new("", "F.md");
 
     fn numbers(count: usize) -> String {
         (1..=count).map(|n| format!("line {n:03}\n")).collect()
@@ -139,11 +149,27 @@ mod tests {
     fn a_cut_falls_between_lines_and_is_marked() {
         let text = numbers(100);
         let mark = "[93 lines left out here; the whole is in F.md]\n";
-        assert_eq!(cut(&text, 38, Keep::First, MARK), format!("{}{mark}", numbers(7)));
+        assert_eq!(
+            cut(&text, 38, Keep::First, MARK),
+            format!("{}{mark}", numbers(7))
+        );
         let last = cut(&text, 38, Keep::Last, MARK);
-        assert!(last.starts_with(mark) && last.ends_with("line 099\nline 100\n"), "{last}");
+        assert!(
+            last.starts_with(mark) && last.ends_with("line 099\nline 100\n"),
+            "{last}"
+        );
         let ends = cut(&text, 38, Keep::Ends, MARK);
-        assert!(ends.starts_with("line 001\nline 002\n[") && ends.ends_with("line 100\n"), "{ends}");
+        assert!(
+            ends.starts_with("line 001\nline 002\n[") && ends.ends_with("line 100\n"),
+            "{ends}"
+        );
+    }
+
+    #[test]
+    fn the_long_share_what_the_short_leave() {
+        assert_eq!(share(vec![10, 10], 20), usize::MAX);
+        assert_eq!(share(vec![100, 10, 100], 110), 50);
+        assert_eq!(share(vec![], 0), usize::MAX);
     }
 
     #[test]
@@ -164,7 +190,7 @@ mod tests {
             if short != text && max > 30 {
                 prop_assert!(short.contains("lines left out here; the whole is in F.md]"));
             }
-            let short = cut_chars(&text, max, keep, MARK);
+            let short = cut_by_size(&text, max, keep, MARK, |text| text.chars().count());
             prop_assert!(short.chars().count() <= max);
         }
     }

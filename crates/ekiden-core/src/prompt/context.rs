@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::tokens;
 use super::excerpt::{Excerpt, Excerpts, Sharing};
+use crate::handoff::FileText;
 use crate::ids::StageId;
 use crate::limits::{self, BYTES_PER_TOKEN};
+use crate::text;
 
 /// What a stage's context is made of, as it was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct ContextInput {
     pub files: Vec<FileInput>,
     /// What the stages left that this one needs, the nearest first.
     pub results: Vec<ResultInput>,
+    /// Why the worktree's setup failed; empty if it did not.
+    pub not_set_up: String,
 }
 
 /// A file as it was found.
@@ -30,36 +34,16 @@ pub struct ContextInput {
 pub struct FileInput {
     /// Its path from the work dir.
     pub path: String,
-    /// What is in it.
-    pub content: FileContent,
-}
-
-/// What was found in the place of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FileContent {
-    /// Its text.
-    Text(String),
-    /// There is no such file.
-    Missing,
-    /// It is not UTF-8 text.
-    NotText,
-    /// It is larger than what is read of one file.
-    TooLarge {
-        /// Its size.
-        bytes: u64,
-    },
+    pub content: FileText,
 }
 
 /// What a finished stage left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultInput {
-    /// The stage.
     pub stage: StageId,
-    /// Its name.
     pub name: String,
     /// Its result, as [`super::stage_result`] made it.
     pub text: String,
-    /// Where that is kept.
     pub place: String,
 }
 
@@ -67,18 +51,21 @@ pub struct ResultInput {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageContext {
-    /// The whole in short.
     pub architecture: Option<Excerpt>,
     /// Files, in the plan's order.
     pub files: Excerpts,
-    /// Results, the nearest first.
     pub results: Excerpts,
+    /// Why the worktree's setup failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_set_up: Option<String>,
 }
 
 /// Heading and introduction of a part, and the stage's name.
 pub(super) const LABELS_TOKENS_MAX: usize = 150;
 /// What is left of a part, however small the room is.
 const FLOOR_TOKENS: usize = 500;
+/// Why the worktree's setup failed, in characters.
+pub(super) const NOT_SET_UP_CHARS_MAX: usize = 600;
 
 pub(super) const MISSING: &str = "there is no such file yet";
 pub(super) const NOT_TEXT: &str = "not text";
@@ -86,7 +73,6 @@ pub(super) const TOO_LARGE: &str = "too large to be shown";
 
 impl StageContext {
     /// The context within its budgets.
-    #[must_use]
     pub fn of(input: &ContextInput) -> Self {
         let architecture = input.architecture.trim_end();
         let architecture = (!architecture.is_empty())
@@ -98,24 +84,31 @@ impl StageContext {
             architecture,
             files: files.within(body(limits::STAGE_FILES_TOKENS_MAX), Sharing::Level),
             results: results.within(body(limits::STAGE_RESULTS_TOKENS_MAX), Sharing::InOrder),
+            not_set_up: Some(text::one_line(&input.not_set_up, NOT_SET_UP_CHARS_MAX))
+                .filter(|why| !why.is_empty()),
         }
     }
 
     /// The same in at most this many tokens for its three parts together, labels apart.
-    #[must_use]
     pub(super) fn within(&self, tokens_max: usize) -> Self {
         let floor = FLOOR_TOKENS.min(tokens_max / 4);
-        let architecture = self.architecture.as_ref().map_or(0, |text| tokens(&text.print()));
+        let architecture = self
+            .architecture
+            .as_ref()
+            .map_or(0, |text| tokens(&text.print()));
         let results = tokens(&self.results.print());
-        let files =
-            tokens(&self.files.print()).min(tokens_max.saturating_sub(architecture + results).max(floor));
+        let files = tokens(&self.files.print())
+            .min(tokens_max.saturating_sub(architecture + results).max(floor));
         let architecture = architecture.min(tokens_max.saturating_sub(files + results).max(floor));
         let results = results.min(tokens_max.saturating_sub(files + architecture));
         let excerpt = |text: &Excerpt| text.within(architecture * BYTES_PER_TOKEN);
         Self {
             architecture: self.architecture.as_ref().map(excerpt),
             files: self.files.within(files * BYTES_PER_TOKEN, Sharing::Level),
-            results: self.results.within(results * BYTES_PER_TOKEN, Sharing::InOrder),
+            results: self
+                .results
+                .within(results * BYTES_PER_TOKEN, Sharing::InOrder),
+            not_set_up: self.not_set_up.clone(),
         }
     }
 }
@@ -127,15 +120,19 @@ fn body(tokens_max: usize) -> usize {
 
 fn file(file: &FileInput) -> Excerpt {
     match &file.content {
-        FileContent::Text(text) => Excerpt::of(&file.path, &file.path, text),
-        FileContent::Missing => Excerpt::remark(&file.path, MISSING),
-        FileContent::NotText => Excerpt::remark(&file.path, NOT_TEXT),
-        FileContent::TooLarge { bytes } => {
+        FileText::Text(text) => Excerpt::of(&file.path, &file.path, text),
+        FileText::Absent => Excerpt::remark(&file.path, MISSING),
+        FileText::NotText(_) => Excerpt::remark(&file.path, NOT_TEXT),
+        FileText::TooLarge { bytes } => {
             Excerpt::remark(&file.path, &format!("{TOO_LARGE}: {bytes} bytes"))
         }
     }
 }
 
 fn result(result: &ResultInput) -> Excerpt {
-    Excerpt::of(&format!("{}: {}", result.stage, result.name), &result.place, &result.text)
+    Excerpt::of(
+        &format!("{}: {}", result.stage, result.name),
+        &result.place,
+        &result.text,
+    )
 }

@@ -1,27 +1,22 @@
 //! The notes of a follow-up: what a program writes when a complete run gets a new task.
 //!
 //! They are published as `PROGRESS.md` and `NEXT_PROMPT.md`, and stand in the next prompt in place of
-//! the last session's own. Words that are not ours are block quotations in them, so that a STATUS of
-//! the old report is no claim and its headings are no headings; in a prompt every line is marked as
-//! data besides.
+//! the last session's own.
 
-use super::budget::{Keep, Mark, cut};
+use super::budget::Keep;
 use super::fill::fill;
-use super::notes::Notes;
+use super::notes::{Author, Notes};
+use super::page::{QUOTE, foreign};
 use crate::ids::SessionNumber;
 
 /// What the notes are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct ContinuationFacts<'a> {
-    /// The new task.
     pub task: &'a str,
-    /// The task before it.
     pub before: &'a str,
     /// The last session of that one.
     pub session: SessionNumber,
-    /// The verification passed, too.
     pub verified: bool,
-    /// What that session left.
     pub notes: Option<&'a Notes>,
 }
 
@@ -73,19 +68,19 @@ const TASK_TOKENS_MAX: usize = 300;
 /// The old report, in tokens.
 const REPORT_TOKENS_MAX: usize = 1_500;
 
-/// `PROGRESS.md` and `NEXT_PROMPT.md` of a follow-up.
-#[must_use]
-pub fn continuation(facts: &ContinuationFacts<'_>) -> (String, String) {
+/// The notes of a follow-up.
+pub fn continuation(facts: &ContinuationFacts<'_>) -> Notes {
     let task = quotation(facts.task, TASK_TOKENS_MAX, ".ekiden/TASK.md");
     let before = quotation(facts.before, TASK_TOKENS_MAX, "the run's log");
-    let archive = format!("the archive of session {}", facts.session);
-    let report = match facts.notes {
-        Some(Notes::Handoff { progress, .. } | Notes::Continuation { progress, .. }) => progress.as_str(),
-        Some(Notes::Rescue { text }) => text,
-        None => "",
-    };
+    let session = facts.session.to_string();
+    let archive = format!("the archive of session {session}");
+    let report = facts.notes.map_or("", |notes| match notes.by {
+        Author::Rescue => &notes.next_prompt,
+        Author::Both if notes.progress.is_empty() => &notes.next_prompt,
+        Author::Agent | Author::FollowUp | Author::Both => &notes.progress,
+    });
     let report = quotation(report, REPORT_TOKENS_MAX, &archive);
-    let (session, verified) = (facts.session.to_string(), if facts.verified { VERIFIED } else { UNVERIFIED });
+    let verified = if facts.verified { VERIFIED } else { UNVERIFIED };
     let slots = [
         ("task", task.as_str()),
         ("verified", verified),
@@ -93,12 +88,17 @@ pub fn continuation(facts: &ContinuationFacts<'_>) -> (String, String) {
         ("before", &before),
         ("report", &report),
     ];
-    (fill(PROGRESS, &slots), fill(NEXT_PROMPT, &slots[..1]))
+    Notes {
+        by: Author::FollowUp,
+        progress: fill(PROGRESS, &slots),
+        next_prompt: fill(NEXT_PROMPT, &slots[..1]),
+    }
 }
 
-/// A foreign text as a block quotation, within a budget.
 fn quotation(text: &str, tokens_max: usize, whole: &str) -> String {
-    let lines: String = text.trim().lines().map(|line| format!("> {line}\n")).collect();
-    let lines = if lines.is_empty() { "> [nothing]\n".to_owned() } else { lines };
-    cut(&lines, tokens_max, Keep::First, Mark { prefix: "> ", whole })
+    let text = foreign(text, QUOTE, tokens_max, Keep::First, whole);
+    if text.is_empty() {
+        return format!("{QUOTE}[nothing]\n");
+    }
+    text
 }

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::Mark;
+use super::budget::{self, Mark};
 use super::quote::{MARK, plain_name, quote};
 use crate::limits;
 
@@ -20,24 +20,20 @@ pub struct Excerpt {
     pub name: String,
     /// Where the whole of it is, on one line.
     pub place: String,
-    /// Marked lines.
     pub text: String,
     /// Lines that are left out behind them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
-/// Several of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpts {
-    /// In their order.
     pub items: Vec<Excerpt>,
     /// How many more there are, without a name.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }
 
-/// How room is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
     Level,
@@ -53,7 +49,11 @@ impl Excerpt {
     /// The whole of a text.
     pub(super) fn of(name: &str, place: &str, text: &str) -> Self {
         let quoted = quote(text.trim_end()).text;
-        let text = if quoted.is_empty() { format!("{MARK}[empty]\n") } else { quoted };
+        let text = if quoted.is_empty() {
+            format!("{MARK}[empty]\n")
+        } else {
+            quoted
+        };
         Self {
             name: plain_name(name, NAME_CHARS_MAX),
             place: plain_name(place, NAME_CHARS_MAX),
@@ -64,7 +64,10 @@ impl Excerpt {
 
     /// Something with a remark of ours in place of its text.
     pub(super) fn remark(name: &str, remark: &str) -> Self {
-        Self { text: format!("{MARK}[{remark}]\n"), ..Self::of(name, name, "") }
+        Self {
+            text: format!("{MARK}[{remark}]\n"),
+            ..Self::of(name, name, "")
+        }
     }
 
     pub(super) fn print(&self) -> String {
@@ -91,7 +94,11 @@ impl Excerpt {
                 Some(line)
             })
             .collect();
-        Self { left_out: lines - kept.lines().count(), text: kept, ..self.clone() }
+        Self {
+            left_out: lines - kept.lines().count(),
+            text: kept,
+            ..self.clone()
+        }
     }
 
     /// What it takes to name it.
@@ -108,16 +115,15 @@ impl Excerpt {
     }
 
     fn mark(&self, left_out: usize) -> String {
-        Mark { prefix: MARK, whole: &self.place }.line(left_out)
+        Mark::new(MARK, &self.place).line(left_out)
     }
 
     fn bare(&self, left_out: usize) -> String {
-        Mark { prefix: &format!("{MARK}--- {} ", self.name), whole: &self.place }.line(left_out)
+        Mark::new(&format!("{MARK}--- {} ", self.name), &self.place).line(left_out)
     }
 }
 
 impl Excerpts {
-    /// All of these texts.
     pub(super) fn of(items: Vec<Excerpt>) -> Self {
         Self { items, more: 0 }
     }
@@ -144,16 +150,23 @@ impl Excerpts {
         let bytes_max = bytes_max.saturating_sub(MORE_BYTES_MAX);
         let named = self.named(bytes_max / 2);
         let more = self.more + self.items.len() - named.len();
-        Self { items: share(named, bytes_max, sharing), more }
+        Self {
+            items: share(named, bytes_max, sharing),
+            more,
+        }
     }
 
     /// The first ones, as many as can be named within this size.
     fn named(&self, bytes_max: usize) -> &[Excerpt] {
         let mut room = bytes_max;
-        let fits = self.items.iter().take(limits::STAGE_FILES_NAMED_MAX).map_while(|item| {
-            room = room.checked_sub(item.least())?;
-            Some(())
-        });
+        let fits = self
+            .items
+            .iter()
+            .take(limits::STAGE_FILES_NAMED_MAX)
+            .map_while(|item| {
+                room = room.checked_sub(item.least())?;
+                Some(())
+            });
         &self.items[..fits.count()]
     }
 }
@@ -163,10 +176,16 @@ fn share(items: &[Excerpt], bytes_max: usize, sharing: Sharing) -> Vec<Excerpt> 
     let names: usize = items.iter().map(Excerpt::least).sum();
     let room = bytes_max.saturating_sub(names);
     let level = match sharing {
-        Sharing::Level => water_level(items, room),
+        Sharing::Level => {
+            let wanted = items.iter().map(|item| item.print().len() - item.least());
+            budget::share(wanted.collect(), room).min(bytes_max)
+        }
         Sharing::InOrder => 0,
     };
-    let mut shared: Vec<Excerpt> = items.iter().map(|item| item.within(item.least() + level)).collect();
+    let mut shared: Vec<Excerpt> = items
+        .iter()
+        .map(|item| item.within(item.least() + level))
+        .collect();
     let mut left = bytes_max.saturating_sub(shared.iter().map(|item| item.print().len()).sum());
     for (cut, whole) in shared.iter_mut().zip(items) {
         let size = cut.print().len();
@@ -176,22 +195,10 @@ fn share(items: &[Excerpt], bytes_max: usize, sharing: Sharing) -> Vec<Excerpt> 
     shared
 }
 
-/// What each may have beside its name, so that those who need less leave the rest to the others.
-fn water_level(items: &[Excerpt], room: usize) -> usize {
-    let mut wants: Vec<usize> = items.iter().map(|item| item.print().len() - item.least()).collect();
-    wants.sort_unstable();
-    let mut room = room;
-    for (served, want) in wants.iter().enumerate() {
-        let share = room / (wants.len() - served);
-        if *want > share {
-            return share;
-        }
-        room -= want;
-    }
-    usize::MAX / 2
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

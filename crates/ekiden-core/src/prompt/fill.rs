@@ -12,7 +12,8 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut rest = template;
     while let Some((before, name, after)) = next_slot(rest) {
         let value = values.iter().find(|(known, _)| *known == name);
-        let (_, value) = value.unwrap_or_else(|| panic!("a prompt text has no value for the slot `{name}`"));
+        let (_, value) =
+            value.unwrap_or_else(|| panic!("a prompt text has no value for the slot `{name}`"));
         text.push_str(before);
         text.push_str(value);
         rest = after;
@@ -27,7 +28,10 @@ pub(super) fn next_slot(text: &str) -> Option<(&str, &str, &str)> {
     loop {
         let open = from + text[from..].find('{')?;
         let inner = &text[open + 1..];
-        let length = inner.bytes().take_while(|b| b.is_ascii_lowercase() || *b == b'_').count();
+        let length = inner
+            .bytes()
+            .take_while(|b| b.is_ascii_lowercase() || *b == b'_')
+            .count();
         if length > 0 && inner[length..].starts_with('}') {
             return Some((&text[..open], &inner[..length], &inner[length + 1..]));
         }
@@ -41,7 +45,10 @@ mod tests {
 
     #[test]
     fn each_slot_is_filled_once() {
-        assert_eq!(fill("{a}-{b} {a}", &[("a", "{b}"), ("b", "2")]), "{b}-2 {b}");
+        assert_eq!(
+            fill("{a}-{b} {a}", &[("a", "{b}"), ("b", "2")]),
+            "{b}-2 {b}"
+        );
         assert_eq!(fill("fn x() { {} {A} }", &[]), "fn x() { {} {A} }");
     }
 

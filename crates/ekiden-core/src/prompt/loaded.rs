@@ -1,4 +1,4 @@
-//! What a session is told at its start of the document that the session before it left.
+//! What a session reads at its start of the document that the session before it left.
 //!
 //! It states a fact and quotes. The document is data like any notes: what to do is the user's to say.
 
@@ -8,13 +8,16 @@ use crate::time::Millis;
 
 pub(super) const OPENING: &str = "A handoff of {age} ago exists at {path}. It reads:";
 pub(super) const OPENING_AGELESS: &str = "A handoff exists at {path}. It reads:";
-pub(super) const CLOSING: &str = "It may be out of date: where it and the tree differ, the tree is right.";
+pub(super) const CLOSING: &str =
+    "It may be out of date: where it and the tree differ, the tree is right.";
+
+pub(super) const OFFERED: &str = "A handoff exists at {path}, {age} old, made on the branch `{branch}`. It is not \
+     shown, since it is old or of another branch. If the user wants to continue from it, {orient} reads it.";
 
 /// A path, in characters.
 const PATH_CHARS_MAX: usize = 1_000;
 
 /// A document at a session's start. Its text comes as marked lines.
-#[must_use]
 pub fn loaded_handoff(marked: &str, path: &str, age: Option<Millis>) -> String {
     let path = one_line(path, PATH_CHARS_MAX);
     let opening = match age {
@@ -24,7 +27,12 @@ pub fn loaded_handoff(marked: &str, path: &str, age: Option<Millis>) -> String {
     format!("{opening}\n{marked}{CLOSING}")
 }
 
-/// How much of it is not the document, in UTF-16 units.
-pub(crate) fn loaded_handoff_size(path: &str, age: Option<Millis>) -> usize {
-    loaded_handoff("", path, age).encode_utf16().count()
+/// A document that is named at a session's start but not shown.
+pub fn offered_handoff(path: &str, age: &str, branch: &str, orient: &str) -> String {
+    let values = [("path", path), ("age", age), ("branch", branch)];
+    let values = values.map(|(name, value)| (name, one_line(value, PATH_CHARS_MAX)));
+    let [path, age, branch] = values
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    fill(OFFERED, &[path, age, branch, ("orient", orient)])
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Keep, Mark, cut};
-use super::quote::{MARK, quote};
+use super::budget::Keep;
+use super::quote::{lines, outcome_line, quoted_within};
 use crate::limits;
 use crate::text::{one_line, short};
 
@@ -24,8 +24,7 @@ pub struct Measured {
 
 /// The heading of this part.
 pub(super) const HEADING: &str = "# Measured by ekiden";
-/// What stands under it.
-pub(super) const INTRO: &str = "Read from git, exit codes and ticks; nobody's claim.";
+pub(super) const INTRO: &str = "Read from git, exit codes and ticks, not claimed by any session.";
 pub(super) const COMMITS: &str = "Commits since the last session began:";
 pub(super) const FILES: &str = "Changed files:";
 pub(super) const CHECK: &str = "The check:";
@@ -38,101 +37,74 @@ const NAMES_MAX: usize = 20;
 const COMMITS_MAX: usize = 8;
 /// The most of one name, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// The check's line, in characters for each of command and outcome.
-const CHECK_CHARS_MAX: usize = 80;
+/// The most of one line of the check's output, in characters.
+const TAIL_LINE_CHARS_MAX: usize = 240;
 /// Shares of the part, in tokens; names take what is left.
 const TAIL_TOKENS_MAX: usize = 240;
 const ITEMS_TOKENS_MAX: usize = 100;
 const LABELS_TOKENS_MAX: usize = 80;
 const CHECK_TOKENS_MAX: usize = 70;
-
-/// A foreign text in quotation marks of ours; a word where it says nothing.
-pub(super) fn quoted_or_nothing(text: &str) -> String {
-    let quoted = quote(text).text;
-    if quoted.is_empty() { format!("{MARK}[nothing]\n") } else { quoted }
-}
-
-/// The same within a budget, with a mark of what was left out and where the whole is.
-pub(super) fn quoted_within(text: &str, tokens_max: usize, keep: Keep, whole: &str) -> String {
-    cut(&quoted_or_nothing(text.trim_end()), tokens_max, keep, Mark { prefix: MARK, whole })
-}
+const LOG: &str = "the check's log";
 
 impl Measured {
     /// The part of a prompt. Before the first session there is nothing to compare with, so only the
     /// check is told. Which lines are ours never depends on what an agent wrote.
     pub(super) fn render(&self, first: bool, tail: Option<&str>) -> String {
-        let check = self.check.as_ref().map(|(command, outcome)| check_line(command, outcome));
-        if first && check.is_none() && tail.is_none() {
+        if first && self.check.is_none() && tail.is_none() {
             return String::new();
         }
-        let tail = tail.map(tail_lines);
         let mut text = format!("{HEADING}\n\n{INTRO}\n");
         if !first {
-            let room = self.names_room(tail.is_some());
-            for (label, names) in self.names(room) {
-                text.push_str(&format!("{label}\n{names}"));
-            }
+            let fixed = LABELS_TOKENS_MAX + ITEMS_TOKENS_MAX + CHECK_TOKENS_MAX;
+            let tail_max = tail.map_or(0, |_| TAIL_TOKENS_MAX);
+            let room = limits::MEASURED_TOKENS_MAX - fixed - tail_max;
+            let commits_max = COMMITS_MAX.max(NAMES_MAX.saturating_sub(self.files.len()));
+            let commits = names(&self.commits, commits_max, room / 3);
+            let files_max = NAMES_MAX.saturating_sub(commits.lines().count());
+            let files = names(&self.files, files_max, room * 2 / 3);
+            text.push_str(&format!("{COMMITS}\n{commits}{FILES}\n{files}"));
         }
-        text.extend(check.map(|line| format!("{CHECK}\n{line}")));
-        text.extend(tail.map(|lines| format!("{TAIL}\n{lines}")));
+        if let Some((command, outcome)) = &self.check {
+            let line = outcome_line(command, outcome);
+            let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, LOG);
+            text.push_str(&format!("{CHECK}\n{line}"));
+        }
+        if let Some(tail) = tail {
+            let shortened = |line| short(line, TAIL_LINE_CHARS_MAX) + "\n";
+            let tail: String = tail.lines().map(shortened).collect();
+            let tail = quoted_within(&tail, TAIL_TOKENS_MAX, Keep::Last, LOG);
+            text.push_str(&format!("{TAIL}\n{tail}"));
+        }
         if !first {
             text.push_str(&format!("{ITEMS}\n{}", self.items()));
         }
-        text.push('\n');
-        text
-    }
-
-    fn names_room(&self, tail: bool) -> usize {
-        let fixed = LABELS_TOKENS_MAX + ITEMS_TOKENS_MAX + CHECK_TOKENS_MAX;
-        limits::MEASURED_TOKENS_MAX - fixed - if tail { TAIL_TOKENS_MAX } else { 0 }
-    }
-
-    /// Commits and files within a number of lines and tokens.
-    fn names(&self, tokens_max: usize) -> [(&'static str, String); 2] {
-        let commits = self.commits.len().min(COMMITS_MAX.max(NAMES_MAX.saturating_sub(self.files.len())));
-        let commits = names(&self.commits, commits, tokens_max / 3);
-        let used = commits.lines().count();
-        let files = names(&self.files, NAMES_MAX.saturating_sub(used), tokens_max * 2 / 3);
-        [(COMMITS, commits), (FILES, files)]
+        text + "\n"
     }
 
     fn items(&self) -> String {
-        let counts = match self.open_items {
+        let mut text = match self.open_items {
             Some((done, open)) => format!("{open} open, {done} ticked\n"),
             None => "no list\n".to_owned(),
         };
-        let gone = self
-            .vanished
-            .iter()
-            .map(|item| format!("gone without a tick: {}\n", one_line(item, NAME_CHARS_MAX)));
-        let text = quote(&format!("{counts}{}", gone.collect::<String>())).text;
-        cut(&text, ITEMS_TOKENS_MAX, Keep::First, Mark { prefix: MARK, whole: "the handoff before the last" })
+        for item in &self.vanished {
+            let item = one_line(item, NAME_CHARS_MAX);
+            text.push_str(&format!("gone without a tick: {item}\n"));
+        }
+        let whole = "the handoff before the last";
+        quoted_within(&text, ITEMS_TOKENS_MAX, Keep::First, whole)
     }
-}
-
-fn check_line(command: &str, outcome: &str) -> String {
-    let line = format!("`{}`: {}", one_line(command, CHECK_CHARS_MAX), one_line(outcome, CHECK_CHARS_MAX));
-    let mark = Mark { prefix: MARK, whole: "the check's log" };
-    cut(&quoted_or_nothing(&line), CHECK_TOKENS_MAX, Keep::First, mark)
-}
-
-fn tail_lines(tail: &str) -> String {
-    let lines: String = tail.lines().map(|line| format!("{}\n", short(line, CHECK_CHARS_MAX * 3))).collect();
-    cut(
-        &quoted_or_nothing(lines.trim_end()),
-        TAIL_TOKENS_MAX,
-        Keep::Last,
-        Mark { prefix: MARK, whole: "the check's log" },
-    )
 }
 
 fn names(names: &[String], lines_max: usize, tokens_max: usize) -> String {
-    let lines: Vec<String> =
-        names.iter().map(|name| format!("{}\n", one_line(name, NAME_CHARS_MAX))).collect();
-    let kept = if lines.len() > lines_max { lines_max.saturating_sub(1) } else { lines.len() };
-    let mut text = lines[..kept].concat();
-    if kept < lines.len() {
-        text.push_str(&format!("[{} more; git knows them all]\n", lines.len() - kept));
+    let kept = if names.len() > lines_max {
+        lines_max.saturating_sub(1)
+    } else {
+        names.len()
+    };
+    let mut text = lines(&names[..kept], NAME_CHARS_MAX);
+    if kept < names.len() {
+        let more = names.len() - kept;
+        text.push_str(&format!("[{more} more; git knows them all]\n"));
     }
-    cut(&quoted_or_nothing(text.trim_end()), tokens_max, Keep::First, Mark { prefix: MARK, whole: "git" })
+    quoted_within(&text, tokens_max, Keep::First, "git")
 }

@@ -7,10 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use super::fill::fill;
 use crate::guard::Denial;
-use crate::handoff::{Fault, Marker};
+use crate::handoff::fault::Fault;
+use crate::handoff::status::Marker;
 use crate::limits;
 
-/// Why a session is told to hand over.
+pub(super) const ORDER: &str = include_str!("texts/order.md");
+pub(super) const GO_ON: &str = include_str!("texts/go_on.md");
+pub(super) const ASK_AGAIN: &str = include_str!("texts/ask_again.md");
+pub(super) const RESUME: &str = include_str!("texts/resume.md");
+pub(super) const READ_PROMPT: &str = include_str!("texts/read_prompt.md");
+pub(super) const HANDING_OFF: &str = include_str!("texts/refusal_handing_off.md");
+pub(super) const ENGINE_OWNED: &str = include_str!("texts/refusal_engine_owned.md");
+pub(super) const SUBAGENT: &str = include_str!("texts/refusal_subagent.md");
+pub(super) const SCHEDULED: &str = include_str!("texts/refusal_scheduled.md");
+
+/// The wordings of these messages.
+pub(super) const TEXTS: [&str; 9] = [
+    ORDER,
+    GO_ON,
+    ASK_AGAIN,
+    RESUME,
+    READ_PROMPT,
+    HANDING_OFF,
+    ENGINE_OWNED,
+    SUBAGENT,
+    SCHEDULED,
+];
+
+/// Why a compaction is blocked.
+pub const NO_COMPACTION: &str =
+    "This conversation is not summarised: ekiden hands off to a fresh one instead.";
+
+/// Why a session is told to hand off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderReason {
@@ -18,21 +46,10 @@ pub enum OrderReason {
     Context,
     /// Its budget is nearly spent.
     Budget,
-    /// Its time is up.
     Time,
     /// The user wants to stop.
     Operator,
 }
-
-pub(super) const ORDER: &str = include_str!("texts/order.md");
-pub(super) const GO_ON: &str = include_str!("texts/go_on.md");
-pub(super) const ASK_AGAIN: &str = include_str!("texts/ask_again.md");
-pub(super) const RESUME: &str = include_str!("texts/resume.md");
-pub(super) const READ_PROMPT: &str = include_str!("texts/read_prompt.md");
-pub(super) const HANDING_OVER: &str = include_str!("texts/refusal_handing_over.md");
-pub(super) const ENGINE_OWNED: &str = include_str!("texts/refusal_engine_owned.md");
-pub(super) const SUBAGENT: &str = include_str!("texts/refusal_subagent.md");
-pub(super) const SCHEDULED: &str = include_str!("texts/refusal_scheduled.md");
 
 /// The reason of a denied permission: in an unattended session nobody can be asked.
 pub const UNATTENDED: &str = "Not run: the permissions in force do not cover this, and nobody is here to ask. \
@@ -42,17 +59,8 @@ pub const UNATTENDED: &str = "Not run: the permissions in force do not cover thi
 /// block of a turn's first message names, and a constant of ours names none.
 pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
 
-/// Why the client may not summarise the conversation.
-pub(super) const NO_COMPACTION: &str =
-    "This conversation is not summarised: ekiden hands over to a fresh one instead.";
-
-/// The wordings of these messages.
-pub(super) const TEXTS: [&str; 9] =
-    [ORDER, GO_ON, ASK_AGAIN, RESUME, READ_PROMPT, HANDING_OVER, ENGINE_OWNED, SUBAGENT, SCHEDULED];
-
 impl OrderReason {
     /// The sentence that says why.
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Context => "A fresh conversation will work better from here.",
@@ -64,60 +72,50 @@ impl OrderReason {
 }
 
 /// The handoff order, as a message into the running turn or the reason of a Stop.
-#[must_use]
 pub fn order(reason: OrderReason, handoff_dir: &str, marker: &Marker) -> String {
-    let values = [("reason", reason.sentence()), ("handoff_dir", handoff_dir), ("marker", marker.as_str())];
-    message(ORDER, &values)
+    let values = [
+        ("reason", reason.sentence()),
+        ("handoff_dir", handoff_dir),
+        ("marker", marker.as_str()),
+    ];
+    fill(ORDER.trim_end(), &values)
 }
 
 /// The reason of a denied call.
-#[must_use]
 pub fn refusal(denial: &Denial, handoff_dir: &str) -> String {
-    match denial {
-        Denial::HandingOver { missing } => {
-            message(HANDING_OVER, &[("handoff_dir", handoff_dir), ("missing", missing)])
-        }
-        Denial::EngineOwned => message(ENGINE_OWNED, &[("handoff_dir", handoff_dir)]),
-        Denial::SubagentHandoff => message(SUBAGENT, &[]),
-        Denial::Unattended => message(SCHEDULED, &[]),
-    }
+    let (text, missing) = match denial {
+        Denial::HandingOff { missing } => (HANDING_OFF, missing.as_str()),
+        Denial::EngineOwned => (ENGINE_OWNED, ""),
+        Denial::SubagentHandoff => (SUBAGENT, ""),
+        Denial::Unattended => (SCHEDULED, ""),
+    };
+    let values = [("handoff_dir", handoff_dir), ("missing", missing)];
+    fill(text.trim_end(), &values)
 }
 
 /// A turn ended early and there is room: go on.
-#[must_use]
 pub fn go_on(marker: &Marker) -> String {
-    message(GO_ON, &[("marker", marker.as_str())])
+    fill(GO_ON.trim_end(), &[("marker", marker.as_str())])
 }
 
 /// The faults of a handoff, the heaviest first, at most [`limits::FAULTS_TOLD_MAX`]. Never the whole
 /// protocol again: what is right stays.
-#[must_use]
 pub fn ask_again<'a>(faults: impl IntoIterator<Item = &'a Fault>, handoff_dir: &str) -> String {
     let mut faults: Vec<&Fault> = faults.into_iter().collect();
     faults.sort_by_key(|fault| fault.severity());
-    let mut lines = vec![message(ASK_AGAIN, &[("handoff_dir", handoff_dir)])];
-    lines.extend(faults.iter().take(limits::FAULTS_TOLD_MAX).map(|fault| format!("- {fault}")));
-    lines.join("\n")
-}
-
-/// Why a compaction is blocked.
-#[must_use]
-pub fn no_compaction() -> String {
-    NO_COMPACTION.to_owned()
+    let mut text = fill(ASK_AGAIN.trim_end(), &[("handoff_dir", handoff_dir)]);
+    for fault in faults.iter().take(limits::FAULTS_TOLD_MAX) {
+        text.push_str(&format!("\n- {fault}"));
+    }
+    text
 }
 
 /// The first message after a conversation was resumed.
-#[must_use]
 pub fn resume_note() -> String {
-    message(RESUME, &[])
+    RESUME.trim_end().to_owned()
 }
 
 /// The first message in a client's own interface, where only a line fits: where the prompt lies.
-#[must_use]
 pub fn read_prompt(file: &str) -> String {
-    message(READ_PROMPT, &[("file", file)])
-}
-
-fn message(text: &str, values: &[(&str, &str)]) -> String {
-    fill(text.trim_end(), values)
+    fill(READ_PROMPT.trim_end(), &[("file", file)])
 }

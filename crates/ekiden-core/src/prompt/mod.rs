@@ -1,9 +1,9 @@
 //! The texts that agents read: a catalogue, one module for each text.
 //!
 //! ```text
-//! protocol            standing text, the same bytes all run: what a relay is, how to hand over
+//! protocol            standing text, the same bytes all run: what a relay is, how to hand off
 //! session_prompt      the first message: task and facts, then notes, then one request of ours
-//! order               a message into the running turn: hand over now
+//! order               a message into the running turn: hand off now
 //! refusal             the reason of a denied call
 //! go_on, ask_again    a turn ended too early; a handoff has faults
 //! rescue              notes that a program writes when the agent left none
@@ -24,55 +24,53 @@
 //! - The prompts of two sessions in a row share their bytes up to the first new fact.
 //! - Each text keeps its budget for any input; what is left out has a mark; the task is never cut.
 //! - A stage's whole prompt keeps its size for every plan; what is cut first is what can be read.
-//! - No percentages, no remaining budgets, no capitals for force. [`CATALOGUE`] lists every wording,
-//!   and a lint reads it.
+//! - No percentages, no remaining budgets, no capitals for force. `tests/catalogue.rs` lists every
+//!   wording, and a lint reads it.
 
 pub mod budget;
-mod catalogue;
 mod context;
 mod continuation;
 mod excerpt;
 mod fill;
 mod loaded;
 mod measured;
-mod merge;
 mod messages;
 mod notes;
 mod now;
+pub mod own_lines;
+mod page;
 mod planning;
 mod protocol;
 pub mod quote;
 mod reply;
 mod rescue;
 mod result;
-mod retry;
 mod session;
+mod setback;
 mod skills;
 mod stage;
 mod summary;
 
-pub use catalogue::{CATALOGUE, Entry};
-pub use context::{ContextInput, FileContent, FileInput, ResultInput, StageContext};
+pub use context::{ContextInput, FileInput, ResultInput, StageContext};
 pub use continuation::{ContinuationFacts, continuation};
 pub use excerpt::{Excerpt, Excerpts};
-pub use loaded::loaded_handoff;
-pub(crate) use loaded::loaded_handoff_size;
+pub use loaded::{loaded_handoff, offered_handoff};
 pub use measured::Measured;
-pub use merge::MergeSide;
 pub use messages::{
-    OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, no_compaction, order, read_prompt, refusal,
-    resume_note,
+    NO_COMPACTION, OrderReason, SIGNATURE, UNATTENDED, ask_again, go_on, order, read_prompt,
+    refusal, resume_note,
 };
-pub use notes::Notes;
-pub use now::Slot;
+pub use notes::{Author, Notes};
+pub use now::PromptSection;
 pub use planning::{
-    DocumentFault, architecture_prompt, mend_document, mend_manifest, no_manifest, split_prompt,
+    DocumentFault, NO_MANIFEST, architecture_prompt, mend_document, mend_manifest, split_prompt,
 };
 pub use protocol::{Ordering, ProtocolSlots, protocol};
 pub use reply::extract_json;
 pub use rescue::{CheckFacts, FailedCommand, RescueFacts, rescue};
-pub use result::{FailureFacts, StageFacts, TryFacts, diagnosis, stage_result};
+pub use result::{FailedAttempt, FailureFacts, StageFacts, diagnosis, stage_result};
 pub use session::{PromptBlocks, SessionInput, session_prompt};
+pub use setback::MergeSide;
 pub use skills::{SKILL_MARK, Skill, SkillNames};
 pub use stage::{StageInput, stage_prompt};
 pub use summary::summary_of;

@@ -7,25 +7,25 @@
 use serde::{Deserialize, Serialize};
 
 use super::fill::fill;
-use super::{CheckFacts, MergeSide, merge, retry};
+use super::notes::Author;
+use super::rescue::CheckFacts;
+use super::setback::{self, MergeSide};
 use crate::ids::{SessionNumber, StageId};
 
 /// Something that this session must be told. Each is told once, in the order of this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Slot {
+pub enum PromptSection {
     /// The stage's changes conflict with those of others.
     Conflict {
         /// The stages, this one first.
         sides: Vec<MergeSide>,
-        /// Files with conflicts.
         files: Vec<String>,
     },
     /// The stage's changes were merged with those of others, and the check fails on both.
     MergeBroke {
         /// The stages, this one first.
         sides: Vec<MergeSide>,
-        /// The check that failed.
         check: CheckFacts,
     },
     /// The stage failed before and is tried again.
@@ -43,11 +43,12 @@ pub enum Slot {
     },
     /// The last session claimed to be done, and the check said no.
     Veto {
-        /// The check.
         check: String,
         /// The end of its output.
         tail: String,
     },
+    /// Another branch is checked out than the one on which the user wants commits.
+    OtherBranch,
     /// Handoffs repeat and nothing changes.
     Repeated {
         /// How many in a row.
@@ -61,7 +62,6 @@ pub enum Slot {
     GoneBack,
     /// The user's words for this session.
     Operator(String),
-    /// Subagents are wanted.
     Delegation,
     /// An attempt at this session broke off.
     Interrupted,
@@ -70,96 +70,93 @@ pub enum Slot {
 pub(super) const HEADING: &str = "# Now";
 pub(super) const FIRST: &str = "This is the first session.";
 pub(super) const LATER: &str = "This is session {number}.";
-pub(super) const STAGE: &str = "It belongs to stage {id} of a plan; other stages do the rest.{done}";
+pub(super) const STAGE: &str =
+    "It belongs to stage {id} of a plan; other stages do the rest.{done}";
 pub(super) const DONE_CHECK: &str = " Done means that the check passes.";
 pub(super) const DONE_OUTPUTS: &str =
     " Done means that the files under \"Outputs\" are as the task wants them.";
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
-pub(super) const STAGE_REPORT: &str = "Later stages read your PROGRESS.md and nothing else of yours. With the last handoff, name there what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\".";
-pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as told under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
-pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as told under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
-pub(super) const RETRY: &str = "The last attempt at this stage failed, as told under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
-pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output stands under \"Measured by ekiden\". Find the cause before anything else.";
-pub(super) const REPEATED: &str =
-    "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
-pub(super) const TASK_CHANGED: &str =
-    "The user has changed the task: what stands under \"Task\" holds, and notes may follow the old one.";
-pub(super) const NEW_TASK: &str = "The task before this one is done. What stands under \"Task\" is new; the notes tell what was there before.";
+pub(super) const STAGE_REPORT: &str = "Later stages see the tree, your last PROGRESS.md and the facts in KNOWLEDGE.md. In that PROGRESS.md name what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\".";
+pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
+pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
+pub(super) const RETRY: &str = "The last attempt at this stage failed, as described under \"What happened before\". Reproduce it and find the cause before you change anything, then mend the cause. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
+pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
+pub(super) const OTHER_BRANCH: &str = "The last session checked out another branch than the one that the user named for this run, so its work is not committed. Before anything else, go back to the user's branch with git switch (git reflog names it), and bring along what is not committed.";
+pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same and the tree did not change: take another way, and name it.";
+pub(super) const TASK_CHANGED: &str = "The user has changed the task: the text under \"Task\" is valid, and notes may follow the old one.";
+pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before.";
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
      before the notes.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
-pub(super) const REQUEST_FIRST: &str = "Get to know the project, list the parts of the task as open items,{check} \
+pub(super) const REQUEST_FIRST: &str = "Get to know the project, note the task's parts (\"Open items\" when you hand off),{check} \
      then begin with the first.";
 pub(super) const REQUEST_FIRST_CHECK: &str = " make sure the check can run,";
-pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then go on at \"Resume at\" if it still holds; else take the next unfinished part \
+pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then continue at \"Resume at\" if it still holds; else take the next unfinished part \
      of the task.";
 pub(super) const REQUEST_NO_NOTES: &str =
     "Look at the tree,{check} then take the next unfinished part of the task.";
+pub(super) const REQUEST_RESCUED: &str = "Look at the tree,{check} and see from it how far the work got; then take the next unfinished part of the task.";
 pub(super) const REQUEST_MERGE: &str = "Look at the tree first; notes may be older than the merge. Then begin with the first place that is still open.";
 pub(super) const REQUEST_CHECK: &str = " run the check once,";
 
-impl Slot {
+impl PromptSection {
     /// Each kind once, in their order.
     pub(super) fn ordered(slots: &[Self]) -> Vec<&Self> {
         let mut ordered: Vec<&Self> = slots.iter().collect();
-        ordered.sort_by_key(|slot| slot.rank());
-        ordered.dedup_by_key(|slot| slot.rank());
+        ordered.sort_by_key(|slot| slot.row().0);
+        ordered.dedup_by_key(|slot| slot.row().0);
         ordered
     }
 
-    /// The place in the order.
-    fn rank(&self) -> u8 {
+    /// Its place in the order, and what the request says of it.
+    fn row(&self) -> (u8, &'static str) {
         match self {
-            Self::Conflict { .. } => 0,
-            Self::MergeBroke { .. } => 1,
-            Self::Retry { .. } => 2,
-            Self::Veto { .. } => 3,
-            Self::Repeated { .. } => 4,
-            Self::TaskChanged => 5,
-            Self::NewTask => 6,
-            Self::GoneBack => 7,
-            Self::Operator(_) => 8,
-            Self::Delegation => 9,
-            Self::Interrupted => 10,
+            Self::Conflict { .. } => (0, CONFLICT),
+            Self::MergeBroke { .. } => (1, MERGE_BROKE),
+            Self::Retry { .. } => (2, RETRY),
+            Self::Veto { .. } => (3, VETO),
+            Self::OtherBranch => (4, OTHER_BRANCH),
+            Self::Repeated { .. } => (5, REPEATED),
+            Self::TaskChanged => (6, TASK_CHANGED),
+            Self::NewTask => (7, NEW_TASK),
+            Self::GoneBack => (8, GONE_BACK),
+            Self::Operator(_) => (9, OPERATOR),
+            Self::Delegation => (10, DELEGATION),
+            Self::Interrupted => (11, INTERRUPTED),
         }
     }
 
     fn text(&self) -> String {
-        match self {
-            Self::Conflict { .. } => CONFLICT.to_owned(),
-            Self::MergeBroke { .. } => MERGE_BROKE.to_owned(),
-            Self::Retry { .. } => RETRY.to_owned(),
-            Self::Veto { .. } => VETO.to_owned(),
-            Self::Repeated { k } => fill(REPEATED, &[("k", &k.to_string())]),
-            Self::TaskChanged => TASK_CHANGED.to_owned(),
-            Self::NewTask => NEW_TASK.to_owned(),
-            Self::GoneBack => GONE_BACK.to_owned(),
-            Self::Operator(_) => OPERATOR.to_owned(),
-            Self::Delegation => DELEGATION.to_owned(),
-            Self::Interrupted => INTERRUPTED.to_owned(),
+        if let Self::Repeated { k } = self {
+            return fill(REPEATED, &[("k", &k.to_string())]);
         }
+        self.row().1.to_owned()
     }
 
-    /// What belongs to it and is not ours: a part of its own, before the request.
+    /// What belongs to it and is not ours: a part of its own, before the request. Of some the words
+    /// stand elsewhere, under "Measured by ekiden" and "From the user".
     pub(super) fn part(&self) -> Option<String> {
-        match self {
-            Self::Conflict { sides, files } => Some(merge::conflict(sides, files)),
-            Self::MergeBroke { sides, check } => Some(merge::broke(sides, check)),
-            Self::Retry { attempt, max, cause, diff_stat, check } => {
-                Some(retry::render((*attempt, *max), cause, diff_stat, check.as_ref()))
-            }
-            // Their words stand elsewhere: under "Measured by ekiden" and "From the user".
-            Self::Veto { .. } | Self::Operator(_) => None,
-            Self::Repeated { .. }
-            | Self::TaskChanged
-            | Self::NewTask
-            | Self::GoneBack
-            | Self::Delegation
-            | Self::Interrupted => None,
+        if let Self::Conflict { sides, files } = self {
+            return Some(setback::conflict(sides, files));
         }
+        if let Self::MergeBroke { sides, check } = self {
+            return Some(setback::broke(sides, check));
+        }
+        if let Self::Retry {
+            attempt,
+            max,
+            cause,
+            diff_stat,
+            check,
+        } = self
+        {
+            let tries = (*attempt, *max);
+            return Some(setback::retry(tries, cause, diff_stat, check.as_ref()));
+        }
+        None
     }
 
     /// The session has a merge to mend, and nothing else.
@@ -171,9 +168,10 @@ impl Slot {
 /// What the last block of a session's prompt is made of.
 pub(super) struct Request<'a> {
     pub(super) number: SessionNumber,
-    pub(super) notes: bool,
+    /// Who wrote the notes, if there are any.
+    pub(super) notes: Option<Author>,
     pub(super) check: bool,
-    pub(super) slots: &'a [Slot],
+    pub(super) slots: &'a [PromptSection],
     pub(super) stage: Option<&'a StageNow<'a>>,
 }
 
@@ -187,15 +185,16 @@ impl Request<'_> {
     /// The last block of a session's prompt.
     pub(super) fn text(&self) -> String {
         let first = self.number == SessionNumber::FIRST;
-        let opening =
-            if first { FIRST.to_owned() } else { fill(LATER, &[("number", &self.number.to_string())]) };
-        let mut lines = vec![HEADING.to_owned(), String::new(), opening];
+        let number = self.number.to_string();
+        let opening = if first { FIRST } else { LATER };
+        let mut lines = vec![fill(opening, &[("number", &number)])];
         if let Some(stage) = self.stage {
             lines.extend([self.stage_line(stage), STAGE_REPORT.to_owned()]);
         }
-        lines.extend(Slot::ordered(self.slots).into_iter().map(Slot::text));
-        lines.push(self.request(first || self.slots.contains(&Slot::NewTask)));
-        lines.join("\n") + "\n"
+        let told = PromptSection::ordered(self.slots);
+        lines.extend(told.into_iter().map(PromptSection::text));
+        lines.push(self.request(first || self.slots.contains(&PromptSection::NewTask)));
+        format!("{HEADING}\n\n{}\n", lines.join("\n"))
     }
 
     fn stage_line(&self, stage: &StageNow<'_>) -> String {
@@ -209,13 +208,25 @@ impl Request<'_> {
     }
 
     fn request(&self, begins: bool) -> String {
-        if self.slots.iter().any(Slot::is_merge) {
+        if self.slots.iter().any(PromptSection::is_merge) {
             return REQUEST_MERGE.to_owned();
         }
-        let (text, run) = match (begins, self.notes) {
+        // Their own words say where to begin; a session that claimed to be done left no "Resume at".
+        let is_told = |slot: &PromptSection| {
+            matches!(
+                slot,
+                PromptSection::Veto { .. } | PromptSection::Retry { .. }
+            )
+        };
+        let notes = self.notes.filter(|_| !self.slots.iter().any(is_told));
+        let (text, run) = match (begins, notes) {
             (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
-            (false, true) => (REQUEST_NOTES, REQUEST_CHECK),
-            (false, false) => (REQUEST_NO_NOTES, REQUEST_CHECK),
+            // A program does not know what comes next.
+            (false, Some(Author::Rescue)) => (REQUEST_RESCUED, REQUEST_CHECK),
+            (false, Some(Author::Agent | Author::FollowUp | Author::Both)) => {
+                (REQUEST_NOTES, REQUEST_CHECK)
+            }
+            (false, None) => (REQUEST_NO_NOTES, REQUEST_CHECK),
         };
         fill(text, &[("check", if self.check { run } else { "" })])
     }

@@ -4,7 +4,21 @@
 //! one. WHY: it is read with more weight than any note, and the cache keeps it.
 
 use super::fill::fill;
-use crate::handoff::{HandoffFile, Heading, Marker};
+use crate::handoff::files::HandoffFile;
+use crate::handoff::headings::Heading;
+use crate::handoff::status::Marker;
+
+const PROTOCOL: &str = include_str!("texts/protocol.md");
+const ORDERING_MESSAGE: &str = include_str!("texts/ordering_message.md");
+const ORDERING_ITEMS: &str = include_str!("texts/ordering_items.md");
+const WHEN_MESSAGE: &str = "When ekiden asks, or the task is done";
+const WHEN_ITEMS: &str = "After that, or when the task is done";
+
+/// The wordings of this text.
+pub(super) const TEXTS: [&str; 3] = [PROTOCOL, ORDERING_MESSAGE, ORDERING_ITEMS];
+
+/// What stands before each line of a template.
+pub(super) const INDENT: &str = "    ";
 
 /// What the protocol must be told; all of it stays the same over a run.
 #[derive(Debug, Clone, Copy)]
@@ -17,33 +31,22 @@ pub struct ProtocolSlots<'a> {
     pub ordering: Ordering,
 }
 
-/// How an agent learns that it is time to hand over.
+/// How an agent learns that it is time to hand off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// ekiden sends a message into the running turn, or at its end.
     Message,
-    /// The agent cannot be reached in mid-turn: it hands over after this many items.
+    /// The agent cannot be reached in mid-turn: it hands off after this many items.
     ByItems(u32),
 }
 
-/// What stands before each line of the template.
-pub(super) const INDENT: &str = "    ";
-
-const PROTOCOL: &str = include_str!("texts/protocol.md");
-const ORDERING_MESSAGE: &str = include_str!("texts/ordering_message.md");
-const ORDERING_ITEMS: &str = include_str!("texts/ordering_items.md");
-const WHEN_MESSAGE: &str = "When ekiden asks, or the task is done";
-const WHEN_ITEMS: &str = "After that, or when the task is done";
-
-/// The wordings of this text.
-pub(super) const TEXTS: [&str; 3] = [PROTOCOL, ORDERING_MESSAGE, ORDERING_ITEMS];
-
-/// The protocol text.
-#[must_use]
 pub fn protocol(slots: &ProtocolSlots<'_>) -> String {
     let (ordering, when) = match slots.ordering {
         Ordering::Message => (ORDERING_MESSAGE.to_owned(), WHEN_MESSAGE),
-        Ordering::ByItems(items) => (fill(ORDERING_ITEMS, &[("items", &count(items))]), WHEN_ITEMS),
+        Ordering::ByItems(items) => (
+            fill(ORDERING_ITEMS, &[("items", &count(items))]),
+            WHEN_ITEMS,
+        ),
     };
     fill(
         PROTOCOL,
@@ -59,19 +62,20 @@ pub fn protocol(slots: &ProtocolSlots<'_>) -> String {
     )
 }
 
-/// The lines that name headings and explain them.
-pub(super) fn template_lines() -> Vec<String> {
-    Heading::ALL.into_iter().map(template_line).collect()
-}
-
 fn template(file: HandoffFile) -> String {
-    Heading::of(file).map(template_line).collect::<Vec<_>>().join("\n")
+    let lines: Vec<String> = Heading::of(file).map(template_line).collect();
+    lines.join("\n")
 }
 
-fn template_line(heading: Heading) -> String {
+/// The line of a template that names a heading and explains it.
+pub(super) fn template_line(heading: Heading) -> String {
     format!("{INDENT}## {}  {}", heading.name(), heading.explanation())
 }
 
 fn count(items: u32) -> String {
-    if items == 1 { "one".to_owned() } else { items.to_string() }
+    if items == 1 {
+        "one".to_owned()
+    } else {
+        items.to_string()
+    }
 }

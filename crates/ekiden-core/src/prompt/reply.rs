@@ -3,69 +3,35 @@
 /// Objects that are tried before a reply is given up: each costs a walk to its end.
 const TRIES_MAX: usize = 256;
 
-/// The object in the reply: the largest one in a fence for JSON, else in any fence, else anywhere.
-/// Braces are counted outside strings; whether it is valid JSON is for the reader of it to say, who
-/// can name the place of a fault.
-#[must_use]
+/// The largest object in the reply that is in no other; one that begins a fence for JSON, or any fence,
+/// comes first. Braces are counted outside strings; whether it is valid JSON is for its reader to say,
+/// who can name the place of a fault.
 pub fn extract_json(reply: &str) -> Option<&str> {
-    let fences = fences(reply);
-    let json = fences.iter().filter(|fence| fence.json).filter_map(|fence| largest(fence.body));
-    let any = fences.iter().filter_map(|fence| largest(fence.body));
-    longest(json).or_else(|| longest(any)).or_else(|| largest(reply))
-}
-
-struct Fence<'a> {
-    json: bool,
-    body: &'a str,
-}
-
-/// What stands in fences of backticks. One that is not closed reaches to the end.
-fn fences(reply: &str) -> Vec<Fence<'_>> {
-    let mut fences = Vec::new();
-    let mut open: Option<(bool, usize)> = None;
-    let mut at = 0;
-    for line in reply.split_inclusive('\n') {
-        let end = at + line.len();
-        if let Some(info) = line.trim_start().strip_prefix("```") {
-            match open.take() {
-                Some((json, begin)) => fences.push(Fence { json, body: &reply[begin..at] }),
-                None => open = Some((is_json(info), end)),
-            }
-        }
-        at = end;
-    }
-    fences.extend(open.map(|(json, begin)| Fence { json, body: &reply[begin..] }));
-    fences
-}
-
-fn is_json(info: &str) -> bool {
-    let info = info.trim_start_matches('`').trim().to_lowercase();
-    info.split_whitespace().next().is_some_and(|word| word.starts_with("json"))
-}
-
-fn longest<'a>(objects: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The first of equals.
-    objects.fold(None, |best, object| match best {
-        Some(longest) if object.len() <= str::len(longest) => Some(longest),
-        Some(_) | None => Some(object),
-    })
-}
-
-/// The largest object that is in no other.
-fn largest(text: &str) -> Option<&str> {
-    let mut best: Option<&str> = None;
+    let mut best: Option<(u8, &str)> = None;
     let mut from = 0;
     for _ in 0..TRIES_MAX {
-        let Some(begin) = text[from..].find('{').map(|at| from + at) else { break };
-        match end_of_object(&text[begin..]) {
-            Some(length) => {
-                best = longest(best.into_iter().chain([&text[begin..begin + length]]));
-                from = begin + length;
+        let Some(begin) = reply[from..].find('{').map(|at| from + at) else {
+            break;
+        };
+        from = begin + 1;
+        if let Some(length) = end_of_object(&reply[begin..]) {
+            from = begin + length;
+            let found = (fenced(&reply[..begin]), &reply[begin..from]);
+            let size = |(fenced, object): (u8, &str)| (fenced, object.len());
+            if best.is_none_or(|best| size(best) < size(found)) {
+                best = Some(found);
             }
-            None => from = begin + 1,
         }
     }
-    best
+    Some(best?.1)
+}
+
+/// How much the line before an object makes it the one that is meant.
+fn fenced(before: &str) -> u8 {
+    let line = before.trim_end().lines().last().unwrap_or_default().trim();
+    let fence = line.strip_prefix("```");
+    let is_json = |info: &str| info.trim().to_lowercase().starts_with("json");
+    fence.map_or(0, |info| 1 + u8::from(is_json(info)))
 }
 
 /// How long the object is that begins here; `None` if it never ends.
@@ -100,9 +66,18 @@ mod tests {
     fn the_object_is_found_in_fences_and_among_words() {
         let cases = [
             ("{\"a\": 1}", Some("{\"a\": 1}")),
-            ("Here it is {x}:\n\n{\"a\": {\"b\": \"}\"}} and that is all.", Some("{\"a\": {\"b\": \"}\"}}")),
-            ("```json\n{\"a\": 1}\n```\nlonger: {\"aaaaaaaaaaaaaaaa\": 2}", Some("{\"a\": 1}")),
-            ("```sh\necho {}\n```\n```JSON title\n{\"a\": \"```\"}\n```", Some("{\"a\": \"```\"}")),
+            (
+                "Here it is {x}:\n\n{\"a\": {\"b\": \"}\"}} and that is all.",
+                Some("{\"a\": {\"b\": \"}\"}}"),
+            ),
+            (
+                "```json\n{\"a\": 1}\n```\nlonger: {\"aaaaaaaaaaaaaaaa\": 2}",
+                Some("{\"a\": 1}"),
+            ),
+            (
+                "```sh\necho {}\n```\n```JSON title\n{\"a\": \"```\"}\n```",
+                Some("{\"a\": \"```\"}"),
+            ),
             ("```\n{\"a\": 1}\n```", Some("{\"a\": 1}")),
             ("~~~\n{\"a\": \"\\\"}\"}\n~~~", Some("{\"a\": \"\\\"}\"}")),
             ("an open { and then {\"a\": 1}", Some("{\"a\": 1}")),

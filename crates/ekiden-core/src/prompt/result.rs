@@ -1,65 +1,59 @@
 //! What a finished stage leaves for the stages that need it, and what is written when one failed.
 //!
-//! Both are Markdown documents made by a program: paths from git, commands and how they ended, and
-//! the agent's own words under headings that name them. Words that are not ours are block quotations,
-//! so that no line of them can pass for a section; in a prompt every line is marked as data besides.
+//! Paths from git, commands and how they ended, and the agent's own words under headings that name them.
 
-use super::budget::{Keep, Mark, cut, cut_long_lines};
+use super::budget::{Keep, Mark, cut};
 use super::notes::Notes;
-use super::quote::strip_protocol;
+use super::page::{QUOTE, foreign, section, within};
+use super::quote::outcome_line;
 use super::rescue::CheckFacts;
 use crate::handoff::{Heading, says_nothing};
 use crate::ids::{RunId, StageId};
 use crate::knowledge::Fact;
 use crate::limits;
-use crate::markdown::outline;
-use crate::text::{clean, normal, one_line};
+use crate::markdown::sections_named;
+use crate::text::{one_line, shell_word};
 
 /// What is known of a finished stage.
 #[derive(Debug, Clone, Copy)]
 pub struct StageFacts<'a> {
-    /// The stage.
     pub stage: &'a StageId,
-    /// Its name.
     pub name: &'a str,
     /// Files that it changed, from git.
     pub files: &'a [String],
-    /// Its check: the command, and how it ended.
-    pub check: Option<(&'a str, &'a str)>,
+    pub check: Option<&'a CheckFacts>,
     /// What its last session left.
     pub notes: Option<&'a Notes>,
-    /// Facts that it recorded.
     pub facts: &'a [Fact],
 }
 
 /// What is known of a stage that failed for good.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureFacts<'a> {
-    /// The stage.
     pub stage: &'a StageId,
-    /// Its name.
     pub name: &'a str,
-    /// The manifest's file.
     pub manifest: &'a str,
-    /// Its tries, the first one first.
-    pub tries: &'a [TryFacts<'a>],
+    /// The first one first.
+    pub attempts: &'a [FailedAttempt],
     /// The check that failed last, if one did.
     pub check: Option<&'a CheckFacts>,
     /// Stages that wait for it in vain.
     pub blocked: &'a [StageId],
     /// Where the tree is in which it worked.
     pub tree: &'a str,
-    /// The plan goes on without it.
+    /// The plan continues without it.
     pub is_skipped: bool,
+    /// It ended with a question to the user.
+    pub asks: bool,
 }
 
-/// One try at a stage.
-#[derive(Debug, Clone, Copy)]
-pub struct TryFacts<'a> {
+/// An attempt at a stage that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedAttempt {
     /// How it ended, in ekiden's words: `the check failed (exit code 1)`.
-    pub cause: &'a str,
+    pub cause: String,
     /// What its last session left.
-    pub notes: Option<&'a Notes>,
+    pub notes: Option<Notes>,
 }
 
 /// What an agent is asked to add to its last `PROGRESS.md`.
@@ -72,55 +66,62 @@ const LINE_CHARS_MAX: usize = 160;
 const ARCHIVE: &str = "the archive of the stage's last session";
 
 /// The result of a finished stage, at most [`limits::STAGE_RESULT_TOKENS_MAX`] tokens.
-#[must_use]
 pub fn stage_result(facts: &StageFacts<'_>) -> String {
-    let (progress, next_prompt) = facts.notes.map_or(("", ""), texts);
-    let mut page = format!("# Stage {}: {}\n", facts.stage, one_line(facts.name, LINE_CHARS_MAX));
-    let files: String = facts.files.iter().map(|file| item(file)).collect();
-    let mark = Mark { prefix: "- ", whole: "git" };
-    add(&mut page, "Files changed", &cut(&files, 250, Keep::First, mark));
+    let (progress, next_prompt) = texts(facts.notes);
+    let (stage, name) = (facts.stage, one_line(facts.name, LINE_CHARS_MAX));
+    let files = list(facts.files.iter().map(String::as_str), 250);
     let done = said(progress, Heading::Done.name());
-    add(&mut page, "Done", &quotation(done.as_deref(), 240));
     let decisions = said(progress, DECISIONS)
         .or_else(|| said(next_prompt, DECISIONS))
         .or_else(|| said(next_prompt, Heading::State.name()));
-    add(&mut page, DECISIONS, &quotation(decisions.as_deref(), 330));
     let interfaces = said(progress, INTERFACES).or_else(|| said(next_prompt, INTERFACES));
-    add(&mut page, INTERFACES, &quotation(interfaces.as_deref(), 330));
-    let check = facts.check.map(|(command, outcome)| command_line(command, outcome));
-    add(&mut page, "Validation", &cut(&check.unwrap_or_default(), 70, Keep::First, mark));
-    let notes = [said(progress, Heading::Issues.name()), said(next_prompt, Heading::WhatToAvoid.name())];
-    let learned = facts.facts.iter().map(|fact| one_line(&fact.text, 2 * LINE_CHARS_MAX));
+    let check = facts.check.map(command_line);
+    let notes = [
+        said(progress, Heading::Issues.name()),
+        said(next_prompt, Heading::WhatToAvoid.name()),
+    ];
+    let learned = facts.facts.iter();
+    let learned = learned.map(|fact| one_line(&fact.text, 2 * LINE_CHARS_MAX));
     let notes: Vec<String> = notes.into_iter().flatten().chain(learned).collect();
-    add(&mut page, "Notes", &quotation(Some(&notes.join("\n")), 200));
-    cut(&page, limits::STAGE_RESULT_TOKENS_MAX, Keep::First, Mark { prefix: "", whole: ARCHIVE })
+    let page = [
+        format!("# Stage {stage}: {name}\n"),
+        section("Files changed", &files),
+        section("Done", &quotation(done, 240)),
+        section(DECISIONS, &quotation(decisions, 330)),
+        section(INTERFACES, &quotation(interfaces, 330)),
+        section("Validation", &check.unwrap_or_default()),
+        section("Notes", &quotation(Some(notes.join("\n")), 200)),
+    ];
+    within(&page.concat(), limits::STAGE_RESULT_TOKENS_MAX, ARCHIVE)
 }
 
 /// What a person reads about a stage that failed for good, at most
 /// [`limits::STAGE_DIAGNOSIS_TOKENS_MAX`] tokens.
-#[must_use]
 pub fn diagnosis(facts: &FailureFacts<'_>) -> String {
     let name = one_line(facts.name, LINE_CHARS_MAX);
     let mut page = format!("# Stage {} failed: {name}\n\n", facts.stage);
-    page.push_str(&match facts.tries.len() {
+    page.push_str(&match facts.attempts.len() {
         1 => "It was tried once.\n".to_owned(),
         times => format!("It was tried {times} times.\n"),
     });
     if !facts.blocked.is_empty() {
         let waiting: Vec<&str> = facts.blocked.iter().map(StageId::as_str).collect();
-        page.push_str(&format!("Blocked by it: {}.\n", one_line(&waiting.join(", "), 4 * LINE_CHARS_MAX)));
+        let waiting = one_line(&waiting.join(", "), 4 * LINE_CHARS_MAX);
+        page.push_str(&format!("Blocked by it: {waiting}.\n"));
     }
-    add(&mut page, "What you can do", &ways_on(facts));
+    page.push_str(&section("What you can do", &ways_on(facts)));
     if let Some(check) = facts.check {
-        let line = command_line(&check.command, &check.outcome);
-        add(&mut page, "The last check", &format!("{line}\n{}", quotation(Some(&check.tail), 1_000)));
+        let tail = quotation(Some(check.tail.clone()), 1_000);
+        let text = format!("{}\n{tail}", command_line(check));
+        page.push_str(&section("The last check", &text));
     }
-    let first = facts.tries.len().saturating_sub(limits::STAGE_DIAGNOSIS_TRIES_MAX);
-    for (index, attempt) in facts.tries.iter().enumerate().skip(first) {
-        add(&mut page, &format!("Try {}", index + 1), &try_lines(attempt));
+    let first = (facts.attempts.len()).saturating_sub(limits::STAGE_DIAGNOSIS_TRIES_MAX);
+    for (index, attempt) in facts.attempts.iter().enumerate().skip(first) {
+        let heading = format!("Try {}", index + 1);
+        page.push_str(&section(&heading, &attempt_lines(attempt)));
     }
     let whole = "what `ekiden show` prints of its sessions";
-    cut(&page, limits::STAGE_DIAGNOSIS_TOKENS_MAX, Keep::First, Mark { prefix: "", whole })
+    within(&page, limits::STAGE_DIAGNOSIS_TOKENS_MAX, whole)
 }
 
 fn ways_on(facts: &FailureFacts<'_>) -> String {
@@ -139,10 +140,19 @@ fn ways_on(facts: &FailureFacts<'_>) -> String {
         Some(branch) => format!("first `git merge {branch}`, which has what is done; then "),
         None => String::new(),
     };
+    // Nothing that is done runs again.
+    let left = [stage].into_iter().chain(facts.blocked);
+    let only: String = left.map(|stage| format!(" --only {stage}")).collect();
+    let answer = match facts.asks {
+        true => format!(
+            "- It asks you something: see below. `ekiden answer --stage {stage} \"...\"` answers, and starts it again.\n"
+        ),
+        false => String::new(),
+    };
     format!(
-        "- After a repair in `{}`: `ekiden resume` tries again what the run has left.\n\
+        "{answer}- After a repair in `{}`: `ekiden resume` tries again what the run has left.\n\
          - {sessions}.\n\
-         - In a new run instead: {merge}`ekiden execute {manifest} --new --from {stage}`.\n",
+         - In a new run instead: {merge}`ekiden execute {manifest} --new{only}`.\n",
         one_line(facts.tree, 2 * LINE_CHARS_MAX)
     )
 }
@@ -153,21 +163,26 @@ fn branch(tree: &str, stage: &StageId) -> Option<String> {
         let run = name.strip_suffix(stage.as_str())?.strip_suffix('-')?;
         RunId::try_from(run.to_owned()).ok()
     };
-    tree.rsplit('/').find_map(run).map(|run| format!("ekiden/{run}"))
+    tree.rsplit('/')
+        .find_map(run)
+        .map(|run| format!("ekiden/{run}"))
 }
 
-fn try_lines(attempt: &TryFacts<'_>) -> String {
-    let (progress, next_prompt) = attempt.notes.map_or(("", ""), texts);
-    let mut text =
-        format!("It ended so: {}.\n", one_line(attempt.cause, LINE_CHARS_MAX).trim_end_matches('.'));
-    let words = [
-        ("Done", said(progress, Heading::Done.name())),
-        ("Where it stopped", said(progress, Heading::StoppedAt.name())),
-        ("What it found wrong", said(progress, Heading::Issues.name())),
-        ("What it found not to work", said(next_prompt, Heading::WhatToAvoid.name())),
-    ];
-    for (label, words) in words {
-        let words = quotation(words.as_deref(), 100);
+fn attempt_lines(attempt: &FailedAttempt) -> String {
+    let (progress, next_prompt) = texts(attempt.notes.as_ref());
+    let cause = one_line(&attempt.cause, LINE_CHARS_MAX);
+    let mut text = format!("It ended so: {}.\n", cause.trim_end_matches('.'));
+    for (label, file, heading) in [
+        ("Done", progress, Heading::Done),
+        ("Where it stopped", progress, Heading::StoppedAt),
+        ("What it found wrong", progress, Heading::Issues),
+        (
+            "What it found not to work",
+            next_prompt,
+            Heading::WhatToAvoid,
+        ),
+    ] {
+        let words = quotation(said(file, heading.name()), 100);
         if !words.is_empty() {
             text.push_str(&format!("\n{label}:\n\n{words}"));
         }
@@ -175,59 +190,30 @@ fn try_lines(attempt: &TryFacts<'_>) -> String {
     text
 }
 
-/// The two files of notes; a rescue has the headings of the second.
-fn texts(notes: &Notes) -> (&str, &str) {
-    match notes {
-        Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt } => {
-            (progress, next_prompt)
-        }
-        Notes::Rescue { text } => ("", text),
-    }
+fn texts(notes: Option<&Notes>) -> (&str, &str) {
+    notes.map_or(("", ""), |notes| (&notes.progress, &notes.next_prompt))
 }
 
 /// What stands under a heading, if it says something.
 fn said(text: &str, heading: &str) -> Option<String> {
-    let outline = outline(text);
-    let wanted = normal(heading);
-    let named = |text: &str| normal(text).trim_end_matches(':').trim_end() == wanted;
-    let mut sections = outline.headings.iter().enumerate().filter(|(_, heading)| named(&heading.text));
-    sections.find_map(|(index, _)| {
-        let section = &text[outline.section(index, text.len(), |_| false)];
-        (!says_nothing(Heading::Done, section)).then(|| section.trim().to_owned())
-    })
+    let mut sections = sections_named(text, heading);
+    let said = sections.find(|section| !says_nothing(Heading::State, section))?;
+    Some(said.trim().to_owned())
 }
 
-/// A section, if there is something to say.
-fn add(page: &mut String, heading: &str, text: &str) {
-    if !text.is_empty() {
-        page.push_str(&format!("\n## {heading}\n\n{text}"));
-    }
+fn command_line(check: &CheckFacts) -> String {
+    let line = outcome_line(&check.command, &check.outcome);
+    list([line.as_str()].into_iter(), 70)
 }
 
-fn item(line: &str) -> String {
-    format!("- {}\n", one_line(line, LINE_CHARS_MAX))
-}
-
-fn command_line(command: &str, outcome: &str) -> String {
-    let (command, outcome) = (one_line(command, LINE_CHARS_MAX / 2), one_line(outcome, LINE_CHARS_MAX / 2));
-    format!("- `{command}`: {outcome}\n")
+fn list<'a>(lines: impl Iterator<Item = &'a str>, tokens_max: usize) -> String {
+    let item = |line| format!("- {}\n", one_line(line, LINE_CHARS_MAX));
+    let items: String = lines.map(item).collect();
+    cut(&items, tokens_max, Keep::First, Mark::new("- ", "git"))
 }
 
 /// A foreign text as a block quotation; nothing if there is none.
-fn quotation(text: Option<&str>, tokens_max: usize) -> String {
-    let text = strip_protocol(&clean(text.unwrap_or_default()).text).0;
-    let text = cut_long_lines(text.trim());
-    let lines: String = text.lines().map(|line| format!("> {line}\n")).collect();
-    cut(&lines, tokens_max, Keep::First, Mark { prefix: "> ", whole: ARCHIVE })
-}
-
-/// A path as one word for a shell.
-fn shell_word(path: &str) -> String {
-    let path = clean(path).text.replace('\n', " ");
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    if !path.is_empty() && path.chars().all(plain) {
-        path
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
-    }
+fn quotation(text: Option<String>, tokens_max: usize) -> String {
+    let text = text.unwrap_or_default();
+    foreign(&text, QUOTE, tokens_max, Keep::First, ARCHIVE)
 }

@@ -1,4 +1,4 @@
-//! The first message of a session: all that is needed to go on.
+//! The first message of a session: all that it needs to continue.
 //!
 //! The user's words come first and the request last; what changes least stands in front:
 //!
@@ -13,9 +13,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::measured::quoted_or_nothing;
 use super::now::{self, StageNow};
-use super::{Measured, Notes, Slot};
+use super::quote::quoted;
+use super::{Measured, Notes, PromptSection};
 use crate::ids::SessionNumber;
 use crate::knowledge::Knowledge;
 use crate::limits;
@@ -23,11 +23,9 @@ use crate::limits;
 /// What a session's prompt is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionInput<'a> {
-    /// The session's number.
     pub number: SessionNumber,
     /// The user's words; they are never cut or changed.
     pub task: &'a str,
-    /// What the relay knows.
     pub knowledge: &'a Knowledge,
     /// What ekiden measured; `None` where it could not.
     pub measured: Option<&'a Measured>,
@@ -35,8 +33,8 @@ pub struct SessionInput<'a> {
     pub notes: Option<&'a Notes>,
     /// The user's check of done.
     pub check: Option<&'a str>,
-    /// What else this session must be told, in any order.
-    pub slots: &'a [Slot],
+    /// What else this session must know, in any order.
+    pub slots: &'a [PromptSection],
 }
 
 /// A prompt as the blocks of one message, to be sent in this order. The last one is ours alone.
@@ -46,7 +44,6 @@ pub struct PromptBlocks {
     pub stable: String,
     /// What belongs to this session; empty if there is nothing.
     pub foreign: String,
-    /// The request.
     pub now: String,
 }
 
@@ -70,24 +67,26 @@ impl PromptBlocks {
     }
 
     /// The whole as it is archived: the blocks one after the other, byte for byte what is sent.
-    #[must_use]
     pub fn to_archive(&self) -> String {
         self.blocks().collect()
     }
 }
 
 /// The prompt of a session.
-#[must_use]
 pub fn session_prompt(input: &SessionInput<'_>) -> PromptBlocks {
     prompt(input, "", None)
 }
 
 /// The same with what belongs behind the check, and the stage that the request names.
-pub(super) fn prompt(input: &SessionInput<'_>, outputs: &str, stage: Option<&StageNow<'_>>) -> PromptBlocks {
+pub(super) fn prompt(
+    input: &SessionInput<'_>,
+    outputs: &str,
+    stage: Option<&StageNow<'_>>,
+) -> PromptBlocks {
     let known = input.knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX);
     let request = now::Request {
         number: input.number,
-        notes: input.notes.is_some(),
+        notes: input.notes.map(|notes| notes.by),
         check: input.check.is_some(),
         slots: input.slots,
         stage,
@@ -104,50 +103,44 @@ fn stable(input: &SessionInput<'_>, outputs: &str, facts: &str) -> String {
     if let Some(check) = input.check {
         text.push_str(&format!("{CHECK}\n\n{CHECK_INTRO}\n{}", on_lines(check)));
     }
-    text.push_str(outputs);
-    text.push_str(&format!("{KNOWS}\n\n{KNOWS_INTRO}\n{facts}\n"));
-    text
+    format!("{text}{outputs}{KNOWS}\n\n{KNOWS_INTRO}\n{facts}\n")
 }
 
 fn foreign(input: &SessionInput<'_>, log: &str) -> String {
     let first = input.number == SessionNumber::FIRST;
+    let (mut tail, mut words) = (None, None);
+    for slot in input.slots {
+        if let PromptSection::Veto { tail: told, .. } = slot {
+            tail = Some(told.as_str());
+        }
+        if let PromptSection::Operator(told) = slot {
+            words = Some(told);
+        }
+    }
     let mut text = String::new();
     if !first {
-        let log = if log.is_empty() { quoted_or_nothing("") } else { log.to_owned() };
+        let log = if log.is_empty() { &quoted("") } else { log };
         text.push_str(&format!("{LOG}\n\n{log}\n"));
     }
-    let tail = input.slots.iter().find_map(veto_tail);
     if input.measured.is_some() || tail.is_some() {
         let nothing = Measured::default();
-        text.push_str(&input.measured.unwrap_or(&nothing).render(first || input.measured.is_none(), tail));
+        let measured = input.measured.unwrap_or(&nothing);
+        text.push_str(&measured.render(first || input.measured.is_none(), tail));
     }
     text.extend(input.notes.map(Notes::render));
-    text.extend(Slot::ordered(input.slots).into_iter().filter_map(Slot::part));
-    for slot in input.slots {
-        if let Slot::Operator(words) = slot {
-            text.push_str(&format!("{FROM_USER}\n\n{}", on_lines(words)));
-        }
+    let told = PromptSection::ordered(input.slots);
+    text.extend(told.into_iter().filter_map(PromptSection::part));
+    if let Some(words) = words {
+        text.push_str(&format!("{FROM_USER}\n\n{}", on_lines(words)));
     }
     text
 }
 
-fn veto_tail(slot: &Slot) -> Option<&str> {
-    match slot {
-        Slot::Veto { tail, .. } => Some(tail),
-        Slot::Conflict { .. }
-        | Slot::MergeBroke { .. }
-        | Slot::Retry { .. }
-        | Slot::Repeated { .. }
-        | Slot::TaskChanged
-        | Slot::NewTask
-        | Slot::GoneBack
-        | Slot::Operator(_)
-        | Slot::Delegation
-        | Slot::Interrupted => None,
-    }
-}
-
 /// The user's words as they are, with a line end and a blank line behind them.
 pub(super) fn on_lines(text: &str) -> String {
-    if text.ends_with('\n') { format!("{text}\n") } else { format!("{text}\n\n") }
+    if text.ends_with('\n') {
+        format!("{text}\n")
+    } else {
+        format!("{text}\n\n")
+    }
 }

@@ -14,18 +14,14 @@ pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
 pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
 pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
 
-/// The wordings of the skills.
-pub(super) const TEXTS: [&str; 3] = [CHECKPOINT, HANDOFF, ORIENT];
-
 /// A line that every skill of ours has in its head, by which it is told from other people's.
 pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
 
-/// A skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skill {
     /// Where the session stands, estimates, deferral, a checkpoint now.
     Checkpoint,
-    /// The session is handed over.
+    /// The session is handed off.
     Handoff,
     /// A fresh session takes over.
     Orient,
@@ -35,20 +31,14 @@ pub enum Skill {
 /// of that name first, and those of a plugin are called by its name and theirs (`ekiden:handoff`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillNames {
-    /// For [`Skill::Checkpoint`].
     pub checkpoint: String,
-    /// For [`Skill::Handoff`].
     pub handoff: String,
-    /// For [`Skill::Orient`].
     pub orient: String,
 }
 
 impl Skill {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Checkpoint, Self::Handoff, Self::Orient];
 
-    /// Its own name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
@@ -58,7 +48,6 @@ impl Skill {
     }
 
     /// The skill's file: it calls `program`, a word of shell, and may do so without asking.
-    #[must_use]
     pub fn text(self, program: &str, names: &SkillNames) -> String {
         let wording = match self {
             Self::Checkpoint => CHECKPOINT,
@@ -66,11 +55,15 @@ impl Skill {
             Self::Orient => ORIENT,
         };
         // A JSON string is one of YAML, whatever is in it.
-        let rule = serde_json::Value::from(format!("Bash({program} {}:*)", self.name())).to_string();
+        let rule =
+            serde_json::Value::from(format!("Bash({program} {}:*)", self.name())).to_string();
         fill(
             wording,
             &[
-                ("name", names.of(self).rsplit(':').next().unwrap_or_default()),
+                (
+                    "name",
+                    names.of(self).rsplit(':').next().unwrap_or_default(),
+                ),
                 ("program", program),
                 ("rule", &rule),
                 ("handoff", &names.handoff),
@@ -82,7 +75,6 @@ impl Skill {
 
 impl SkillNames {
     /// Each skill under the name that this gives it.
-    #[must_use]
     pub fn by(mut name: impl FnMut(Skill) -> String) -> Self {
         Self {
             checkpoint: name(Skill::Checkpoint),
@@ -92,7 +84,6 @@ impl SkillNames {
     }
 
     /// The name of a skill.
-    #[must_use]
     pub fn of(&self, skill: Skill) -> &str {
         match skill {
             Skill::Checkpoint => &self.checkpoint,
@@ -109,15 +100,21 @@ mod tests {
     use super::*;
 
     fn in_a_plugin(skill: Skill) -> String {
-        skill.text("ekiden", &SkillNames::by(|skill| format!("ekiden:{}", skill.name())))
+        skill.text(
+            "ekiden",
+            &SkillNames::by(|skill| format!("ekiden:{}", skill.name())),
+        )
     }
 
     // shows: OPS-03, CHK-12
     #[test]
     fn the_plugin_ships_these_texts() {
         for skill in Skill::ALL {
-            let file =
-                format!("{}/../../plugin/skills/{}/SKILL.md", env!("CARGO_MANIFEST_DIR"), skill.name());
+            let file = format!(
+                "{}/../../plugin/skills/{}/SKILL.md",
+                env!("CARGO_MANIFEST_DIR"),
+                skill.name()
+            );
             expect_file![file].assert_eq(&in_a_plugin(skill));
         }
     }
@@ -128,9 +125,18 @@ mod tests {
         let names = SkillNames::by(|skill| format!("ekiden-{}", skill.name()));
         let text = Skill::Handoff.text("'/opt/e k/ekiden'", &names);
         assert!(text.starts_with("---\nname: ekiden-handoff\n"), "{text}");
-        assert!(text.contains("allowed-tools: \"Bash('/opt/e k/ekiden' handoff:*)\"\n"), "{text}");
-        assert!(text.contains("Run `'/opt/e k/ekiden' handoff` in the shell."), "{text}");
-        assert!(text.contains("that /ekiden-orient in a fresh session"), "{text}");
+        assert!(
+            text.contains("allowed-tools: \"Bash('/opt/e k/ekiden' handoff:*)\"\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Run `'/opt/e k/ekiden' handoff` in the shell."),
+            "{text}"
+        );
+        assert!(
+            text.contains("that /ekiden-orient in a fresh session"),
+            "{text}"
+        );
     }
 
     // shows: SEC-01

@@ -6,8 +6,8 @@
 //! WHY: the prompt keeps its size for every plan. What must be told has its own budgets; the context
 //! takes what is left, in steps, so that its bytes change seldom from session to session.
 
-use super::budget::{Keep, Mark, cut, cut_line_to, tokens};
-use super::context::LABELS_TOKENS_MAX;
+use super::budget::{Keep, Mark, cut, cut_line, tokens};
+use super::context::{LABELS_TOKENS_MAX, NOT_SET_UP_CHARS_MAX};
 use super::now::StageNow;
 use super::quote::{MARK, plain_name};
 use super::session::{self, TASK};
@@ -18,13 +18,11 @@ use crate::limits;
 /// What the prompt of a stage's session has beside that of any other.
 #[derive(Debug, Clone, Copy)]
 pub struct StageInput<'a> {
-    /// Its id.
     pub id: &'a StageId,
     /// Its name in the plan.
     pub name: &'a str,
     /// Files that it is to make or change.
     pub outputs: &'a [String],
-    /// What it begins from.
     pub context: &'a StageContext,
 }
 
@@ -32,10 +30,12 @@ pub(super) const PROJECT: &str = "# Project";
 pub(super) const PROJECT_INTRO: &str =
     "This is one stage of a plan. First its name, then what the plan says of the whole:";
 pub(super) const FILES: &str = "# Files";
-pub(super) const FILES_INTRO: &str =
-    "The plan names these for this stage. They read so when it began; where the tree differs, it is right.";
+pub(super) const FILES_INTRO: &str = "The plan names these for this stage. They read so when it began; where the tree differs, it is right.";
 pub(super) const RESULTS: &str = "# Results of earlier stages";
-pub(super) const RESULTS_INTRO: &str = "What the stages left that this one needs, the nearest first.";
+pub(super) const RESULTS_INTRO: &str =
+    "What the stages left that this one needs, the nearest first.";
+pub(super) const SETUP: &str = "# Setup";
+pub(super) const SETUP_INTRO: &str = "The plan's setup command failed in this worktree before the stage began. If what it lacks is for this stage to make, make it; ekiden runs it again where merges are checked.";
 pub(super) const OUTPUTS: &str = "# Outputs";
 pub(super) const OUTPUTS_INTRO: &str = "Write only these; if another file has to change, change it and name it with the reason under \"Issues\":";
 
@@ -59,14 +59,25 @@ const LATER_TOKENS: usize = limits::KNOWLEDGE_LOG_TOKENS_MAX
 
 /// The prompt of a stage's session, within [`limits::STAGE_PROMPT_TOKENS_MAX`] together with the
 /// protocol. The task is never cut.
-#[must_use]
 pub fn stage_prompt(input: &SessionInput<'_>, stage: &StageInput<'_>) -> PromptBlocks {
     let check = input.check.map(check_within);
-    let input = SessionInput { check: check.as_deref(), ..*input };
-    let now = StageNow { id: stage.id, outputs: !stage.outputs.is_empty() };
+    let input = SessionInput {
+        check: check.as_deref(),
+        ..*input
+    };
+    let now = StageNow {
+        id: stage.id,
+        outputs: !stage.outputs.is_empty(),
+    };
     let mut blocks = session::prompt(&input, &outputs(stage.outputs), Some(&now));
-    debug_assert!(blocks.stable.starts_with(TASK), "the context stands before the task");
-    let context = stage.context.within(context_room(&blocks, input.notes.is_some()));
+    debug_assert!(
+        blocks.stable.starts_with(TASK),
+        "the context stands before the task"
+    );
+    blocks.foreign.insert_str(0, &setup(stage.context));
+    let context = stage
+        .context
+        .within(context_room(&blocks, input.notes.is_some()));
     blocks.stable.insert_str(0, &context_part(stage, &context));
     blocks
 }
@@ -74,7 +85,11 @@ pub fn stage_prompt(input: &SessionInput<'_>, stage: &StageInput<'_>) -> PromptB
 /// What the rest of the prompt leaves for the context.
 fn context_room(rest: &PromptBlocks, later: bool) -> usize {
     let changing = tokens(&rest.foreign) + tokens(&rest.now);
-    let changing = if later { changing.max(LATER_TOKENS) } else { changing };
+    let changing = if later {
+        changing.max(LATER_TOKENS)
+    } else {
+        changing
+    };
     let fixed = limits::PROTOCOL_TOKENS_MAX + 3 * LABELS_TOKENS_MAX;
     let reserved = [tokens(&rest.stable), changing].map(|size| size.next_multiple_of(STEP_TOKENS));
     limits::STAGE_PROMPT_TOKENS_MAX.saturating_sub(fixed + reserved.iter().sum::<usize>())
@@ -85,8 +100,10 @@ fn context_part(stage: &StageInput<'_>, context: &StageContext) -> String {
     let mut text = format!("{PROJECT}\n\n{PROJECT_INTRO}\n{MARK}{}: {name}\n", stage.id);
     text.extend(context.architecture.as_ref().map(super::Excerpt::print));
     text.push('\n');
-    let parts = [(FILES, FILES_INTRO, &context.files), (RESULTS, RESULTS_INTRO, &context.results)];
-    for (heading, intro, excerpts) in parts {
+    for (heading, intro, excerpts) in [
+        (FILES, FILES_INTRO, &context.files),
+        (RESULTS, RESULTS_INTRO, &context.results),
+    ] {
         if !excerpts.is_empty() {
             text.push_str(&format!("{heading}\n\n{intro}\n{}\n", excerpts.print()));
         }
@@ -94,21 +111,29 @@ fn context_part(stage: &StageInput<'_>, context: &StageContext) -> String {
     text
 }
 
+fn setup(context: &StageContext) -> String {
+    let why = context.not_set_up.as_ref();
+    why.map_or(String::new(), |why| {
+        let why = plain_name(why, NOT_SET_UP_CHARS_MAX);
+        format!("{SETUP}\n\n{SETUP_INTRO}\n{MARK}{why}\n\n")
+    })
+}
+
 fn outputs(outputs: &[String]) -> String {
     if outputs.is_empty() {
         return String::new();
     }
-    let lines: String =
-        outputs.iter().map(|output| format!("{MARK}{}\n", plain_name(output, OUTPUT_CHARS_MAX))).collect();
-    let mark = Mark { prefix: MARK, whole: PLAN };
+    let line = |output: &String| format!("{MARK}{}\n", plain_name(output, OUTPUT_CHARS_MAX));
+    let lines: String = outputs.iter().map(line).collect();
     let room = limits::STAGE_OUTPUTS_TOKENS_MAX - tokens(OUTPUTS) - tokens(OUTPUTS_INTRO) - 2;
-    format!("{OUTPUTS}\n\n{OUTPUTS_INTRO}\n{}\n", cut(&lines, room, Keep::First, mark))
+    let lines = cut(&lines, room, Keep::First, Mark::new(MARK, PLAN));
+    format!("{OUTPUTS}\n\n{OUTPUTS_INTRO}\n{lines}\n")
 }
 
 /// The check as the user approved it; only what no one would read is cut.
 fn check_within(check: &str) -> String {
-    let lines: String =
-        check.split_inclusive('\n').map(|line| cut_line_to(line, CHECK_LINE_CHARS_MAX).0).collect();
-    let mark = Mark { prefix: "", whole: PLAN };
-    cut(&lines, limits::STAGE_CHECK_TOKENS_MAX - CHECK_LABELS_TOKENS_MAX, Keep::First, mark)
+    let line = |line| cut_line(line, CHECK_LINE_CHARS_MAX).0;
+    let lines: String = check.split_inclusive('\n').map(line).collect();
+    let room = limits::STAGE_CHECK_TOKENS_MAX - CHECK_LABELS_TOKENS_MAX;
+    cut(&lines, room, Keep::First, Mark::new("", PLAN))
 }

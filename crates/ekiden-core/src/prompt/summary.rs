@@ -4,42 +4,34 @@ use super::budget::{Keep, Mark, cut_by_size, cut_long_lines};
 use super::context::LABELS_TOKENS_MAX;
 use super::quote::MARK;
 use crate::limits::{self, BYTES_PER_TOKEN};
-use crate::markdown::outline;
-use crate::text::{clean, normal};
-
-/// The heading that the document begins with.
-pub(super) const SUMMARY: &str = "summary";
+use crate::markdown::sections_named;
+use crate::text::clean;
 
 /// What stands under "Summary", up to the next heading that is not below it; else the beginning of
 /// the document. At most [`limits::STAGE_ARCHITECTURE_TOKENS_MAX`] tokens, as it will stand in a
 /// prompt; `path` is where the whole document is.
-#[must_use]
 pub fn summary_of(document: &str, path: &str) -> String {
     let document = clean(document).text;
     let text = cut_long_lines(section(&document).unwrap_or(&document).trim());
     let bytes_max = (limits::STAGE_ARCHITECTURE_TOKENS_MAX - LABELS_TOKENS_MAX) * BYTES_PER_TOKEN;
-    cut_by_size(&text, bytes_max, Keep::First, Mark { prefix: "", whole: path }, quoted_size)
+    let mark = Mark::new("", path);
+    cut_by_size(&text, bytes_max, Keep::First, mark, quoted_size)
 }
 
-/// Something stands under "Summary".
 pub(super) fn has_summary(document: &str) -> bool {
     section(&clean(document).text).is_some()
 }
 
 /// The first section of that name which says something.
 fn section(document: &str) -> Option<&str> {
-    let outline = outline(document);
-    let named = |text: &str| normal(text).trim_end_matches(':').trim_end() == SUMMARY;
-    let mut sections = outline.headings.iter().enumerate().filter(|(_, heading)| named(&heading.text));
-    sections.find_map(|(index, _)| {
-        let range = outline.section(index, document.len(), |_| false);
-        Some(&document[range]).filter(|text| !text.trim().is_empty())
-    })
+    sections_named(document, "Summary").find(|text| !text.trim().is_empty())
 }
 
 /// The size of a text once each of its lines is marked.
 fn quoted_size(text: &str) -> usize {
-    text.split_inclusive('\n').map(|line| line.len() + MARK.len() + 1).sum()
+    text.split_inclusive('\n')
+        .map(|line| line.len() + MARK.len() + 1)
+        .sum()
 }
 
 #[cfg(test)]
@@ -51,7 +43,8 @@ mod tests {
     // shows: PLN-01
     #[test]
     fn the_summary_is_what_stands_under_its_heading() {
-        let document = "# Shop\n\n## Summary:\n\nA shop.\n\n### Parts\n\ncart\n\n## Data\n\ntables\n";
+        let document =
+            "# Shop\n\n## Summary:\n\nA shop.\n\n### Parts\n\ncart\n\n## Data\n\ntables\n";
         assert_eq!(summary_of(document, "a.md"), "A shop.\n\n### Parts\n\ncart");
         let nested = "# Shop\n\n```\n## Summary\nno\n```\n\n### summary\nyes\n## Data\nx";
         assert_eq!(summary_of(nested, "a.md"), "yes");
@@ -66,7 +59,10 @@ mod tests {
         );
         let long = "A line of the plan.\n".repeat(5_000);
         let summary = summary_of(&long, "docs/a.md");
-        assert!(summary.ends_with(" lines left out here; the whole is in docs/a.md]\n"), "{summary}");
+        assert!(
+            summary.ends_with(" lines left out here; the whole is in docs/a.md]\n"),
+            "{summary}"
+        );
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! The promises of the catalogue, over golden files, a corpus of hostile handoffs, and any input.
 
+mod catalogue;
 mod stage;
 
 use expect_test::{ExpectFile, expect_file};
@@ -12,7 +13,8 @@ use super::*;
 use crate::guard::Denial;
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
 use crate::handoff::{
-    FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, accept, inspect, vanished,
+    FileText, HandoffFile, HandoffFiles, Heading, Marker, NotText, OpenItems, accept, inspect,
+    vanished,
 };
 use crate::ids::SessionNumber;
 use crate::knowledge::{Knowledge, NewKnowledge};
@@ -26,7 +28,11 @@ pub(super) fn number(number: u32) -> SessionNumber {
 }
 
 fn protocol_text(ordering: Ordering) -> String {
-    protocol(&ProtocolSlots { handoff_dir: HANDOFF_DIR, marker: &Marker::default(), ordering })
+    protocol(&ProtocolSlots {
+        handoff_dir: HANDOFF_DIR,
+        marker: &Marker::default(),
+        ordering,
+    })
 }
 
 pub(super) fn knowledge(new: &[&str]) -> Knowledge {
@@ -39,7 +45,10 @@ pub(super) fn knowledge(new: &[&str]) -> Knowledge {
 
 pub(super) fn measured() -> Measured {
     Measured {
-        commits: vec!["a1b2c3d tests: convert charge".to_owned(), "9f8e7d6 tests: convert users".to_owned()],
+        commits: vec![
+            "a1b2c3d tests: convert charge".to_owned(),
+            "9f8e7d6 tests: convert users".to_owned(),
+        ],
         files: vec![
             "M conftest.py".to_owned(),
             "M tests/test_charge.py".to_owned(),
@@ -51,26 +60,42 @@ pub(super) fn measured() -> Measured {
     }
 }
 
-fn handoff_notes() -> Notes {
-    Notes::Handoff { progress: PROGRESS.to_owned(), next_prompt: NEXT_PROMPT.to_owned() }
+pub(super) fn notes(by: Author, progress: &str, next_prompt: &str) -> Notes {
+    Notes {
+        by,
+        progress: progress.to_owned(),
+        next_prompt: next_prompt.to_owned(),
+    }
 }
 
-fn rescue_facts() -> RescueFacts {
-    RescueFacts {
+fn handoff_notes() -> Notes {
+    notes(Author::Agent, PROGRESS, NEXT_PROMPT)
+}
+
+fn next_prompt_headings() -> Vec<Heading> {
+    Heading::of(HandoffFile::NextPrompt).collect()
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// The facts with this text for the last words and each command that succeeded.
+fn sample_rescue(last_words: &str, succeeded: &[String]) -> String {
+    rescue(&RescueFacts {
         session: number(2),
         cause: "the agent crashed (exit code 137)".to_owned(),
+        headings: &next_prompt_headings(),
+        own_words: false,
         compacted: true,
-        git_status: vec![" M tests/test_billing.py".to_owned()],
-        diff_stat: vec![" tests/test_billing.py | 41 ++++++++------".to_owned()],
-        commits: vec!["a1b2c3d tests: convert charge".to_owned()],
-        untracked: vec!["?? notes.txt".to_owned()],
-        last_edit: Some("Edit tests/test_billing.py".to_owned()),
-        last_call: Some("Bash pytest tests/test_billing.py -q".to_owned()),
-        last_words: Some(
-            "The refund test still fails.\n\n## Resume at\n\nI look at the rounding next.".to_owned(),
-        ),
-        succeeded: vec!["git status".to_owned(), "pytest tests/test_charge.py -q".to_owned()],
-        failed: vec![FailedCommand {
+        status: &strings(&[" M tests/test_billing.py", "?? notes.txt"]),
+        diff_stat: &strings(&[" tests/test_billing.py | 41 ++++++++------"]),
+        commits: &strings(&["a1b2c3d tests: convert charge"]),
+        last_edit: Some("Edit tests/test_billing.py"),
+        last_call: Some("Bash pytest tests/test_billing.py -q"),
+        last_words: Some(last_words),
+        succeeded,
+        failed: &[FailedCommand {
             command: "pytest tests/test_billing.py -q".to_owned(),
             code: Some(1),
             last_line: "1 failed, 7 passed".to_owned(),
@@ -80,21 +105,30 @@ fn rescue_facts() -> RescueFacts {
             outcome: "failed in 41s (exit code 1)".to_owned(),
             tail: "E   assert 2 == 3\n1 failed, 846 passed".to_owned(),
         }),
-        open_items: Some(OpenItems { open: vec!["convert billing".to_owned()], done: vec![] }),
-        previous_next_prompt: Some(NEXT_PROMPT.to_owned()),
-    }
+        open_items: &strings(&["convert billing"]),
+        previous_next_prompt: Some(NEXT_PROMPT),
+    })
 }
 
-fn all_slots() -> Vec<Slot> {
+fn rescued() -> String {
+    let words = "The refund test still fails.\n\n## Resume at\n\nI look at the rounding next.";
+    let succeeded = strings(&["git status", "pytest tests/test_charge.py -q"]);
+    sample_rescue(words, &succeeded)
+}
+
+fn all_slots() -> Vec<PromptSection> {
     vec![
-        Slot::Interrupted,
-        Slot::Delegation,
-        Slot::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
-        Slot::TaskChanged,
-        Slot::NewTask,
-        Slot::GoneBack,
-        Slot::Repeated { k: 2 },
-        Slot::Veto { check: CHECK.to_owned(), tail: "E   assert 2 == 3\n1 failed, 846 passed\n".to_owned() },
+        PromptSection::Interrupted,
+        PromptSection::Delegation,
+        PromptSection::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
+        PromptSection::TaskChanged,
+        PromptSection::NewTask,
+        PromptSection::GoneBack,
+        PromptSection::Repeated { k: 2 },
+        PromptSection::Veto {
+            check: CHECK.to_owned(),
+            tail: "E   assert 2 == 3\n1 failed, 846 passed\n".to_owned(),
+        },
     ]
 }
 
@@ -102,24 +136,38 @@ fn all_slots() -> Vec<Slot> {
 
 pub(super) fn golden(file: &ExpectFile, text: &str, tokens_max: usize) {
     file.assert_eq(text);
-    assert!(tokens(text) <= tokens_max, "{} tokens of {tokens_max}:\n{text}", tokens(text));
+    assert!(
+        tokens(text) <= tokens_max,
+        "{} tokens of {tokens_max}:\n{text}",
+        tokens(text)
+    );
 }
 
 // shows: REL-01, REL-29
 #[test]
 fn the_protocol_reads_so() {
     let max = limits::PROTOCOL_TOKENS_MAX;
-    golden(&expect_file!["golden/protocol.md"], &protocol_text(Ordering::Message), max);
-    golden(&expect_file!["golden/protocol_by_items.md"], &protocol_text(Ordering::ByItems(3)), max);
+    golden(
+        &expect_file!["golden/protocol.md"],
+        &protocol_text(Ordering::Message),
+        max,
+    );
+    golden(
+        &expect_file!["golden/protocol_by_items.md"],
+        &protocol_text(Ordering::ByItems(3)),
+        max,
+    );
 }
 
 // shows: REL-01
 #[test]
 fn session_prompts_read_so() {
     let empty = Knowledge::default();
-    let known =
-        knowledge(&[KNOWLEDGE, "## Core Knowledge\n- the API pages by cursor\n## Session Log\n- billing\n"]);
-    let (handoff, rescued) = (handoff_notes(), Notes::Rescue { text: rescue(&rescue_facts()) });
+    let known = knowledge(&[
+        KNOWLEDGE,
+        "## Core Knowledge\n- the API pages by cursor\n## Session Log\n- billing\n",
+    ]);
+    let (handoff, rescued) = (handoff_notes(), notes(Author::Rescue, "", &rescued()));
     let first = SessionInput {
         number: SessionNumber::FIRST,
         task: TASK,
@@ -129,8 +177,15 @@ fn session_prompts_read_so() {
         check: None,
         slots: &[],
     };
-    let before = Measured { check: measured().check, ..Measured::default() };
-    let checked = SessionInput { check: Some(CHECK), measured: Some(&before), ..first };
+    let before = Measured {
+        check: measured().check,
+        ..Measured::default()
+    };
+    let checked = SessionInput {
+        check: Some(CHECK),
+        measured: Some(&before),
+        ..first
+    };
     let measured = measured();
     let later = SessionInput {
         number: number(3),
@@ -142,18 +197,43 @@ fn session_prompts_read_so() {
     let slots = all_slots();
     let max = usize::MAX;
     let archive = |input: &SessionInput<'_>| session_prompt(input).to_archive();
-    golden(&expect_file!["golden/session_first.md"], &archive(&first), max);
-    golden(&expect_file!["golden/session_first_check.md"], &archive(&checked), max);
-    golden(&expect_file!["golden/session_later.md"], &archive(&later), max);
-    golden(&expect_file!["golden/session_slots.md"], &archive(&SessionInput { slots: &slots, ..later }), max);
+    golden(
+        &expect_file!["golden/session_first.md"],
+        &archive(&first),
+        max,
+    );
+    golden(
+        &expect_file!["golden/session_first_check.md"],
+        &archive(&checked),
+        max,
+    );
+    golden(
+        &expect_file!["golden/session_later.md"],
+        &archive(&later),
+        max,
+    );
+    golden(
+        &expect_file!["golden/session_slots.md"],
+        &archive(&SessionInput {
+            slots: &slots,
+            ..later
+        }),
+        max,
+    );
     golden(
         &expect_file!["golden/session_rescued.md"],
-        &archive(&SessionInput { notes: Some(&rescued), ..later }),
+        &archive(&SessionInput {
+            notes: Some(&rescued),
+            ..later
+        }),
         max,
     );
     golden(
         &expect_file!["golden/session_no_notes.md"],
-        &archive(&SessionInput { notes: None, ..later }),
+        &archive(&SessionInput {
+            notes: None,
+            ..later
+        }),
         max,
     );
 }
@@ -161,24 +241,58 @@ fn session_prompts_read_so() {
 #[test]
 fn messages_read_so() {
     let marker = Marker::default();
-    let reasons = [OrderReason::Context, OrderReason::Budget, OrderReason::Time, OrderReason::Operator];
+    let reasons = [
+        OrderReason::Context,
+        OrderReason::Budget,
+        OrderReason::Time,
+        OrderReason::Operator,
+    ];
     let orders = reasons.map(|reason| order(reason, HANDOFF_DIR, &marker));
-    assert!(orders.iter().all(|order| tokens(order) <= limits::ORDER_TOKENS_MAX));
-    golden(&expect_file!["golden/order.md"], &orders[0], limits::ORDER_TOKENS_MAX);
-    golden(&expect_file!["golden/go_on.md"], &go_on(&marker), limits::MESSAGE_TOKENS_MAX);
-    golden(&expect_file!["golden/resume_note.md"], &resume_note(), limits::MESSAGE_TOKENS_MAX);
+    assert!(
+        orders
+            .iter()
+            .all(|order| tokens(order) <= limits::ORDER_TOKENS_MAX)
+    );
+    golden(
+        &expect_file!["golden/order.md"],
+        &orders[0],
+        limits::ORDER_TOKENS_MAX,
+    );
+    golden(
+        &expect_file!["golden/go_on.md"],
+        &go_on(&marker),
+        limits::MESSAGE_TOKENS_MAX,
+    );
+    golden(
+        &expect_file!["golden/resume_note.md"],
+        &resume_note(),
+        limits::MESSAGE_TOKENS_MAX,
+    );
     let read_prompt = read_prompt(".ekiden/PROMPT.md");
-    golden(&expect_file!["golden/read_prompt.md"], &read_prompt, limits::MESSAGE_TOKENS_MAX);
+    golden(
+        &expect_file!["golden/read_prompt.md"],
+        &read_prompt,
+        limits::MESSAGE_TOKENS_MAX,
+    );
 }
 
 #[test]
 fn refusals_read_so() {
     let files = crate::handoff::tests::files("begun", "begun", "");
     let missing = inspect(&files, &Marker::default()).missing();
-    let denials =
-        [Denial::HandingOver { missing }, Denial::EngineOwned, Denial::SubagentHandoff, Denial::Unattended];
+    let denials = [
+        Denial::HandingOff { missing },
+        Denial::EngineOwned,
+        Denial::SubagentHandoff,
+        Denial::Unattended,
+    ];
     let texts = denials.map(|denial| refusal(&denial, HANDOFF_DIR));
-    assert!(texts.iter().all(|text| tokens(text) <= limits::REFUSAL_TOKENS_MAX), "{texts:#?}");
+    assert!(
+        texts
+            .iter()
+            .all(|text| tokens(text) <= limits::REFUSAL_TOKENS_MAX),
+        "{texts:#?}"
+    );
     expect_file!["golden/refusals.md"].assert_eq(&(texts.join("\n\n") + "\n"));
 }
 
@@ -187,12 +301,15 @@ fn asking_again_names_at_most_eight_faults_the_heaviest_first() {
     let files = HandoffFiles {
         progress: FileText::Text("text".to_owned()),
         next_prompt: FileText::Text("text".to_owned()),
-        knowledge: FileText::NotText,
+        knowledge: FileText::NotText(NotText::Binary),
     };
     let faults = inspect(&files, &Marker::default()).faults;
     assert!(faults.len() > limits::FAULTS_TOLD_MAX);
     let text = ask_again(&faults, HANDOFF_DIR);
-    assert_eq!(text.lines().filter(|line| line.starts_with("- ")).count(), limits::FAULTS_TOLD_MAX);
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("- ")).count(),
+        limits::FAULTS_TOLD_MAX
+    );
     let max = limits::ASK_AGAIN_TOKENS_MAX + limits::FAULTS_TOLD_MAX * limits::FAULT_TOKENS_MAX;
     golden(&expect_file!["golden/ask_again.md"], &text, max);
 }
@@ -200,50 +317,51 @@ fn asking_again_names_at_most_eight_faults_the_heaviest_first() {
 // shows: REL-06
 #[test]
 fn a_rescue_reads_so() {
-    golden(&expect_file!["golden/rescue.md"], &rescue(&rescue_facts()), limits::RESCUE_TOKENS_MAX);
+    golden(
+        &expect_file!["golden/rescue.md"],
+        &rescued(),
+        limits::RESCUE_TOKENS_MAX,
+    );
     let nothing = RescueFacts {
+        session: number(2),
         cause: "its window was full".to_owned(),
+        headings: &next_prompt_headings(),
+        own_words: false,
         compacted: false,
-        git_status: vec![],
-        diff_stat: vec![],
-        commits: vec![],
-        untracked: vec![],
+        status: &[],
+        diff_stat: &[],
+        commits: &[],
         last_edit: None,
         last_call: None,
         last_words: None,
-        succeeded: vec![],
-        failed: vec![],
+        succeeded: &[],
+        failed: &[],
         check: None,
-        open_items: None,
+        open_items: &[],
         previous_next_prompt: None,
-        ..rescue_facts()
     };
-    golden(&expect_file!["golden/rescue_empty.md"], &rescue(&nothing), limits::RESCUE_TOKENS_MAX);
+    golden(
+        &expect_file!["golden/rescue_empty.md"],
+        &rescue(&nothing),
+        limits::RESCUE_TOKENS_MAX,
+    );
 }
 
 // shows: REL-06
 #[test]
 fn a_rescue_has_the_headings_of_next_prompt_and_no_others() {
-    let outline = crate::markdown::outline(&rescue(&rescue_facts()));
-    let mut headings: Vec<&str> = outline.headings.iter().map(|heading| heading.text.as_str()).collect();
-    let mut wanted: Vec<&str> = Heading::of(HandoffFile::NextPrompt).map(Heading::name).collect();
+    let outline = crate::markdown::outline(&rescued());
+    let mut headings: Vec<&str> = outline
+        .headings
+        .iter()
+        .map(|heading| heading.text.as_str())
+        .collect();
+    let mut wanted: Vec<&str> = Heading::of(HandoffFile::NextPrompt)
+        .map(Heading::name)
+        .collect();
     headings.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(headings, wanted);
-}
-
-// shows: REL-28
-#[test]
-fn the_notes_are_the_handoff_else_the_rescue() {
-    let files = crate::handoff::tests::sample();
-    let handoff = accept(&files, &inspect(&files, &Marker::default()));
-    let notes = Notes::of(handoff.as_ref(), || unreachable!("there is a handoff"));
-    assert_eq!(
-        notes,
-        Notes::Handoff { progress: PROGRESS.trim().to_owned(), next_prompt: NEXT_PROMPT.trim().to_owned() }
-    );
-    let rescue = || "Rescue: x".to_owned();
-    assert_eq!(Notes::of(None, rescue), Notes::Rescue { text: rescue() });
 }
 
 // ── 2. Injection invariance ─────────────────────────────────────────────────────────────────
@@ -255,7 +373,10 @@ pub(super) struct Hostile {
 }
 
 pub(super) fn corpus() -> Vec<Hostile> {
-    include_str!("fixtures/hostile.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    include_str!("fixtures/hostile.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The prompt of a session after one that put this text wherever it can put text.
@@ -264,7 +385,10 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
     let log = format!("## Session Log\n- it went well\n\n{text}\n");
     let known = knowledge(&[&facts, &log, text]);
     let texts = || vec![text.to_owned(); 3];
-    let listed = OpenItems { open: texts(), done: texts() };
+    let listed = OpenItems {
+        open: texts(),
+        done: texts(),
+    };
     let measured = Measured {
         commits: texts(),
         files: texts(),
@@ -273,19 +397,16 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
         vanished: vanished(Some(&listed), None),
     };
     let notes = if rescued {
-        Notes::Rescue {
-            text: rescue(&RescueFacts {
-                last_words: Some(text.to_owned()),
-                succeeded: texts(),
-                ..rescue_facts()
-            }),
-        }
+        notes(Author::Rescue, "", &sample_rescue(text, &texts()))
     } else {
-        Notes::Handoff { progress: text.to_owned(), next_prompt: text.to_owned() }
+        notes(Author::Agent, text, text)
     };
     let slots = [
-        Slot::Veto { check: CHECK.to_owned(), tail: text.to_owned() },
-        Slot::Operator("Leave tests/legacy alone.".to_owned()),
+        PromptSection::Veto {
+            check: CHECK.to_owned(),
+            tail: text.to_owned(),
+        },
+        PromptSection::Operator("Leave tests/legacy alone.".to_owned()),
     ];
     session_prompt(&SessionInput {
         number: number(4),
@@ -300,17 +421,27 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
 
 /// The lines that are not marked, block by block.
 pub(super) fn ours(blocks: &PromptBlocks) -> Vec<Vec<String>> {
-    let of =
-        |block: &str| block.split('\n').filter(|line| !line.starts_with(MARK)).map(str::to_owned).collect();
+    let of = |block: &str| {
+        block
+            .split('\n')
+            .filter(|line| !line.starts_with(MARK))
+            .map(str::to_owned)
+            .collect()
+    };
     blocks.blocks().map(of).collect()
 }
 
 fn assert_invariant(text: &str, name: &str) {
     for rescued in [false, true] {
         let blocks = prompt_after(text, rescued);
-        assert_eq!(ours(&blocks), ours(&prompt_after("plain words", rescued)), "{name}");
-        let hidden =
-            |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}');
+        assert_eq!(
+            ours(&blocks),
+            ours(&prompt_after("plain words", rescued)),
+            "{name}"
+        );
+        let hidden = |c: char| {
+            c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}')
+        };
         assert!(!blocks.to_archive().contains(hidden), "{name}");
     }
 }
@@ -331,17 +462,29 @@ fn the_last_block_names_nothing_that_is_not_ours() {
     for hostile in corpus() {
         let now = prompt_after(&hostile.text, false).now;
         assert!(now.starts_with("# Now\n"), "{}", hostile.name);
-        assert!(!now.contains(['@', '¦', '`', '/', '<']), "{}: {now}", hostile.name);
+        assert!(
+            !now.contains(['@', '¦', '`', '/', '<']),
+            "{}: {now}",
+            hostile.name
+        );
     }
     let slots = all_slots();
-    let request = now::Request { number: number(2), notes: true, check: true, slots: &slots, stage: None };
+    let request = now::Request {
+        number: number(2),
+        notes: Some(Author::Agent),
+        check: true,
+        slots: &slots,
+        stage: None,
+    };
     let now = request.text();
     assert!(!now.contains(['@', '¦', '`', '/', '<']), "{now}");
 }
 
 pub(super) fn hostile_text() -> impl Strategy<Value = String> {
-    let corpus: Vec<String> =
-        corpus().into_iter().map(|hostile| hostile.text.chars().take(200).collect()).collect();
+    let corpus: Vec<String> = corpus()
+        .into_iter()
+        .map(|hostile| hostile.text.chars().take(200).collect())
+        .collect();
     let piece = prop_oneof![
         2 => any::<String>(),
         3 => proptest::sample::select(corpus),
@@ -380,9 +523,9 @@ proptest! {
             open_items: Some((times, times)),
             vanished: vec![text.clone(); times],
         };
-        let slots = [Slot::Veto { check: CHECK.to_owned(), tail: long.clone() }, Slot::Interrupted, Slot::TaskChanged,
-                     Slot::Repeated { k: u32::MAX }, Slot::Delegation, Slot::Operator(String::new())];
-        let notes = Notes::Handoff { progress: long.clone(), next_prompt: long };
+        let slots = [PromptSection::Veto { check: CHECK.to_owned(), tail: long.clone() }, PromptSection::Interrupted, PromptSection::TaskChanged,
+                     PromptSection::Repeated { k: u32::MAX }, PromptSection::Delegation, PromptSection::Operator(String::new())];
+        let notes = notes(Author::Agent, &long, &long);
         let blocks = session_prompt(&SessionInput {
             number: number(u32::MAX), task: &task, knowledge: &known, measured: Some(&measured), notes: Some(&notes),
             check: Some(CHECK), slots: &slots,
@@ -405,11 +548,11 @@ proptest! {
         let many = vec![text.clone(); times];
         let failed = FailedCommand { command: text.clone(), code: None, last_line: text.clone() };
         let facts = RescueFacts {
-            cause: long.clone(), compacted: true, git_status: many.clone(), diff_stat: many.clone(), commits: many.clone(),
-            untracked: many.clone(), last_edit: Some(long.clone()), last_call: Some(long.clone()),
-            last_words: Some(long.clone()), succeeded: many.clone(), failed: vec![failed; times],
+            cause: long.clone(), headings: &next_prompt_headings(), own_words: true, compacted: true, status: &many, diff_stat: &many, commits: &many,
+            last_edit: Some(&long), last_call: Some(&long),
+            last_words: Some(&long), succeeded: &many, failed: &vec![failed; times],
             check: Some(CheckFacts { command: long.clone(), outcome: long.clone(), tail: long.clone() }),
-            open_items: Some(OpenItems { open: many, done: vec![] }), previous_next_prompt: Some(long), session: number(1),
+            open_items: &many, previous_next_prompt: Some(&long), session: number(1),
         };
         let rescue = rescue(&facts);
         prop_assert!(tokens(&rescue) <= limits::RESCUE_TOKENS_MAX);
@@ -422,9 +565,12 @@ proptest! {
 #[test]
 fn what_is_cut_from_notes_is_marked_with_where_to_read_it() {
     let long = "a line of notes that says something\n".repeat(2_000);
-    let notes = Notes::Handoff { progress: long.clone(), next_prompt: long }.render();
+    let notes = notes(Author::Agent, &long, &long).render();
     for path in [".ekiden/PROGRESS.md", ".ekiden/NEXT_PROMPT.md"] {
-        assert!(notes.contains(&format!("lines left out here; the whole is in {path}]\n")), "{path}");
+        assert!(
+            notes.contains(&format!("lines left out here; the whole is in {path}]\n")),
+            "{path}"
+        );
     }
 }
 
@@ -449,17 +595,23 @@ fn prompts_share_their_bytes_up_to_the_first_new_fact() {
     let mut known = Knowledge::default();
     let mut before = prompt_with(&known, 1);
     for session in 1..9 {
-        let new =
-            format!("## Core Knowledge\n- fact of session {session}\n## Session Log\n- note {session}\n");
+        let new = format!(
+            "## Core Knowledge\n- fact of session {session}\n## Session Log\n- note {session}\n"
+        );
         known.merge(&NewKnowledge::parse(&new), session, "2026-11-21");
         let after = prompt_with(&known, session + 1);
         let shared = before.stable.trim_end();
         assert!(after.stable.starts_with(shared));
-        assert!(after.stable[shared.len()..].starts_with(&format!("\n¦ - fact of session {session}\n")));
+        assert!(
+            after.stable[shared.len()..].starts_with(&format!("\n¦ - fact of session {session}\n"))
+        );
         before = after;
     }
     let unchanged = prompt_with(&known, 10);
-    assert_eq!(unchanged.stable, before.stable, "without new facts the block is the same");
+    assert_eq!(
+        unchanged.stable, before.stable,
+        "without new facts the block is the same"
+    );
 }
 
 // shows: REL-34, REL-29
@@ -467,8 +619,14 @@ fn prompts_share_their_bytes_up_to_the_first_new_fact() {
 fn no_number_stands_before_what_is_measured() {
     let known = knowledge(&[KNOWLEDGE]);
     let blocks = prompt_with(&known, 7);
-    let ours: String = ours(&blocks)[0].join("\n").replace(TASK.trim(), "").replace(CHECK, "");
-    assert!(!ours.contains(|c: char| c.is_ascii_digit() || c == '%' || c == '$'), "{ours}");
+    let ours: String = ours(&blocks)[0]
+        .join("\n")
+        .replace(TASK.trim(), "")
+        .replace(CHECK, "");
+    assert!(
+        !ours.contains(|c: char| c.is_ascii_digit() || c == '%' || c == '$'),
+        "{ours}"
+    );
     assert!(blocks.foreign.starts_with("# Log of the last sessions\n"));
 }
 
@@ -477,14 +635,18 @@ fn no_number_stands_before_what_is_measured() {
 /// Files as the protocol's text shows them, with something written under each heading.
 fn written_after(protocol: &str) -> [String; 3] {
     HandoffFile::ALL.map(|file| {
-        let lines = protocol.lines().skip_while(|line| !line.starts_with(file.name())).skip(1);
-        let mut text = String::new();
+        let lines = protocol
+            .lines()
+            .skip_while(|line| !line.starts_with(file.name()))
+            .skip(1);
+        let mut text = match file {
+            HandoffFile::Progress => "STATUS: IN_PROGRESS\n".to_owned(),
+            HandoffFile::NextPrompt | HandoffFile::Knowledge => String::new(),
+        };
         for line in lines.take_while(|line| line.starts_with("    ")) {
             let (head, _) = line.trim().split_once("  ").unwrap();
             text.push_str(&format!("{head}\n\n"));
-            if head.starts_with('#') {
-                text.push_str("Something that a session found out about the thing in hand.\n\n");
-            }
+            text.push_str("Something that a session found out about the thing in hand.\n\n");
         }
         text
     })
@@ -496,7 +658,11 @@ fn what_the_protocol_shows_is_enough_to_write_a_valid_handoff() {
     let [progress, next_prompt, knowledge] = written_after(&protocol_text(Ordering::Message));
     let files = crate::handoff::tests::files(&progress, &next_prompt, &knowledge);
     let inspection = inspect(&files, &Marker::default());
-    assert_eq!(inspection.faults, [], "{progress}\n{next_prompt}\n{knowledge}");
+    assert_eq!(
+        inspection.faults,
+        [],
+        "{progress}\n{next_prompt}\n{knowledge}"
+    );
     let new = accept(&files, &inspection).unwrap().knowledge;
     assert_eq!((new.core.len(), new.log.len()), (1, 1));
 }
@@ -505,15 +671,23 @@ fn what_the_protocol_shows_is_enough_to_write_a_valid_handoff() {
 
 /// Every wording that an agent may read.
 fn wordings() -> Vec<String> {
-    let catalogue = CATALOGUE.iter().flat_map(|entry| entry.texts).map(|text| (*text).to_owned());
-    let headings =
-        Heading::ALL.into_iter().flat_map(|h| [h.name(), h.explanation(), h.remedy()]).map(str::to_owned);
+    let catalogue = catalogue::CATALOGUE
+        .iter()
+        .flat_map(|entry| entry.texts)
+        .map(|text| (*text).to_owned());
+    let headings = Heading::ALL
+        .into_iter()
+        .flat_map(|h| [h.name(), h.explanation(), h.remedy()])
+        .map(str::to_owned);
     let golden = [
         include_str!("golden/protocol.md"),
         include_str!("golden/ask_again.md"),
         include_str!("golden/rescue_empty.md"),
     ];
-    catalogue.chain(headings).chain(golden.map(str::to_owned)).collect()
+    catalogue
+        .chain(headings)
+        .chain(golden.map(str::to_owned))
+        .collect()
 }
 
 // shows: REL-29
@@ -536,7 +710,8 @@ fn the_catalogue_is_calm() {
             let loud = word.len() > 2 && word.chars().all(|c| c.is_uppercase() || c == '_');
             assert!(!loud || names.contains(&word), "capitals: {word} in {text}");
         }
-        let lower = text.to_lowercase();
+        // The name of a field.
+        let lower = text.to_lowercase().replace("estimate_tokens", "");
         for phrase in [
             "%",
             "context window",
@@ -558,11 +733,14 @@ fn the_catalogue_is_calm() {
 #[test]
 fn sentences_are_short_and_rules_are_few() {
     for text in wordings() {
-        let rules = text
-            .lines()
-            .filter(|line| line.starts_with("- ") || line.starts_with(|c: char| c.is_ascii_digit()));
+        let rules = text.lines().filter(|line| {
+            line.starts_with("- ") || line.starts_with(|c: char| c.is_ascii_digit())
+        });
         assert!(rules.count() <= 20, "{text}");
-        for sentence in text.lines().flat_map(|line| line.split_inclusive(['.', '?', ';'])) {
+        for sentence in text
+            .lines()
+            .flat_map(|line| line.split_inclusive(['.', '?', ';']))
+        {
             assert!(sentence.split_whitespace().count() <= 40, "{sentence}");
         }
     }
@@ -596,7 +774,7 @@ fn every_slot_of_the_catalogue_is_filled_somewhere() {
 #[test]
 fn the_manual_shows_the_catalogue() {
     let mut manual = include_str!("manual.md").to_owned();
-    for entry in CATALOGUE {
+    for entry in catalogue::CATALOGUE {
         let size: usize = entry.texts.iter().map(|text| tokens(text)).sum();
         manual.push_str(&format!(
             "\n### {}\n\nChannel: {}. Budget: {} tokens; the wordings alone are {size}.\n\n{}\n\n````text\n",

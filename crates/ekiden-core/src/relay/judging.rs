@@ -1,43 +1,41 @@
-//! What the judge says of a session, told to people and to the next session.
-//!
-//! A relay whose log is older than the rules has no judge, and none of this happens: what was decided
-//! without them is not decided anew.
+//! What was observed of the work, and what the judge says of a session: to people and to the next one.
 
+use super::{Baseline, Relay, SessionEnd};
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
-use crate::event::{AttemptEnded, LimitsChanged, Survey};
-use crate::handoff::{Handoff, Status};
-use crate::judge::{Judge, Judgement, Observed, Pages, Standstill, Warning, WeakenedTest};
+use crate::event::{AttemptEnded, Check, Survey};
+use crate::handoff::Status;
+use crate::judge::{Judge, Judgement, Observed, Warning, WeakenedTest};
 use crate::limits;
-use crate::outcome::Outcome;
-use crate::prompt::Slot;
-use crate::relay::{LastSession, Relay, SessionEnd};
-use crate::settings::Judging;
+use crate::prompt::PromptSection;
+use crate::settings::{Judging, LimitsChanged};
 
 /// The most vanished items that a warning names.
 const VANISHED_TOLD_MAX: usize = 5;
 
-/// The judge of a relay, and what it has told already.
+/// What was observed of the work so far.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bench {
-    judge: Judge,
+pub struct Seen {
+    pub baseline: Baseline,
+    /// The last look at the work tree.
+    pub survey: Option<Survey>,
+    pub check: Option<Check>,
+    pub(super) judge: Option<Judge>,
     /// The commit that was checked out before the run began.
-    first_commit: Option<String>,
+    pub first_commit: Option<String>,
     /// Signs that were there before the run began: not its doing.
     weakened_before: Vec<WeakenedTest>,
-    /// Facts that were left out when that was last told.
-    left_out_told: usize,
+    /// Facts that were left out when the user was last warned of it.
+    left_out: usize,
 }
 
 /// Whether a session was lost to a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// It was not.
     No,
-    /// It was.
     Yes,
-    /// It was if it left the tree as it was: it ended at once without a word, and its agent tells
-    /// nothing of what it does.
+    /// It was if it left the tree as it was: it ended at once without a word, and its agent does not
+    /// report what it does.
     IfUnchanged,
 }
 
@@ -45,148 +43,152 @@ impl Crash {
     /// What the end of a session's last attempt says, where it left no handoff.
     pub(super) fn of(ended: &AttemptEnded, class: EndClass, tells_figures: bool) -> Self {
         let silent = ended.traces.last_words.is_none() && !tells_figures;
+        let is_short = ended.cause == EndCause::Completed && ended.was_short();
         match class {
+            // Whoever killed ekiden says nothing of the agent.
+            EndClass::Retry if ended.cause == EndCause::EngineLost => Self::No,
             EndClass::Retry => Self::Yes,
-            EndClass::Fine if silent && ended.cause == EndCause::Completed && ended.was_short() => {
-                Self::IfUnchanged
-            }
-            EndClass::Fine | EndClass::Left | EndClass::Wait | EndClass::Stop(_) | EndClass::TooLate => {
-                Self::No
-            }
+            EndClass::Fine if silent && is_short => Self::IfUnchanged,
+            EndClass::Fine
+            | EndClass::Left
+            | EndClass::Wait
+            | EndClass::Stop(_)
+            | EndClass::TooLate => Self::No,
         }
     }
 }
 
-impl Bench {
-    pub(super) fn new(rules: Judging, task: &str) -> Self {
+impl Seen {
+    pub(super) fn new(rules: Option<Judging>, task: &str) -> Self {
         Self {
-            judge: Judge::new(rules, task),
+            baseline: Baseline::Unknown,
+            survey: None,
+            check: None,
+            judge: rules.map(|rules| Judge::new(rules, task, None)),
             first_commit: None,
             weakened_before: Vec::new(),
-            left_out_told: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Judges anew from here on: before the first session, or for another task.
+    pub(super) fn judge_anew(&mut self, task: &str) {
+        let tree = self.survey.as_ref().map(Survey::substance);
+        if let Some(judge) = &mut self.judge {
+            *judge = Judge::new(judge.rules, task, tree);
         }
     }
 
     /// The look before the first session.
-    pub(super) fn begin(&mut self, survey: &Survey) {
-        self.judge.begin(Some(survey.substance()));
-        self.first_commit.clone_from(&survey.head);
-        self.weakened_before.clone_from(&survey.weakened);
+    pub(super) fn begin(&mut self, task: &str) {
+        self.judge_anew(task);
+        if let Some(survey) = self.survey.as_ref().filter(|_| self.judge.is_some()) {
+            self.first_commit.clone_from(&survey.head);
+            self.weakened_before.clone_from(&survey.weakened);
+        }
     }
 
-    /// Another task: what was counted of the one before says nothing.
-    pub(super) fn renew(&mut self, task: &str, survey: Option<&Survey>) {
-        self.judge = Judge::new(self.judge.rules(), task);
-        self.judge.begin(survey.map(Survey::substance));
-    }
-
-    pub(super) fn first_commit(&self) -> Option<&str> {
-        self.first_commit.as_deref()
-    }
-
-    /// Takes the rules of a resume. After an end, what was counted is forgiven.
-    pub(super) fn resume(&mut self, limits: &LimitsChanged, ended: bool) {
-        let rules = self.judge.rules();
-        self.judge.set_rules(Judging {
-            stall_sessions: limits.stall_sessions.unwrap_or(rules.stall_sessions),
-            research: limits.research.unwrap_or(rules.research),
-        });
+    /// Takes new rules. After an end, what was counted is forgiven.
+    pub(super) fn change_rules(&mut self, limits: &LimitsChanged, ended: bool) {
+        let Some(judge) = &mut self.judge else {
+            return;
+        };
+        let rules = &mut judge.rules;
+        rules.stall_sessions = limits.stall_sessions.unwrap_or(rules.stall_sessions);
+        rules.research = limits.research.unwrap_or(rules.research);
         if ended {
-            self.judge.forgive();
+            judge.forgive();
         }
     }
-}
 
-impl Standstill {
-    pub(super) fn outcome(self) -> Outcome {
-        match self {
-            Self::Stuck(repeat) => Outcome::Stuck { repeats: repeat.in_a_row, percent: repeat.percent },
-            Self::Stalled { sessions } => Outcome::Stalled { sessions },
-        }
+    /// The tree is the one that the judge saw last, or nobody can tell.
+    fn is_unchanged(&self) -> bool {
+        let tree = self.survey.as_ref().map(Survey::substance);
+        let judge = self.judge.as_ref();
+        tree.is_none() || judge.is_none_or(|judge| judge.is_unchanged(tree))
     }
 }
 
 impl Relay {
     /// Counts a session that crashed; the answer is whether the next one is to wait a while.
     pub(super) fn count_crash(&mut self, end: &mut SessionEnd) -> bool {
-        let tree = self.survey.as_ref().map(Survey::substance);
-        let unchanged = || {
-            let judge = self.bench.as_ref().map(|bench| &bench.judge);
-            tree.is_none() || judge.is_none_or(|judge| judge.is_unchanged(tree))
-        };
-        let empty = end.crash == Crash::IfUnchanged && unchanged();
+        let empty = end.crash == Crash::IfUnchanged && self.seen.is_unchanged();
         if empty {
             end.cause = EndCause::NothingDone;
         }
-        let crashed = empty || end.crash == Crash::Yes;
-        self.crashes_in_a_row = if crashed { self.crashes_in_a_row + 1 } else { 0 };
+        self.crashes_in_a_row = match empty || end.crash == Crash::Yes {
+            true => self.crashes_in_a_row + 1,
+            false => 0,
+        };
         empty
     }
 
-    /// Judges the session that is over. To be asked once a session.
+    /// Judges the session that is over, unless it was lost with ekiden. To be asked once a session.
     pub(super) fn judge(&mut self, end: &SessionEnd) -> Judgement {
-        let Some(bench) = &mut self.bench else { return Judgement::default() };
-        let handoff = end.handoff.as_ref();
-        let open_items = handoff.and_then(|handoff| handoff.open_items.as_ref());
-        let judgement = bench.judge.judge(&Observed {
+        let seen = &mut self.seen;
+        let was_killed = end.handoff.is_err() && end.cause == EndCause::EngineLost;
+        let Some(judge) = seen.judge.as_mut().filter(|_| !was_killed) else {
+            return Judgement::default();
+        };
+        let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+        let open_items = left.open_items.as_ref();
+        // The notes beside a claim are for nobody.
+        let notes = end
+            .handoff
+            .as_ref()
+            .ok()
+            .filter(|handoff| handoff.status != Status::Complete);
+        let survey = seen.survey.as_ref();
+        let judgement = judge.judge(&Observed {
             session: end.attempt.session,
-            tree: self.survey.as_ref().map(Survey::substance),
-            commits: self.survey.as_ref().is_some_and(|survey| !survey.commits.is_empty()),
-            check: self.check.as_ref().map(|check| &check.outcome),
+            tree: survey.map(Survey::substance),
+            commits: survey.is_some_and(|survey| !survey.commits.is_empty()),
+            check: seen.check.as_ref().map(|check| &check.outcome),
             open_items: open_items.map(|items| items.open.len()),
             new_facts: end.facts_added,
-            pages: handoff.and_then(pages),
+            pages: notes.map(|handoff| (&*handoff.progress, &*handoff.next_prompt)),
+            rescued: end.handoff.is_err() && end.crash == Crash::No,
         });
-        if let Some(repeat) = judgement.repeat.filter(|repeat| repeat.in_a_row > 0) {
-            self.slots.push(Slot::Repeated { k: repeat.in_a_row + 1 });
+        if judgement.repeats > 0 {
+            let k = judgement.repeats + 1;
+            self.sections.push(PromptSection::Repeated { k });
         }
         judgement
     }
 
-    /// What people are told of the session that is over. `passed` is a verification that passes beside
-    /// a claim, or that ends the run.
-    pub(super) fn warnings(&mut self, judged: &Judgement, passed: bool) -> Vec<RelayEffect> {
-        let Some(last) = &self.last else { return Vec::new() };
-        let Some(bench) = &mut self.bench else { return Vec::new() };
-        let rules = bench.judge.rules();
-        let left_out = self.knowledge.for_prompt(limits::KNOWLEDGE_TOKENS_MAX).left_out;
-        let told = std::mem::replace(&mut bench.left_out_told, left_out);
-        let cut = Warning::KnowledgeCut { left_out, facts: self.knowledge.core.len() };
-        let weakened = self.survey.iter().filter(|_| passed).flat_map(|survey| &survey.weakened);
-        let tests: Vec<_> = weakened.filter(|sign| !bench.weakened_before.contains(sign)).cloned().collect();
-        let session = last.session;
-        let warnings = [
-            repeated(last, judged),
-            idle(last, judged, rules),
-            vanished(last),
+    /// What people are warned of beside the judgement. `passed` is a verification that passes beside a
+    /// claim, or that ends the run.
+    pub(super) fn warnings(&mut self, judged: Judgement, passed: bool) -> Vec<RelayEffect> {
+        let (Some(last), true) = (&self.last, self.seen.judge.is_some()) else {
+            return Vec::new();
+        };
+        let budget = limits::KNOWLEDGE_TOKENS_MAX;
+        let left_out = self.knowledge.for_prompt(budget).left_out;
+        let before = std::mem::replace(&mut self.seen.left_out, left_out);
+        let survey = self.seen.survey.iter().filter(|_| passed);
+        let tests: Vec<_> = survey
+            .flat_map(|survey| &survey.weakened)
+            .filter(|sign| !self.seen.weakened_before.contains(sign))
+            .cloned()
+            .collect();
+        let (session, count) = (last.session, last.vanished.len());
+        let items = last.vanished.iter().take(VANISHED_TOLD_MAX);
+        let items = items.cloned().collect();
+        let facts = self.knowledge.core.len();
+        let others = [
+            (count > 0).then_some(Warning::ItemsVanished {
+                session,
+                items,
+                count,
+            }),
             (!tests.is_empty()).then_some(Warning::TestsWeakened { session, tests }),
-            (left_out > 0 && left_out != told).then_some(cut),
+            (left_out > 0 && left_out != before)
+                .then_some(Warning::KnowledgeCut { left_out, facts }),
         ];
-        warnings.into_iter().flatten().map(|warning| RelayEffect::Warn { warning }).collect()
+        let warnings = judged.warnings.into_iter();
+        warnings
+            .chain(others.into_iter().flatten())
+            .map(|warning| RelayEffect::Warn { warning })
+            .collect()
     }
-}
-
-/// The notes beside a claim are for nobody.
-fn pages(handoff: &Handoff) -> Option<Pages<'_>> {
-    let pages = Pages { progress: &handoff.progress, next_prompt: &handoff.next_prompt };
-    (handoff.status != Status::Complete).then_some(pages)
-}
-
-fn repeated(last: &LastSession, judged: &Judgement) -> Option<Warning> {
-    let (session, repeats_max) = (last.session, limits::REPEATS_MAX);
-    judged.repeat.map(|repeat| Warning::Repeated { session, repeat, repeats_max })
-}
-
-/// Notes that repeat are warning enough.
-fn idle(last: &LastSession, judged: &Judgement, rules: Judging) -> Option<Warning> {
-    let counts = rules.stall_sessions > 0 && !rules.research && judged.idle > 0;
-    let repeats = judged.repeat.is_some_and(|repeat| repeat.in_a_row > 0);
-    let (session, in_a_row, sessions_max) = (last.session, judged.idle, rules.stall_sessions);
-    (counts && !repeats).then_some(Warning::Idle { session, in_a_row, sessions_max })
-}
-
-fn vanished(last: &LastSession) -> Option<Warning> {
-    let (session, count) = (last.session, last.vanished.len());
-    let items = last.vanished.iter().take(VANISHED_TOLD_MAX).cloned().collect();
-    (count > 0).then_some(Warning::ItemsVanished { session, items, count })
 }

@@ -1,23 +1,23 @@
 //! The relay: a chain of sessions that pursues one stage.
 //!
 //! ```text
-//! Planned ─► Preparing ─► Running ─► Reviewing ─┬─► Running (next session) ...
+//! Planned ─► Reviewing ─► Running ─► Reviewing ─┬─► Running (next session) ...
 //!            survey,       │  ▲      commit,    ├─► Waiting (pause) ─► Running
 //!            verification  │  │      survey,    └─► Ended
-//!                          ▼  │
+//!                          ▼  │      verification
 //!                        Waiting (usage limit, crash): the same session, a new attempt
 //!
 //!               Paused: between any two attempts, as long as a person wants it
 //! ```
 //!
 //! One file for each part of a session's life: `start` orders attempts and writes their prompts,
-//! `talk` is the conversation while the agent works, `review` is what follows its end, `judging` what
-//! is said of it, `pausing` is the pause that a person wants, `guiding` what they add meanwhile,
-//! `renewing` another task, or a beginning from another run's session.
+//! `attempt` is the conversation while the agent works, `spending` its bounds, `review` what follows its
+//! end, `judging` what the judge says of it, `notes` what the next session reads of it, `wishes` what
+//! people ask for meanwhile, `renewing` another task, or a beginning from another run's session.
 //!
-//! A gentle stop lets the session hand over and be reviewed, and starts nothing after that; where no
+//! A gentle stop lets the session hand off and be reviewed, and starts nothing after that; where no
 //! session is at work, the run ends at once. A stop "now" ends whatever runs. Either way the phase
-//! "ended" knows where to go on, so nothing that was done is done again.
+//! "ended" holds where to continue.
 //!
 //! Invariants:
 //! - a session number has at most one accepted handoff (or rescue), and numbers only rise;
@@ -26,98 +26,70 @@
 //! - Core Knowledge only grows, but for corrections, which keep the old line in the archive.
 
 mod admission;
-mod company;
-mod guiding;
+mod attempt;
 mod judging;
-mod pausing;
+mod notes;
 mod phase;
 mod renewing;
 mod review;
+mod shared_limits;
 mod spending;
 mod start;
-mod talk;
 #[cfg(test)]
 mod tests;
 mod view;
+mod wishes;
 
 use crate::budget::{Prices, Spend};
 use crate::effect::RelayEffect;
-use crate::event::{
-    Check, CheckOutcome, Counters, LimitsChanged, RelayEvent, RunResumed, StopRequest, Survey,
-};
-use crate::handoff::OpenItems;
-use crate::ids::{RunId, SessionNumber};
+use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome};
+use crate::ids::RunId;
 use crate::knowledge::Knowledge;
 use crate::limits;
 use crate::manifest::Stage;
 use crate::notice;
-use crate::outcome::Outcome;
-use crate::prompt::{Notes, Slot, StageContext};
-use crate::settings::{RunStarted, Settings};
+use crate::outcome::{Outcome, WaitCause};
+use crate::prompt::PromptSection;
+use crate::renewal::LastSession;
+use crate::settings::{LimitsChanged, RunStarted, Settings};
+use crate::steering::StopRequest;
 use crate::time::{Millis, Timestamp};
-use serde::{Deserialize, Serialize};
 
-use judging::Bench;
-
-pub use company::Company;
-pub use phase::{Looking, Next, NextAttempt, Phase, Session, SessionEnd, Used, WaitCause};
-pub use spending::Share;
+pub use attempt::Session;
+pub use judging::Seen;
+pub(crate) use notes::check_facts;
+pub use phase::{Consumed, Next, NextAttempt, Phase, ReviewStep, Reviewed, SessionEnd};
+pub use shared_limits::{Member, SharedLimits};
 pub use start::{HANDOFF_DIR, Prompt};
-pub use talk::Talk;
+pub use wishes::Wishes;
 
-/// One stage's chain of sessions.
+/// One stage's chain of sessions. Whoever holds it by reference may read it; only the [`crate::run::Run`]
+/// that owns it changes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relay {
     run: RunId,
-    stage: Stage,
-    settings: Settings,
-    /// The tree is looked at. A log that is older than the judging of sessions looks only through git.
+    pub stage: Stage,
+    pub settings: Settings,
+    /// The work tree is surveyed: git has something to tell, or sessions are judged by it.
     surveys: bool,
-    /// Sessions are committed.
     commits: bool,
-    phase: Phase,
-    quota: Quota,
-    knowledge: Knowledge,
-    baseline: Baseline,
-    survey: Option<Survey>,
-    check: Option<Check>,
-    last: Option<LastSession>,
-    /// The last valid `NEXT_PROMPT.md`: rescues in a row must not lose it.
-    next_prompt: Option<String>,
-    slots: Vec<Slot>,
-    bench: Option<Bench>,
+    pub phase: Phase,
+    session_limit: SessionLimit,
     crashes_in_a_row: u32,
-    stop: Option<StopRequest>,
-    /// A person wants nothing to begin.
-    paused: bool,
-    /// The user has edited the task, and no session has begun since.
-    task_edited: bool,
-    /// What a person said for the session that begins next.
-    words: Vec<String>,
-    tally: Tally,
-    prices: Prices,
-    /// Local time's offset from UTC, as last recorded.
-    utc_offset_secs: i32,
-    company: Company,
-    /// What it is shown of the project, if it belongs to a plan.
-    context: Option<StageContext>,
-    /// What every session is told until the stage is tried again or merged.
-    standing: Vec<Slot>,
-    /// What the stage was last given to put right, which a further try of it still is.
-    clash: Option<Slot>,
-}
-
-/// What the next session goes on from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastSession {
-    /// Which session left it.
-    pub session: SessionNumber,
-    /// The notes.
-    pub notes: Notes,
-    /// Its open items.
-    pub open_items: Option<OpenItems>,
-    /// Items of the session before that are gone without a tick.
-    pub vanished: Vec<String>,
+    pub knowledge: Knowledge,
+    pub last: Option<LastSession>,
+    sections: Vec<PromptSection>,
+    pub seen: Seen,
+    pub wishes: Wishes,
+    pub totals: Totals,
+    /// What models cost, as far as it is known.
+    pub prices: Prices,
+    /// The most that a handoff cost, from its order to the end.
+    handoff_spend: Spend,
+    /// The same as the run before has learned it: it counts until this relay has handed off.
+    handoff_spend_before: Spend,
+    /// Its place in a plan, if it belongs to one.
+    member: Option<Member>,
 }
 
 /// What the verification said before session 1.
@@ -134,69 +106,61 @@ pub enum Baseline {
 
 /// How many sessions may still begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Quota {
+struct SessionLimit {
     /// Sessions that may be used from `from` on.
     max: u32,
     /// Sessions that were over when counting began.
     from: u32,
-    /// Sessions that are over.
     over: u32,
 }
 
 /// Sums over the relay, for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Sessions that are over.
+pub struct Totals {
     pub sessions: u32,
-    /// What the agents told of their cost, in millionths of a US dollar.
-    pub cost_micro_usd: u64,
-    /// Time that agents ran.
+    pub spend: Spend,
     pub running: Millis,
     /// Time spent waiting, with the whole of a wait that has begun.
     pub waiting: Millis,
-    /// Calls of tools.
     pub tool_calls: u64,
-    /// What the sessions used of a budget of tokens.
-    pub tokens: u64,
-    /// Part of the cost is estimated.
-    pub estimated: bool,
     /// Part of the cost is what others would pay: the account has a subscription.
     pub subscription: bool,
 }
 
 impl Relay {
     /// A relay for one stage of a run.
-    #[must_use]
-    pub fn new(header: &RunStarted, settings: Settings, stage: Stage) -> Self {
-        let bench = settings.judging.map(|rules| Bench::new(rules, &stage.task));
+    pub fn new(
+        header: &RunStarted,
+        settings: Settings,
+        stage: Stage,
+        member: Option<Member>,
+    ) -> Self {
         let mut relay = Self {
             run: header.run.clone(),
-            quota: Quota { max: stage.sessions_max, from: 0, over: 0 },
-            stage,
+            session_limit: SessionLimit {
+                max: stage.sessions_max,
+                from: 0,
+                over: 0,
+            },
             surveys: header.place.git || settings.judging.is_some(),
             commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
-            baseline: Baseline::Unknown,
-            survey: None,
-            check: None,
             last: None,
-            next_prompt: None,
-            slots: Vec::new(),
-            bench,
+            sections: Vec::new(),
             crashes_in_a_row: 0,
-            stop: None,
-            paused: false,
-            task_edited: false,
-            words: Vec::new(),
-            tally: Tally::default(),
+            seen: Seen::new(settings.judging, &stage.task),
+            wishes: Wishes::default(),
+            totals: Totals::default(),
             prices: header.prices.clone(),
-            utc_offset_secs: settings.bounds.utc_offset_secs,
+            handoff_spend: Spend::default(),
+            handoff_spend_before: match settings.agent.is_same(&header.settings.agent) {
+                true => header.handoff_spend,
+                false => Spend::default(),
+            },
+            stage,
             settings,
-            company: Company::default(),
-            context: None,
-            standing: Vec::new(),
-            clash: None,
+            member,
         };
         if let Some(from) = &header.from {
             relay.begin_from(from);
@@ -204,20 +168,32 @@ impl Relay {
         relay
     }
 
-    /// Begins, or goes on where it ended.
+    /// Begins, or continues where it ended.
     pub fn begin(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        match std::mem::replace(&mut self.phase, Phase::Planned) {
+        match &self.phase {
             Phase::Planned => self.prepare(at),
-            Phase::Ended { next, .. } => self.go_on(at, next),
-            other @ (Phase::Preparing(_)
-            | Phase::Running(_)
+            Phase::Ended { next, .. } => match next.clone() {
+                Next::Review(after) => self.review(at, after, ReviewStep::Commit),
+                Next::Attempt(next) => {
+                    let (waited, consumed) = (Millis(0), Consumed::default());
+                    let next = NextAttempt {
+                        waited,
+                        consumed,
+                        ..next
+                    };
+                    self.admit(at, next)
+                }
+            },
+            Phase::Running(_)
             | Phase::Reviewing { .. }
             | Phase::Waiting { .. }
-            | Phase::Paused { .. }) => {
-                self.phase = other;
-                Vec::new()
-            }
+            | Phase::Paused { .. } => Vec::new(),
         }
+    }
+
+    /// Looks at the tree and the verification before the first session of a task.
+    fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        self.review(at, None, ReviewStep::Survey)
     }
 
     /// Takes the settings of a resume; what has ended begins when the plan says so. Sessions count anew
@@ -226,125 +202,100 @@ impl Relay {
         if self.outcome().is_some_and(Outcome::is_complete) {
             return;
         }
-        self.stop = None;
-        match &mut self.phase {
-            Phase::Running(session) => session.stop_by = None,
-            // The time in which nobody worked on the run is no pause.
-            Phase::Paused { since, .. } => *since = at,
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Waiting { .. }
-            | Phase::Ended { .. } => {}
+        self.wishes.stop = None;
+        if let Phase::Running(session) = &mut self.phase {
+            session.stop_by = None;
         }
-        let ended = matches!(self.phase, Phase::Ended { .. });
+        // The time in which nobody worked on the run is no pause.
+        if let Phase::Paused { since, .. } = &mut self.phase {
+            *since = at;
+        }
+        let ended = self.outcome().is_some();
         self.change_limits(&resumed.limits, ended);
         if let Some(task) = &resumed.task {
             self.edit_task(task);
         }
-        self.paused &= !ended;
+        let answer = resumed.answer.as_ref();
+        if let Some(answer) = answer.filter(|answer| answer.stage == self.stage.id) {
+            self.take_answer(&answer.words);
+        }
+        self.wishes.paused &= !ended;
     }
 
     /// Takes new limits. Sessions count anew if somebody says how many, or if it is a new beginning.
     fn change_limits(&mut self, limits: &LimitsChanged, anew: bool) {
         let sessions_max = limits.sessions_max;
         self.settings.change(limits);
-        if let Some(bench) = &mut self.bench {
-            bench.resume(limits, anew);
-        }
+        self.seen.change_rules(limits, anew);
         if anew || sessions_max.is_some() {
-            self.quota.from = self.quota.over;
-            self.quota.max = sessions_max.unwrap_or(self.quota.max);
+            self.session_limit.from = self.session_limit.over;
+            self.session_limit.max = sessions_max.unwrap_or(self.session_limit.max);
             self.crashes_in_a_row = 0;
         }
     }
 
-    /// Somebody wants the run to stop. Who asks again in the same way changes nothing.
+    /// Somebody wants the run to stop. Asking again in the same way changes nothing.
     pub fn request_stop(&mut self, at: Timestamp, request: StopRequest) -> Vec<RelayEffect> {
-        if self.outcome().is_some() || self.stop.is_some_and(|before| !request.outweighs(before)) {
+        let before = self.wishes.stop;
+        if self.outcome().is_some() || before.is_some_and(|before| !request.outweighs(before)) {
             return Vec::new();
         }
-        self.stop = Some(request);
-        match &mut self.phase {
-            Phase::Running(_) => self.stop_session(at, request),
-            Phase::Preparing(_) | Phase::Reviewing { .. } => vec![RelayEffect::CancelTasks],
-            Phase::Planned => self.stopped(request, Next::Prepare),
-            Phase::Waiting { until, next, .. } => {
-                let (rest, next) = (until.since(at), Next::Attempt(next.clone()));
-                self.tally.waiting.0 = self.tally.waiting.0.saturating_sub(rest.0);
-                self.stopped(request, next)
+        self.wishes.stop = Some(request);
+        let next = match &mut self.phase {
+            Phase::Running(session) => {
+                let effect = session.stop(at, request, &self.settings);
+                return session.tell(effect);
             }
-            Phase::Paused { next, .. } => {
-                let next = Next::Attempt(next.clone());
-                self.leave_pause(at);
-                self.stopped(request, next)
-            }
-            Phase::Ended { .. } => Vec::new(),
-        }
+            Phase::Reviewing { .. } => return vec![RelayEffect::CancelTasks],
+            Phase::Planned => Next::Review(None),
+            Phase::Waiting { next, .. } | Phase::Paused { next, .. } => Next::Attempt(*next),
+            Phase::Ended { .. } => return Vec::new(),
+        };
+        self.count_waiting(at);
+        self.stopped(request, next)
     }
 
     /// Decides what follows from an event.
     pub fn step(&mut self, at: Timestamp, event: &RelayEvent) -> Vec<RelayEffect> {
         match event {
-            RelayEvent::Surveyed { survey, .. } => self.surveyed(at, survey),
-            RelayEvent::Committed { commit, .. } => self.committed(at, commit),
-            RelayEvent::Verified { check, .. } => self.verified(at, check),
-            RelayEvent::Archived { .. } | RelayEvent::Published { .. } => Vec::new(),
-            RelayEvent::AttemptEnded(ended) => self.attempt_ended(at, ended),
+            RelayEvent::Task { outcome, .. } => self.task_over(at, outcome),
+            RelayEvent::Attempt { attempt, event } => self.attempt_event(at, *attempt, event),
             RelayEvent::Woke => self.woke(at),
             RelayEvent::KnowledgeEdited { text } => self.knowledge_edited(text),
-            RelayEvent::AttemptStarted { attempt, .. }
-            | RelayEvent::WindowChanged { attempt, .. }
-            | RelayEvent::LevelCrossed { attempt, .. }
-            | RelayEvent::BaselineMeasured { attempt, .. }
-            | RelayEvent::SpendCrossed { attempt, .. }
-            | RelayEvent::Compacted { attempt, .. }
-            | RelayEvent::MessageDelivered { attempt }
-            | RelayEvent::StopAsked { attempt, .. }
-            | RelayEvent::TurnEnded { attempt, .. }
-            | RelayEvent::RefusalsSpent { attempt } => self.talked(at, *attempt, event),
+        }
+    }
+
+    fn task_over(&mut self, at: Timestamp, outcome: &TaskOutcome) -> Vec<RelayEffect> {
+        match outcome {
+            TaskOutcome::Surveyed { survey } => self.surveyed(at, survey),
+            TaskOutcome::Committed { commit } => self.committed(at, commit),
+            TaskOutcome::Verified { check } => self.verified(at, check),
+            TaskOutcome::Archived | TaskOutcome::Published => Vec::new(),
         }
     }
 
     /// The next time at which something is to be done though nothing happens. After a crash timers
     /// follow from state, so they are never recorded.
-    #[must_use]
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        match &self.phase {
-            Phase::Waiting { until, .. } => Some(*until),
-            Phase::Running(session) => session.wakes_at(),
-            Phase::Planned
-            | Phase::Preparing(_)
-            | Phase::Reviewing { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => None,
-        }
+        let session = self.at_work().and_then(Session::wakes_at);
+        session.or(self.waits_until())
     }
 
     fn woke(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         match &mut self.phase {
             Phase::Waiting { until, next, .. } if *until <= at => {
-                let next = next.clone();
+                let next = *next;
                 self.admit(at, next)
             }
-            Phase::Running(_) => self.session_due(at),
-            Phase::Waiting { .. }
-            | Phase::Planned
-            | Phase::Preparing(_)
+            Phase::Running(session) => {
+                let effect = session.due(at, &self.settings);
+                session.tell(effect)
+            }
+            Phase::Planned
             | Phase::Reviewing { .. }
+            | Phase::Waiting { .. }
             | Phase::Paused { .. }
             | Phase::Ended { .. } => Vec::new(),
-        }
-    }
-
-    fn go_on(&mut self, at: Timestamp, next: Next) -> Vec<RelayEffect> {
-        match next {
-            Next::Prepare => self.prepare(at),
-            Next::Review(end) => self.review(at, end),
-            Next::Attempt(attempt) => {
-                let used = Used::default();
-                self.admit(at, NextAttempt { waited: Millis(0), used, ..attempt })
-            }
         }
     }
 
@@ -353,7 +304,10 @@ impl Relay {
     fn knowledge_edited(&mut self, text: &str) -> Vec<RelayEffect> {
         if !matches!(self.phase, Phase::Running(_)) {
             let archived = std::mem::take(&mut self.knowledge.archived);
-            self.knowledge = Knowledge { archived, ..Knowledge::parse(text) };
+            self.knowledge = Knowledge {
+                archived,
+                ..Knowledge::parse(text)
+            };
         }
         Vec::new()
     }
@@ -363,9 +317,10 @@ impl Relay {
     }
 
     fn end(&mut self, outcome: Outcome, next: Next) -> Vec<RelayEffect> {
-        // A plan tells of its own end.
-        let alone = self.context.is_none();
-        let notice = notice::of_end(&outcome, self.tally.sessions).filter(|_| alone);
+        // A plan notifies of its own end.
+        let alone = self.member.is_none();
+        let notice = notice::of_end(&outcome, self.totals.sessions, self.settings.notify_text);
+        let notice = notice.filter(|_| alone);
         self.phase = Phase::Ended { outcome, next };
         self.publish_and_notify(notice)
     }
@@ -377,32 +332,31 @@ impl Relay {
         cause: WaitCause,
         next: NextAttempt,
     ) -> Vec<RelayEffect> {
-        self.tally.waiting.0 = self.tally.waiting.0.saturating_add(length.0);
+        self.totals.waiting.0 = self.totals.waiting.0.saturating_add(length.0);
         // A limit without a reset time is tried again and again, but told once.
         let first = next.waited <= length;
         let notice = notice::of_wait(cause, length, next.id.session).filter(|_| first);
-        self.phase = Phase::Waiting { until: at + length, cause, next };
+        self.phase = Phase::Waiting {
+            until: at + length,
+            cause,
+            next,
+        };
         self.publish_and_notify(notice)
     }
 
     fn publish_and_notify(&self, notice: Option<String>) -> Vec<RelayEffect> {
-        let notice = notice.filter(|_| self.settings.notify).map(|text| RelayEffect::Notify { text });
-        std::iter::once(RelayEffect::PublishDurably).chain(notice).collect()
+        let notice = notice
+            .filter(|_| self.settings.notify)
+            .map(|text| RelayEffect::Notify { text });
+        std::iter::once(RelayEffect::PublishDurably)
+            .chain(notice)
+            .collect()
     }
 }
 
-impl Tally {
-    /// What was spent, for a comparison with a budget.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        Spend { micro_usd: self.cost_micro_usd, tokens: self.tokens, estimated: self.estimated }
-    }
-
+impl Totals {
     fn add(&mut self, counters: &Counters) {
-        let spend = self.spend().plus(counters.spend());
-        self.cost_micro_usd = spend.micro_usd;
-        self.tokens = spend.tokens;
-        self.estimated = spend.estimated;
+        self.spend = self.spend.plus(counters.spend);
         self.subscription |= counters.subscription;
         self.running.0 = self.running.0.saturating_add(counters.duration.0);
         self.tool_calls = self.tool_calls.saturating_add(counters.tool_calls.into());
@@ -414,13 +368,18 @@ impl Baseline {
         match check {
             CheckOutcome::Passed => Self::Passes,
             CheckOutcome::Failed { .. } => Self::Fails,
-            CheckOutcome::TimedOut | CheckOutcome::NotRun { .. } | CheckOutcome::Cancelled => Self::Unknown,
+            CheckOutcome::TimedOut
+            | CheckOutcome::NotRun { .. }
+            | CheckOutcome::NoProgram { .. }
+            | CheckOutcome::Cancelled => Self::Unknown,
         }
     }
 }
 
 /// The pause after this many crashes in a row.
 fn backoff(crashes: u32) -> Millis {
-    let doubled = limits::CRASH_BACKOFF.0.saturating_mul(1 << crashes.saturating_sub(1).min(16));
+    let doubled = limits::CRASH_BACKOFF
+        .0
+        .saturating_mul(1 << crashes.saturating_sub(1).min(16));
     Millis(doubled.min(limits::CRASH_BACKOFF_MAX.0))
 }

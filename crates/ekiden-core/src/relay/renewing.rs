@@ -4,49 +4,54 @@
 //! session left that worked on the old task is kept as notes, but neither its claim nor a pass of
 //! the verification ends the run, and its question to a person is not asked again.
 
+use super::{Baseline, NextAttempt, Relay};
 use crate::effect::{RelayEffect, StartMode};
+use crate::event::Continued;
 use crate::handoff::Status;
 use crate::ids::{AttemptId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::outcome::Outcome;
-use crate::prompt::{self, ContinuationFacts, Notes, Slot};
-use crate::relay::{Baseline, LastSession, NextAttempt, Relay};
-use crate::renewal::{Continued, NewTask, StartingPoint};
+use crate::prompt::{self, ContinuationFacts, PromptSection};
+use crate::renewal::{LastSession, NewTask, StartingPoint};
 use crate::time::Timestamp;
 
 impl Relay {
     /// A complete relay goes on with follow-up work: numbers and knowledge go on, sessions count from
     /// here, and whether the verification passes already is looked at again.
     pub fn continue_with(&mut self, at: Timestamp, continued: &Continued) -> Vec<RelayEffect> {
-        let Some(Outcome::Complete { verified }) = self.outcome() else { return Vec::new() };
-        let (progress, next_prompt) = prompt::continuation(&ContinuationFacts {
+        let Some(Outcome::Complete { verified }) = self.outcome() else {
+            return Vec::new();
+        };
+        let notes = prompt::continuation(&ContinuationFacts {
             task: &continued.task.text,
             before: &self.stage.task,
             session: self.newest(),
             verified: *verified,
             notes: self.last.as_ref().map(|last| &last.notes),
         });
-        let notes = Notes::Continuation { progress, next_prompt };
         let (session, vanished) = (self.newest(), Vec::new());
-        self.last = Some(LastSession { session, notes, open_items: None, vanished });
-        self.next_prompt = None;
-        self.stop = None;
-        self.paused = false;
-        self.baseline = Baseline::Unknown;
-        self.check = None;
-        self.slots = vec![Slot::NewTask];
+        self.last = Some(LastSession {
+            session,
+            notes,
+            open_items: None,
+            vanished,
+            next_prompt: None,
+        });
+        self.wishes.stop = None;
+        self.wishes.paused = false;
+        self.seen.baseline = Baseline::Unknown;
+        self.seen.check = None;
+        self.sections = vec![PromptSection::NewTask];
         self.set_task(&continued.task);
         self.change_limits(&continued.limits, true);
         self.prepare(at)
     }
 
     /// Where another run can begin that goes on from here.
-    #[must_use]
     pub fn starting_point(&self) -> Option<StartingPoint> {
         Some(StartingPoint {
             run: self.run.clone(),
             last: self.last.clone()?,
-            next_prompt: self.next_prompt.clone(),
             knowledge: self.knowledge.render(),
             overtaken: false,
             task_changed: false,
@@ -56,23 +61,23 @@ impl Relay {
     /// A relay that has not begun goes on from another's session.
     pub(super) fn begin_from(&mut self, from: &StartingPoint) {
         let number = from.last.session.get();
-        self.quota.from = number;
-        self.quota.over = number;
+        self.session_limit.from = number;
+        self.session_limit.over = number;
         self.knowledge = Knowledge::parse(&from.knowledge);
         self.last = Some(from.last.clone());
-        self.next_prompt.clone_from(&from.next_prompt);
         if from.task_changed {
-            self.slots.push(Slot::TaskChanged);
+            self.sections.push(PromptSection::TaskChanged);
             self.forget_items();
         }
-        self.slots.extend(from.overtaken.then_some(Slot::GoneBack));
+        self.sections
+            .extend(from.overtaken.then_some(PromptSection::GoneBack));
     }
 
     /// The user has edited the task. The same words again change nothing.
     pub(super) fn edit_task(&mut self, task: &NewTask) {
         if self.stage.task != task.text {
             self.set_task(task);
-            self.task_edited = true;
+            self.wishes.task_edited = true;
             self.forget_items();
         }
     }
@@ -80,14 +85,18 @@ impl Relay {
     /// The attempt that comes next, with what it must be told of an edited task: a conversation about
     /// the old one does not go on.
     pub(super) fn renewed(&mut self, next: NextAttempt) -> NextAttempt {
-        if !std::mem::take(&mut self.task_edited) {
+        if !std::mem::take(&mut self.wishes.task_edited) {
             return next;
         }
         if next.id != AttemptId::first(SessionNumber::FIRST) {
-            self.slots.push(Slot::TaskChanged);
+            self.sections.push(PromptSection::TaskChanged);
         }
-        let conversation = self.conversation_of(next.id);
-        NextAttempt { mode: StartMode::Fresh, conversation, ..next }
+        NextAttempt {
+            mode: StartMode::Fresh,
+            hand_off: false,
+            conversation: self.conversation_of(next.id),
+            ..next
+        }
     }
 
     /// What counts of a session's end: nothing, if it worked on a task that was edited since.
@@ -96,12 +105,16 @@ impl Relay {
         passed: Option<bool>,
         status: Option<Status>,
     ) -> (Option<bool>, Option<Status>) {
-        if self.task_edited { (passed.map(|_| false), None) } else { (passed, status) }
+        if self.wishes.task_edited {
+            (passed.map(|_| false), None)
+        } else {
+            (passed, status)
+        }
     }
 
     /// The number of the next session that was never begun.
     pub(super) fn unused(&self) -> SessionNumber {
-        match self.quota.over {
+        match self.session_limit.over {
             0 => SessionNumber::FIRST,
             _ => self.newest().next(),
         }
@@ -116,14 +129,12 @@ impl Relay {
     }
 
     fn newest(&self) -> SessionNumber {
-        SessionNumber::try_from(self.quota.over).unwrap_or(SessionNumber::FIRST)
+        SessionNumber::try_from(self.session_limit.over).unwrap_or(SessionNumber::FIRST)
     }
 
     fn set_task(&mut self, task: &NewTask) {
         self.stage.task.clone_from(&task.text);
         self.stage.task_name.clone_from(&task.name);
-        if let Some(bench) = &mut self.bench {
-            bench.renew(&task.text, self.survey.as_ref());
-        }
+        self.seen.judge_anew(&task.text);
     }
 }

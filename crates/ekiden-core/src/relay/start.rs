@@ -1,34 +1,33 @@
-//! Before a session: the first look, the prompt, the order to start.
+//! Before a session: the prompt, and the order to start.
 
+use super::{Consumed, Next, NextAttempt, Phase, Relay, Session, backoff};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
-use crate::guard::Level;
 use crate::handoff::OpenItems;
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::limits;
-use crate::manifest::{Stage, Verification};
-use crate::outcome::Outcome;
-use crate::prompt::{self, Measured, PromptBlocks, SessionInput, Slot, StageInput};
-use crate::relay::{Looking, Next, NextAttempt, Phase, Relay, Session, Talk, Used, WaitCause, backoff};
+use crate::manifest::Verification;
+use crate::outcome::{Outcome, WaitCause};
+use crate::prompt::{
+    self, Measured, OrderReason, PromptBlocks, PromptSection, SessionInput, StageInput,
+};
 use crate::time::{Millis, Timestamp};
 
-/// Where the agent writes its handoff, from the work dir.
-pub const HANDOFF_DIR: &str = ".ekiden/handoff";
+pub use crate::prompt::HANDOFF_DIR;
 
 /// What an agent is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
     /// A new conversation's first message, in content blocks.
-    Fresh(prompt::PromptBlocks),
+    Fresh(PromptBlocks),
     /// A note to a conversation that goes on.
     Resume(String),
 }
 
 impl Prompt {
     /// Byte for byte what is sent, for the archive.
-    #[must_use]
     pub fn to_archive(&self) -> String {
         match self {
             Self::Fresh(blocks) => blocks.to_archive(),
@@ -38,25 +37,6 @@ impl Prompt {
 }
 
 impl Relay {
-    /// Looks at the tree and the verification before the first session of a task.
-    pub(super) fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        if self.surveys {
-            self.phase = Phase::Preparing(Looking::Survey);
-            vec![RelayEffect::Publish, RelayEffect::Survey]
-        } else {
-            self.prepare_check(at)
-        }
-    }
-
-    pub(super) fn prepare_check(&mut self, at: Timestamp) -> Vec<RelayEffect> {
-        if self.stage.verification.is_some() {
-            self.phase = Phase::Preparing(Looking::Verification);
-            vec![RelayEffect::Publish, RelayEffect::Verify]
-        } else {
-            self.start_first(at)
-        }
-    }
-
     pub(super) fn start_first(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.admit(at, self.fresh(self.unused()))
     }
@@ -70,19 +50,20 @@ impl Relay {
         after_nothing: bool,
     ) -> Vec<RelayEffect> {
         let next = self.fresh(session);
-        if self.quota.over - self.quota.from >= self.quota.max {
+        if self.session_limit.over - self.session_limit.from >= self.session_limit.max {
             return self.end(Outcome::SessionLimit, Next::Attempt(next));
         }
-        if after_nothing {
-            let pause = backoff(self.crashes_in_a_row).max(self.settings.pause);
-            return self.wait(at, pause, WaitCause::Failure, next);
-        }
-        if self.settings.guided && !self.paused {
-            let countdown = limits::GUIDED_COUNTDOWN.max(self.settings.pause);
-            return self.wait(at, countdown, WaitCause::Guided, next);
-        }
-        if self.settings.pause > Millis(0) {
-            return self.wait(at, self.settings.pause, WaitCause::Pause, next);
+        let pause = self.settings.pause;
+        let (pause, cause) = if after_nothing {
+            let backoff = backoff(self.crashes_in_a_row);
+            (backoff.max(pause), WaitCause::Failure)
+        } else if self.settings.guided && !self.wishes.paused {
+            (limits::GUIDED_COUNTDOWN.max(pause), WaitCause::Guided)
+        } else {
+            (pause, WaitCause::Pause)
+        };
+        if pause > Millis(0) {
+            return self.wait(at, pause, cause, next);
         }
         self.admit(at, next)
     }
@@ -91,25 +72,21 @@ impl Relay {
     pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let next = self.renewed(next);
         self.give_words(next.mode);
-        let prompt = self.prompt_of(&next);
+        let prompt = match next.mode {
+            StartMode::Resume if next.hand_off => {
+                let reason = OrderReason::Context;
+                Prompt::Resume(prompt::order(reason, HANDOFF_DIR, &self.settings.marker))
+            }
+            StartMode::Resume => Prompt::Resume(prompt::resume_note()),
+            StartMode::Fresh => Prompt::Fresh(self.session_prompt(&next)),
+        };
         let start = StartAttempt {
             attempt: next.id,
             conversation: next.conversation,
             mode: next.mode,
             prompt: hash::sha256_hex(prompt.to_archive().as_bytes()),
         };
-        let talk = Talk::new(self.settings.agent.kind.takes_messages());
-        let share = self.share_of(&next);
-        let session = Session {
-            attempt: next,
-            prompt,
-            pid: None,
-            talk,
-            share,
-            stop_by: None,
-            order_by: None,
-            heard: None,
-        };
+        let session = Session::new(next, prompt, self.share_of(&next));
         self.phase = Phase::Running(Box::new(session));
         vec![RelayEffect::Publish, RelayEffect::StartAttempt(start)]
     }
@@ -121,9 +98,10 @@ impl Relay {
             id,
             conversation,
             mode: StartMode::Fresh,
+            hand_off: false,
             failures: 0,
             waited: Millis(0),
-            used: Used::default(),
+            consumed: Consumed::default(),
         }
     }
 
@@ -133,33 +111,55 @@ impl Relay {
     }
 
     /// The attempt after one that did not finish its session. The conversation goes on if the agent
-    /// kept it and there is room in it.
-    pub(super) fn again(&self, session: &Session, ended: &AttemptEnded, class: EndClass) -> NextAttempt {
+    /// kept it and there is room in it; from L2 on it only hands off.
+    pub(super) fn again(
+        &self,
+        session: &Session,
+        ended: &AttemptEnded,
+        class: EndClass,
+    ) -> NextAttempt {
         let before = &session.attempt;
-        // A limit that cuts off a resumption leaves the conversation as it was.
-        let kept = ended.resumable || (before.mode == StartMode::Resume && class == EndClass::Wait);
-        let room = session.talk.level < Level::L2 && !ended.cause.spoils_conversation();
-        let mode = if kept && room { StartMode::Resume } else { StartMode::Fresh };
+        // A limit that cuts off a resumption leaves the conversation as it was, and so does a process that
+        // never ran.
+        let untouched = class == EndClass::Wait || session.process.is_none();
+        let kept = ended.resumable || (before.mode == StartMode::Resume && untouched);
+        let (is_late, usage_tokens) = (session.is_late(), ended.counters.usage_tokens);
+        let room = !is_late || session.has_room(usage_tokens);
+        let mode = if kept && room && !ended.cause.spoils_conversation() {
+            StartMode::Resume
+        } else {
+            StartMode::Fresh
+        };
         let id = before.id.again();
         let conversation = match mode {
             StartMode::Resume => before.conversation,
             StartMode::Fresh => self.conversation_of(id),
         };
         let failed = class == EndClass::Retry && ended.cause != EndCause::EngineLost;
-        let waited = if ended.counters.tool_calls == 0 { before.waited } else { Millis(0) };
-        let used = session.used(mode, &ended.counters);
-        NextAttempt { id, conversation, mode, failures: before.failures + u32::from(failed), waited, used }
+        let waited = if ended.counters.tool_calls == 0 {
+            before.waited
+        } else {
+            Millis(0)
+        };
+        let consumed = session.consumed(mode, &ended.counters);
+        NextAttempt {
+            id,
+            conversation,
+            mode,
+            hand_off: is_late && mode == StartMode::Resume,
+            failures: before.failures + u32::from(failed),
+            waited,
+            consumed,
+        }
     }
 
     /// The prompt of the attempt at work. It follows from state, so a restarted engine makes the
     /// same bytes.
-    #[must_use]
     pub fn prompt(&self) -> Option<&Prompt> {
         self.at_work().map(|session| &session.prompt)
     }
 
     /// The handoff protocol: the same bytes for every session of the run.
-    #[must_use]
     pub fn protocol(&self) -> String {
         let ordering = if self.settings.agent.kind.takes_messages() {
             prompt::Ordering::Message
@@ -173,13 +173,6 @@ impl Relay {
         })
     }
 
-    fn prompt_of(&self, next: &NextAttempt) -> Prompt {
-        match next.mode {
-            StartMode::Resume => Prompt::Resume(prompt::resume_note()),
-            StartMode::Fresh => Prompt::Fresh(self.session_prompt(next)),
-        }
-    }
-
     fn session_prompt(&self, next: &NextAttempt) -> PromptBlocks {
         let check = self.stage.verification.as_ref().map(Verification::told);
         let input = SessionInput {
@@ -189,38 +182,45 @@ impl Relay {
             measured: Some(&self.measured()),
             notes: self.last.as_ref().map(|last| &last.notes),
             check: check.as_deref(),
-            slots: &self.slots_of(next),
+            slots: &self.sections_of(next),
         };
-        match &self.context {
-            None => prompt::session_prompt(&input),
-            Some(context) => {
-                let Stage { id, task_name: name, part, .. } = &self.stage;
-                prompt::stage_prompt(&input, &StageInput { id, name, outputs: &part.outputs, context })
-            }
-        }
+        let Some(member) = &self.member else {
+            return prompt::session_prompt(&input);
+        };
+        let stage = StageInput {
+            id: &self.stage.id,
+            name: &self.stage.task_name,
+            outputs: &self.stage.part.outputs,
+            context: &member.context,
+        };
+        prompt::stage_prompt(&input, &stage)
     }
 
-    fn slots_of(&self, next: &NextAttempt) -> Vec<Slot> {
-        let mut slots = self.slots.clone();
-        slots.extend_from_slice(&self.standing);
+    fn sections_of(&self, next: &NextAttempt) -> Vec<PromptSection> {
+        let mut sections = self.sections.clone();
+        let of_stage = self.member.iter().flat_map(|member| &member.sections);
+        sections.extend(of_stage.cloned());
         if self.settings.subagents {
-            slots.push(Slot::Delegation);
+            sections.push(PromptSection::Delegation);
         }
         if next.id.attempt > AttemptNumber::FIRST {
-            slots.push(Slot::Interrupted);
+            sections.push(PromptSection::Interrupted);
         }
-        slots
+        sections
     }
 
     fn measured(&self) -> Measured {
-        let survey = self.survey.clone().unwrap_or_default();
-        let command = self.stage.verification.as_ref().map(Verification::told_in_line);
+        let survey = self.seen.survey.clone().unwrap_or_default();
+        let verification = self.stage.verification.as_ref();
+        let command = verification.map(|check| check.told().replace('\n', "; "));
+        let last = self.last.as_ref();
+        let open_items = last.and_then(|last| last.open_items.as_ref());
         Measured {
+            files: survey.changed(),
             commits: survey.commits,
-            files: survey.status,
-            check: command.zip(self.check.as_ref().map(ToString::to_string)),
-            open_items: self.last.as_ref().and_then(|last| last.open_items.as_ref()).map(OpenItems::counts),
-            vanished: self.last.as_ref().map(|last| last.vanished.clone()).unwrap_or_default(),
+            check: command.zip(self.seen.check.as_ref().map(ToString::to_string)),
+            open_items: open_items.map(OpenItems::counts),
+            vanished: last.map(|last| last.vanished.clone()).unwrap_or_default(),
         }
     }
 }

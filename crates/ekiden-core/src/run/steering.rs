@@ -2,10 +2,11 @@
 
 use super::Run;
 use crate::effect::{Effect, RelayEffect};
-use crate::event::{LimitsChanged, StopRequest};
+use crate::event::{Answer, RunResumed};
 use crate::ids::StageId;
 use crate::relay::Relay;
-use crate::steering::{Steered, Steering};
+use crate::settings::LimitsChanged;
+use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::Timestamp;
 
 impl Run {
@@ -15,7 +16,7 @@ impl Run {
         }
         self.plan.stop(request);
         let mut effects = self.each_live(at, |relay| relay.request_stop(at, request));
-        effects.extend(self.cancel_grounds());
+        effects.extend(self.cancel_worktree_tasks());
         effects
     }
 
@@ -24,17 +25,42 @@ impl Run {
             return Vec::new();
         }
         match &steered.steering {
-            Steering::Stop { .. } if steered.late => Vec::new(),
-            stop @ Steering::Stop { .. } => {
-                stop.stop().map(|request| self.request_stop(at, request)).unwrap_or_default()
-            }
+            stop @ Steering::Stop { .. } => stop
+                .stop()
+                .map(|request| self.request_stop(at, request))
+                .unwrap_or_default(),
             Steering::Pause => self.pause(at, true),
             Steering::Unpause => self.pause(at, false),
-            Steering::Instruct { words } => self.each_to_come(at, |relay| relay.instruct(at, words)),
+            Steering::Instruct { words } => {
+                self.each_to_come(at, |relay| relay.instruct(at, words))
+            }
+            Steering::Answer { stage, words } => {
+                self.answer(at, stage, words);
+                Vec::new()
+            }
             Steering::ChangeLimits(limits) => {
                 self.take_limits(limits);
                 self.each_to_come(at, |relay| relay.limit(at, limits))
             }
+        }
+    }
+
+    /// Starts a stage again whose question is answered; the others go on meanwhile.
+    fn answer(&mut self, at: Timestamp, stage: &StageId, words: &str) {
+        if !self.plan.answered(stage) {
+            return;
+        }
+        let resumed = RunResumed {
+            ekiden: self.header.ekiden.clone(),
+            limits: LimitsChanged::default(),
+            task: None,
+            answer: Some(Answer {
+                stage: stage.clone(),
+                words: words.to_owned(),
+            }),
+        };
+        if let Some(relay) = self.relays.get_mut(stage) {
+            relay.resume(at, &resumed);
         }
     }
 
@@ -59,10 +85,13 @@ impl Run {
         mut act: impl FnMut(&mut Relay) -> Vec<RelayEffect>,
     ) -> Vec<Effect> {
         let stages: Vec<StageId> = self.live.iter().cloned().collect();
-        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
+        stages
+            .iter()
+            .flat_map(|stage| self.of_relay(at, stage, &mut act))
+            .collect()
     }
 
-    /// The relays at work; in a run that has ended, those that a resume goes on with.
+    /// The relays at work; in a run that has ended, those that a resume continues.
     fn each_to_come(
         &mut self,
         at: Timestamp,
@@ -73,7 +102,15 @@ impl Run {
         }
         // Those of a plan that wait for their merge may be sent back.
         let over = |stage: &StageId| !self.live.is_empty() && self.plan.is_done(stage);
-        let stages: Vec<StageId> = self.relays.keys().filter(|stage| !over(stage)).cloned().collect();
-        stages.iter().flat_map(|stage| self.of_relay(at, stage, &mut act)).collect()
+        let stages: Vec<StageId> = self
+            .relays
+            .keys()
+            .filter(|stage| !over(stage))
+            .cloned()
+            .collect();
+        stages
+            .iter()
+            .flat_map(|stage| self.of_relay(at, stage, &mut act))
+            .collect()
     }
 }

@@ -4,27 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use crate::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use crate::bounds::{Bounds, BoundsChange};
-use crate::budget::{Budget, Gauge, Prices, Spend};
-use crate::effect::{Effect, GroundEffect, RelayEffect, StartAttempt};
+use crate::budget::{Budget, Prices, Spend, SpendMeter};
+use crate::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
-    AttemptEnded, Check, CheckOutcome, Commit, Counters, Delivery, Event, GroundEvent, Grounded,
-    LimitsChanged, Merge, RelayEvent, RunResumed, StopRequest, Survey, Traces,
+    AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Counters, Delivery, Event, Merge,
+    PreparedWorktree, RelayEvent, RunResumed, Survey, TaskOutcome, Traces, WorktreeEvent,
 };
 use crate::guard::Profile;
 use crate::handoff::tests::{NEXT_PROMPT, PROGRESS, files};
 use crate::handoff::{HandoffFiles, Marker};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, StageId};
 use crate::limits;
-use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
+use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Verification};
 use crate::outcome::Outcome;
 use crate::plan::StageState;
 use crate::record::{LOGIC, Outstanding, Record};
 use crate::relay::{Phase, Prompt};
 use crate::run::Run;
-use crate::settings::{AgentKind, AgentSpec, Interface, Judging, Permissions, Place, RunStarted, Settings};
-use crate::steering::{Steered, Steering};
+use crate::settings::{Judging, LimitsChanged, Place, RunStarted, Settings};
+use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::{Millis, Timestamp};
 
 /// What one turn of an agent costs at most.
@@ -53,7 +54,7 @@ fn given() -> impl Strategy<Value = Given> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    // shows: DUR-01, PLN-08, PLN-12, PLN-13, REL-11, REL-22
+    // shows: DUR-01, PLN-08, PLN-12, PLN-13, PLN-24, REL-11, REL-22
     #[test]
     fn the_promises_of_a_plan_hold_for_any_course(
         given in given(),
@@ -68,6 +69,25 @@ proptest! {
     }
 }
 
+// shows: PLN-24
+#[test]
+fn stages_that_begin_together_get_equal_shares() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 4],
+        jobs: 4,
+        budget: Some(20),
+    };
+    let mut world = World::begin(&given);
+    while world.outstanding_tasks() > 0 {
+        world.settle(0);
+    }
+    let relays = world.run.relays();
+    let shares: Vec<u64> = relays
+        .filter_map(|(_, relay)| relay.share()?.budget.micro_usd)
+        .collect();
+    assert_eq!(shares, [5_000_000; 4]);
+}
+
 /// An agent at work, as far as it decides.
 struct Agent {
     attempt: AttemptId,
@@ -78,7 +98,7 @@ struct Agent {
     has_message: bool,
     spend: Spend,
     turns: u32,
-    gauge: Gauge,
+    meter: SpendMeter,
     files: HandoffFiles,
 }
 
@@ -96,8 +116,11 @@ struct World {
     jobs: usize,
     budget: Option<u64>,
     is_over: bool,
+    is_paused: bool,
     /// Stages that are to put a conflict right.
-    clashing: BTreeSet<StageId>,
+    conflicting: BTreeSet<StageId>,
+    /// Stages that the budget ended, and what was spent then.
+    out_of_budget: BTreeSet<(StageId, u64)>,
 }
 
 impl World {
@@ -105,7 +128,14 @@ impl World {
         let header = header(given);
         let now = Timestamp(1_795_291_440_000);
         let (run, effects) = Run::begin(now, &header);
-        let of = |stage: &Stage| stage.part.needs.iter().map(|n| (n.stage.clone(), n.optional)).collect();
+        let of = |stage: &Stage| {
+            stage
+                .part
+                .needs
+                .iter()
+                .map(|n| (n.stage.clone(), n.optional))
+                .collect()
+        };
         let mut world = Self {
             run,
             records: Vec::new(),
@@ -114,11 +144,18 @@ impl World {
             agents: BTreeMap::new(),
             held: now,
             done: BTreeSet::new(),
-            needs: header.manifest.stages.iter().map(|stage| (stage.id.clone(), of(stage))).collect(),
+            needs: header
+                .manifest
+                .stages
+                .iter()
+                .map(|stage| (stage.id.clone(), of(stage)))
+                .collect(),
             jobs: given.jobs as usize,
             budget: given.budget.map(|dollars| dollars * 1_000_000),
             is_over: false,
-            clashing: BTreeSet::new(),
+            is_paused: false,
+            conflicting: BTreeSet::new(),
+            out_of_budget: BTreeSet::new(),
         };
         world.note(Event::RunStarted(Box::new(header)), effects);
         world
@@ -142,7 +179,11 @@ impl World {
 
     fn steer(&mut self, steering: Steering) {
         let message = MessageId::try_from(format!("m-{}", self.records.len())).unwrap();
-        self.step(Event::Steered(Steered { message, late: false, steering }));
+        self.step(Event::Steered(Steered {
+            message,
+            from: None,
+            steering,
+        }));
     }
 
     /// From now on all goes well, as far as the run lets it.
@@ -186,19 +227,36 @@ impl World {
         self.is_over = false;
         let run = self.budget.map(|budget| budget + 20_000_000);
         self.budget = run;
-        let run = Budget { micro_usd: run, tokens: None };
-        let bounds = BoundsChange { run, ..BoundsChange::default() };
-        let limits = LimitsChanged { bounds, ..LimitsChanged::default() };
+        let run = Budget {
+            micro_usd: run,
+            tokens: None,
+        };
+        let bounds = BoundsChange {
+            run,
+            ..BoundsChange::default()
+        };
+        let limits = LimitsChanged {
+            bounds,
+            ..LimitsChanged::default()
+        };
         if self.run.outcome().is_some_and(Outcome::is_complete) {
             self.is_over = true;
             return;
         }
-        self.step(Event::RunResumed(RunResumed { ekiden: "0.1.0".to_owned(), limits, task: None }));
+        self.step(Event::RunResumed(RunResumed {
+            ekiden: "0.1.0".to_owned(),
+            limits,
+            task: None,
+            answer: None,
+        }));
     }
 
     /// Effects whose outcome is not an agent's end.
     fn outstanding_tasks(&self) -> usize {
-        self.outstanding.iter().filter(|(_, effect)| !is_start(effect)).count()
+        self.outstanding
+            .iter()
+            .filter(|(_, effect)| !is_start(effect))
+            .count()
     }
 
     fn settle(&mut self, how: usize) {
@@ -210,21 +268,37 @@ impl World {
             .collect();
         let (id, effect) = tasks[how % tasks.len()].clone();
         let event = match effect {
-            Effect::Ground { stage, effect } => {
-                Event::Ground { stage, event: self.ground(id, effect, how / 8) }
-            }
+            Effect::Worktree { stage, effect } => Event::Worktree {
+                stage,
+                effect: id,
+                event: self.ground(effect, how / 8),
+            },
             Effect::Deliver => {
-                let delivery = Delivery::Given { branch: None, commit: "abc".to_owned() };
-                Event::Delivered { effect: id, delivery }
+                let delivery = Delivery::Given {
+                    branch: None,
+                    commit: "abc".to_owned(),
+                };
+                Event::Delivered {
+                    effect: id,
+                    delivery,
+                }
             }
-            Effect::Stage { stage, effect } => Event::Stage { stage, event: self.task(id, &effect, how / 8) },
+            Effect::Stage { stage, effect } => Event::Stage {
+                stage,
+                event: self.task(id, &effect, how / 8),
+            },
             Effect::EndRun { .. } => panic!("an end has no outcome"),
         };
-        if let Event::Ground { stage, event: GroundEvent::Merged { merge, .. } } = &event {
+        if let Event::Worktree {
+            stage,
+            event: WorktreeEvent::Merged { merge },
+            ..
+        } = &event
+        {
             match merge {
-                Merge::Conflict { .. } => self.clashing.insert(stage.clone()),
+                Merge::Conflict { .. } => self.conflicting.insert(stage.clone()),
                 Merge::Done { .. } | Merge::Broken { .. } | Merge::Failed { .. } => {
-                    self.clashing.remove(stage)
+                    self.conflicting.remove(stage)
                 }
                 Merge::Cancelled => false,
             };
@@ -232,24 +306,36 @@ impl World {
         self.step(event);
     }
 
-    fn ground(&self, effect: EffectId, what: GroundEffect, how: usize) -> GroundEvent {
+    fn ground(&self, what: WorktreeEffect, how: usize) -> WorktreeEvent {
         let halted = self.run.is_stopping();
         match what {
-            GroundEffect::Prepare if how % 16 == 15 => {
-                GroundEvent::Prepared { effect, ground: Err("no room".to_owned()) }
-            }
-            GroundEffect::Prepare => GroundEvent::Prepared { effect, ground: Ok(Grounded::default()) },
-            GroundEffect::Confirm => GroundEvent::Confirmed { effect, result: Ok(String::new()) },
-            GroundEffect::Merge => {
+            WorktreeEffect::Prepare if how % 16 == 15 => WorktreeEvent::Prepared {
+                worktree: Err("no room".to_owned()),
+            },
+            WorktreeEffect::Prepare => WorktreeEvent::Prepared {
+                worktree: Ok(PreparedWorktree::default()),
+            },
+            WorktreeEffect::Confirm => WorktreeEvent::Confirmed {
+                result: Ok(String::new()),
+            },
+            WorktreeEffect::Merge => {
                 let files = vec!["a.rs".to_owned()];
                 let merge = match how % 16 {
                     _ if halted && how % 2 == 1 => Merge::Cancelled,
                     13 => Merge::Conflict { files },
-                    14 => Merge::Broken { check: check(false) },
-                    15 => Merge::Failed { error: "git is gone".to_owned() },
-                    _ => Merge::Done { commit: "abc".to_owned(), files, undeclared: Vec::new() },
+                    14 => Merge::Broken {
+                        check: check(false),
+                    },
+                    15 => Merge::Failed {
+                        error: "git is gone".to_owned(),
+                    },
+                    _ => Merge::Done {
+                        commit: "abc".to_owned(),
+                        files,
+                        undeclared: Vec::new(),
+                    },
                 };
-                GroundEvent::Merged { effect, merge }
+                WorktreeEvent::Merged { merge }
             }
         }
     }
@@ -258,22 +344,41 @@ impl World {
         match what {
             RelayEffect::Survey => {
                 let tree = format!("tree {}", self.records.len());
-                let survey = Ok(Survey { head: Some("abc".to_owned()), tree, ..Survey::default() });
-                RelayEvent::Surveyed { effect, survey }
+                let survey = Ok(Survey {
+                    head: Some("abc".to_owned()),
+                    tree,
+                    ..Survey::default()
+                });
+                RelayEvent::Task {
+                    effect,
+                    outcome: TaskOutcome::Surveyed { survey },
+                }
             }
-            RelayEffect::Commit { .. } => {
-                RelayEvent::Committed { effect, commit: Commit::Nothing { left_out: Vec::new() } }
-            }
-            RelayEffect::Verify => RelayEvent::Verified { effect, check: check(how % 4 != 3) },
-            RelayEffect::PublishDurably => RelayEvent::Published { effect },
-            RelayEffect::Archive { .. } => RelayEvent::Archived { effect },
+            RelayEffect::Commit { .. } => RelayEvent::Task {
+                effect,
+                outcome: TaskOutcome::Committed {
+                    commit: Commit::Nothing {
+                        left_out: Vec::new(),
+                    },
+                },
+            },
+            RelayEffect::Verify => RelayEvent::Task {
+                effect,
+                outcome: TaskOutcome::Verified {
+                    check: check(how % 4 != 3),
+                },
+            },
+            RelayEffect::PublishDurably => RelayEvent::Task {
+                effect,
+                outcome: TaskOutcome::Published,
+            },
+            RelayEffect::Archive { .. } => RelayEvent::Task {
+                effect,
+                outcome: TaskOutcome::Archived,
+            },
             RelayEffect::StartAttempt(_)
             | RelayEffect::CancelTasks
-            | RelayEffect::Say { .. }
-            | RelayEffect::AnswerStop { .. }
-            | RelayEffect::Interrupt { .. }
-            | RelayEffect::Close { .. }
-            | RelayEffect::Terminate { .. }
+            | RelayEffect::Attempt { .. }
             | RelayEffect::Publish
             | RelayEffect::Warn { .. }
             | RelayEffect::Notify { .. } => panic!("{what:?} has no outcome"),
@@ -291,7 +396,10 @@ impl World {
                 self.held = self.held.max(resets_at);
                 self.ends(
                     &stage,
-                    EndCause::RateLimited { resets_at: Some(resets_at), kind: LimitKind::FiveHour },
+                    EndCause::RateLimited {
+                        resets_at: Some(resets_at),
+                        kind: LimitKind::FiveHour,
+                    },
                 );
             }
             34 => self.ends(&stage, EndCause::EngineLost),
@@ -299,65 +407,120 @@ impl World {
         }
     }
 
-    /// The agent takes its next step: it begins, makes a turn, hands over, or goes as it was told.
-    fn works(&mut self, stage: &StageId, cost: u64, hands_over: bool) {
-        let Some(agent) = self.agents.get_mut(stage) else { return };
+    /// The agent takes its next step: it begins, makes a turn, hands off, or goes as it was told.
+    fn works(&mut self, stage: &StageId, cost: u64, hands_off: bool) {
+        let Some(agent) = self.agents.get_mut(stage) else {
+            return;
+        };
         let attempt = agent.attempt;
         if !agent.is_up {
             agent.is_up = true;
-            return self.hear(stage, RelayEvent::AttemptStarted { attempt, pid: 4117 });
+            return self.hear(
+                stage,
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::Started { pid: 4117 },
+                },
+            );
         }
         if agent.is_told {
             return self.ends(stage, EndCause::Stopped);
         }
         if std::mem::take(&mut agent.has_message) {
-            return self.hear(stage, RelayEvent::MessageDelivered { attempt });
+            return self.hear(
+                stage,
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::MessageDelivered,
+                },
+            );
         }
         agent.turns += 1;
-        let turn = Spend { micro_usd: cost * TURN_MICRO_USD_MAX / 4, tokens: 1, estimated: false };
+        let turn = Spend {
+            micro_usd: cost * TURN_MICRO_USD_MAX / 4,
+            tokens: 1,
+            estimated: false,
+        };
         agent.spend = agent.spend.plus(turn);
-        if hands_over {
-            let all_done = PROGRESS.replace("IN_PROGRESS", "ALL_COMPLETE").replace("- [ ]", "- [x]");
+        if hands_off {
+            let all_done = PROGRESS
+                .replace("IN_PROGRESS", "ALL_COMPLETE")
+                .replace("- [ ]", "- [x]");
             agent.files = files(if cost < 4 { &all_done } else { PROGRESS }, NEXT_PROMPT, "");
         }
-        let crossing = agent.gauge.take(agent.spend, agent.turns);
+        let crossing = agent.meter.take(agent.spend, agent.turns);
         if let Some(crossing) = crossing {
-            self.hear(stage, RelayEvent::SpendCrossed { attempt, crossing });
+            self.hear(
+                stage,
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::SpendCrossed { crossing },
+                },
+            );
         }
-        let Some(agent) = self.agents.get_mut(stage) else { return };
-        if hands_over && !agent.is_told {
+        let Some(agent) = self.agents.get_mut(stage) else {
+            return;
+        };
+        if hands_off && !agent.is_told {
             let relay = self.run.relay(stage).unwrap();
             let handoff = relay.inspect(&agent.files);
-            self.hear(stage, RelayEvent::TurnEnded { attempt, handoff, tool_calls: 3, failed: false });
+            self.hear(
+                stage,
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::TurnEnded {
+                        handoff,
+                        tool_calls: 3,
+                        failed: false,
+                    },
+                },
+            );
         }
     }
 
     fn ends(&mut self, stage: &StageId, cause: EndCause) {
-        let Some(agent) = self.agents.remove(stage) else { return };
+        let Some(agent) = self.agents.remove(stage) else {
+            return;
+        };
+        let attempt = agent.attempt;
         let relay = self.run.relay(stage).unwrap();
         let counters = Counters {
             duration: Millis::from_secs(60),
             tool_calls: 3,
-            cost_micro_usd: agent.spend.micro_usd,
-            tokens: agent.spend.tokens,
+            spend: Spend {
+                estimated: false,
+                ..agent.spend
+            },
             turns: agent.turns,
             ..Counters::default()
         };
+        let counters = relay.charge(agent.attempt, &cause, counters);
         let ended = AttemptEnded {
-            attempt: agent.attempt,
             cause: relay.cause_of(agent.attempt, cause),
             files: agent.files,
             touched: Vec::new(),
             misplaced: Vec::new(),
             resumable: false,
-            counters: relay.charge(agent.attempt, counters),
-            traces: Traces { last_words: Some("well".to_owned()), ..Traces::default() },
+            counters,
+            traces: Traces {
+                last_words: Some("well".to_owned()),
+                ..Traces::default()
+            },
         };
-        self.hear(stage, RelayEvent::AttemptEnded(Box::new(ended)));
+        self.hear(
+            stage,
+            RelayEvent::Attempt {
+                attempt,
+                event: AttemptEvent::Ended(Box::new(ended)),
+            },
+        );
     }
 
     fn hear(&mut self, stage: &StageId, event: RelayEvent) {
-        self.step(Event::Stage { stage: stage.clone(), event });
+        self.step(Event::Stage {
+            stage: stage.clone(),
+            event,
+        });
     }
 
     fn step(&mut self, event: Event) {
@@ -366,13 +529,62 @@ impl World {
         self.note(event, effects);
     }
 
+    /// A budget ends a stage only when no session is worth what is left, and the figure is what was spent.
+    fn assert_spent(&mut self) {
+        let (mut sessions, mut all) = (0, Spend::default());
+        for (_, relay) in self.run.relays() {
+            sessions += u64::from(relay.totals.sessions);
+            all = all.plus(relay.spend());
+        }
+        for (stage, relay) in self.run.relays() {
+            let Some(Outcome::BudgetSpent { spent, budget }) = relay.outcome() else {
+                continue;
+            };
+            if !self.out_of_budget.insert((stage.clone(), spent.micro_usd)) {
+                continue;
+            }
+            assert_eq!(
+                spent.micro_usd, all.micro_usd,
+                "what is reserved is not spent"
+            );
+            let left = budget
+                .after(*spent)
+                .micro_usd
+                .expect("only money is limited");
+            let worth_it = left * limits::SHARE_MIN_PART * sessions.max(1) >= spent.micro_usd;
+            assert!(
+                left == 0 || !worth_it,
+                "{left} of {budget:?} could be spent"
+            );
+        }
+    }
+
     fn note(&mut self, event: Event, effects: Vec<Effect>) {
-        if let Event::Ground { stage, event: GroundEvent::Merged { merge: Merge::Done { .. }, .. } } = &event
+        if let Event::Worktree {
+            stage,
+            event: WorktreeEvent::Merged {
+                merge: Merge::Done { .. },
+            },
+            ..
+        } = &event
         {
             assert!(self.done.insert(stage.clone()), "{stage} is done twice");
         }
+        self.assert_spent();
+        if let Event::Steered(steered) = &event {
+            let pauses = steered.steering == Steering::Pause && !self.is_over;
+            self.is_paused = pauses || (self.is_paused && steered.steering != Steering::Unpause);
+        }
+        // The run had ended, and its pause with it.
+        self.is_paused &= !matches!(event, Event::RunResumed(_));
         let seq = self.records.len() as u64 + 1;
-        let record = Record { seq, time: self.now, logic: LOGIC, event, effects };
+        let record = Record {
+            seq,
+            time: self.now,
+            logic: LOGIC,
+            event,
+            effects,
+        };
         for effect in &record.effects {
             assert!(!self.is_over, "the end is the last effect: {record:?}");
             self.perform(effect);
@@ -386,21 +598,21 @@ impl World {
         match effect {
             Effect::Stage { stage, effect } => match effect {
                 RelayEffect::StartAttempt(start) => self.starts(stage, start),
-                RelayEffect::Terminate { .. } | RelayEffect::Interrupt { .. } | RelayEffect::Close { .. } => {
+                RelayEffect::Attempt { effect, .. } => {
                     if let Some(agent) = self.agents.get_mut(stage) {
-                        agent.is_told = true;
-                    }
-                }
-                RelayEffect::Say { .. } => {
-                    if let Some(agent) = self.agents.get_mut(stage) {
-                        agent.has_message = true;
+                        match effect {
+                            AttemptEffect::Say { .. } => agent.has_message = true,
+                            AttemptEffect::AnswerStop { .. } => {}
+                            AttemptEffect::Interrupt
+                            | AttemptEffect::Close
+                            | AttemptEffect::Terminate => agent.is_told = true,
+                        }
                     }
                 }
                 RelayEffect::Survey
                 | RelayEffect::Commit { .. }
                 | RelayEffect::Verify
                 | RelayEffect::CancelTasks
-                | RelayEffect::AnswerStop { .. }
                 | RelayEffect::Publish
                 | RelayEffect::PublishDurably
                 | RelayEffect::Warn { .. }
@@ -411,19 +623,39 @@ impl World {
                 assert!(self.agents.is_empty(), "the run ends after its agents");
                 self.is_over = true;
             }
-            Effect::Ground { .. } | Effect::Deliver => {}
+            Effect::Worktree {
+                stage,
+                effect: WorktreeEffect::Prepare,
+            } => assert!(!self.is_paused, "{stage} is prepared in a pause"),
+            Effect::Worktree { .. } | Effect::Deliver => {}
         }
     }
 
     fn starts(&mut self, stage: &StageId, start: &StartAttempt) {
-        assert!(self.now >= self.held, "{stage} {} begins in a limit", start.attempt);
+        assert!(
+            self.now >= self.held,
+            "{stage} {} begins in a limit",
+            start.attempt
+        );
+        assert!(!self.is_paused, "{stage} begins in a pause");
         for (need, optional) in &self.needs[stage] {
-            assert!(*optional || self.done.contains(need), "{stage} begins before {need}");
+            assert!(
+                *optional || self.done.contains(need),
+                "{stage} begins before {need}"
+            );
         }
         let relay = self.run.relay(stage).unwrap();
-        if let (Some(Prompt::Fresh(blocks)), true) = (relay.prompt(), self.clashing.contains(stage)) {
-            let told = blocks.to_archive().contains("with git's marks wherever the two conflict");
-            assert!(told, "{stage} {} is not told what it is to put right", start.attempt);
+        if let (Some(Prompt::Fresh(blocks)), true) =
+            (relay.prompt(), self.conflicting.contains(stage))
+        {
+            let told = blocks
+                .to_archive()
+                .contains("with git's marks wherever the two conflict");
+            assert!(
+                told,
+                "{stage} {} is not told what it is to put right",
+                start.attempt
+            );
         }
         let share = relay.share().unwrap();
         let agent = Agent {
@@ -433,26 +665,46 @@ impl World {
             has_message: false,
             spend: Spend::default(),
             turns: 0,
-            gauge: Gauge::new(share.budget, share.turns),
+            meter: SpendMeter::new(share),
             files: HandoffFiles::default(),
         };
-        assert!(self.agents.insert(stage.clone(), agent).is_none(), "{stage} has two agents");
+        assert!(
+            self.agents.insert(stage.clone(), agent).is_none(),
+            "{stage} has two agents"
+        );
     }
 
     fn promises_hold(&self) {
         let plan = self.run.plan();
-        let busy =
-            plan.states().filter(|(_, state)| matches!(state, StageState::Preparing | StageState::Working));
+        let busy = plan
+            .states()
+            .filter(|(_, state)| matches!(state, StageState::Preparing | StageState::Working));
         let busy = busy.count();
-        assert_eq!(busy, plan.at_work(), "who holds a slot");
+        assert_eq!(busy, plan.at_work(), "who holds a section");
         assert!(busy <= self.jobs, "{busy} of {} slots", self.jobs);
-        let running = self.run.live().filter(|(_, relay)| matches!(relay.phase(), Phase::Running(_))).count();
+        let running = self
+            .run
+            .live()
+            .filter(|(_, relay)| matches!(relay.phase, Phase::Running(_)))
+            .count();
         assert_eq!(running, self.agents.len());
-        let ended: u64 = self.run.relays().map(|(_, relay)| relay.tally().cost_micro_usd).sum();
-        let open: u64 = self.agents.values().map(|agent| agent.spend.micro_usd).sum();
+        let ended: u64 = self
+            .run
+            .relays()
+            .map(|(_, relay)| relay.totals.spend.micro_usd)
+            .sum();
+        let open: u64 = self
+            .agents
+            .values()
+            .map(|agent| agent.spend.micro_usd)
+            .sum();
         if let Some(budget) = self.budget {
             let turns = self.most_at_once() * TURN_MICRO_USD_MAX;
-            assert!(ended + open <= budget + turns, "{} of {budget}", ended + open);
+            assert!(
+                ended + open <= budget + turns,
+                "{} of {budget}",
+                ended + open
+            );
         }
     }
 
@@ -462,34 +714,68 @@ impl World {
     }
 
     fn assert_folds(&self) {
-        let lines: Vec<String> =
-            self.records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
-        let read: Vec<Record> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<String> = self
+            .records
+            .iter()
+            .map(|record| serde_json::to_string(record).unwrap())
+            .collect();
+        let read: Vec<Record> = lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         assert_eq!(read, self.records);
-        let Event::RunStarted(header) = &read[0].event else { panic!("{:?}", read[0]) };
+        let Event::RunStarted(header) = &read[0].event else {
+            panic!("{:?}", read[0])
+        };
         let (mut run, effects) = Run::begin(read[0].time, header);
         assert_eq!(effects, read[0].effects);
         for record in &read[1..] {
-            assert_eq!(run.step(record.time, &record.event), record.effects, "record {}", record.seq);
+            assert_eq!(
+                run.step(record.time, &record.event),
+                record.effects,
+                "record {}",
+                record.seq
+            );
         }
         assert_eq!(run, self.run);
     }
 }
 
 fn is_start(effect: &Effect) -> bool {
-    matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. })
+    matches!(
+        effect,
+        Effect::Stage {
+            effect: RelayEffect::StartAttempt(_),
+            ..
+        }
+    )
 }
 
 fn check(passes: bool) -> Check {
-    let outcome = if passes { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
-    Check { outcome, tree: None, duration: Millis(1), tail: "the tail".to_owned() }
+    let outcome = if passes {
+        CheckOutcome::Passed
+    } else {
+        CheckOutcome::Failed { code: 1 }
+    };
+    Check {
+        outcome,
+        tree: None,
+        duration: Millis(1),
+        tail: "the tail".to_owned(),
+    }
 }
 
 fn header(given: &Given) -> RunStarted {
-    let ids: Vec<StageId> =
-        (0..given.stages.len()).map(|at| StageId::try_from(format!("S{at}")).unwrap()).collect();
-    let stages = given.stages.iter().enumerate().map(|(at, rules)| stage(at, rules, &ids)).collect();
-    let ground = Ground::Worktrees {
+    let ids: Vec<StageId> = (0..given.stages.len())
+        .map(|at| StageId::try_from(format!("S{at}")).unwrap())
+        .collect();
+    let stages = given
+        .stages
+        .iter()
+        .enumerate()
+        .map(|(at, rules)| stage(at, rules, &ids))
+        .collect();
+    let ground = Isolation::Worktrees {
         dir: "/trees".to_owned(),
         base: String::new(),
         branch: None,
@@ -501,28 +787,49 @@ fn header(given: &Given) -> RunStarted {
         file: "demo.toml".to_owned(),
         hash: String::new(),
         jobs: given.jobs,
-        ground,
+        isolation: ground,
         architecture: String::new(),
         document: String::new(),
     };
     let micro_usd = given.budget.map(|dollars| dollars * 1_000_000);
-    let bounds = Bounds { run: Budget { micro_usd, tokens: None }, ..Bounds::default() };
+    let bounds = Bounds {
+        run: Budget {
+            micro_usd,
+            tokens: None,
+        },
+        ..Bounds::default()
+    };
     RunStarted {
         run: RunId::from_bits(0x7f3a),
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: "/p".to_owned(), worktree: None, git: true, branch: None },
-        manifest: Manifest { stages, plan: Some(Box::new(rules)) },
+        place: Place {
+            work_dir: "/p".to_owned(),
+            worktree: None,
+            git: true,
+            branch: None,
+        },
+        manifest: Manifest {
+            stages,
+            plan: Some(Box::new(rules)),
+        },
         settings: settings(bounds),
         from: None,
+        in_session: false,
         prices: Prices::default(),
+        handoff_spend: Default::default(),
     }
 }
 
 fn stage(at: usize, rules: &(u8, bool, u32, u8), ids: &[StageId]) -> Stage {
     let (needs, optional, retries, on_fail) = *rules;
-    let need = |stage: &StageId| Need { stage: stage.clone(), optional };
-    let needs =
-        (0..at).filter(|before| (needs >> before) & 1 == 1).map(|before| need(&ids[before])).collect();
+    let need = |stage: &StageId| Need {
+        stage: stage.clone(),
+        optional,
+    };
+    let needs = (0..at)
+        .filter(|before| (needs >> before) & 1 == 1)
+        .map(|before| need(&ids[before]))
+        .collect();
     let on_fail = match on_fail {
         0 => OnFail::Stop,
         1 | 2 => OnFail::Skip,
@@ -532,10 +839,18 @@ fn stage(at: usize, rules: &(u8, bool, u32, u8), ids: &[StageId]) -> Stage {
         id: ids[at].clone(),
         task: "Do it.".to_owned(),
         task_name: ids[at].to_string(),
-        verification: Some(Verification::by_command("check".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT)),
+        verification: Some(Verification::by_command(
+            "check".to_owned(),
+            limits::VERIFY_TIMEOUT_DEFAULT,
+        )),
         claim_needed: false,
         sessions_max: 3,
-        part: Part { needs, retries, on_fail, ..Part::default() },
+        part: Part {
+            needs,
+            retries,
+            on_fail,
+            ..Part::default()
+        },
     }
 }
 
@@ -546,7 +861,10 @@ fn settings(bounds: Bounds) -> Settings {
         cap_tokens: None,
         pause: Millis(0),
         wait_max: limits::WAIT_MAX_DEFAULT,
-        judging: Some(Judging { stall_sessions: 0, research: false }),
+        judging: Some(Judging {
+            stall_sessions: 0,
+            research: false,
+        }),
         bounds,
         agent: AgentSpec {
             name: "claude".to_owned(),
@@ -558,6 +876,7 @@ fn settings(bounds: Bounds) -> Settings {
         },
         commit: None,
         notify: false,
+        notify_text: false,
         subagents: false,
         guided: false,
     }

@@ -1,305 +1,248 @@
-//! Hearing agents: a report becomes an answer, an event, or something to show.
+//! What agents report becomes an answer, an event, or something to show.
 
-use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
-use ekiden_core::budget::Spend;
+use std::collections::BTreeMap;
+
+use ekiden_agent::attempt::{Activity, AgentCommand, Ended, HookAnswer, Report};
+use ekiden_core::agent::AgentKind;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{AttemptEnded, RelayEvent};
+use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent};
 use ekiden_core::guard::{self, Denial, GuardView, HookInput, Level, Verdict};
-use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, Inspection};
+use ekiden_core::handoff::{Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Inspection};
 use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::limits;
 use ekiden_core::prompt;
 use ekiden_core::relay::HANDOFF_DIR;
-use ekiden_core::settings::AgentKind;
-use ekiden_core::time::Timestamp;
-use ekiden_store::layout::TASK_FILE;
 
 use super::Engine;
-use crate::error::{EngineError, in_full};
-use crate::hands::Hands;
-use crate::meter::Filled;
-use crate::observer::Observer;
+use crate::effect_runner::EffectRunner;
+use crate::error::EngineError;
+use crate::run_files::Touched;
 
-impl<H: Hands> Engine<H> {
+impl<R: EffectRunner> Engine<'_, R> {
     pub(super) fn report(
         &mut self,
-        at: Timestamp,
         stage: &StageId,
         attempt: AttemptId,
         report: Report,
-        observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
-        match report {
+        let live = self.attempts.get_mut(stage);
+        let mut events = match report {
             Report::Started { pid } => {
-                self.begin_attempt(stage, observer)?;
-                self.record_of(at, stage, RelayEvent::AttemptStarted { attempt, pid }, observer)
+                // A disk that refuses ends the engine before the agent gets its prompt.
+                self.files.make_durable(self.journal.run(), stage)?;
+                self.runner.tell(stage, AgentCommand::Begin);
+                vec![AttemptEvent::Started { pid }]
             }
-            Report::Window { model_tokens, compaction_tokens, model, filled_by } => {
-                if let Some(working) = self.working.get_mut(stage) {
-                    working.meter.set_filled(filled_by);
-                }
-                self.window(at, stage, attempt, (model_tokens, compaction_tokens, model), observer)
+            Report::Window {
+                model_tokens,
+                compaction_tokens,
+                model,
+                filled_by,
+            } => live.map_or_else(Vec::new, |live| {
+                let tokens = (model_tokens, compaction_tokens);
+                live.meter.window(tokens, model, filled_by)
+            }),
+            Report::Usage { context_tokens } => live.map_or_else(Vec::new, |live| {
+                let events = live.meter.usage(context_tokens);
+                self.observer
+                    .usage(stage, context_tokens, live.meter.window);
+                events
+            }),
+            Report::Spend { spend, turns } => {
+                self.observer.spend(stage, spend);
+                let crossing = live.and_then(|live| live.meter.spend.take(spend, turns));
+                crossing
+                    .map(|crossing| AttemptEvent::SpendCrossed { crossing })
+                    .into_iter()
+                    .collect()
             }
-            Report::Usage { context_tokens } => self.usage(at, stage, attempt, context_tokens, observer),
-            Report::Spend { spend, turns } => self.spend(at, stage, attempt, (spend, turns), observer),
             // A relay asks for no schema.
-            Report::Answered(_) => Ok(()),
+            Report::Answered(_) => Vec::new(),
             Report::Activity(activity) => {
-                self.activity(stage, &activity, observer);
-                Ok(())
+                if let (Activity::Tool { .. }, Some(live)) = (&activity, live) {
+                    live.tool_calls += 1;
+                }
+                self.observer.activity(stage, &activity);
+                Vec::new()
             }
-            Report::Hook { callback, input } => self.hook(at, stage, attempt, callback, &input, observer),
-            Report::Compacted { context_tokens: usage_tokens } => {
-                self.record_of(at, stage, RelayEvent::Compacted { attempt, usage_tokens }, observer)
+            Report::Hook { callback, input } => self.hook(stage, callback, &input),
+            Report::Compacted { context_tokens } => vec![AttemptEvent::Compacted {
+                usage_tokens: context_tokens,
+            }],
+            Report::Delivered => vec![AttemptEvent::MessageDelivered],
+            Report::TurnEnded { failed } => vec![AttemptEvent::TurnEnded {
+                handoff: self.inspect_at_rest(stage),
+                tool_calls: self.tool_calls(stage),
+                failed,
+            }],
+            Report::Ended(ended) => vec![self.ended(stage, attempt, *ended)],
+        };
+        for event in &mut events {
+            if let AttemptEvent::LevelCrossed { level, is_done, .. } = event
+                && *level >= Level::L2
+            {
+                *is_done = self.inspect(stage).is_done();
             }
-            Report::Delivered => {
-                self.record_of(at, stage, RelayEvent::MessageDelivered { attempt }, observer)
-            }
-            Report::TurnEnded { failed } => {
-                let handoff = self.inspect(stage);
-                let tool_calls = self.tool_calls(stage);
-                let event = RelayEvent::TurnEnded { attempt, handoff, tool_calls, failed };
-                self.record_of(at, stage, event, observer)
-            }
-            Report::Ended(ended) => self.ended(at, stage, attempt, *ended, observer),
         }
+        events
+            .into_iter()
+            .try_for_each(|event| self.record_attempt(stage, attempt, event))
     }
 
-    fn window(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        (model_tokens, compaction_tokens, model): (u64, Option<u64>, Option<String>),
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
-        let window = working.meter.set_window(model_tokens, compaction_tokens);
-        let event = RelayEvent::WindowChanged { attempt, window, model };
-        self.record_of(at, stage, event, observer)?;
-        self.crossing(at, stage, attempt, observer)
-    }
-
-    fn usage(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        tokens: u64,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
-        working.meter.note(tokens);
-        observer.usage(stage, tokens, working.meter.window());
-        if let Some(Filled { level, by }) = working.meter.filled() {
-            let event = RelayEvent::BaselineMeasured { attempt, level, usage_tokens: tokens, filled_by: by };
-            self.record_of(at, stage, event, observer)?;
-        }
-        self.crossing(at, stage, attempt, observer)
-    }
-
-    fn spend(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        (spend, turns): (Spend, u32),
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        observer.spend(stage, spend);
-        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
-        match working.meter.spend(spend, turns) {
-            Some(crossing) => {
-                self.record_of(at, stage, RelayEvent::SpendCrossed { attempt, crossing }, observer)
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn crossing(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        let Some(working) = self.working.get_mut(stage) else { return Ok(()) };
-        let usage_tokens = working.meter.usage_tokens();
-        match working.meter.crossed() {
-            Some(level) => {
-                let event = RelayEvent::LevelCrossed { attempt, level, usage_tokens };
-                self.record_of(at, stage, event, observer)
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn activity(&mut self, stage: &StageId, activity: &Activity, observer: &mut dyn Observer) {
-        if let (Activity::Tool { .. }, Some(working)) = (activity, self.working.get_mut(stage)) {
-            working.tool_calls += 1;
-        }
-        observer.activity(stage, activity);
-    }
-
-    fn hook(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        callback: String,
-        input: &HookInput,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
+    /// Answers a hook, unless core is to decide about it.
+    fn hook(&mut self, stage: &StageId, callback: String, input: &HookInput) -> Vec<AttemptEvent> {
         if let HookInput::Stop { background } = *input {
-            let (handoff, tool_calls) = (self.inspect(stage), self.tool_calls(stage));
-            let event = RelayEvent::StopAsked { attempt, callback, background, handoff, tool_calls };
-            return self.record_of(at, stage, event, observer);
+            return vec![AttemptEvent::StopAsked {
+                callback,
+                background,
+                handoff: self.inspect_at_rest(stage),
+                tool_calls: self.tool_calls(stage),
+            }];
         }
-        let verdict = guard::verdict(&self.guard_view(stage), &self.desk.resolve_input(input));
-        let refused = matches!(verdict, Verdict::Deny(Denial::HandingOver { .. }));
-        self.hands.tell(stage, Order::Answer { callback, answer: answer_text(verdict) });
-        if refused && self.refused_too_often(stage) {
-            return self.record_of(at, stage, RelayEvent::RefusalsSpent { attempt }, observer);
+        let verdict = guard::verdict(&self.guard_view(stage), &self.files.resolve_input(input));
+        let refused = matches!(verdict, Verdict::Deny(Denial::HandingOff { .. }));
+        let answer = hook_answer(verdict);
+        self.runner
+            .tell(stage, AgentCommand::Answer { callback, answer });
+        match self.attempts.get_mut(stage).filter(|_| refused) {
+            Some(live) => {
+                live.refusals += 1;
+                // Each time anew: an agent that ignores an interrupt, too, must come to an end.
+                let too_often = live.refusals.is_multiple_of(limits::REFUSALS_MAX);
+                too_often
+                    .then_some(AttemptEvent::RefusalsSpent)
+                    .into_iter()
+                    .collect()
+            }
+            None => Vec::new(),
         }
-        Ok(())
     }
 
     fn guard_view(&self, stage: &StageId) -> GuardView {
-        let level = self.working.get(stage).map_or(Level::L0, |working| working.meter.level());
-        let missing = if level == Level::L3 { self.inspect(stage).missing() } else { String::new() };
-        GuardView { level, missing, ..self.desk.guard_view(stage) }
-    }
-
-    fn refused_too_often(&mut self, stage: &StageId) -> bool {
-        let Some(working) = self.working.get_mut(stage) else { return false };
-        working.refusals += 1;
-        // Each time anew: an agent that is deaf after an interrupt, too, must come to an end.
-        working.refusals.is_multiple_of(limits::REFUSALS_MAX)
+        let live = self.attempts.get(stage);
+        let level = live.map_or(Level::L0, |live| live.meter.level);
+        let missing = if level == Level::L3 {
+            self.inspect(stage).missing()
+        } else {
+            String::new()
+        };
+        GuardView {
+            level,
+            missing,
+            ..self.files.guard_view(stage)
+        }
     }
 
     fn tool_calls(&self, stage: &StageId) -> u32 {
-        self.working.get(stage).map_or(0, |working| working.tool_calls)
+        self.attempts.get(stage).map_or(0, |live| live.tool_calls)
     }
 
     fn inspect(&self, stage: &StageId) -> Inspection {
-        let files = self.desk.handoff_files(stage);
-        self.relay(stage).map(|relay| relay.inspect(&files)).unwrap_or_default()
+        let files = self.files.handoff_files(stage);
+        self.relay(stage)
+            .map(|relay| relay.inspect(&files))
+            .unwrap_or_default()
     }
 
-    fn ended(
-        &mut self,
-        at: Timestamp,
-        stage: &StageId,
-        attempt: AttemptId,
-        ended: Ended,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        if self.working.get(stage).is_some_and(|working| working.attempt == attempt) {
-            self.working.remove(stage);
-            self.publish_late(stage, observer);
+    /// The same when the agent may be asked for files again: what it could not write over is set aside.
+    fn inspect_at_rest(&mut self, stage: &StageId) -> Inspection {
+        let inspection = self.inspect(stage);
+        let is_no_text = |fault: &Fault| matches!(fault.kind, FaultKind::NotText(_));
+        if inspection.faults.iter().any(is_no_text) {
+            let files = self.files.handoff_files(stage);
+            self.warn_if_failed(self.files.set_aside(stage, &files));
+            if let Some(live) = self.attempts.get_mut(stage) {
+                live.set_aside.extend(files.not_text());
+            }
         }
-        let Found { files, touched, misplaced } = self.found_after(stage, attempt, &ended.cause, observer);
-        let (mut cause, mut counters) = (ended.cause, ended.counters);
-        if let Some(relay) = self.relay(stage) {
-            cause = relay.cause_of(attempt, cause);
-            counters = relay.charge(attempt, counters);
-        }
-        let event = AttemptEnded {
-            attempt,
-            cause,
-            files,
-            touched,
-            misplaced,
-            resumable: ended.resumable,
-            counters,
-            traces: ended.traces,
-        };
-        self.record_of(at, stage, RelayEvent::AttemptEnded(Box::new(event)), observer)
+        inspection
     }
 
     /// What an attempt left in the handoff directory and in place of published files. An agent that no
-    /// hook could tell the right place may have put its handoff there; anything else is kept beside the
+    /// hook could tell the right place may have put its handoff there; anything else is copied beside the
     /// session, since the next publishing overwrites it.
     ///
-    /// After a crash of ours nobody can tell whose a published file is: it is not synced, so it may be
-    /// an older one of our own. Then it is kept, and decides nothing.
-    fn found_after(
-        &mut self,
-        stage: &StageId,
-        attempt: AttemptId,
-        cause: &EndCause,
-        observer: &mut dyn Observer,
-    ) -> Found {
-        let mut found = Found::default();
-        let Some(relay) = self.relay(stage) else { return found };
-        let mut touched = self.desk.touched(relay);
-        let task = self.desk.touched_task(relay);
-        let lost = *cause == EndCause::EngineLost;
-        // Before the process ran, the directory may still hold the handoff of the session before.
-        if relay.has_started() {
-            found.files = self.desk.handoff_files(stage);
-            let unguided = relay.agent().kind == AgentKind::Exec;
-            if unguided && !lost {
-                found.misplaced = take_misplaced(&mut touched, &mut found.files);
+    /// After a crash of ekiden it is unknown who wrote a published file: it is not synced, so it may be
+    /// an older one of our own. Then it is copied, and decides nothing.
+    fn ended(&mut self, stage: &StageId, attempt: AttemptId, ended: Ended) -> AttemptEvent {
+        let mut set_aside = BTreeMap::new();
+        if let Some(live) = self.attempts.get(stage)
+            && live.attempt == attempt
+        {
+            let live = self.attempts.remove(stage);
+            set_aside = live.map(|live| live.set_aside).unwrap_or_default();
+        }
+        let was_lost = ended.cause == EndCause::EngineLost;
+        let mut event = AttemptEnded {
+            cause: ended.cause,
+            files: HandoffFiles::default(),
+            touched: Vec::new(),
+            misplaced: Vec::new(),
+            resumable: ended.resumable,
+            counters: ended.counters,
+            traces: ended.traces,
+        };
+        if let Some(relay) = self.relay(stage) {
+            event.cause = relay.cause_of(attempt, event.cause);
+            event.counters = relay.charge(attempt, &event.cause, event.counters);
+            let mut touched = self.files.touched(relay);
+            // Before the process ran, the directory may still hold the handoff of the session before.
+            if relay.has_started() {
+                event.files = self.files.handoff_files(stage);
+                for (file, what) in set_aside {
+                    let text = event.files.get_mut(file);
+                    if *text == FileText::Absent {
+                        *text = FileText::NotText(what);
+                    }
+                }
+                let unguided = relay.settings.agent.kind == AgentKind::Exec;
+                if unguided && !was_lost {
+                    event.misplaced = take_misplaced(&mut touched, &mut event.files);
+                }
             }
+            let kept = self.files.keep_touched(stage, attempt.session, &touched);
+            if !was_lost {
+                let names = touched.iter().map(|touched| touched.name().to_owned());
+                event.touched = names.collect();
+            }
+            self.warn_if_failed(kept);
         }
-        let kept = self.desk.keep_touched(stage, attempt.session, &touched, task.as_ref());
-        if !lost {
-            let handoff = touched.iter().map(|(file, _)| file.name());
-            found.touched = handoff.chain(task.is_some().then_some(TASK_FILE)).map(str::to_owned).collect();
-        }
-        if let Err(error) = kept {
-            self.warn_once(observer, &in_full(&error));
-        }
-        found
+        AttemptEvent::Ended(Box::new(event))
     }
 
-    /// Takes over what a person wrote into the published knowledge while nothing ran.
-    pub(super) fn take_edits(
-        &mut self,
-        at: Timestamp,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        for (stage, text) in self.desk.edited_knowledge(&self.journal) {
-            self.record_of(at, &stage, RelayEvent::KnowledgeEdited { text }, observer)?;
+    /// Records what a person wrote into the published knowledge while nothing ran.
+    pub(super) fn take_edits(&mut self) -> Result<(), EngineError> {
+        for (stage, text) in self.files.edited_knowledge(&self.journal) {
+            self.record_of(&stage, RelayEvent::KnowledgeEdited { text })?;
         }
         Ok(())
     }
 }
 
-/// What was found after an attempt.
-#[derive(Debug, Default)]
-struct Found {
-    files: HandoffFiles,
-    touched: Vec<String>,
-    misplaced: Vec<String>,
-}
-
-/// Takes over the files that are missing from the handoff directory and stand among the published
-/// ones; knowledge is merged by ekiden alone. Returns their names.
-fn take_misplaced(touched: &mut Vec<(HandoffFile, FileText)>, files: &mut HandoffFiles) -> Vec<String> {
+/// Moves files that are missing from the handoff directory and stand among the published ones into the
+/// handoff; knowledge is merged by ekiden alone. Returns their names.
+fn take_misplaced(touched: &mut Vec<Touched>, files: &mut HandoffFiles) -> Vec<String> {
     let mut taken = Vec::new();
-    touched.retain_mut(|(file, text)| {
-        let place = match file {
-            HandoffFile::Progress => &mut files.progress,
-            HandoffFile::NextPrompt => &mut files.next_prompt,
-            HandoffFile::Knowledge => return true,
+    touched.retain_mut(|Touched { file, text, .. }| {
+        let missing = match file {
+            Some(file @ (HandoffFile::Progress | HandoffFile::NextPrompt)) => files.get_mut(*file),
+            Some(HandoffFile::Knowledge) | None => return true,
         };
-        if *place != FileText::Absent || text.text().is_none() {
+        if *missing != FileText::Absent || text.text().is_none() {
             return true;
         }
-        *place = std::mem::replace(text, FileText::Absent);
-        taken.push(file.name().to_owned());
+        *missing = std::mem::replace(text, FileText::Absent);
+        taken.extend(file.map(|file| file.name().to_owned()));
         false
     });
     taken
 }
 
-fn answer_text(verdict: Verdict) -> HookAnswer {
+pub(crate) fn hook_answer(verdict: Verdict) -> HookAnswer {
     match verdict {
         Verdict::Pass => HookAnswer::Pass,
         Verdict::Allow => HookAnswer::Allow,
         Verdict::Deny(denial) => HookAnswer::Deny(prompt::refusal(&denial, HANDOFF_DIR)),
-        Verdict::Block => HookAnswer::Block(prompt::no_compaction()),
+        Verdict::Block => HookAnswer::Block(prompt::NO_COMPACTION.to_owned()),
     }
 }

@@ -1,223 +1,250 @@
-//! Dispatching: what the engine does about an effect, in this life or the next.
+//! What the engine does about an effect, in this life or the next.
 
-use ekiden_agent::attempt::{Ended, HookAnswer, Order, Report};
-use ekiden_core::effect::{Effect, GroundEffect, RelayEffect, StartAttempt};
+use ekiden_agent::attempt::{AgentCommand, Ended, HookAnswer, Report};
+use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use ekiden_core::ends::EndCause;
+use ekiden_core::event::TaskOutcome;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::Relay;
+use ekiden_store::disk::DiskResult;
 
-use super::{Engine, Working};
-use crate::commit::CommitJob;
-use crate::error::{EngineError, in_full};
-use crate::grounds::GroundJob;
-use crate::hands::{Hands, Input, Since};
+use super::{Engine, LiveAttempt};
+use crate::effect_runner::{EffectRunner, Input, VerifyJob};
+use crate::error::EngineError;
+use crate::git::commit::CommitJob;
 use crate::meter::Meter;
-use crate::observer::Observer;
-use crate::processes::task_mark;
+use crate::survey::Since;
+use crate::task_mark::task_mark;
+use crate::worktrees::StageJob;
 
-impl<H: Hands> Engine<H> {
+impl<R: EffectRunner> Engine<'_, R> {
     pub(super) fn perform_all(
         &mut self,
         effects: Vec<(EffectId, Effect)>,
-        observer: &mut dyn Observer,
     ) -> Result<(), EngineError> {
-        for (id, effect) in effects {
-            match effect {
-                Effect::Stage { stage, effect } => self.perform(id, &stage, effect, observer)?,
-                Effect::Ground { stage, effect } => self.perform_ground(id, &stage, effect, false),
-                Effect::Deliver => self.deliver(id, false),
-                Effect::EndRun { outcome } => self.over = Some(outcome),
-            }
-        }
-        Ok(())
+        effects
+            .into_iter()
+            .try_for_each(|(id, effect)| self.perform(id, effect, false))
     }
 
+    /// Performs what an earlier engine was ordered to do and may have done, wholly or in part.
+    pub(super) fn settle(&mut self, id: EffectId, effect: Effect) -> Result<(), EngineError> {
+        if let Effect::Stage { stage, effect } = &effect {
+            match effect {
+                // The attempt's lock was free when this run was opened, so nothing of it lives.
+                RelayEffect::StartAttempt(start) => {
+                    self.lost(stage, start.attempt);
+                    return Ok(());
+                }
+                RelayEffect::Survey
+                | RelayEffect::Verify
+                | RelayEffect::Commit { .. }
+                | RelayEffect::PublishDurably
+                | RelayEffect::Archive { .. } => {}
+                // Void without the process that they were meant for, or derived from state.
+                RelayEffect::CancelTasks
+                | RelayEffect::Attempt { .. }
+                | RelayEffect::Warn { .. }
+                | RelayEffect::Publish
+                // At most once: it may have been shown.
+                | RelayEffect::Notify { .. } => return Ok(()),
+            }
+        }
+        self.perform(id, effect, true)
+    }
+
+    /// `is_repeated`: what the effect asks for may be there already.
     fn perform(
         &mut self,
         id: EffectId,
-        stage: &StageId,
-        effect: RelayEffect,
-        observer: &mut dyn Observer,
-    ) -> Result<(), EngineError> {
-        match effect {
-            RelayEffect::Survey => {
-                let since = self.relay(stage).map(since).unwrap_or_default();
-                self.hands.survey(stage, id, since);
-            }
-            RelayEffect::Commit { session } => self.commit(id, stage, session, false),
-            RelayEffect::Verify => {
-                if let Some(verification) =
-                    self.relay(stage).and_then(|relay| relay.stage().verification.clone())
-                {
-                    self.hands.verify(stage, id, &verification);
-                }
-            }
-            RelayEffect::CancelTasks => self.hands.cancel(stage),
-            RelayEffect::StartAttempt(start) => self.start(stage, &start)?,
-            RelayEffect::Say { text, .. } => self.hands.tell(stage, Order::Say(text)),
-            RelayEffect::AnswerStop { callback, hold, .. } => {
-                let answer = hold.map_or(HookAnswer::Pass, HookAnswer::Block);
-                self.hands.tell(stage, Order::Answer { callback, answer });
-            }
-            RelayEffect::Interrupt { .. } => self.hands.tell(stage, Order::Interrupt),
-            RelayEffect::Close { .. } => self.hands.tell(stage, Order::Close),
-            RelayEffect::Terminate { .. } => self.hands.tell(stage, Order::Terminate),
-            // Whoever watches has it from the record.
-            RelayEffect::Warn { .. } => {}
-            RelayEffect::Publish if self.journal.run().is_between_agents() => self.late.publish(stage),
-            RelayEffect::Publish => self.publish(stage, observer),
-            RelayEffect::PublishDurably => self.publish_durably(id, stage, observer),
-            RelayEffect::Notify { text } => self.hands.notify(text),
-            RelayEffect::Archive { attempt } => self.late.archive(id, stage, attempt),
-        }
-        Ok(())
-    }
-
-    fn deliver(&mut self, id: EffectId, is_repeated: bool) {
-        self.hands.deliver(id, self.journal.run().whole().map(str::to_owned), is_repeated);
-    }
-
-    fn perform_ground(&mut self, id: EffectId, stage: &StageId, effect: GroundEffect, is_repeated: bool) {
-        let Some(job) = self.ground_job(id, stage) else { return };
-        let job = GroundJob { is_repeated, ..job };
-        match effect {
-            GroundEffect::Prepare => self.hands.prepare(id, job),
-            GroundEffect::Merge => self.hands.merge(id, job),
-            GroundEffect::Confirm => self.hands.confirm(id, job),
-        }
-    }
-
-    fn ground_job(&self, id: EffectId, stage: &StageId) -> Option<GroundJob> {
-        let run = self.journal.run();
-        let rules = run.header().manifest.plan.as_deref()?;
-        let place = |stage: &StageId| self.desk.places().relay(stage).result().display().to_string();
-        let results = run.results_before(stage).into_iter().map(|(stage, result)| ResultInput {
-            stage: stage.id.clone(),
-            name: stage.task_name.clone(),
-            text: result.text.clone(),
-            place: place(&stage.id),
-        });
-        let input = ContextInput {
-            architecture: rules.architecture.clone(),
-            document: rules.document.clone(),
-            files: Vec::new(),
-            results: results.collect(),
-        };
-        let (stage, whole) = (run.stage(stage)?.clone(), run.whole().map(str::to_owned));
-        let mark = task_mark(&run.header().run, id);
-        Some(GroundJob { stage, mark, whole, is_repeated: false, input })
-    }
-
-    /// What is to be done about an effect that was ordered in an earlier life.
-    pub(super) fn settle(
-        &mut self,
-        id: EffectId,
         effect: Effect,
-        observer: &mut dyn Observer,
+        is_repeated: bool,
     ) -> Result<(), EngineError> {
         let (stage, effect) = match effect {
             Effect::Stage { stage, effect } => (stage, effect),
-            Effect::Ground { stage, effect } => {
-                self.perform_ground(id, &stage, effect, true);
+            Effect::Worktree { stage, effect } => {
+                self.worktree(id, &stage, effect, is_repeated);
                 return Ok(());
             }
             Effect::Deliver => {
-                self.deliver(id, true);
+                let tip = self.journal.run().integration_commit().map(str::to_owned);
+                self.runner.deliver(id, tip, is_repeated);
                 return Ok(());
             }
             Effect::EndRun { .. } => return Ok(()),
         };
         match effect {
-            // The attempt's lock was free when this run was opened, so nothing of it lives.
-            RelayEffect::StartAttempt(start) => self.lost(&stage, start.attempt),
-            // It is looked for before it is made.
-            RelayEffect::Commit { session } => self.commit(id, &stage, session, true),
-            again @ (RelayEffect::Survey
-            | RelayEffect::Verify
-            | RelayEffect::PublishDurably
-            | RelayEffect::Archive { .. }) => self.perform(id, &stage, again, observer)?,
-            RelayEffect::CancelTasks
-            | RelayEffect::Say { .. }
-            | RelayEffect::AnswerStop { .. }
-            | RelayEffect::Interrupt { .. }
-            | RelayEffect::Close { .. }
-            | RelayEffect::Terminate { .. }
-            | RelayEffect::Warn { .. }
-            | RelayEffect::Publish
-            // At most once: it may have been shown.
-            | RelayEffect::Notify { .. } => {}
+            RelayEffect::Survey => {
+                let is_plan = self.journal.run().header().manifest.plan.is_some();
+                let relay = self.relay(&stage);
+                let since = relay.map_or_else(Since::default, |relay| since(relay, is_plan));
+                self.runner.survey(&stage, id, since);
+            }
+            RelayEffect::Commit { session } => self.commit(id, &stage, session, is_repeated),
+            RelayEffect::Verify => self.verify(id, &stage),
+            RelayEffect::CancelTasks => self.runner.cancel(),
+            RelayEffect::StartAttempt(start) => self.start(&stage, &start)?,
+            RelayEffect::Attempt { effect, .. } => self.runner.tell(&stage, order(effect)),
+            // The observer has it from the record.
+            RelayEffect::Warn { .. } => {}
+            RelayEffect::Publish => {
+                let published = self.publish(&stage, false);
+                self.warn_if_failed(published);
+            }
+            RelayEffect::PublishDurably => match self.publish(&stage, true) {
+                Ok(()) => self
+                    .queue
+                    .push_back(Input::task(&stage, id, TaskOutcome::Published)),
+                Err(error) => self.warn_if_failed(Err(error)),
+            },
+            RelayEffect::Notify { text } => self.runner.notify(text),
+            RelayEffect::Archive { attempt } => self.deferred_archives.push((id, stage, attempt)),
         }
         Ok(())
     }
 
+    fn worktree(
+        &mut self,
+        id: EffectId,
+        stage: &StageId,
+        effect: WorktreeEffect,
+        is_repeated: bool,
+    ) {
+        let run = self.journal.run();
+        let Some((rules, of_manifest)) = run.header().manifest.plan.as_ref().zip(run.stage(stage))
+        else {
+            return;
+        };
+        let results = run
+            .results_before(stage)
+            .into_iter()
+            .map(|(stage, result)| ResultInput {
+                stage: stage.id.clone(),
+                name: stage.task_name.clone(),
+                text: result.text.clone(),
+                place: self.files.result_path(&stage.id).display().to_string(),
+            });
+        let input = ContextInput {
+            architecture: rules.architecture.clone(),
+            document: rules.document.clone(),
+            results: results.collect(),
+            ..ContextInput::default()
+        };
+        let job = StageJob {
+            stage: of_manifest.clone(),
+            mark: task_mark(&run.header().run, id),
+            integrated: run.integration_commit().map(str::to_owned),
+            is_repeated,
+            had_conflict: self.relay(stage).is_some_and(Relay::had_conflict),
+            input,
+        };
+        self.runner.worktree(id, effect, job);
+    }
+
     fn commit(&mut self, id: EffectId, stage: &StageId, session: SessionNumber, is_repeated: bool) {
         let header = self.journal.run().header();
-        let settings = self.relay(stage).map_or(&header.settings, Relay::settings);
-        let plan = settings.commit.clone().unwrap_or_default();
-        let own_tree = self.desk.places().tree(stage).is_some();
-        let job = CommitJob { session, effect: task_mark(&header.run, id), plan, is_repeated, own_tree };
-        self.hands.commit(stage, id, job);
+        let settings = self
+            .relay(stage)
+            .map_or(&header.settings, |relay| &relay.settings);
+        let outputs = self
+            .journal
+            .run()
+            .stage(stage)
+            .map(|stage| stage.part.outputs.clone());
+        let job = CommitJob {
+            declared: self.files.paths().declared(&outputs.unwrap_or_default()),
+            session,
+            effect: task_mark(&header.run, id),
+            plan: settings.commit.clone().unwrap_or_default(),
+            branch: header.place.branch.clone(),
+            is_repeated,
+            own_tree: self.files.paths().tree(stage).is_some(),
+        };
+        self.runner.commit(stage, id, job);
+    }
+
+    fn verify(&mut self, id: EffectId, stage: &StageId) {
+        let Some(relay) = self.journal.run().relay(stage) else {
+            return;
+        };
+        if let Some(verification) = relay.stage.verification.clone() {
+            let job = VerifyJob {
+                verification,
+                tree: relay.seen.survey.as_ref().map(|survey| survey.tree.clone()),
+                log: self.files.verify_log(stage, relay.session()),
+            };
+            self.runner.verify(stage, id, job);
+        }
     }
 
     /// A disk that refuses ends the engine, not the run: the order stays outstanding, and a resume
     /// settles it as an attempt that was lost.
     fn start(&mut self, stage: &StageId, start: &StartAttempt) -> Result<(), EngineError> {
-        let attempt = start.attempt;
-        let relay =
-            self.journal.run().relay(stage).ok_or_else(|| EngineError::NoStage { stage: stage.clone() })?;
-        let launch = self.desk.prepare(&self.journal, stage, start)?;
-        let meter = Meter::new(relay.settings(), relay.share().unwrap_or_default(), start.mode);
-        self.working.insert(stage.clone(), Working { attempt, meter, tool_calls: 0, refusals: 0 });
-        self.hands.start(launch)
+        let launch = self.files.prepare_attempt(&self.journal, stage, start)?;
+        let Some(relay) = self.journal.run().relay(stage) else {
+            return Ok(());
+        };
+        let share = relay.share().unwrap_or_default();
+        let live = LiveAttempt {
+            attempt: start.attempt,
+            meter: Meter::new(&relay.settings, share, start.mode),
+            tool_calls: 0,
+            refusals: 0,
+            set_aside: Default::default(),
+        };
+        self.attempts.insert(stage.clone(), live);
+        self.runner.start(launch)
     }
 
     /// The engine died while this attempt ran. What it left in the handoff directory counts.
     fn lost(&mut self, stage: &StageId, attempt: AttemptId) {
-        let (traces, counters, resumable) = self.desk.traces_of(self.journal.run(), stage, attempt);
-        let ended = Ended { cause: EndCause::EngineLost, counters, traces, resumable };
-        let report = Report::Ended(Box::new(ended));
-        self.later.push_back(Input::Agent { stage: stage.clone(), attempt, report });
+        let (traces, counters, resumable) =
+            self.files.traces_of(self.journal.run(), stage, attempt);
+        let ended = Ended {
+            cause: EndCause::EngineLost,
+            counters,
+            traces,
+            resumable,
+        };
+        self.queue.push_back(Input::Agent {
+            stage: stage.clone(),
+            attempt,
+            report: Report::Ended(Box::new(ended)),
+        });
     }
 
-    pub(super) fn publish(&mut self, stage: &StageId, observer: &mut dyn Observer) {
-        if let Some(relay) = self.relay(stage).filter(|_| !self.journal.run().is_superseded(stage))
-            && let Err(error) = self.desk.restore(relay).and_then(|()| self.desk.publish(relay, false))
-        {
-            self.warn_once(observer, &in_full(&error));
+    fn publish(&self, stage: &StageId, durably: bool) -> DiskResult<()> {
+        let is_superseded = !durably && self.journal.run().is_superseded(stage);
+        match self.relay(stage) {
+            Some(relay) if !is_superseded => self.files.publish(relay, durably),
+            Some(_) | None => Ok(()),
         }
-    }
-
-    fn publish_durably(&mut self, id: EffectId, stage: &StageId, observer: &mut dyn Observer) {
-        let Some(relay) = self.journal.run().relay(stage) else { return };
-        self.desk.clear_next(relay);
-        let restored = self.desk.restore(relay);
-        match restored.and_then(|()| self.desk.publish(relay, true)) {
-            Ok(()) => self.later.push_back(Input::Published { stage: stage.clone(), effect: id }),
-            Err(error) => self.warn_once(observer, &in_full(&error)),
-        }
-    }
-
-    pub(super) fn archive(&mut self, id: EffectId, stage: &StageId, attempt: AttemptId) {
-        let files = self.journal.files_of(id).cloned().unwrap_or_default();
-        let job = self.desk.archive_job(stage, attempt, &files);
-        self.hands.archive(stage, id, job);
-    }
-
-    pub(super) fn keep_output(&mut self, stage: &StageId, output: &str, observer: &mut dyn Observer) {
-        let Some(relay) = self.journal.run().relay(stage) else { return };
-        if let Err(error) = self.desk.keep_output(stage, relay.session(), output) {
-            self.warn_once(observer, &in_full(&error));
-        }
-    }
-
-    pub(super) fn relay(&self, stage: &StageId) -> Option<&Relay> {
-        self.journal.run().relay(stage)
     }
 }
 
-/// What the next look is compared with.
-fn since(relay: &Relay) -> Since {
-    let last = relay.survey().and_then(|survey| survey.head.clone());
-    Since { last, first: relay.first_commit().map(str::to_owned) }
+/// What the next survey is compared with. A stage that is retried is shown all that it changed, a relay what
+/// its last session did.
+fn since(relay: &Relay, is_plan: bool) -> Since {
+    let survey = relay.seen.survey.as_ref();
+    let last = survey.and_then(|survey| survey.head.clone());
+    let first = relay.seen.first_commit.clone();
+    Since {
+        base: first.clone().filter(|_| is_plan).or_else(|| last.clone()),
+        last,
+        first,
+    }
+}
+
+fn order(effect: AttemptEffect) -> AgentCommand {
+    match effect {
+        AttemptEffect::Say { text } => AgentCommand::Say(text),
+        AttemptEffect::AnswerStop { callback, hold } => {
+            let answer = hold.map_or(HookAnswer::Pass, HookAnswer::Block);
+            AgentCommand::Answer { callback, answer }
+        }
+        AttemptEffect::Interrupt => AgentCommand::Interrupt,
+        AttemptEffect::Close => AgentCommand::Close,
+        AttemptEffect::Terminate => AgentCommand::Terminate,
+    }
 }

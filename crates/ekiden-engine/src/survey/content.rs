@@ -7,13 +7,12 @@ use std::path::Path;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::judge::without_times;
 
-/// Files over this size are told apart without reading them: a file that tells the time is small.
+/// Larger files are compared without reading them: a file that holds only the time is small.
 pub(super) const READ_BYTES_MAX: u64 = 256 * 1024;
 
 /// The hashes of a file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Content {
-    /// Of all of it.
     pub(super) whole: String,
     /// Of it without dates and times, if it has any.
     pub(super) substance: Option<String>,
@@ -21,10 +20,6 @@ pub(super) struct Content {
 
 impl Content {
     /// Reads a small regular file; nothing of any other.
-    ///
-    /// # Errors
-    ///
-    /// If it is not there any more or may not be read.
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
         let metadata = fs::symlink_metadata(path)?;
         if !metadata.is_file() || metadata.len() > READ_BYTES_MAX {
@@ -33,6 +28,9 @@ impl Content {
         let bytes = fs::read(path)?;
         let timeless = str::from_utf8(&bytes).ok().and_then(without_times);
         let substance = timeless.map(|text| sha256_hex(text.as_bytes()));
-        Ok(Some(Self { whole: sha256_hex(&bytes), substance }))
+        Ok(Some(Self {
+            whole: sha256_hex(&bytes),
+            substance,
+        }))
     }
 }

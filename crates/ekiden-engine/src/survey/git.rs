@@ -1,6 +1,5 @@
-//! The work tree as git tells it.
-//!
-//! What changed, what was committed, which tests say less. `.ekiden/` stays out.
+//! The work tree as git sees it: what changed, what was committed, which tests check less. `.ekiden/` stays
+//! out.
 
 use std::path::{Path, PathBuf};
 
@@ -10,191 +9,180 @@ use ekiden_core::limits;
 
 use super::content::READ_BYTES_MAX;
 use super::fingerprint::fingerprints;
+use crate::git::status::{Entry, Scope, Status};
 use crate::git::{Git, GitError};
-use crate::hands::Since;
+use crate::survey::Since;
 
-const STATUS: &[&str] = &[
-    "--no-optional-locks",
-    "status",
-    "--porcelain=v1",
-    "-z",
-    "--untracked-files=all",
-    "--ignore-submodules=none",
-    "--",
-    ".",
-    ":(exclude).ekiden",
-];
-const DIFF_STAT: &[&str] = &["diff", "--stat", "--no-color", "--no-ext-diff", "HEAD", "--", "."];
+const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
+const DIFF_STAT: &str = "diff --stat --no-color --no-ext-diff";
+const COMMITTED: &str =
+    "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff";
+/// Whatever the user has set for `diff`.
+const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
+                    --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
 /// New files with tests that are read, since tests that moved there are not gone.
 const NEW_TESTS_MAX: usize = 100;
 
 /// Looks at the work tree in `dir`.
-///
-/// # Errors
-///
-/// If git cannot be run or fails.
-pub(super) async fn survey(git: &Git, dir: &Path, since: &Since) -> Result<Survey, GitError> {
-    let files = Changed::find(git).await?;
-    let (tree, substance) = fingerprints(git, dir, &files).await;
-    let (commits, diff_stat, weakened) =
-        tokio::join!(commits(git, since, &files), diff_stat(git, &files), weakened(git, dir, since, &files),);
-    let status = files
-        .entries
-        .iter()
-        .take(limits::SURVEY_LINES_MAX)
-        .map(|(code, path)| format!("{code} {path}"))
-        .collect();
-    let substance = (substance != tree).then_some(substance);
-    Ok(Survey { head: files.head, tree, commits, status, diff_stat: diff_stat?, substance, weakened })
+pub(super) async fn survey(
+    git: &Git,
+    dir: &Path,
+    to_root: String,
+    since: &Since,
+) -> Result<Survey, GitError> {
+    let changed = Changed::find(git, to_root).await?;
+    let (tree, substance) = fingerprints(git, dir, &changed).await;
+    let (commits, committed, diff_stat, weakened) = tokio::join!(
+        commits(git, since, &changed),
+        committed(git, since, &changed),
+        diff_stat(git, since, &changed),
+        weakened(git, dir, since, &changed),
+    );
+    let entries = changed.status.entries.iter().take(limits::SURVEY_LINES_MAX);
+    Ok(Survey {
+        status: entries.map(line).collect(),
+        head: changed.status.head.clone(),
+        commits,
+        committed,
+        diff_stat: diff_stat?,
+        substance: (substance != tree).then_some(substance),
+        tree,
+        weakened,
+    })
 }
 
-/// The id of an object, if there is one.
-async fn id(git: &Git, name: &str) -> Option<String> {
-    let id = git.run(&["rev-parse", "--verify", "--quiet", name]).await;
-    id.ok().map(|id| id.trim().to_owned())
-}
-
-/// What was committed since the look before.
-async fn commits(git: &Git, since: &Since, files: &Changed) -> Vec<String> {
-    let Some(last) = since.last.as_ref().filter(|last| files.head.as_ref().is_some_and(|head| head != *last))
-    else {
-        return Vec::new();
-    };
-    let range = format!("{last}..HEAD");
-    let args = ["log", "--no-show-signature", "--oneline", "--no-decorate", "--no-color", "-n", "40", &range];
-    // A rebase may have removed the old commit; then nothing can be said of what is new.
-    git.run(&args).await.map(|text| bounded(&text)).unwrap_or_default()
-}
-
-async fn diff_stat(git: &Git, files: &Changed) -> Result<Vec<String>, GitError> {
-    if files.head.is_none() || !files.has_tracked() {
-        return Ok(Vec::new());
-    }
-    Ok(bounded(&git.run(DIFF_STAT).await?))
-}
-
-fn bounded(text: &str) -> Vec<String> {
-    text.lines().take(limits::SURVEY_LINES_MAX).map(str::to_owned).collect()
-}
-
-/// Changed and untracked files, and from what they differ.
+/// What differs from the last commit in the work dir.
 pub(super) struct Changed {
-    /// Each with its two-letter status, by its path from the repository's root.
-    pub(super) entries: Vec<(String, String)>,
-    /// The work dir's tree in the commit, if it is there.
+    pub(super) status: Status,
+    /// The work dir's tree in the last commit, if it is there.
     pub(super) tree: Option<String>,
-    /// The commit, if there is one.
-    head: Option<String>,
-    /// The way from the work dir to the root.
+    /// The way from the work dir to the root: `../` for each directory.
     to_root: String,
 }
 
 impl Changed {
-    /// Asks git.
-    ///
-    /// # Errors
-    ///
-    /// If git cannot be run or fails.
-    pub(super) async fn find(git: &Git) -> Result<Self, GitError> {
-        let question = ["rev-parse", "--show-cdup", "HEAD", "HEAD:./"];
-        let (place, status) = tokio::join!(git.run(&question), git.run(STATUS));
-        let entries = entries(&status?);
-        if let Ok(place) = place
-            && let [to_root, head, tree] = place.lines().collect::<Vec<_>>()[..]
-        {
-            let (head, tree) = (Some(head.to_owned()), Some(tree.to_owned()));
-            return Ok(Self { entries, tree, head, to_root: to_root.to_owned() });
-        }
-        // There is no commit, or nothing of the work dir is in it.
-        let to_root = git.line(&["rev-parse", "--show-cdup"]).await?;
-        Ok(Self { entries, tree: id(git, "HEAD:./").await, head: id(git, "HEAD").await, to_root })
+    pub(super) async fn find(git: &Git, to_root: String) -> Result<Self, GitError> {
+        let (status, tree) = tokio::join!(
+            Status::read(git, Scope::Dir),
+            git.line("rev-parse --verify --quiet HEAD:./", &[]),
+        );
+        Ok(Self {
+            status: status?,
+            // Without a commit, or where nothing of the work dir is in it, there is none.
+            tree: tree.ok(),
+            to_root,
+        })
     }
 
-    /// Something differs that git knows.
-    fn has_tracked(&self) -> bool {
-        self.entries.iter().any(|(code, _)| code != "??")
-    }
-
-    /// Those that are there, by their path from the work dir.
+    /// The files that are there, by their path from the work dir.
     pub(super) fn present(&self) -> Vec<String> {
-        self.entries
-            .iter()
-            .filter(|(code, _)| !code.contains('D'))
-            .map(|(_, path)| format!("{}{path}", self.to_root))
+        let entries = self.status.entries.iter();
+        entries
+            .filter(|entry| !entry.code.contains('D'))
+            .map(|entry| self.seen_from_dir(entry))
             .collect()
     }
 
-    /// New files with tests.
     fn new_tests(&self) -> impl Iterator<Item = String> {
-        let new = self.entries.iter().filter(|(code, path)| code == "??" && is_test_file(path));
-        new.take(NEW_TESTS_MAX).map(|(_, path)| format!("{}{path}", self.to_root))
+        let entries = self.status.entries.iter();
+        entries
+            .filter(|entry| entry.is_untracked() && is_test_file(&entry.shown()))
+            .take(NEW_TESTS_MAX)
+            .map(|entry| self.seen_from_dir(entry))
+    }
+
+    fn seen_from_dir(&self, entry: &Entry) -> String {
+        self.to_root.clone() + &entry.shown()
     }
 }
 
-/// `XY path NUL`, and for renames one more `old path NUL`.
-fn entries(text: &str) -> Vec<(String, String)> {
-    let mut entries = Vec::new();
-    let mut fields = text.split('\0');
-    while let Some(field) = fields.next() {
-        let Some((code, path)) = field.split_at_checked(2) else { continue };
-        if code.starts_with(['R', 'C']) {
-            fields.next();
-        }
-        entries.push((code.to_owned(), path.strip_prefix(' ').unwrap_or(path).to_owned()));
-    }
-    entries
+pub(super) fn line(entry: &Entry) -> String {
+    format!("{} {}", entry.code, entry.shown())
 }
 
-/// Tests that say less than at a commit. Where git cannot tell, nothing is known of any.
-async fn weakened(git: &Git, dir: &Path, since: &Since, files: &Changed) -> Vec<WeakenedTest> {
-    let Some(first) = &since.first else { return Vec::new() };
-    let is_first = since.first == files.head;
-    if is_first && !files.has_tracked() && files.new_tests().next().is_none() {
+/// An earlier commit, if another is checked out now.
+fn earlier<'a>(commit: &'a Option<String>, changed: &Changed) -> Option<&'a str> {
+    let head = changed.status.head.as_ref()?;
+    commit.as_deref().filter(|commit| head != commit)
+}
+
+// A rebase may have removed the earlier commit; then nothing is known of what is new.
+
+/// What was committed since the look before.
+async fn commits(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
+    let Some(last) = earlier(&since.last, changed) else {
+        return Vec::new();
+    };
+    let log = git.run(LOG, &[&format!("{last}..HEAD")]).await;
+    log.map(|text| bounded(&text)).unwrap_or_default()
+}
+
+/// The files that these commits changed.
+async fn committed(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
+    let Some(last) = earlier(&since.last, changed) else {
+        return Vec::new();
+    };
+    let args = [last, "HEAD", "--", ".", ":(exclude).ekiden"];
+    let names = git.run(COMMITTED, &args).await;
+    names
+        .map(|text| bounded(&text.replace('\t', " ")))
+        .unwrap_or_default()
+}
+
+async fn diff_stat(git: &Git, since: &Since, changed: &Changed) -> Result<Vec<String>, GitError> {
+    let paths = ["--", ".", ":(exclude).ekiden"];
+    if let Some(base) = earlier(&since.base, changed)
+        && let Ok(text) = git.run(DIFF_STAT, &[&[base][..], &paths].concat()).await
+    {
+        return Ok(bounded(&text));
+    }
+    if changed.status.head.is_none() || !changed.status.has_tracked() {
+        return Ok(Vec::new());
+    }
+    let text = git.run(DIFF_STAT, &[&["HEAD"][..], &paths].concat()).await;
+    Ok(bounded(&text?))
+}
+
+fn bounded(text: &str) -> Vec<String> {
+    let lines = text.lines().take(limits::SURVEY_LINES_MAX);
+    lines.map(str::to_owned).collect()
+}
+
+/// Tests that check less than at the first commit. Where git cannot tell, none is known.
+async fn weakened(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> Vec<WeakenedTest> {
+    let Some(first) = &since.first else {
+        return Vec::new();
+    };
+    let new: Vec<(String, PathBuf)> = changed
+        .new_tests()
+        .map(|path| (path.clone(), dir.join(path)))
+        .collect();
+    let is_first = since.first == changed.status.head;
+    if is_first && !changed.status.has_tracked() && new.is_empty() {
         return Vec::new();
     }
-    let args = [
-        "-c",
-        "core.quotepath=off",
-        "diff",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--relative",
-        // Whatever the user has set for `diff`.
-        "--src-prefix=a/",
-        "--dst-prefix=b/",
-        "--unified=0",
-        "--find-renames",
-        first,
-        "--",
-        ".",
-        ":(exclude).ekiden",
-    ];
-    let Ok(mut diff) = git.run(&args).await else { return Vec::new() };
-    let new: Vec<(String, PathBuf)> = files.new_tests().map(|path| (path.clone(), dir.join(path))).collect();
-    let read = move || new.iter().map(|(name, path)| as_added(name, path)).collect::<String>();
+    let paths = [first, "--", ".", ":(exclude).ekiden"];
+    let Ok(mut diff) = git.run(DIFF, &paths).await else {
+        return Vec::new();
+    };
+    let read = move || {
+        let added = new.iter().map(|(name, path)| as_added(name, path));
+        added.collect::<String>()
+    };
     diff.push_str(&tokio::task::spawn_blocking(read).await.unwrap_or_default());
     weakened_tests(&diff)
 }
 
-/// A new file as a difference would tell it.
+/// A new file as a difference would show it.
 fn as_added(name: &str, path: &Path) -> String {
-    let small = path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() <= READ_BYTES_MAX);
-    let text = if small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let small = path
+        .symlink_metadata()
+        .is_ok_and(|file| file.is_file() && file.len() <= READ_BYTES_MAX);
+    let text = if small {
+        std::fs::read_to_string(path).unwrap_or_default()
+    } else {
+        String::new()
+    };
     let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
     format!("diff --git a/{name} b/{name}\n@@ -0,0 +1 @@\n{lines}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_read_with_renames_and_odd_names() {
-        let text = " M src/a b.rs\0R  new.rs\0old.rs\0?? x\u{a0}y\0";
-        let expected = [(" M", "src/a b.rs"), ("R ", "new.rs"), ("??", "x\u{a0}y")];
-        let entries = entries(text);
-        let found: Vec<(&str, &str)> = entries.iter().map(|(c, p)| (c.as_str(), p.as_str())).collect();
-        assert_eq!(found, expected);
-    }
 }

@@ -10,38 +10,33 @@
 mod content;
 mod fingerprint;
 mod git;
-mod rules;
 mod walk;
+
+use std::path::Path;
 
 use ekiden_core::event::Survey;
 
-use crate::error::in_full;
 use crate::git::Git;
-use crate::hands::Since;
 use crate::workspace::Workspace;
+use ekiden_core::text::in_full;
 
-/// What a survey is made in.
-#[derive(Debug, Clone)]
-pub(crate) struct Surveyor {
-    git: Git,
-    workspace: Workspace,
+/// The commits that a survey of the work tree starts from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Since {
+    /// The commit at the survey before: newer ones are reported.
+    pub last: Option<String>,
+    /// The commit at the run's first survey: what became of its tests is reported.
+    pub first: Option<String>,
+    /// The commit from which the size of the changes is measured.
+    pub base: Option<String>,
 }
 
-impl Surveyor {
-    /// A surveyor of this place, and git in it.
-    pub(crate) fn new(git: Git, workspace: Workspace) -> Self {
-        Self { git, workspace }
+/// Looks at the work tree. Dropped before it is done, it ends what it started.
+pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
+    if workspace.git.is_none() {
+        return walk::survey(workspace).await;
     }
-
-    /// Looks at the work tree. Dropped before it is done, it ends what it started.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing could be seen; then the run goes on without a survey.
-    pub(crate) async fn survey(self, since: Since) -> Result<Survey, String> {
-        if self.workspace.git.is_none() {
-            return walk::survey(self.workspace).await;
-        }
-        git::survey(&self.git, &self.workspace.dir, &since).await.map_err(|error| in_full(&error))
-    }
+    let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
+    let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
+    survey.map_err(|error| in_full(&error))
 }

@@ -1,7 +1,7 @@
 //! The work tree where there is no git: every file that no ignore rule names.
 //!
 //! A small file counts by its content, so that touching or writing it anew changes nothing; a large
-//! one by its size and time. `.gitignore` and `.ignore` are obeyed as if git were there.
+//! one by its size and time. `.gitignore` and `.ignore` count as if git were there.
 //!
 //! The walk has bounds in files and bytes. Beyond them there is no survey: a fingerprint of a part would
 //! say "nothing changed" of the rest.
@@ -9,17 +9,16 @@
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
 use ekiden_core::event::Survey;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits;
-use walkdir::{DirEntry, WalkDir};
+use ignore::{DirEntry, WalkBuilder};
 
 use super::content::Content;
-use super::rules::Ignored;
 use crate::workspace::Workspace;
 
 /// The most files that are looked at.
@@ -28,23 +27,35 @@ const FILES_MAX: usize = 20_000;
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Directories in which other programs keep what is theirs.
 const NOT_OURS: &[&str] = &[".git", ".hg", ".svn", ".jj", ".ekiden"];
+/// The files that hold ignore rules. One that is a pipe or a device would be read without end, and so would a
+/// large one, nearly.
+const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+const RULE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Looks at the work tree. Dropped, the walk ends at the next file.
 pub(super) async fn survey(workspace: Workspace) -> Result<Survey, String> {
     let stop = Stop(Arc::new(AtomicBool::new(false)));
     let stopped = Arc::clone(&stop.0);
     let walk = tokio::task::spawn_blocking(move || {
-        Walk { dir: workspace.dir, without: workspace.state_dir, stopped }.look()
+        Walk {
+            dir: workspace.dir,
+            without: workspace.state_dir,
+            stopped,
+        }
+        .look()
     });
     let limit = std::time::Duration::from_millis(limits::SURVEY_TIMEOUT.0);
     match tokio::time::timeout(limit, walk).await {
         Ok(Ok(survey)) => survey,
         Ok(Err(panic)) => Err(panic.to_string()),
-        Err(_) => Err(format!("the work dir took longer than {} to look at", limits::SURVEY_TIMEOUT)),
+        Err(_) => Err(format!(
+            "the work dir took longer than {} to look at",
+            limits::SURVEY_TIMEOUT
+        )),
     }
 }
 
-/// Ends the walk when nobody waits for it any more.
+/// Cancels the walk when its result is no longer wanted.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -55,6 +66,7 @@ impl Drop for Stop {
 
 struct Walk {
     dir: PathBuf,
+    /// The state directory, should it lie in the work dir.
     without: PathBuf,
     stopped: Arc<AtomicBool>,
 }
@@ -63,9 +75,16 @@ impl Walk {
     fn look(&self) -> Result<Survey, String> {
         let (mut tree, mut substance) = (String::new(), String::new());
         let (mut files, mut bytes) = (0, 0);
-        for entry in self.entries() {
+        let odd = Arc::new(OnceLock::new());
+        // The walker does not ask about the directory that it begins at.
+        if let Some(file) = odd_rules(&self.dir) {
+            return Err(refused(&file));
+        }
+        for entry in self.entries(Arc::clone(&odd)) {
             // What vanishes meanwhile or may not be read is as good as absent.
-            let Some((entry, metadata)) = entry.ok().and_then(seen) else { continue };
+            let Some((path, metadata)) = entry.ok().and_then(file) else {
+                continue;
+            };
             files += 1;
             bytes += metadata.len();
             if files > FILES_MAX {
@@ -73,8 +92,8 @@ impl Walk {
                     "more than {FILES_MAX} files and no git; a .gitignore can leave some out"
                 ));
             }
-            let name = entry.path().strip_prefix(&self.dir).unwrap_or(entry.path()).display().to_string();
-            let content = content(entry.path(), &metadata, bytes <= BYTES_MAX);
+            let name = path.strip_prefix(&self.dir).unwrap_or(&path).display();
+            let content = content(&path, &metadata, bytes <= BYTES_MAX);
             let timeless = content.substance.as_ref().unwrap_or(&content.whole);
             substance.push_str(&format!("{name}\0{timeless}\n"));
             tree.push_str(&format!("{name}\0{}\n", content.whole));
@@ -82,32 +101,79 @@ impl Walk {
         if self.stopped.load(Ordering::Relaxed) {
             return Err("cancelled".to_owned());
         }
-        let (tree, substance) = (sha256_hex(tree.as_bytes()), sha256_hex(substance.as_bytes()));
+        if let Some(file) = odd.get() {
+            return Err(refused(file));
+        }
+        let (tree, substance) = (
+            sha256_hex(tree.as_bytes()),
+            sha256_hex(substance.as_bytes()),
+        );
         let substance = (substance != tree).then_some(substance);
-        Ok(Survey { tree, substance, ..Survey::default() })
+        Ok(Survey {
+            tree,
+            substance,
+            ..Survey::default()
+        })
     }
 
-    fn entries(&self) -> impl Iterator<Item = walkdir::Result<DirEntry>> + '_ {
-        let mut ignored = Ignored::default();
-        let ours = move |entry: &DirEntry| {
-            let name = entry.file_name().to_str().unwrap_or_default();
-            let is_ours = entry.depth() == 0 || !NOT_OURS.contains(&name) && entry.path() != self.without;
-            // Looked at here, since rules may leave out very much.
-            is_ours && !self.stopped.load(Ordering::Relaxed) && !ignored.leaves_out(entry)
+    /// Every file that the project's own ignore rules leave in, in order. Rules outside the work dir do not
+    /// count, so that the same files have the same fingerprint for everybody. `odd` gets a file of rules that
+    /// cannot be read; the walk ends there.
+    fn entries(&self, odd: Arc<OnceLock<PathBuf>>) -> ignore::Walk {
+        let (without, stopped) = (self.without.clone(), Arc::clone(&self.stopped));
+        let is_odd = move |dir: &Path| {
+            if let Some(file) = odd_rules(dir) {
+                let _ = odd.set(file);
+            }
+            odd.get().is_some()
         };
-        WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(ours)
+        WalkBuilder::new(&self.dir)
+            .standard_filters(false)
+            .ignore(true)
+            .git_ignore(true)
+            .require_git(false)
+            .sort_by_file_name(std::ffi::OsStr::cmp)
+            .filter_entry(move |entry| {
+                let name = entry.file_name().to_str().unwrap_or_default();
+                // Asked here too, since rules may leave out very much.
+                !stopped.load(Ordering::Relaxed)
+                    && !NOT_OURS.contains(&name)
+                    && entry.path() != without
+                    && !is_odd(entry.path())
+            })
+            .build()
     }
+}
+
+/// A file of ignore rules in this directory that must not be read.
+fn odd_rules(dir: &Path) -> Option<PathBuf> {
+    let mut files = RULE_FILES.map(|name| dir.join(name)).into_iter();
+    files.find(|file| {
+        file.metadata()
+            .is_ok_and(|found| !found.is_file() || found.len() > RULE_BYTES_MAX)
+    })
+}
+
+fn refused(file: &Path) -> String {
+    format!("{} is not a regular file of at most 256 KB", file.display())
 }
 
 /// A file or a link, with what is known of it.
-fn seen(entry: DirEntry) -> Option<(DirEntry, Metadata)> {
+fn file(entry: DirEntry) -> Option<(PathBuf, Metadata)> {
     let metadata = entry.path().symlink_metadata().ok()?;
-    (!metadata.is_dir()).then_some((entry, metadata))
+    (!metadata.is_dir()).then(|| (entry.into_path(), metadata))
 }
 
 fn content(path: &Path, metadata: &Metadata, may_read: bool) -> Content {
-    let read = if may_read { Content::of(path) } else { Ok(None) };
-    let unread = || Content { whole: described(path, metadata), substance: None };
+    let read = if may_read {
+        Content::of(path)
+    } else {
+        Ok(None)
+    };
+    let unread = || Content {
+        whole: described(path, metadata),
+        substance: None,
+    };
     read.unwrap_or(None).unwrap_or_else(unread)
 }
 
@@ -116,13 +182,22 @@ fn described(path: &Path, metadata: &Metadata) -> String {
     if let Ok(target) = path.read_link() {
         return format!("-> {}", target.display());
     }
-    let modified = metadata.modified().and_then(|at| at.duration_since(UNIX_EPOCH).map_err(io::Error::other));
-    format!("{} bytes at {:?}", metadata.len(), modified.map(|at| at.as_nanos()).ok())
+    let modified = metadata
+        .modified()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).map_err(io::Error::other));
+    format!(
+        "{} bytes at {:?}",
+        metadata.len(),
+        modified.map(|at| at.as_nanos()).ok()
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests make the project that is looked at")]
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests make the project that is looked at, and ask git"
+    )]
 
     use std::fs;
 
@@ -133,7 +208,9 @@ mod tests {
     impl Project {
         fn new() -> Self {
             let project = Self(tempfile::tempdir().unwrap());
-            project.write("src/main.rs", "fn main() {}\n").write(".gitignore", "target/\n*.log\n")
+            project
+                .write("src/main.rs", "fn main() {}\n")
+                .write(".gitignore", "target/\n*.log\n")
         }
 
         fn write(self, name: &str, text: &str) -> Self {
@@ -145,7 +222,13 @@ mod tests {
 
         fn look(&self) -> Survey {
             let (dir, without) = (self.0.path().to_owned(), self.0.path().join("state"));
-            Walk { dir, without, stopped: Arc::default() }.look().unwrap()
+            Walk {
+                dir,
+                without,
+                stopped: Arc::default(),
+            }
+            .look()
+            .unwrap()
         }
     }
 
@@ -167,7 +250,10 @@ mod tests {
         let project = Project::new();
         let before = project.look();
         let long_ago = UNIX_EPOCH + std::time::Duration::from_secs(1000);
-        fs::File::open(project.0.path().join("src/main.rs")).unwrap().set_modified(long_ago).unwrap();
+        fs::File::open(project.0.path().join("src/main.rs"))
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
         assert_eq!(project.look(), before);
     }
 
@@ -200,14 +286,119 @@ mod tests {
     fn a_large_file_counts_by_its_size_and_time() {
         let project = Project::new().write("data.bin", &"x".repeat(300 * 1024));
         let before = project.look();
-        assert_ne!(project.write("data.bin", &"x".repeat(300 * 1024 + 1)).look().tree, before.tree);
+        assert_ne!(
+            project
+                .write("data.bin", &"x".repeat(300 * 1024 + 1))
+                .look()
+                .tree,
+            before.tree
+        );
     }
 
     #[test]
     fn a_walk_that_nobody_waits_for_ends() {
         let project = Project::new();
         let (dir, stopped) = (project.0.path().to_owned(), Arc::new(AtomicBool::new(true)));
-        let walk = Walk { dir, without: PathBuf::from("/none"), stopped };
+        let walk = Walk {
+            dir,
+            without: PathBuf::from("/none"),
+            stopped,
+        };
         assert_eq!(walk.look(), Err("cancelled".to_owned()));
+    }
+
+    fn files_left(dir: &Path) -> Vec<String> {
+        let walk = Walk {
+            dir: dir.to_owned(),
+            without: PathBuf::from("/none"),
+            stopped: Arc::default(),
+        };
+        let files = walk.entries(Arc::default()).flatten().filter_map(file);
+        let mut names: Vec<_> = files
+            .map(|(path, _)| path.strip_prefix(dir).unwrap().display().to_string())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn files_left_by_git(dir: &Path) -> Vec<String> {
+        let git = |words: &str| {
+            let mut command = std::process::Command::new("git");
+            command
+                .current_dir(dir)
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .args(words.split(' '));
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        git("init --quiet");
+        let found = git("ls-files -z --others --exclude-standard");
+        let mut names: Vec<_> = found.split_terminator('\0').map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+
+    /// A project with rules at its top and in `d/`.
+    fn with_rules(top: &str, below: &str) -> Project {
+        let places = [
+            "a", "b", "ab", "a.b", "#a", "!b", "d/a", "d/b", "d/e/a", "d/e/b", "e/d/a", "d/d/e",
+        ];
+        places
+            .iter()
+            .fold(Project(tempfile::tempdir().unwrap()), |project, place| {
+                project.write(place, "")
+            })
+            .write(".gitignore", top)
+            .write("d/.gitignore", below)
+    }
+
+    // shows: REL-14
+    #[test]
+    fn rules_mean_what_they_mean_to_git() {
+        for (top, below) in [
+            ("a\n", "!a\n"),
+            ("/a\nd/e/\n", "!e/\n"),
+            ("*\n!d/\n!d/e/\n!b\n", "a\n"),
+            ("d/**\n!d/e\n", ""),
+            ("**/e/a\n\\#a\n\\!b\n# b\n", ""),
+            ("a  \r\nab\\ \n", "b/\n[!b]\n"),
+            ("d/*/a\n", "**/b\n"),
+            ("\u{feff}a\n", "![a-b]\n"),
+            ("a\\\\  \n", "\\a \n"),
+        ] {
+            let project = with_rules(top, below);
+            let dir = project.0.path();
+            assert_eq!(files_left(dir), files_left_by_git(dir), "{top:?} {below:?}");
+        }
+    }
+
+    #[test]
+    fn an_ignore_file_counts_before_gits() {
+        let project = with_rules("a\nb\n", "").write(".ignore", "!a\n");
+        let left = files_left(project.0.path());
+        assert!(
+            left.contains(&"a".to_owned()) && !left.contains(&"b".to_owned()),
+            "{left:?}"
+        );
+    }
+
+    // shows: REL-14
+    #[test]
+    fn an_ignore_file_that_would_be_read_without_end_is_an_error() {
+        let look = |project: &Project| {
+            let walk = Walk {
+                dir: project.0.path().to_owned(),
+                without: PathBuf::from("/none"),
+                stopped: Arc::default(),
+            };
+            walk.look().unwrap_err()
+        };
+        let project = with_rules("a\n", "");
+        std::os::unix::fs::symlink("/dev/zero", project.0.path().join("d/.ignore")).unwrap();
+        assert!(look(&project).contains("d/.ignore is not a regular file"));
+        let project = with_rules("a\n", "");
+        let top = project.0.path().join(".gitignore");
+        fs::remove_file(&top).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &top, rustix::fs::Mode::RWXU).unwrap();
+        assert!(look(&project).contains(".gitignore is not a regular file"));
     }
 }

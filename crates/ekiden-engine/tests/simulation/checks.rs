@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt};
-use ekiden_core::event::{AttemptEnded, Event, RelayEvent};
+use ekiden_core::event::{AttemptEnded, AttemptEvent, Event, RelayEvent};
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::{AttemptId, AttemptNumber, StageId};
@@ -14,11 +14,10 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::record::{Record, numbered};
 use ekiden_core::run::Run;
 use ekiden_core::steering::Steering;
-use ekiden_engine::journal::Folded;
+use ekiden_engine::journal::RunSummary;
 use ekiden_store::disk::Disk;
-use ekiden_store::sim::SimDisk;
 use ekiden_store::state::StateDir;
-use ekiden_store::status::read_status;
+use ekiden_testkit::sim::SimDisk;
 
 use crate::world::{Scenario, World, layout, published};
 
@@ -27,11 +26,16 @@ pub(crate) const READ_MAX: u64 = 1 << 20;
 /// What the logs on this disk say.
 pub(crate) fn log_of(disk: &SimDisk) -> String {
     let runs = layout().runs();
-    let logs = disk.list(&runs).unwrap().into_iter().map(|run| runs.join(run).join("log.jsonl"));
-    logs.filter_map(|log| String::from_utf8(disk.read(&log, READ_MAX).ok()?).ok()).collect()
+    let logs = disk
+        .list(&runs)
+        .unwrap()
+        .into_iter()
+        .map(|run| runs.join(run).join("log.jsonl"));
+    logs.filter_map(|log| String::from_utf8(disk.read(&log, READ_MAX).ok()?).ok())
+        .collect()
 }
 
-/// Everything that must hold once a run is over, whatever happened on the way.
+/// Everything that must hold whenever a run has ended, however it did and whatever happened on the way.
 pub(crate) fn hold(
     disk: &Arc<SimDisk>,
     world: &World,
@@ -39,14 +43,16 @@ pub(crate) fn hold(
     outcome: &Outcome,
     kill_only: bool,
 ) {
-    assert!(matches!(outcome, Outcome::Complete { .. }), "the run ended as {outcome:?}");
+    assert!(scenario.may_end_as(outcome), "the run ended as {outcome:?}");
     let shared: Arc<dyn Disk> = disk.clone();
-    let state = StateDir::open(shared, layout()).unwrap().expect("a state directory");
+    let state = StateDir::open(shared, layout())
+        .unwrap()
+        .expect("a state directory");
     let runs = state.runs().unwrap();
     assert_eq!(runs.len(), 1, "one run");
     let mut records = Vec::new();
     let mut core_before = 0;
-    let folded = Folded::read(&state, &runs[0], |record, run| {
+    let folded = RunSummary::read(&state, &runs[0], |record, run| {
         core_before = core_only_grows(run, core_before);
         records.push(record.clone());
     })
@@ -57,31 +63,47 @@ pub(crate) fn hold(
     no_notice_twice(&records, world);
     no_handoff_twice(&records);
     every_message_acts_once(&records, world);
-    no_spend_forgotten(&records, folded.run());
-    no_start_in_quiet_hours(&records, folded.run());
+    no_spend_forgotten(&records, &folded.run);
+    no_start_in_quiet_hours(&records, &folded.run);
     if kill_only {
         no_handoff_lost(&records, world);
     }
     everything_is_archived(disk, &records, &runs[0]);
-    published_files_say_what_state_says(disk, folded.run());
+    published_files_say_what_state_says(disk, &folded.run);
     if let Some(text) = scenario.found {
-        let kept =
-            disk.read(&layout().run(&runs[0]).relay(None).left().join("KNOWLEDGE.md"), READ_MAX).unwrap();
+        let kept = disk
+            .read(
+                &layout()
+                    .run(&runs[0])
+                    .relay(None)
+                    .left()
+                    .join("KNOWLEDGE.md"),
+                READ_MAX,
+            )
+            .unwrap();
         assert_eq!(kept, text.as_bytes(), "what a person left");
     }
 }
 
 fn core_only_grows(run: &Run, before: usize) -> usize {
-    let now = run.relay(&StageId::only()).map_or(0, |relay| relay.knowledge().core.len());
-    assert!(now >= before, "Core Knowledge lost a line: {before} facts became {now}");
+    let now = run
+        .relay(&StageId::only())
+        .map_or(0, |relay| relay.knowledge.core.len());
+    assert!(
+        now >= before,
+        "Core Knowledge lost a line: {before} facts became {now}"
+    );
     now
 }
 
 fn effects(records: &[Record]) -> impl Iterator<Item = &RelayEffect> {
-    records.iter().flat_map(|record| &record.effects).filter_map(|effect| match effect {
-        Effect::Stage { effect, .. } => Some(effect),
-        Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
-    })
+    records
+        .iter()
+        .flat_map(|record| &record.effects)
+        .filter_map(|effect| match effect {
+            Effect::Stage { effect, .. } => Some(effect),
+            Effect::Worktree { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
+        })
 }
 
 fn starts(records: &[Record]) -> impl Iterator<Item = &StartAttempt> {
@@ -91,16 +113,23 @@ fn starts(records: &[Record]) -> impl Iterator<Item = &StartAttempt> {
     })
 }
 
-fn ends(records: &[Record]) -> impl Iterator<Item = &AttemptEnded> {
+fn ends(records: &[Record]) -> impl Iterator<Item = (AttemptId, &AttemptEnded)> {
     records.iter().filter_map(|record| match &record.event {
-        Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => Some(&**ended),
+        Event::Stage { event, .. } => event.ended(),
         _ => None,
     })
 }
 
 fn begun(records: &[Record]) -> impl Iterator<Item = AttemptId> {
     records.iter().filter_map(|record| match &record.event {
-        Event::Stage { event: RelayEvent::AttemptStarted { attempt, .. }, .. } => Some(*attempt),
+        Event::Stage {
+            event:
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::Started { .. },
+                },
+            ..
+        } => Some(*attempt),
         _ => None,
     })
 }
@@ -109,16 +138,23 @@ fn begun(records: &[Record]) -> impl Iterator<Item = AttemptId> {
 fn no_attempt_twice(records: &[Record], world: &World) {
     let mut ordered = BTreeSet::new();
     for start in starts(records) {
-        assert!(ordered.insert(start.attempt), "attempt {} was ordered twice", start.attempt);
+        assert!(
+            ordered.insert(start.attempt),
+            "attempt {} was ordered twice",
+            start.attempt
+        );
     }
     let mut ended = BTreeSet::new();
-    for end in ends(records) {
-        assert!(ended.insert(end.attempt), "attempt {} ended twice", end.attempt);
+    for (attempt, _) in ends(records) {
+        assert!(ended.insert(attempt), "attempt {attempt} ended twice");
     }
     assert_eq!(ordered, ended, "every attempt that was ordered has ended");
     let mut processes = BTreeSet::new();
     for (attempt, _) in &world.started {
-        assert!(processes.insert(*attempt), "attempt {attempt} was carried out by two processes");
+        assert!(
+            processes.insert(*attempt),
+            "attempt {attempt} was carried out by two processes"
+        );
     }
 }
 
@@ -127,22 +163,38 @@ fn no_commit_twice(records: &[Record], world: &World, run: &ekiden_core::ids::Ru
     let mut sessions = BTreeSet::new();
     let mut ordered = BTreeSet::new();
     for (id, effect) in records.iter().flat_map(numbered) {
-        if let Effect::Stage { effect: RelayEffect::Commit { session }, .. } = effect {
-            assert!(sessions.insert(*session), "session {session} was to be committed twice");
+        if let Effect::Stage {
+            effect: RelayEffect::Commit { session },
+            ..
+        } = effect
+        {
+            assert!(
+                sessions.insert(*session),
+                "session {session} was to be committed twice"
+            );
             ordered.insert(format!("{run}/{id}"));
         }
     }
     let mut made = BTreeSet::new();
     for commit in &world.commits {
-        assert!(made.insert(commit.clone()), "the commit of {commit} was made twice");
+        assert!(
+            made.insert(commit.clone()),
+            "the commit of {commit} was made twice"
+        );
     }
     assert_eq!(made, ordered, "every commit that was ordered was made");
 }
 
 /// A notification that a crash swallowed is not shown later.
 fn no_notice_twice(records: &[Record], world: &World) {
-    let ordered = effects(records).filter(|effect| matches!(effect, RelayEffect::Notify { .. })).count();
-    assert!(world.notices.len() <= ordered, "{:?} of {ordered}", world.notices);
+    let ordered = effects(records)
+        .filter(|effect| matches!(effect, RelayEffect::Notify { .. }))
+        .count();
+    assert!(
+        world.notices.len() <= ordered,
+        "{:?} of {ordered}",
+        world.notices
+    );
 }
 
 /// Which agent wrote the handoff of an attempt.
@@ -154,9 +206,12 @@ pub(crate) fn author(ended: &AttemptEnded) -> Option<u32> {
 
 fn no_handoff_twice(records: &[Record]) {
     let mut seen = BTreeSet::new();
-    for ended in ends(records) {
+    for (_, ended) in ends(records) {
         if let Some(author) = author(ended) {
-            assert!(seen.insert(author), "the handoff of start {author} was applied twice");
+            assert!(
+                seen.insert(author),
+                "the handoff of start {author} was applied twice"
+            );
         }
     }
 }
@@ -167,9 +222,15 @@ fn every_message_acts_once(records: &[Record], world: &World) {
     for record in records {
         if let Event::Steered(steered) = &record.event {
             let message = &steered.message;
-            assert!(heard.insert(message.clone()), "message {message} acted twice");
+            assert!(
+                heard.insert(message.clone()),
+                "message {message} acted twice"
+            );
             match &steered.steering {
-                Steering::Stop { .. } | Steering::Instruct { .. } | Steering::ChangeLimits(_) => {}
+                Steering::Stop { .. }
+                | Steering::Instruct { .. }
+                | Steering::Answer { .. }
+                | Steering::ChangeLimits(_) => {}
                 Steering::Pause => paused = true,
                 Steering::Unpause => paused = false,
             }
@@ -178,7 +239,11 @@ fn every_message_acts_once(records: &[Record], world: &World) {
             !paused || starts(std::slice::from_ref(record)).next().is_none(),
             "a start in a pause: {record:?}"
         );
-        if record.effects.iter().any(|effect| matches!(effect, Effect::EndRun { .. })) {
+        if record
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::EndRun { .. }))
+        {
             paused = false;
         }
     }
@@ -190,18 +255,28 @@ fn every_message_acts_once(records: &[Record], world: &World) {
 /// What was known to be spent while an attempt ran is charged, whatever became of it.
 fn no_spend_forgotten(records: &[Record], run: &Run) {
     let mut charged = 0;
-    for ended in ends(records) {
-        charged += ended.counters.cost_micro_usd;
+    for (id, ended) in ends(records) {
+        charged += ended.counters.spend.micro_usd;
         let known = records.iter().filter_map(|record| match &record.event {
-            Event::Stage { event: RelayEvent::SpendCrossed { attempt, crossing }, .. } => {
-                (*attempt == ended.attempt).then_some(crossing.spend.micro_usd)
-            }
+            Event::Stage {
+                event:
+                    RelayEvent::Attempt {
+                        attempt,
+                        event: AttemptEvent::SpendCrossed { crossing },
+                    },
+                ..
+            } => (*attempt == id).then_some(crossing.spend.micro_usd),
             _ => None,
         });
         let most = known.max().unwrap_or(0);
-        assert!(ended.counters.cost_micro_usd >= most, "attempt {} is charged too little", ended.attempt);
+        assert!(
+            ended.counters.spend.micro_usd >= most,
+            "attempt {id} is charged too little"
+        );
     }
-    let tally = run.relay(&StageId::only()).map_or(0, |relay| relay.tally().cost_micro_usd);
+    let tally = run
+        .relay(&StageId::only())
+        .map_or(0, |relay| relay.totals.spend.micro_usd);
     assert_eq!(tally, charged, "the sum is that of all attempts");
 }
 
@@ -213,17 +288,31 @@ fn no_start_in_quiet_hours(records: &[Record], run: &Run) {
         if let Event::UtcOffsetChanged { utc_offset_secs } = &record.event {
             offset = *utc_offset_secs;
         }
-        let start =
-            |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. });
+        let start = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Stage {
+                    effect: RelayEffect::StartAttempt(_),
+                    ..
+                }
+            )
+        };
         if record.effects.iter().any(start) {
-            assert_eq!(bounds.quiet_hours.until(record.time, offset), None, "record {}", record.seq);
+            assert_eq!(
+                bounds.quiet_hours.until(record.time, offset),
+                None,
+                "record {}",
+                record.seq
+            );
         }
     }
 }
 
 /// If only processes died, a handoff that was written to its end is in the log.
 fn no_handoff_lost(records: &[Record], world: &World) {
-    let seen: BTreeSet<u32> = ends(records).filter_map(author).collect();
+    let seen: BTreeSet<u32> = ends(records)
+        .filter_map(|(_, ended)| author(ended))
+        .collect();
     for start in &world.written {
         assert!(seen.contains(start), "the handoff of start {start} is lost");
     }
@@ -243,17 +332,36 @@ fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core:
     let begun: BTreeSet<_> = begun(records).collect();
     for start in starts(records).filter(|start| begun.contains(&start.attempt)) {
         let session = run.relay(None).session(start.attempt.session);
-        let path = session.dir().join(named("prompt.md", start.attempt.attempt));
-        let bytes = disk.read(&path, READ_MAX).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(sha256_hex(&bytes), start.prompt, "the prompt of {}", start.attempt);
+        let path = session
+            .dir()
+            .join(named("prompt.md", start.attempt.attempt));
+        let bytes = disk
+            .read(&path, READ_MAX)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            sha256_hex(&bytes),
+            start.prompt,
+            "the prompt of {}",
+            start.attempt
+        );
     }
-    for ended in ends(records) {
-        let session = run.relay(None).session(ended.attempt.session);
+    for (id, ended) in ends(records) {
+        let session = run.relay(None).session(id.session);
         for file in HandoffFile::ALL {
-            let Some(text) = ended.files.get(file).text() else { continue };
-            let name = session.handoff(file).file_name().unwrap().to_str().unwrap().to_owned();
-            let path = session.dir().join(named(&name, ended.attempt.attempt));
-            let bytes = disk.read(&path, READ_MAX).unwrap_or_else(|error| panic!("{error}"));
+            let Some(text) = ended.files.get(file).text() else {
+                continue;
+            };
+            let name = session
+                .handoff(file)
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            let path = session.dir().join(named(&name, id.attempt));
+            let bytes = disk
+                .read(&path, READ_MAX)
+                .unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(bytes, text.as_bytes(), "{}", path.display());
         }
     }
@@ -261,9 +369,13 @@ fn everything_is_archived(disk: &SimDisk, records: &[Record], run: &ekiden_core:
 
 fn published_files_say_what_state_says(disk: &SimDisk, run: &Run) {
     let relay = run.relay(&StageId::only()).unwrap();
-    let text = disk.read(&published().file(HandoffFile::Knowledge), READ_MAX).unwrap();
+    let text = disk
+        .read(&published().file(HandoffFile::Knowledge), READ_MAX)
+        .unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert_eq!(text, relay.knowledge().render());
-    assert_eq!(Knowledge::parse(&text).core, relay.knowledge().core);
-    read_status(disk, &published().status()).unwrap();
+    assert_eq!(text, relay.knowledge.render());
+    assert_eq!(Knowledge::parse(&text).core, relay.knowledge.core);
+    let status = disk.read(&published().status(), READ_MAX).unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+    assert_eq!(status["format"], "ekiden-status");
 }

@@ -15,7 +15,10 @@ use crate::world::{Deed, Scenario, World, live, machine};
 #[test]
 fn a_relay_of_200_sessions_runs_to_its_end() {
     let world = Rc::new(RefCell::new(World::default()));
-    let scenario = Scenario { git: true, ..Scenario::of_items(200) };
+    let scenario = Scenario {
+        git: true,
+        ..Scenario::of_items(200)
+    };
     let outcome = live(&Arc::new(machine(&scenario)), &world, &scenario).unwrap();
     assert_eq!(outcome, Outcome::Complete { verified: false });
     assert_eq!(world.borrow().started.len(), 200);
@@ -28,10 +31,22 @@ fn a_relay_of_200_sessions_runs_to_its_end() {
 fn an_agent_that_does_nothing_stops_after_three_sessions_with_pauses() {
     let deeds = (1..=50).map(|start| (start, Deed::Nothing)).collect();
     let world = Rc::new(RefCell::new(World::default()));
-    let scenario = Scenario { deeds, ..Scenario::of_items(2) };
+    let scenario = Scenario {
+        deeds,
+        ..Scenario::of_items(2)
+    };
     let outcome = live(&Arc::new(machine(&scenario)), &world, &scenario).unwrap();
-    assert_eq!(outcome, Outcome::TooManyCrashes { cause: EndCause::NothingDone });
+    assert_eq!(
+        outcome,
+        Outcome::TooManyCrashes {
+            cause: EndCause::NothingDone
+        }
+    );
     assert_eq!(world.borrow().started.len(), 9);
     let pauses = 2 + 4 + 4 + 8 + 8 + 16;
-    assert!((pauses..pauses * 3).contains(&(world.borrow().now / 1000)), "{} ms", world.borrow().now);
+    assert!(
+        (pauses..pauses * 3).contains(&(world.borrow().now / 1000)),
+        "{} ms",
+        world.borrow().now
+    );
 }

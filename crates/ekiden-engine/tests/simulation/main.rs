@@ -1,5 +1,5 @@
 //! The engine in a simulated world: crash it everywhere, take it up again, and look whether anything
-//! was lost or done twice. How to read a failure is said in `docs/testing.md`.
+//! was lost or done twice. How to read a failure is said in `docs/design/testing.md`.
 #![expect(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
@@ -10,6 +10,7 @@
 mod checks;
 mod long;
 mod plans;
+mod seeds;
 mod world;
 
 use std::cell::RefCell;
@@ -25,21 +26,29 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::steering::Steering;
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
-use ekiden_store::sim::{AtCrash, SimDisk, Survivor};
+use ekiden_testkit::sim::{AtCrash, Fault, SimDisk, Survivor};
 
+use seeds::{Dice, Trouble, for_each_seed};
 use world::{Deed, Scenario, World, live_unless, machine, published};
 
 /// Files that are written again from the log, each by itself, and decide nothing: what people and
 /// other programs read. That they decide nothing is checked.
 fn is_derived(path: &Path) -> bool {
-    let above = published().dir();
-    let is_published = path != above && path.starts_with(above) && !path.starts_with(published().handoff());
-    is_published || path.file_name().is_some_and(|name| name.to_string_lossy().contains("verify.log"))
+    let published = published();
+    let above = published.dir();
+    let is_published =
+        path != above && path.starts_with(above) && !path.starts_with(published.handoff());
+    is_published
+        || path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().contains("verify.log"))
 }
 
 /// At most this many losses at each crash, at even distances: for a quick look. Usually all.
 fn losses_max() -> Option<usize> {
-    std::env::var("EKIDEN_LOSSES").ok().and_then(|n| n.parse().ok())
+    std::env::var("EKIDEN_LOSSES")
+        .ok()
+        .and_then(|n| n.parse().ok())
 }
 
 /// How much of one scenario was tried.
@@ -65,7 +74,8 @@ type Futures = HashMap<u64, Rc<str>>;
 fn crash_everywhere(scenario: &Scenario) {
     let undisturbed = Arc::new(machine(scenario));
     let begun = undisturbed.ops();
-    live_on(&undisturbed, &Rc::default(), scenario).expect("an undisturbed run");
+    let ended = live_judged(&undisturbed, &Rc::default(), scenario, true);
+    ended.expect("an undisturbed run");
     let mut tried = Tried::default();
     for op in begun..=undisturbed.ops() {
         for at in [AtCrash::NotDone, AtCrash::Done] {
@@ -74,14 +84,31 @@ fn crash_everywhere(scenario: &Scenario) {
             let world = Rc::new(RefCell::new(World::default()));
             let _ = live_on(&disk, &world, scenario);
             tried.crashes += 1;
-            go_on(disk.after_kill(), &world.borrow(), scenario, true, &mut Futures::new());
+            go_on(
+                disk.after_kill(),
+                &world.borrow(),
+                scenario,
+                true,
+                &mut Futures::new(),
+            );
             lose_everything_possible(&disk, &world.borrow(), scenario, &mut tried);
         }
     }
-    let Tried { crashes, legal, losses, worlds, futures } = &tried;
+    let Tried {
+        crashes,
+        legal,
+        losses,
+        worlds,
+        futures,
+    } = &tried;
     let (worlds, futures) = (worlds.len(), futures.len());
-    println!("{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {futures} futures");
-    assert!(worlds > 500 || losses_max().is_some(), "only {worlds} worlds");
+    println!(
+        "{crashes} crashes, {legal} legal losses, {losses} tried, {worlds} worlds, {futures} futures"
+    );
+    assert!(
+        worlds > 500 || losses_max().is_some(),
+        "only {worlds} worlds"
+    );
 }
 
 /// Tries the losses of one crash. Disks that read the same, in worlds that are the same, are one.
@@ -97,7 +124,10 @@ fn lose_everything_possible(disk: &SimDisk, world: &World, scenario: &Scenario, 
         if tried.worlds.insert((found.fingerprint(), about)) {
             let log = go_on(found, world, scenario, false, &mut tried.futures);
             let before = logs.entry(group).or_insert_with(|| Rc::clone(&log));
-            let differs = before.lines().zip(log.lines()).find(|(before, now)| before != now);
+            let differs = before
+                .lines()
+                .zip(log.lines())
+                .find(|(before, now)| before != now);
             assert_eq!(differs, None, "a derived file has decided something");
         }
     }
@@ -125,25 +155,46 @@ fn go_on(
         passed.push(future);
         futures.contains_key(&future)
     };
-    let lived = live_on_unless(&disk, &world, scenario, known);
+    let judge = &|outcome: &Outcome| judge(&disk, &world.borrow(), scenario, outcome, kill_only);
+    let lived = live_on_unless(&disk, &world, scenario, known, judge);
     let log = match lived.unwrap_or_else(|error| panic!("{error}: {error:?}")) {
-        Some(outcome) => {
-            checks::hold(&disk, &world.borrow(), scenario, &outcome, kill_only);
-            Rc::from(checks::log_of(&disk))
-        }
+        Some(_) => Rc::from(checks::log_of(&disk)),
         None => Rc::clone(&futures[passed.last().expect("the one that is known")]),
     };
     futures.extend(passed.into_iter().map(|future| (future, Rc::clone(&log))));
     log
 }
 
-/// Lives on until the run is complete: a person may have stopped it meanwhile, or want more of it.
+/// Lives on until the run is over: a person may have stopped it meanwhile, or want more of it.
 fn live_on(
     disk: &Arc<SimDisk>,
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,
 ) -> Result<Outcome, EngineError> {
-    Ok(live_on_unless(disk, world, scenario, &mut |_| false)?.expect("an end that nobody knew before"))
+    Ok(
+        live_on_unless(disk, world, scenario, &mut |_| false, &|_| {})?
+            .expect("an end that nobody knew before"),
+    )
+}
+
+/// The same, where everything is checked at each end.
+fn live_judged(
+    disk: &Arc<SimDisk>,
+    world: &Rc<RefCell<World>>,
+    scenario: &Scenario,
+    kill_only: bool,
+) -> Result<Outcome, EngineError> {
+    let judge = &|outcome: &Outcome| judge(disk, &world.borrow(), scenario, outcome, kill_only);
+    Ok(
+        live_on_unless(disk, world, scenario, &mut |_| false, judge)?
+            .expect("an end that nobody knew before"),
+    )
+}
+
+/// Checks everything at an end, on a copy: whoever goes on does so on the disk as it was.
+fn judge(disk: &SimDisk, world: &World, scenario: &Scenario, outcome: &Outcome, kill_only: bool) {
+    let copy = Arc::new(disk.clone());
+    checks::hold(&copy, world, scenario, outcome, kill_only);
 }
 
 /// The same, but nothing once it is known how it goes on.
@@ -152,14 +203,55 @@ fn live_on_unless(
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,
     known: &mut dyn FnMut(u64) -> bool,
+    judge: &dyn Fn(&Outcome),
 ) -> Result<Option<Outcome>, EngineError> {
     loop {
-        let Some(outcome) = live_unless(disk, world, scenario, known)? else { return Ok(None) };
-        let goal = if scenario.follow_up { scenario.items * 2 } else { scenario.items };
+        let Some(outcome) = live_unless(disk, world, scenario, known)? else {
+            return Ok(None);
+        };
+        judge(&outcome);
+        let goal = if scenario.follow_up {
+            scenario.items * 2
+        } else {
+            scenario.items
+        };
         if !matches!(outcome, Outcome::Stopped { .. }) && world.borrow().goal == goal {
             return Ok(Some(outcome));
         }
     }
+}
+
+/// Refuses every operation of the disk once, in each way, and from each on for a file system that has become
+/// read-only. The engine stops with an error or goes on; once the disk works again, the run ends as ever.
+// shows: DUR-02, DUR-04
+#[test]
+fn a_disk_that_refuses() {
+    let scenario = Scenario {
+        verified: true,
+        git: true,
+        commits: true,
+        ..Scenario::of_items(2)
+    };
+    let undisturbed = Arc::new(machine(&scenario));
+    let begun = undisturbed.ops();
+    live_on(&undisturbed, &Rc::default(), &scenario).expect("an undisturbed run");
+    let mut stopped = 0;
+    for fault in [Fault::DiskFull, Fault::Io, Fault::ReadOnly] {
+        for op in begun..=undisturbed.ops() {
+            let disk = Arc::new(machine(&scenario));
+            match fault {
+                Fault::DiskFull | Fault::Io => disk.fail_at(op, fault),
+                Fault::ReadOnly => disk.fail_from(op, fault),
+            }
+            let world = Rc::new(RefCell::new(World::default()));
+            let lived = live_on(&disk, &world, &scenario);
+            stopped += usize::from(lived.is_err());
+            let (found, world) = (disk.after_kill(), world.borrow());
+            go_on(found, &world, &scenario, true, &mut Futures::new());
+        }
+    }
+    println!("{stopped} runs were stopped by the disk");
+    assert!(stopped > 100, "only {stopped} were stopped");
 }
 
 // shows: DUR-01, DUR-02
@@ -171,58 +263,110 @@ fn three_sessions() {
 // shows: DUR-01, DUR-02
 #[test]
 fn an_agent_that_does_not_wait_for_its_task() {
-    crash_everywhere(&Scenario { deeds: vec![(2, Deed::Hasty)], ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        deeds: vec![(2, Deed::Hasty)],
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-02
 #[test]
 fn a_crash_of_the_agent() {
-    crash_everywhere(&Scenario { deeds: vec![(1, Deed::Crash)], ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        deeds: vec![(1, Deed::Crash)],
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-02, REL-07
 #[test]
 fn a_failing_verification() {
-    crash_everywhere(&Scenario { verified: true, git: true, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        verified: true,
+        git: true,
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-02, REL-18
 #[test]
 fn commits_after_sessions() {
     let deeds = vec![(2, Deed::Crash)];
-    crash_everywhere(&Scenario { git: true, commits: true, deeds, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        git: true,
+        commits: true,
+        deeds,
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-02, REL-11
 #[test]
 fn a_usage_limit() {
-    crash_everywhere(&Scenario { deeds: vec![(1, Deed::Limit)], ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        deeds: vec![(1, Deed::Limit)],
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-02, REL-07
 #[test]
 fn a_claim_that_is_vetoed() {
     let deeds = vec![(1, Deed::ClaimEarly)];
-    crash_everywhere(&Scenario { verified: true, deeds, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        verified: true,
+        deeds,
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: DUR-01, DUR-02, RUN-14
 #[test]
 fn a_pause_and_a_stop_by_message() {
     let steering = vec![(1, Steering::Pause), (2, Steering::Stop { now: true })];
-    crash_everywhere(&Scenario { steering, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        steering,
+        ..Scenario::of_items(2)
+    });
 }
 
 // shows: RUN-12
 #[test]
 fn what_a_person_left_where_we_publish() {
-    crash_everywhere(&Scenario { found: Some("a person's own\n"), ..Scenario::of_items(1) });
+    crash_everywhere(&Scenario {
+        found: Some("a person's own\n"),
+        ..Scenario::of_items(1)
+    });
 }
 
 // shows: DUR-01, DUR-02, RUN-13
 #[test]
 fn follow_up_work() {
-    crash_everywhere(&Scenario { follow_up: true, verified: true, ..Scenario::of_items(1) });
+    crash_everywhere(&Scenario {
+        follow_up: true,
+        verified: true,
+        ..Scenario::of_items(1)
+    });
+}
+
+/// What ends so can be taken up again: then it has as many sessions more.
+// shows: DUR-02
+#[test]
+fn a_run_whose_sessions_are_used_up() {
+    crash_everywhere(&Scenario {
+        sessions_max: Some(1),
+        ..Scenario::of_items(3)
+    });
+}
+
+// shows: DUR-02, REL-11
+#[test]
+fn a_usage_limit_that_resets_too_late() {
+    let deeds = (1..9).map(|start| (start, Deed::FarLimit)).collect();
+    crash_everywhere(&Scenario {
+        deeds,
+        ..Scenario::of_items(1)
+    });
 }
 
 /// Each session is asked to hand off by its budget, and every other minute is quiet.
@@ -230,23 +374,27 @@ fn follow_up_work() {
 #[test]
 fn budgets_and_quiet_hours() {
     let bounds = Bounds {
-        session: Budget { micro_usd: Some(1_000_000), tokens: None },
+        session: Budget {
+            micro_usd: Some(1_000_000),
+            tokens: None,
+        },
         session_timeout: Some(Millis::from_secs(20)),
         quiet_hours: "01:00-01:30".parse().unwrap(),
         ..Bounds::default()
     };
     let deeds = vec![(1, Deed::Crash)];
-    crash_everywhere(&Scenario { bounds, deeds, ..Scenario::of_items(2) });
+    crash_everywhere(&Scenario {
+        bounds,
+        deeds,
+        ..Scenario::of_items(2)
+    });
 }
 
 /// Long relays with several crashes each, drawn by chance. A failure prints its seed.
 // shows: DUR-02
 #[test]
 fn seeded_crashes_of_long_relays() {
-    let seeds = std::env::var("EKIDEN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    for seed in 0..seeds {
-        seeded_world(seed);
-    }
+    for_each_seed(seeded_world);
 }
 
 fn seeded_world(seed: u64) {
@@ -262,7 +410,12 @@ fn seeded_world(seed: u64) {
         0 => Some((start, Steering::Pause)),
         1 => Some((start, Steering::Stop { now: false })),
         2 => Some((start, Steering::Stop { now: true })),
-        3 => Some((start, Steering::Instruct { words: "Mind the fixtures.".to_owned() })),
+        3 => Some((
+            start,
+            Steering::Instruct {
+                words: "Mind the fixtures.".to_owned(),
+            },
+        )),
         4 => Some((start, Steering::ChangeLimits(Box::default()))),
         _ => None,
     });
@@ -272,40 +425,20 @@ fn seeded_world(seed: u64) {
         verified: true,
         git: seed.is_multiple_of(2),
         commits: seed.is_multiple_of(4),
+        sessions_max: seed.is_multiple_of(3).then_some(7),
         ..Scenario::of_items(12)
     };
     let world = Rc::new(RefCell::new(World::default()));
     let mut disk = Arc::new(machine(&scenario));
-    let mut kill_only = true;
+    let mut trouble = Trouble::default();
     for _ in 0..dice.roll(6) {
-        disk.crash_at(disk.ops() + u64::from(dice.roll(900)), AtCrash::Done);
+        trouble.comes(&disk, &mut dice);
         if live_on(&disk, &world, &scenario).is_ok() {
             break;
         }
-        let power_cut = dice.roll(2) == 0;
-        kill_only &= !power_cut;
-        let found: SimDisk =
-            if power_cut { disk.survive_seeded(u64::from(dice.roll(u32::MAX))) } else { disk.after_kill() };
-        disk = Arc::new(found);
+        disk = Arc::new(trouble.leaves(&disk, &mut dice));
     }
-    let undisturbed = Arc::new(SimDisk::clone(&disk.after_kill()));
-    let outcome =
-        live_on(&undisturbed, &world, &scenario).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    let world = world.borrow();
-    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        checks::hold(&undisturbed, &world, &scenario, &outcome, kill_only);
-    }));
-    assert!(checked.is_ok(), "seed {seed} fails; repeat it with `seeded_world({seed})`");
-}
-
-/// A small generator: the same seed gives the same world on every machine.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn roll(&mut self, sides: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from((self.0 >> 16) % u64::from(sides)).unwrap_or(0)
-    }
+    let undisturbed = Arc::new(disk.after_kill());
+    let ended = live_judged(&undisturbed, &world, &scenario, trouble.killed_only());
+    ended.expect("a run that ends");
 }

@@ -11,12 +11,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::checks::named;
-use ekiden_agent::attempt::{Activity, Ended, HookAnswer, Order, Report};
+use ekiden_agent::attempt::{Activity, AgentCommand, Ended, HookAnswer, Report};
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Prices, Spend};
+use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RunResumed, Survey, Traces,
+    Check, CheckOutcome, Commit, Continued, Counters, Event, RunResumed, Survey, TaskOutcome,
+    Traces,
 };
 use ekiden_core::guard::{HookInput, Profile};
 use ekiden_core::handoff::{HandoffFile, Marker};
@@ -25,30 +28,27 @@ use ekiden_core::limits;
 use ekiden_core::manifest::{Manifest, Part, Stage, Verification};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{Phase, Relay};
-use ekiden_core::renewal::{Continued, NewTask};
-use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, Place, RunStarted, Settings,
-};
-use ekiden_core::steering::Steering;
+use ekiden_core::renewal::NewTask;
+use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Place, RunStarted, Settings};
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
-use ekiden_engine::archive_job::ArchiveJob;
-use ekiden_engine::commit::CommitJob;
-use ekiden_engine::desk::Desk;
+use ekiden_engine::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, Since, VerifyJob};
 use ekiden_engine::engine::Engine;
-use ekiden_engine::grounds::GroundJob;
-use ekiden_engine::hands::{Hands, Input, Launch, Since};
+use ekiden_engine::git::commit::CommitJob;
 use ekiden_engine::journal::Journal;
-use ekiden_engine::observer::Blind;
-use ekiden_engine::places::Places;
+use ekiden_engine::observer::Observer;
+use ekiden_engine::paths::RunPaths;
+use ekiden_engine::run_files::RunFiles;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::worktrees::StageJob;
 use ekiden_store::disk::{Disk, Reach};
-use ekiden_store::inbox::{Inbox, Message};
 use ekiden_store::layout::{Published, StateLayout};
-use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::lock::Holder;
 use ekiden_store::published::prepare_published;
-use ekiden_store::sim::SimDisk;
 use ekiden_store::state::{LockedStateDir, create_state_root};
+use ekiden_testkit::sim::{SimDisk, lock};
+use tokio::sync::oneshot;
 
 /// The task of a follow-up.
 const MORE: &str = "Make as many more.";
@@ -66,9 +66,11 @@ pub(crate) enum Deed {
     Nothing,
     /// Meets a usage limit that resets in a minute.
     Limit,
+    /// Meets one that resets in a month.
+    FarLimit,
     /// Says that all is done though it is not.
     ClaimEarly,
-    /// Works and hands over as soon as its process runs, before it was told anything.
+    /// Works and hands off as soon as its process runs, before it was told anything.
     Hasty,
 }
 
@@ -87,6 +89,16 @@ pub(crate) struct Scenario {
     /// What stands where `KNOWLEDGE.md` is published before the run begins.
     pub(crate) found: Option<&'static str>,
     pub(crate) bounds: Bounds,
+    /// A limit of sessions that ends the run before all is done.
+    pub(crate) sessions_max: Option<u32>,
+}
+
+impl Deed {
+    /// When the usage limit resets that it meets.
+    pub(crate) fn resets_in(self) -> Millis {
+        let days = if self == Self::FarLimit { 30 } else { 0 };
+        Millis::from_secs(60 + days * 24 * 60 * 60)
+    }
 }
 
 impl Scenario {
@@ -102,11 +114,29 @@ impl Scenario {
             found: None,
             follow_up: false,
             bounds: Bounds::default(),
+            sessions_max: None,
+        }
+    }
+
+    /// Whether a run may end so: there is something in the scenario that ends it before all is done.
+    pub(crate) fn may_end_as(&self, outcome: &Outcome) -> bool {
+        let stop = |(_, steering): &(u32, Steering)| matches!(steering, Steering::Stop { .. });
+        match outcome {
+            Outcome::Complete { .. } => true,
+            Outcome::Stopped { .. } => self.steering.iter().any(stop),
+            Outcome::SessionLimit => self.sessions_max.is_some(),
+            Outcome::LimitTooFar { .. } => {
+                self.deeds.iter().any(|(_, deed)| *deed == Deed::FarLimit)
+            }
+            _ => false,
         }
     }
 
     fn deed(&self, start: u32) -> Deed {
-        self.deeds.iter().find(|(at, _)| *at == start).map_or(Deed::Work, |(_, deed)| *deed)
+        self.deeds
+            .iter()
+            .find(|(at, _)| *at == start)
+            .map_or(Deed::Work, |(_, deed)| *deed)
     }
 }
 
@@ -118,7 +148,7 @@ pub(crate) struct World {
     pub(crate) started: Vec<(AttemptId, u32)>,
     /// Handoffs that stand there written to their end, by the number of the start.
     pub(crate) written: Vec<u32>,
-    /// Messages that count as sent.
+    /// Messages that are in the log, as their senders were told.
     pub(crate) sent: Vec<MessageId>,
     /// The repository's commits, by what their trailers say.
     pub(crate) commits: Vec<String>,
@@ -130,8 +160,8 @@ pub(crate) struct World {
     pub(crate) lives: u32,
 }
 
-/// The hands of one life of the engine.
-struct SimHands {
+/// The effect runner of one life of the engine.
+struct SimRunner {
     disk: Arc<SimDisk>,
     world: Rc<RefCell<World>>,
     scenario: Scenario,
@@ -147,9 +177,9 @@ struct SimHands {
 enum Next {
     Input(Box<Input>),
     /// The agent at work writes its handoff and wants to end its turn.
-    HandOver,
+    HandOff,
     /// A person leaves a message.
-    Send(Message<Steering>),
+    Send(Steered),
 }
 
 #[derive(Debug, Clone)]
@@ -160,37 +190,64 @@ struct Agent {
     deed: Deed,
 }
 
-impl SimHands {
+impl SimRunner {
     fn push(&self, input: Input) {
-        self.queue.borrow_mut().push_back(Next::Input(Box::new(input)));
+        self.queue
+            .borrow_mut()
+            .push_back(Next::Input(Box::new(input)));
     }
 
     fn report(&self, report: Report) {
         if let Some(agent) = &self.agent {
-            self.push(Input::Agent { stage: agent.stage.clone(), attempt: agent.attempt, report });
+            self.push(Input::Agent {
+                stage: agent.stage.clone(),
+                attempt: agent.attempt,
+                report,
+            });
         }
     }
 
     fn ended(&mut self, cause: EndCause) {
-        let ended =
-            Ended { cause, counters: Counters::default(), traces: Traces::default(), resumable: false };
+        let ended = Ended {
+            cause,
+            // It did not live to report what it cost.
+            counters: Counters {
+                spend: Spend {
+                    estimated: true,
+                    ..Spend::default()
+                },
+                ..Counters::default()
+            },
+            traces: Traces::default(),
+            resumable: false,
+        };
         self.report(Report::Ended(Box::new(ended)));
         self.agent = None;
     }
 
     /// The first message has come: what the agent does with it.
     fn work(&mut self) {
-        let Some(deed) = self.agent.as_ref().map(|agent| agent.deed) else { return };
+        let Some(deed) = self.agent.as_ref().map(|agent| agent.deed) else {
+            return;
+        };
         // Nine tenths of a dollar, whatever comes of it.
-        let spend = Spend { micro_usd: 900_000, tokens: 9, estimated: true };
+        let spend = Spend {
+            micro_usd: 900_000,
+            tokens: 9,
+            estimated: true,
+        };
         self.report(Report::Spend { spend, turns: 1 });
         match deed {
             Deed::Crash => self.ended(EndCause::Crashed { exit: 1 }),
             Deed::Hasty => self.ended(EndCause::Completed),
             Deed::Nothing => self.ended(EndCause::Completed),
-            Deed::Limit => {
-                let resets_at = Some(Timestamp(self.world.borrow().now) + Millis::from_secs(60));
-                self.ended(EndCause::RateLimited { resets_at, kind: LimitKind::FiveHour });
+            Deed::Limit | Deed::FarLimit => {
+                let wait = deed.resets_in();
+                let resets_at = Some(Timestamp(self.world.borrow().now) + wait);
+                self.ended(EndCause::RateLimited {
+                    resets_at,
+                    kind: LimitKind::FiveHour,
+                });
             }
             Deed::Work | Deed::ClaimEarly => {
                 if deed == Deed::Work {
@@ -202,14 +259,21 @@ impl SimHands {
                     model: None,
                     filled_by: Vec::new(),
                 });
-                self.report(Report::Usage { context_tokens: 100 });
-                let tool = Activity::Tool { name: "Bash".to_owned(), target: "touch item".to_owned() };
+                self.report(Report::Usage {
+                    context_tokens: 100,
+                });
+                let tool = Activity::Tool {
+                    name: "Bash".to_owned(),
+                    target: "touch item".to_owned(),
+                };
                 self.report(Report::Activity(tool));
                 let last = self.world.borrow().items_done >= self.world.borrow().goal;
                 if last || deed == Deed::ClaimEarly {
-                    self.queue.borrow_mut().push_back(Next::HandOver);
+                    self.queue.borrow_mut().push_back(Next::HandOff);
                 } else {
-                    self.report(Report::Usage { context_tokens: 650 });
+                    self.report(Report::Usage {
+                        context_tokens: 650,
+                    });
                 }
             }
         }
@@ -217,27 +281,42 @@ impl SimHands {
 
     /// Whether the handoff stands there, written to its end.
     fn write_handoff(&self, agent: &Agent) -> bool {
-        let done =
-            agent.deed == Deed::ClaimEarly || self.world.borrow().items_done >= self.world.borrow().goal;
+        let done = agent.deed == Deed::ClaimEarly
+            || self.world.borrow().items_done >= self.world.borrow().goal;
         let dir = Path::new(WORK_DIR).join(".ekiden/handoff");
         let files = handoff_texts(agent.start, done);
-        files.iter().all(|(name, text)| write(&self.disk, &dir.join(name), text))
+        files
+            .iter()
+            .all(|(name, text)| write(&self.disk, &dir.join(name), text))
     }
 
-    fn hand_over(&mut self) {
-        let Some(agent) = self.agent.clone() else { return };
+    fn hand_off(&mut self) {
+        let Some(agent) = self.agent.clone() else {
+            return;
+        };
         // Who writes it anew has taken the old one away.
-        self.world.borrow_mut().written.retain(|start| *start != agent.start);
+        self.world
+            .borrow_mut()
+            .written
+            .retain(|start| *start != agent.start);
         if self.write_handoff(&agent) {
             self.world.borrow_mut().written.push(agent.start);
         }
         let input = HookInput::Stop { background: false };
-        self.report(Report::Hook { callback: "stop".to_owned(), input });
+        self.report(Report::Hook {
+            callback: "stop".to_owned(),
+            input,
+        });
     }
 }
 
-fn message(id: &str, now: u64, body: Steering) -> Message<Steering> {
-    Message { id: MessageId::try_from(id.to_owned()).unwrap(), time: Timestamp(now), body }
+fn message(id: &str, steering: Steering) -> Steered {
+    let message = MessageId::try_from(id.to_owned()).expect("a plain id");
+    Steered {
+        message,
+        from: None,
+        steering,
+    }
 }
 
 /// As an agent writes: without any sync.
@@ -247,7 +326,10 @@ pub(crate) fn write(disk: &SimDisk, path: &Path, text: &str) -> bool {
         Ok(None) => true,
         Err(_) => false,
     };
-    removed && disk.create_file(path, text.as_bytes(), Reach::Cache).is_ok()
+    removed
+        && disk
+            .create_file(path, text.as_bytes(), Reach::Cache)
+            .is_ok()
 }
 
 /// The handoff of the n-th agent of this world; each can be told from every other.
@@ -257,17 +339,22 @@ pub(crate) fn handoff_texts(start: u32, done: bool) -> Vec<(&'static str, String
         "STATUS: {status}\n\n## Done\n\nitem of start {start}, shown by `test -e item`\n\n\
          ## Stopped at\n\nthe end of an item\n\n## Issues\n\nnone\n"
     );
-    let more = "The tree holds what is done, one file for each item, and each was looked at once more. ";
+    let more =
+        "The tree holds what is done, one file for each item, and each was looked at once more. ";
     let next = format!(
         "## Task\n\nthe next item\n\n## State\n\nstart {start} is over. {}\n\n## Resume at\n\nthe next file\n\n\
          ## What works\n\n`touch`\n\n## What to avoid\n\nnothing so far\n\n## How to verify\n\n`test -e item`\n",
         more.repeat(2)
     );
     let knowledge = format!("## Core Knowledge\n\n- the fact of start {start} is worth keeping\n");
-    vec![("PROGRESS.md", progress), ("NEXT_PROMPT.md", next), ("KNOWLEDGE.md", knowledge)]
+    vec![
+        ("PROGRESS.md", progress),
+        ("NEXT_PROMPT.md", next),
+        ("KNOWLEDGE.md", knowledge),
+    ]
 }
 
-impl Hands for SimHands {
+impl EffectRunner for SimRunner {
     fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
         let start = {
             let mut world = self.world.borrow_mut();
@@ -276,13 +363,30 @@ impl Hands for SimHands {
             start
         };
         if let Some(syncs) = self.syncs_at_end.take() {
-            assert_eq!(self.disk.syncs() - syncs, 1, "between the agent before and start {start}");
+            assert_eq!(
+                self.disk.syncs() - syncs,
+                1,
+                "between the agent before and start {start}"
+            );
         }
-        let session = layout().run(&launch.run).relay(None).session(launch.attempt.session);
-        let prompt = session.dir().join(named("prompt.md", launch.attempt.attempt));
-        assert!(self.disk.stat(&prompt).unwrap().is_some(), "start {start} has no prompt in the archive");
+        let session = layout()
+            .run(&launch.run)
+            .relay(None)
+            .session(launch.attempt.session);
+        let prompt = session
+            .dir()
+            .join(named("prompt.md", launch.attempt.attempt));
+        assert!(
+            self.disk.stat(&prompt).unwrap().is_some(),
+            "start {start} has no prompt in the archive"
+        );
         let deed = self.scenario.deed(start);
-        let agent = Agent { stage: launch.stage, attempt: launch.attempt, start, deed };
+        let agent = Agent {
+            stage: launch.stage,
+            attempt: launch.attempt,
+            start,
+            deed,
+        };
         if deed == Deed::Hasty {
             self.world.borrow_mut().items_done += 1;
             // What came of it before it counts as begun is kept, and decides nothing.
@@ -290,78 +394,103 @@ impl Hands for SimHands {
         }
         self.agent = Some(agent);
         self.report(Report::Started { pid: 1000 + start });
-        for (number, (_, steering)) in
-            self.scenario.steering.iter().enumerate().filter(|(_, (at, _))| *at == start)
+        for (number, (_, steering)) in self
+            .scenario
+            .steering
+            .iter()
+            .enumerate()
+            .filter(|(_, (at, _))| *at == start)
         {
-            // Each comes twice, as if it had not been removed in time.
-            let message = message(&format!("m-{number}"), self.world.borrow().now, steering.clone());
-            self.queue.borrow_mut().extend([Next::Send(message.clone()), Next::Send(message)]);
+            // Each comes twice, as if its sender had seen no answer.
+            let message = message(&format!("m-{number}"), steering.clone());
+            self.queue
+                .borrow_mut()
+                .extend([Next::Send(message.clone()), Next::Send(message)]);
         }
         Ok(())
     }
 
-    fn tell(&mut self, _stage: &StageId, order: Order) {
+    fn tell(&mut self, _stage: &StageId, order: AgentCommand) {
         match order {
-            Order::Begin => self.work(),
-            Order::Say(_) => {
+            AgentCommand::Begin => self.work(),
+            AgentCommand::Say(_) => {
                 self.report(Report::Delivered);
-                self.queue.borrow_mut().push_back(Next::HandOver);
+                self.queue.borrow_mut().push_back(Next::HandOff);
             }
-            Order::Answer { answer: HookAnswer::Pass, .. } => {
+            AgentCommand::Answer {
+                answer: HookAnswer::Pass,
+                ..
+            } => {
                 self.report(Report::TurnEnded { failed: false });
             }
-            Order::Answer { .. } => self.queue.borrow_mut().push_back(Next::HandOver),
-            Order::Close => self.ended(EndCause::Completed),
-            Order::Terminate => self.ended(EndCause::Stopped),
-            Order::Interrupt => {}
+            AgentCommand::Answer { .. } => self.queue.borrow_mut().push_back(Next::HandOff),
+            AgentCommand::Close => self.ended(EndCause::Completed),
+            AgentCommand::Terminate => self.ended(EndCause::Stopped),
+            AgentCommand::Interrupt => {}
         }
     }
 
     fn survey(&mut self, stage: &StageId, effect: EffectId, _since: Since) {
         let tree = format!("{} items", self.world.borrow().items_done);
-        let survey = Ok(Survey { head: Some("abc".to_owned()), tree, ..Survey::default() });
-        self.push(Input::Surveyed { stage: stage.clone(), effect, survey });
+        let survey = Ok(Survey {
+            head: Some("abc".to_owned()),
+            tree,
+            ..Survey::default()
+        });
+        self.push(Input::task(stage, effect, TaskOutcome::Surveyed { survey }));
     }
 
-    /// Whatever is looked at has changed since, so a commit that is not looked for is made again.
+    /// Whatever is looked at has changed since, so a commit that is not looked for is made again; and it is
+    /// looked for only where the engine says that it may have been made.
     fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
         let mut world = self.world.borrow_mut();
-        if !world.commits.contains(&job.effect) {
+        if !(job.is_repeated && world.commits.contains(&job.effect)) {
             world.commits.push(job.effect.clone());
         }
         drop(world);
-        let commit = Commit::Made { id: job.effect, files: 1, left_out: Vec::new() };
-        self.push(Input::Committed { stage: stage.clone(), effect, commit });
+        let commit = Commit::Made {
+            id: job.effect,
+            files: 1,
+            left_out: Vec::new(),
+        };
+        self.push(Input::task(
+            stage,
+            effect,
+            TaskOutcome::Committed { commit },
+        ));
     }
 
-    fn verify(&mut self, stage: &StageId, effect: EffectId, _verification: &Verification) {
+    fn verify(&mut self, stage: &StageId, effect: EffectId, job: VerifyJob) {
         let passed = self.world.borrow().items_done >= self.world.borrow().goal;
-        let outcome = if passed { CheckOutcome::Passed } else { CheckOutcome::Failed { code: 1 } };
-        let check = Check { outcome, tree: None, duration: Millis(1), tail: "the tail".to_owned() };
-        self.push(Input::Verified { stage: stage.clone(), effect, check, output: "the tail".to_owned() });
+        let outcome = if passed {
+            CheckOutcome::Passed
+        } else {
+            CheckOutcome::Failed { code: 1 }
+        };
+        let check = Check {
+            outcome,
+            tree: job.tree,
+            duration: Millis(1),
+            tail: "the tail".to_owned(),
+        };
+        self.push(Input::task(stage, effect, TaskOutcome::Verified { check }));
     }
 
-    fn cancel(&mut self, _stage: &StageId) {}
+    fn cancel(&mut self) {}
 
     fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob) {
-        let failure = job.run(&*self.disk).err().map(|error| error.to_string());
-        self.push(Input::Archived { stage: stage.clone(), effect, failure });
+        self.push(match job.run(&*self.disk) {
+            Ok(()) => Input::task(stage, effect, TaskOutcome::Archived),
+            Err(error) => Input::Warning(error.to_string()),
+        });
     }
 
-    fn prepare(&mut self, _effect: EffectId, job: GroundJob) {
+    fn worktree(&mut self, _effect: EffectId, _what: WorktreeEffect, job: StageJob) {
         panic!("{} stands alone", job.stage.id)
     }
 
-    fn merge(&mut self, _effect: EffectId, job: GroundJob) {
-        panic!("{} stands alone", job.stage.id)
-    }
-
-    fn confirm(&mut self, _effect: EffectId, job: GroundJob) {
-        panic!("{} stands alone", job.stage.id)
-    }
-
-    fn deliver(&mut self, effect: EffectId, _whole: Option<String>, _is_repeated: bool) {
-        panic!("{effect} has nothing to hand over")
+    fn deliver(&mut self, effect: EffectId, _tip: Option<String>, _is_repeated: bool) {
+        panic!("{effect} has nothing to hand off")
     }
 
     fn notify(&mut self, text: String) {
@@ -385,7 +514,14 @@ pub(crate) fn layout() -> StateLayout {
 
 pub(crate) fn workspace() -> Workspace {
     let dir = PathBuf::from(WORK_DIR);
-    Workspace { published: dir.join(".ekiden"), dir, git: None, state_dir: PathBuf::from(STATE_DIR) }
+    Workspace {
+        published: dir.join(".ekiden"),
+        dir,
+        git: None,
+        state_dir: PathBuf::from(STATE_DIR),
+        user_dir: None,
+        is_trusted: false,
+    }
 }
 
 pub(crate) fn published() -> Published {
@@ -396,8 +532,13 @@ pub(crate) fn published() -> Published {
 pub(crate) fn open_state(disk: &Arc<SimDisk>) -> Result<LockedStateDir, EngineError> {
     let shared: Arc<dyn Disk> = disk.clone();
     create_state_root(&*shared, &layout())?;
-    let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
-    let state = LockedStateDir::open(Arc::clone(&shared), layout(), WorkDirLock::simulated(holder))?;
+    let holder = Holder {
+        pid: 1,
+        host: "atlas".to_owned(),
+        started: Timestamp(0),
+        run: None,
+    };
+    let state = LockedStateDir::open(Arc::clone(&shared), layout(), lock(holder))?;
     prepare_published(&*shared, &published(), &layout())?;
     Ok(state)
 }
@@ -408,7 +549,10 @@ pub(crate) fn live(
     world: &Rc<RefCell<World>>,
     scenario: &Scenario,
 ) -> Result<Outcome, EngineError> {
-    Ok(live_unless(disk, world, scenario, &mut |_| false)?.expect("an end that nobody knew before"))
+    Ok(
+        live_unless(disk, world, scenario, &mut |_| false)?
+            .expect("an end that nobody knew before"),
+    )
 }
 
 /// The same, but nothing if `known` knows how it goes on: it is asked once, when the first agent of this
@@ -423,7 +567,7 @@ pub(crate) fn live_unless(
     world.borrow_mut().goal = scenario.items;
     let state = open_state(disk)?;
     let queue = Rc::new(RefCell::new(VecDeque::new()));
-    let hands = SimHands {
+    let runner = SimRunner {
         disk: Arc::clone(disk),
         world: Rc::clone(world),
         scenario: scenario.clone(),
@@ -434,25 +578,34 @@ pub(crate) fn live_unless(
     let at = Timestamp(world.borrow().now);
     let mut engine = match state.view().runs()?.first() {
         None => {
-            let (journal, effects) = Journal::create(&state, at, header(scenario, world.borrow().lives))?;
-            let mut engine = engine(disk, journal, hands)?;
-            engine.begin(at, effects, &mut Blind)?;
+            let (journal, effects) =
+                Journal::create(&state, at, header(scenario, world.borrow().lives))?;
+            let mut engine = engine(disk, journal, runner)?;
+            engine.begin(effects)?;
             engine
         }
         Some(run) => {
             let journal = Journal::open(&state, run)?;
             assert_eq!(journal.differs(), None, "the same logic decides the same");
-            let mut engine = engine(disk, journal, hands)?;
+            let mut engine = engine(disk, journal, runner)?;
             let relay = engine.journal().run().relay(&StageId::only()).unwrap();
             let complete = relay.outcome().is_some_and(Outcome::is_complete);
-            let continues = scenario.follow_up && complete && relay.stage().task != MORE;
-            if continues || relay.stage().task == MORE {
+            let continues = scenario.follow_up && complete && relay.stage.task != MORE;
+            if continues || relay.stage.task == MORE {
                 world.borrow_mut().goal = scenario.items * 2;
             }
-            let resumed =
-                RunResumed { ekiden: "0.1.0".to_owned(), limits: LimitsChanged::default(), task: None };
-            let event = if continues { Event::Continued(more()) } else { Event::RunResumed(resumed) };
-            engine.take_up(at, event, &mut Blind)?;
+            let resumed = RunResumed {
+                ekiden: "0.1.0".to_owned(),
+                limits: LimitsChanged::default(),
+                task: None,
+                answer: None,
+            };
+            let event = if continues {
+                Event::Continued(more())
+            } else {
+                Event::RunResumed(resumed)
+            };
+            engine.resume(at, event)?;
             engine
         }
     };
@@ -461,35 +614,61 @@ pub(crate) fn live_unless(
 
 /// A number for all that decides what follows. What an engine holds in memory follows from the log, and
 /// what is published was written a moment ago, so it is all on the disk or in the world.
-fn from_here(engine: &Engine<SimHands>, world: &World, queue: &VecDeque<Next>) -> u64 {
+fn from_here(engine: &Engine<'static, SimRunner>, world: &World, queue: &VecDeque<Next>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    engine.hands.disk.fingerprint().hash(&mut hasher);
-    format!("{world:?} {queue:?} {:?} {:?}", engine.hands.agent, engine.wakes_at()).hash(&mut hasher);
+    engine.runner.disk.fingerprint().hash(&mut hasher);
+    format!(
+        "{world:?} {queue:?} {:?} {:?}",
+        engine.runner.agent,
+        engine.wakes_at()
+    )
+    .hash(&mut hasher);
     hasher.finish()
 }
 
-fn engine(disk: &Arc<SimDisk>, journal: Journal, hands: SimHands) -> Result<Engine<SimHands>, EngineError> {
+fn engine(
+    disk: &Arc<SimDisk>,
+    journal: Journal,
+    runner: SimRunner,
+) -> Result<Engine<'static, SimRunner>, EngineError> {
     let shared: Arc<dyn Disk> = disk.clone();
     let header = journal.run().header();
-    let places = Places::new(workspace(), layout().run(&header.run), header);
-    let desk = Desk::new(shared, places)?;
-    Ok(Engine::new(journal, desk, hands).with_zone(zone))
+    let paths = RunPaths::new(workspace(), layout().run(&header.run), header);
+    let files = RunFiles::new(shared, paths)?;
+    Ok(Engine::new(journal, files, runner, blind()).with_zone(zone))
+}
+
+/// Nobody watches.
+struct Blind;
+
+impl Observer for Blind {}
+
+pub(crate) fn blind() -> &'static mut dyn Observer {
+    Box::leak(Box::new(Blind))
 }
 
 /// Local time whose offset changes every other minute: an hour to the east, and back.
 fn zone(at: Timestamp) -> i32 {
-    if (at.0 / 60_000).is_multiple_of(2) { 0 } else { 3600 }
+    if (at.0 / 60_000).is_multiple_of(2) {
+        0
+    } else {
+        3600
+    }
 }
 
 fn run_to_end(
-    engine: &mut Engine<SimHands>,
+    engine: &mut Engine<'static, SimRunner>,
     world: &Rc<RefCell<World>>,
     queue: &Rc<RefCell<VecDeque<Next>>>,
     known: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Option<Outcome>, EngineError> {
     let mut asked = false;
     for _ in 0..10_000 {
-        let begun = engine.journal().run().relays().any(|(_, relay)| relay.has_started());
+        let begun = engine
+            .journal()
+            .run()
+            .relays()
+            .any(|(_, relay)| relay.has_started());
         if begun && !asked {
             asked = true;
             if known(from_here(engine, &world.borrow(), &queue.borrow())) {
@@ -501,26 +680,27 @@ fn run_to_end(
         let now = Timestamp(world.borrow().now);
         match next {
             Some(Next::Input(input)) => {
-                engine.hands.syncs_at_end = syncs_at_end(engine, &input);
-                engine.take(now, *input, &mut Blind)?;
+                engine.runner.syncs_at_end = syncs_at_end(engine, &input);
+                engine.take(now, *input)?;
             }
-            Some(Next::HandOver) => engine.hands.hand_over(),
+            Some(Next::HandOff) => engine.runner.hand_off(),
             Some(Next::Send(message)) => {
-                let inbox = Inbox::new(layout().run(&engine.journal().run().header().run).inbox());
-                let disk = Arc::clone(&engine.hands.disk);
-                inbox.send(&*disk, &message, Reach::Disk)?;
-                world.borrow_mut().sent.push(message.id);
-                engine.take(now, Input::LookIntoInbox, &mut Blind)?;
+                let (id, (recorded, mut told)) = (message.message.clone(), oneshot::channel());
+                let steered = message;
+                engine.take(now, Input::Steered { steered, recorded })?;
+                told.try_recv()
+                    .expect("a message that was taken is recorded");
+                world.borrow_mut().sent.push(id);
             }
             None if is_paused(engine) => {
-                let unpause = message(&format!("u-{}", now.0), now.0, Steering::Unpause);
+                let unpause = message(&format!("u-{}", now.0), Steering::Unpause);
                 queue.borrow_mut().push_back(Next::Send(unpause));
             }
             None => match (engine.outcome().cloned(), engine.wakes_at()) {
                 (Some(outcome), _) => return Ok(Some(outcome)),
                 (None, Some(wakes)) => {
                     world.borrow_mut().now = wakes.0.max(now.0);
-                    engine.take(wakes.max(now), Input::Tick, &mut Blind)?;
+                    engine.take(wakes.max(now), Input::Tick)?;
                 }
                 (None, None) => panic!("nothing happens and nothing will"),
             },
@@ -530,22 +710,34 @@ fn run_to_end(
 }
 
 /// The promise of few syncs is one for runs without a look at the tree, verification, stop or pause.
-fn syncs_at_end(engine: &Engine<SimHands>, input: &Input) -> Option<u64> {
-    let scenario = &engine.hands.scenario;
-    let alone = !scenario.git && !scenario.verified && scenario.steering.is_empty() && !scenario.follow_up;
+fn syncs_at_end(engine: &Engine<'static, SimRunner>, input: &Input) -> Option<u64> {
+    let scenario = &engine.runner.scenario;
+    let alone =
+        !scenario.git && !scenario.verified && scenario.steering.is_empty() && !scenario.follow_up;
     let is_end = matches!(input, Input::Agent { report: Report::Ended(ended), .. } if ended.cause == EndCause::Completed);
-    (alone && is_end && scenario.bounds == Bounds::default()).then(|| engine.hands.disk.syncs())
+    (alone && is_end && scenario.bounds == Bounds::default()).then(|| engine.runner.disk.syncs())
 }
 
-fn is_paused(engine: &Engine<SimHands>) -> bool {
-    let held = |relay: &Relay| matches!(relay.phase(), Phase::Paused { .. });
-    engine.journal().run().relays().any(|(_, relay)| held(relay))
+fn is_paused(engine: &Engine<'static, SimRunner>) -> bool {
+    let held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+    engine
+        .journal()
+        .run()
+        .relays()
+        .any(|(_, relay)| held(relay))
 }
 
 /// The follow-up.
 fn more() -> Continued {
-    let task = NewTask { text: MORE.to_owned(), name: "more.md".to_owned() };
-    Continued { ekiden: "0.1.0".to_owned(), task, limits: LimitsChanged::default() }
+    let task = NewTask {
+        text: MORE.to_owned(),
+        name: "more.md".to_owned(),
+    };
+    Continued {
+        ekiden: "0.1.0".to_owned(),
+        task,
+        limits: LimitsChanged::default(),
+    }
 }
 
 /// Each life that finds no run begins one of its own: what a crash left of a beginning stays.
@@ -556,15 +748,21 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
         from: None,
+        in_session: false,
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: WORK_DIR.to_owned(), worktree: None, git: scenario.git, branch: None },
+        place: Place {
+            work_dir: WORK_DIR.to_owned(),
+            worktree: None,
+            git: scenario.git,
+            branch: None,
+        },
         manifest: Manifest::single(Stage {
             id: StageId::only(),
             task: "Make the items.".to_owned(),
             task_name: "task.md".to_owned(),
             verification,
             claim_needed: false,
-            sessions_max: scenario.items.max(50),
+            sessions_max: scenario.sessions_max.unwrap_or(scenario.items.max(50)),
             part: Part::default(),
         }),
         settings: Settings {
@@ -574,7 +772,10 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             // Chance makes sessions that move nothing, too; these worlds go on to their end.
-            judging: Some(Judging { stall_sessions: 0, research: false }),
+            judging: Some(Judging {
+                stall_sessions: 0,
+                research: false,
+            }),
             agent: AgentSpec {
                 name: "scripted".to_owned(),
                 kind: AgentKind::Rehearsal,
@@ -585,10 +786,12 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
             },
             commit: scenario.commits.then(CommitPlan::default),
             notify: true,
+            notify_text: false,
             subagents: false,
             guided: false,
             bounds: scenario.bounds.clone(),
         },
         prices: Prices::default(),
+        handoff_spend: Default::default(),
     }
 }

@@ -1,15 +1,15 @@
 //! All that ekiden does with files, behind one small trait.
 //!
-//! [`RealDisk`] is the operating system; [`crate::sim::SimDisk`] is a machine that can be crashed at
-//! any operation. Everything above is written against [`Disk`], so what is proved on the simulated
-//! one holds for the code that runs.
+//! [`RealDisk`] is the operating system. The testkit has a simulated disk that can crash at any
+//! operation. Everything above is written against [`Disk`], so what is proved on the simulated one
+//! holds for the code that runs.
 //!
 //! # Rules
 //!
 //! * **Paths, not handles.** A log that is deleted under a running engine fails its next append,
-//!   where a handle would go on writing into a file that nobody can find.
-//! * **Bytes and their sync in one call** ([`Reach::Disk`]). The kernel tells a failed write-back
-//!   to the handle that wrote; a handle opened later for the sync may never hear of it.
+//!   where a handle would keep writing into an unlinked file.
+//! * **Bytes and their sync in one call** ([`Reach::Disk`]). The kernel reports a failed write-back
+//!   to the handle that wrote; a handle opened later for the sync may never get it.
 //! * **Appends name the length they expect**, so that a second writer is noticed instead of mixed in.
 //! * **Files are 0600, directories 0700** (SEC-02).
 //! * **Nothing is written through a symbolic link beneath the fence**, the project's directory
@@ -21,6 +21,7 @@
 mod error;
 mod real;
 
+use ekiden_core::time::Timestamp;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Read;
@@ -29,14 +30,10 @@ use std::path::{Path, PathBuf};
 pub use error::{Cause, DiskError, DiskResult, Operation};
 pub use real::RealDisk;
 
-/// What a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
     File,
-    /// A directory.
     Dir,
-    /// A symbolic link.
     Link,
     /// A pipe, socket or device.
     Other,
@@ -45,7 +42,6 @@ pub enum Kind {
 /// What is known of a path without reading it. Links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
     pub kind: Kind,
     /// The length of a file, in bytes.
     pub len: u64,
@@ -64,11 +60,16 @@ pub enum Reach {
 ///
 /// Every path is absolute. Every error carries its path. An operation that fails may have been done
 /// in part: a failed append may leave some of its bytes, a failed creation an empty file. After a
-/// failed sync nobody knows what is on the disk, and a second sync proves nothing; the caller must
+/// failed sync it is unknown what is on the disk, and a second sync proves nothing; the caller must
 /// give the file up.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// What the path is, or `None` if there is nothing. A link is a link.
+    /// What the path is, or `None` if there is nothing. Links are not followed.
     fn stat(&self, path: &Path) -> DiskResult<Option<Stat>>;
+
+    /// When the file was last written to, where the disk knows.
+    fn modified(&self, _path: &Path) -> DiskResult<Option<Timestamp>> {
+        Ok(None)
+    }
 
     /// The path with all links followed. It must exist.
     fn resolve(&self, path: &Path) -> DiskResult<PathBuf>;
@@ -126,12 +127,19 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn syncs(&self) -> u64;
 }
 
+/// What an operation found; none if there is no such file or directory.
+pub fn if_there<T>(found: DiskResult<T>) -> DiskResult<Option<T>> {
+    match found {
+        Err(error) if error.is_not_found() => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// The directory that a path is in.
 ///
 /// # Panics
 ///
-/// On `/`, which is nobody's file.
-#[must_use]
+/// On `/`, which is not a file.
 pub fn parent(path: &Path) -> &Path {
     path.parent().expect("a file has a parent directory")
 }

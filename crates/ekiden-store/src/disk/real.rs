@@ -1,5 +1,6 @@
 //! The operating system's files.
 
+use ekiden_core::time::Timestamp;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -14,14 +15,14 @@ use super::{Cause, Disk, DiskError, DiskResult, Kind, Operation, Reach, Stat};
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIR_MODE: Mode = Mode::RWXU;
-const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const DIR: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
 
 /// The operating system's files.
 ///
-/// Beneath the fence no directory on the way is opened through a link; the operation then happens
-/// relative to the directory that was opened. Linux does that in one call, elsewhere, and where the
-/// project's own path has links, each directory is opened by itself. No handle outlives a call.
-/// Calls of the system are most of what lies between two agents, so none is made twice here.
+/// Beneath the fence each directory on the way is opened by itself, never through a link; the operation
+/// then happens relative to the last one. No handle outlives a call.
 ///
 /// The standard library's `sync_data` and `sync_all` reach the disk's own cache on macOS too
 /// (`F_FULLFSYNC`).
@@ -33,27 +34,29 @@ pub struct RealDisk {
 
 impl RealDisk {
     /// Files anywhere; links are followed as usual. For state that has no project around it.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Files anywhere, but nothing is written through a symbolic link beneath `project`. The path
     /// should be resolved: links above and in it are followed.
-    #[must_use]
     pub fn fenced(project: &Path) -> Self {
-        Self { fences: vec![project.to_owned()], syncs: AtomicU64::new(0) }
+        Self {
+            fences: vec![project.to_owned()],
+            syncs: AtomicU64::new(0),
+        }
     }
 
     /// The same beneath one more directory.
-    #[must_use]
     pub fn and_fenced(mut self, dir: &Path) -> Self {
         self.fences.push(dir.to_owned());
         self
     }
 
     fn within_fence<'p>(&self, path: &'p Path) -> Option<(&Path, &'p Path)> {
-        self.fences.iter().find_map(|fence| Some((fence.as_path(), path.strip_prefix(fence).ok()?)))
+        self.fences
+            .iter()
+            .find_map(|fence| Some((fence.as_path(), path.strip_prefix(fence).ok()?)))
     }
 
     /// Opens a directory without passing a link beneath the fence.
@@ -61,13 +64,12 @@ impl RealDisk {
         let Some((fence, rest)) = self.within_fence(dir) else {
             return Ok(open(dir, DIR)?);
         };
-        if let Some(opened) = open_without_links(dir, rest, DIR, Mode::empty()) {
-            return Ok(opened?);
-        }
         let mut handle = open(fence, DIR)?;
         let mut at = fence.to_owned();
         for component in rest.components() {
-            let Component::Normal(name) = component else { return Err(Cause::NotPlain) };
+            let Component::Normal(name) = component else {
+                return Err(Cause::NotPlain);
+            };
             at.push(name);
             handle = rustix::fs::openat(&handle, name, DIR | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|errno| link_or(errno, &at))?;
@@ -86,15 +88,11 @@ impl RealDisk {
     /// Opens or makes a file for a change, not through a link.
     fn open_entry(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Cause> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = match self.within_fence(path) {
-            None => rustix::fs::open(path, flags, mode),
-            Some((_, rest)) => match open_without_links(path, rest, flags, mode) {
-                Some(opened) => return Ok(opened?.into()),
-                None => {
-                    let (dir, name) = self.open_parent(path)?;
-                    rustix::fs::openat(&dir, name, flags, mode)
-                }
-            },
+        let opened = if self.within_fence(path).is_some() {
+            let (dir, name) = self.open_parent(path)?;
+            rustix::fs::openat(&dir, name, flags, mode)
+        } else {
+            rustix::fs::open(path, flags, mode)
         };
         Ok(opened.map_err(|errno| link_or(errno, path))?.into())
     }
@@ -131,146 +129,153 @@ impl RealDisk {
 impl Disk for RealDisk {
     fn stat(&self, path: &Path) -> DiskResult<Option<Stat>> {
         match fs::symlink_metadata(path) {
-            Ok(found) => Ok(Some(Stat { kind: kind(found.file_type()), len: found.len() })),
+            Ok(found) => Ok(Some(Stat {
+                kind: kind(found.file_type()),
+                len: found.len(),
+            })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(DiskError::new(Operation::Look, path, error)),
         }
     }
 
+    fn modified(&self, path: &Path) -> DiskResult<Option<Timestamp>> {
+        let modified = perform(
+            Operation::Look,
+            path,
+            || Ok(fs::metadata(path)?.modified()?),
+        )?;
+        let since = modified.duration_since(std::time::UNIX_EPOCH).ok();
+        let millis = since.and_then(|since| u64::try_from(since.as_millis()).ok());
+        Ok(millis.map(Timestamp))
+    }
+
     fn resolve(&self, path: &Path) -> DiskResult<PathBuf> {
-        fs::canonicalize(path).map_err(|error| DiskError::new(Operation::Look, path, error))
+        perform(Operation::Look, path, || Ok(fs::canonicalize(path)?))
     }
 
     fn read_link(&self, path: &Path) -> DiskResult<PathBuf> {
-        fs::read_link(path).map_err(|error| DiskError::new(Operation::Look, path, error))
+        perform(Operation::Look, path, || Ok(fs::read_link(path)?))
     }
 
     fn read(&self, path: &Path, bytes_max: u64) -> DiskResult<Vec<u8>> {
-        read_whole(path, bytes_max).map_err(|cause| DiskError::new(Operation::Read, path, cause))
+        perform(Operation::Read, path, || read_whole(path, bytes_max))
     }
 
     fn reader(&self, path: &Path, from: u64) -> DiskResult<Box<dyn Read + Send>> {
-        let open_at = || -> Result<File, Cause> {
+        perform(Operation::Read, path, || {
             let (mut file, _) = open_to_read(path)?;
             file.seek(SeekFrom::Start(from))?;
-            Ok(file)
-        };
-        let file = open_at().map_err(|cause| DiskError::new(Operation::Read, path, cause))?;
-        Ok(Box::new(file))
+            Ok(Box::new(file) as Box<dyn Read + Send>)
+        })
     }
 
     fn list(&self, dir: &Path) -> DiskResult<Vec<OsString>> {
-        let names = || -> io::Result<Vec<OsString>> {
-            fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
-        };
-        let mut names = names().map_err(|error| DiskError::new(Operation::List, dir, error))?;
-        names.sort();
-        Ok(names)
+        perform(Operation::List, dir, || {
+            let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
+            let mut names = names.collect::<io::Result<Vec<OsString>>>()?;
+            names.sort();
+            Ok(names)
+        })
     }
 
     fn create_dir(&self, path: &Path) -> DiskResult<()> {
-        let create = || -> Result<(), Cause> {
+        perform(Operation::CreateDir, path, || {
             let (dir, name) = self.open_parent(path)?;
-            Ok(rustix::fs::mkdirat(&dir, name, DIR_MODE).map_err(io::Error::from)?)
-        };
-        create().map_err(|cause| DiskError::new(Operation::CreateDir, path, cause))
+            Ok(rustix::fs::mkdirat(&dir, name, DIR_MODE)?)
+        })
     }
 
     fn create_file(&self, path: &Path, bytes: &[u8], reach: Reach) -> DiskResult<()> {
-        let create = || -> Result<(), Cause> {
+        perform(Operation::Create, path, || {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
             self.write(&self.open_entry(path, flags, FILE_MODE)?, bytes, reach)
-        };
-        create().map_err(|cause| DiskError::new(Operation::Create, path, cause))
+        })
     }
 
     fn append(&self, path: &Path, at: u64, bytes: &[u8], reach: Reach) -> DiskResult<()> {
-        let append = || -> Result<(), Cause> {
+        perform(Operation::Append, path, || {
             let (file, found) = self.open_file(path, OFlags::WRONLY | OFlags::APPEND)?;
             if found != at {
-                return Err(Cause::Moved { expected: at, found });
+                return Err(Cause::Moved {
+                    expected: at,
+                    found,
+                });
             }
             self.write(&file, bytes, reach)
-        };
-        append().map_err(|cause| DiskError::new(Operation::Append, path, cause))
+        })
     }
 
     fn truncate(&self, path: &Path, len: u64) -> DiskResult<()> {
-        let cut = || -> Result<(), Cause> {
+        perform(Operation::Truncate, path, || {
             let (file, _) = self.open_file(path, OFlags::WRONLY)?;
             file.set_len(len)?;
             self.count_sync(file.sync_all())
-        };
-        cut().map_err(|cause| DiskError::new(Operation::Truncate, path, cause))
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
-        let rename = || -> Result<(), Cause> {
+        perform(Operation::Rename, to, || {
             self.refuse_link(to)?;
             let (from_dir, from_name) = self.open_parent(from)?;
             let to_name = to.file_name().ok_or(Cause::NotPlain)?;
-            let other_dir = if from.parent() == to.parent() { None } else { Some(self.open_parent(to)?.0) };
+            let other_dir = if from.parent() == to.parent() {
+                None
+            } else {
+                Some(self.open_parent(to)?.0)
+            };
             let to_dir = other_dir.as_ref().unwrap_or(&from_dir);
-            Ok(rustix::fs::renameat(&from_dir, from_name, to_dir, to_name).map_err(io::Error::from)?)
-        };
-        rename().map_err(|cause| DiskError::new(Operation::Rename, to, cause))
+            Ok(rustix::fs::renameat(&from_dir, from_name, to_dir, to_name)?)
+        })
     }
 
     fn remove(&self, path: &Path) -> DiskResult<()> {
-        let remove = || -> Result<(), Cause> {
+        perform(Operation::Remove, path, || {
             let (dir, name) = self.open_parent(path)?;
-            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty()).map_err(io::Error::from)?)
-        };
-        remove().map_err(|cause| DiskError::new(Operation::Remove, path, cause))
+            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty())?)
+        })
     }
 
     fn remove_dir(&self, path: &Path) -> DiskResult<()> {
-        let remove = || -> Result<(), Cause> {
+        perform(Operation::Remove, path, || {
             let (dir, name) = self.open_parent(path)?;
-            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR).map_err(io::Error::from)?)
-        };
-        remove().map_err(|cause| DiskError::new(Operation::Remove, path, cause))
+            Ok(rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR)?)
+        })
     }
 
     fn create_link(&self, link: &Path, target: &Path) -> DiskResult<()> {
-        let create = || -> Result<(), Cause> {
+        perform(Operation::Link, link, || {
             let (dir, name) = self.open_parent(link)?;
-            Ok(rustix::fs::symlinkat(target, &dir, name).map_err(io::Error::from)?)
-        };
-        create().map_err(|cause| DiskError::new(Operation::Link, link, cause))
+            Ok(rustix::fs::symlinkat(target, &dir, name)?)
+        })
     }
 
     fn copy_mode(&self, from: &Path, to: &Path) -> DiskResult<()> {
-        let copy = || -> Result<(), Cause> {
+        perform(Operation::CopyMode, to, || {
             let permissions = fs::metadata(from)?.permissions();
             let (file, _) = self.open_file(to, OFlags::RDONLY)?;
             Ok(file.set_permissions(permissions)?)
-        };
-        copy().map_err(|cause| DiskError::new(Operation::CopyMode, to, cause))
+        })
     }
 
     fn make_private(&self, path: &Path) -> DiskResult<()> {
-        let change = || -> Result<(), Cause> {
+        perform(Operation::CopyMode, path, || {
             let (file, _) = self.open_file(path, OFlags::RDONLY)?;
-            Ok(rustix::fs::fchmod(&file, FILE_MODE).map_err(io::Error::from)?)
-        };
-        change().map_err(|cause| DiskError::new(Operation::CopyMode, path, cause))
+            Ok(rustix::fs::fchmod(&file, FILE_MODE)?)
+        })
     }
 
     fn sync_file(&self, path: &Path) -> DiskResult<()> {
-        let sync = || -> Result<(), Cause> {
+        perform(Operation::Sync, path, || {
             let (file, _) = self.open_file(path, OFlags::RDONLY)?;
             self.count_sync(file.sync_all())
-        };
-        sync().map_err(|cause| DiskError::new(Operation::Sync, path, cause))
+        })
     }
 
     fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
-        let sync = || -> Result<(), Cause> {
+        perform(Operation::Sync, dir, || {
             let handle = File::from(self.open_dir(dir)?);
             self.count_sync(handle.sync_all().or_else(accept_no_dir_sync))
-        };
-        sync().map_err(|cause| DiskError::new(Operation::Sync, dir, cause))
+        })
     }
 
     fn syncs(&self) -> u64 {
@@ -278,30 +283,22 @@ impl Disk for RealDisk {
     }
 }
 
+fn perform<T>(
+    operation: Operation,
+    path: &Path,
+    run: impl FnOnce() -> Result<T, Cause>,
+) -> DiskResult<T> {
+    run().map_err(|cause| DiskError::new(operation, path, cause))
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
 fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
-}
-
-/// Opens what is beneath the fence in one call that passes no link at all. Nothing where there is one
-/// on the way, or such a call does not exist: then the way is gone step by step, and the step that
-/// fails tells why.
-#[cfg(target_os = "linux")]
-fn open_without_links(path: &Path, rest: &Path, flags: OFlags, mode: Mode) -> Option<io::Result<OwnedFd>> {
-    use rustix::fs::{CWD, ResolveFlags};
-    if !rest.components().all(|component| matches!(component, Component::Normal(_))) {
-        return None;
-    }
-    match rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
-        Ok(opened) => Some(Ok(opened)),
-        // Old kernels do not know the call, and some sandboxes forbid it.
-        Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
-        Err(errno) => Some(Err(errno.into())),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_without_links(_: &Path, _: &Path, _: OFlags, _: Mode) -> Option<io::Result<OwnedFd>> {
-    None
 }
 
 /// A pipe must not hold us up, so nothing blocks until it is known to be a file.
@@ -313,33 +310,38 @@ fn open_to_read(path: &Path) -> Result<(File, u64), Cause> {
 /// The file with its length, if it is a regular one.
 fn regular(file: File) -> Result<(File, u64), Cause> {
     let found = file.metadata()?;
-    if found.is_file() { Ok((file, found.len())) } else { Err(Cause::NotAFile) }
+    if found.is_file() {
+        Ok((file, found.len()))
+    } else {
+        Err(Cause::NotAFile)
+    }
 }
 
 fn read_whole(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Cause> {
-    let (mut file, bytes) = open_to_read(path)?;
+    let (file, bytes) = open_to_read(path)?;
     if bytes > bytes_max {
         return Err(Cause::TooLarge { bytes, bytes_max });
     }
-    // Room for a byte more than there are: a read that does not fill it has met the end.
-    let mut content = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(1)];
-    let read = match file.read(&mut content) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-        read => read?,
-    };
-    let at_end = read < content.len();
-    content.truncate(read);
-    if !at_end || (read as u64) < bytes {
-        // The file grows while it is read, or the system gives it in pieces.
-        file.take((bytes_max + 1).saturating_sub(read as u64)).read_to_end(&mut content)?;
-    }
+    let mut content = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut content)?;
     let read = content.len() as u64;
-    if read > bytes_max { Err(Cause::TooLarge { bytes: read, bytes_max }) } else { Ok(content) }
+    if read > bytes_max {
+        Err(Cause::TooLarge {
+            bytes: read,
+            bytes_max,
+        })
+    } else {
+        Ok(content)
+    }
 }
 
 /// Opening without following a link failed: because of a link, or otherwise?
 fn link_or(errno: Errno, path: &Path) -> Cause {
-    if errno != Errno::EXIST && is_link(path) { is_link_cause(path) } else { Cause::Io(errno.into()) }
+    if errno != Errno::EXIST && is_link(path) {
+        is_link_cause(path)
+    } else {
+        Cause::Io(errno.into())
+    }
 }
 
 fn is_link(path: &Path) -> bool {
@@ -347,7 +349,10 @@ fn is_link(path: &Path) -> bool {
 }
 
 fn is_link_cause(link: &Path) -> Cause {
-    Cause::IsLink { link: link.to_owned(), target: fs::read_link(link).unwrap_or_default() }
+    Cause::IsLink {
+        link: link.to_owned(),
+        target: fs::read_link(link).unwrap_or_default(),
+    }
 }
 
 fn kind(found: fs::FileType) -> Kind {
@@ -362,9 +367,9 @@ fn kind(found: fs::FileType) -> Kind {
 /// Some file systems have no sync for directories; there the names are safe with their own journal
 /// or not at all, and no program can do anything about it.
 fn accept_no_dir_sync(error: io::Error) -> io::Result<()> {
-    let has_none = matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported);
+    let has_none = matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    );
     if has_none { Ok(()) } else { Err(error) }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,27 +6,31 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::{LogError, Numbered};
+use super::{Numbered, chain};
 use crate::disk::{Disk, DiskError, Operation};
-use crate::format::{self, Access, FormatError};
+use crate::error::{FileFault, StoreError};
+use crate::format::{self, Access};
 use crate::limits::LOG_LINE_BYTES_MAX;
 
 /// Reads the records of a log, one after the other, with one line in memory.
 ///
 /// A torn last line, which may also be one that is just being written, ends the records without an
-/// error and is told by [`LogReader::tail`]. After an error there is nothing more.
+/// error. After an error there is nothing more.
 pub struct LogReader<R> {
     path: PathBuf,
     input: BufReader<Box<dyn Read + Send>>,
-    access: Access,
+    pub(super) access: Access,
     line: u64,
-    next_seq: u64,
-    tail: Tail,
+    /// The number of the record that comes next.
+    pub(super) next_seq: u64,
+    /// What the next record's link follows.
+    pub(super) link: String,
+    /// How the log ends, as far as it was read.
+    pub(super) tail: Tail,
     ended: bool,
     record: PhantomData<fn() -> R>,
 }
 
-/// How a log ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tail {
     /// The bytes up to the end of the last whole line.
@@ -39,14 +43,15 @@ pub struct Tail {
 pub fn read_log<R: DeserializeOwned + Numbered>(
     disk: &dyn Disk,
     path: &Path,
-) -> Result<LogReader<R>, LogError> {
-    let reader = disk.reader(path, 0).map_err(LogError::disk(path))?;
+) -> Result<LogReader<R>, StoreError> {
+    let reader = disk.reader(path, 0)?;
     let mut log = LogReader {
         path: path.to_owned(),
         input: BufReader::with_capacity(64 * 1024, reader),
         access: Access::ReadOnly,
         line: 0,
         next_seq: 1,
+        link: String::new(),
         tail: Tail::default(),
         ended: false,
         record: PhantomData,
@@ -55,7 +60,7 @@ pub fn read_log<R: DeserializeOwned + Numbered>(
     Ok(log)
 }
 
-/// The first record of a log as it stands: its header is passed over, whatever it says.
+/// The first record of a log of any version: the header is skipped.
 pub(crate) fn glance(disk: &dyn Disk, path: &Path) -> Option<serde_json::Value> {
     let mut input = BufReader::new(disk.reader(path, 0).ok()?.take(LOG_LINE_BYTES_MAX));
     input.skip_until(b'\n').ok()?;
@@ -65,36 +70,18 @@ pub(crate) fn glance(disk: &dyn Disk, path: &Path) -> Option<serde_json::Value> 
 }
 
 impl<R> LogReader<R> {
-    /// What may be done with this log.
-    #[must_use]
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
-    /// How the log ends, as far as it was read.
-    #[must_use]
-    pub fn tail(&self) -> Tail {
-        self.tail
-    }
-
-    /// The number of the record that comes next.
-    #[must_use]
-    pub fn next_seq(&self) -> u64 {
-        self.next_seq
-    }
-
-    fn read_header(&mut self) -> Result<(), LogError> {
+    fn read_header(&mut self) -> Result<(), StoreError> {
         let line = self.read_line()?;
         if !line.ends_with(b"\n") {
             // A log appears with its whole header, so this is something else.
-            return Err(FormatError::NotOurs { path: self.path.clone(), expected: format::LOG.name }.into());
+            return Err(format::LOG.not_ours(&self.path));
         }
         self.access = format::LOG.check_line(&self.path, &line)?;
         self.tail.whole_bytes = line.len() as u64;
         Ok(())
     }
 
-    fn read_line(&mut self) -> Result<Vec<u8>, LogError> {
+    fn read_line(&mut self) -> Result<Vec<u8>, StoreError> {
         self.line += 1;
         let mut line = Vec::new();
         (&mut self.input)
@@ -102,26 +89,30 @@ impl<R> LogReader<R> {
             .read_until(b'\n', &mut line)
             .map_err(|error| self.failed(error))?;
         if line.len() as u64 > LOG_LINE_BYTES_MAX {
-            return Err(LogError::LineTooLong { path: self.path.clone(), line: self.line });
+            let line = self.line;
+            return Err(self.fault(FileFault::LineTooLong { line }));
         }
         Ok(line)
     }
 
-    fn at_end(&mut self) -> Result<bool, LogError> {
+    fn at_end(&mut self) -> Result<bool, StoreError> {
         match self.input.fill_buf() {
             Ok(rest) => Ok(rest.is_empty()),
             Err(error) => Err(self.failed(error)),
         }
     }
 
-    fn failed(&self, error: std::io::Error) -> LogError {
-        let source = DiskError::new(Operation::Read, &self.path, error);
-        LogError::Disk { path: self.path.clone(), source }
+    fn failed(&self, error: std::io::Error) -> StoreError {
+        DiskError::new(Operation::Read, &self.path, error).into()
+    }
+
+    fn fault(&self, fault: FileFault) -> StoreError {
+        StoreError::file("read the log", &self.path, fault)
     }
 }
 
 impl<R: DeserializeOwned + Numbered> LogReader<R> {
-    fn read_record(&mut self) -> Result<Option<R>, LogError> {
+    fn read_record(&mut self) -> Result<Option<R>, StoreError> {
         let line = self.read_line()?;
         if !line.ends_with(b"\n") {
             self.tail.torn_bytes = line.len() as u64;
@@ -134,18 +125,24 @@ impl<R: DeserializeOwned + Numbered> LogReader<R> {
                 return Ok(None);
             }
             Err(source) => {
-                return Err(LogError::BadLine { path: self.path.clone(), line: self.line, source });
+                let line = self.line;
+                return Err(self.fault(FileFault::BadLine { line, source }));
             }
         };
         self.count(&record)?;
+        self.link = chain::link_of(&self.link, &line);
         self.tail.whole_bytes += line.len() as u64;
         Ok(Some(record))
     }
 
-    fn count(&mut self, record: &R) -> Result<(), LogError> {
+    fn count(&mut self, record: &R) -> Result<(), StoreError> {
         let (expected, found) = (self.next_seq, record.seq());
         if found != expected {
-            return Err(LogError::OutOfOrder { path: self.path.clone(), line: self.line, expected, found });
+            return Err(self.fault(FileFault::OutOfOrder {
+                line: self.line,
+                expected,
+                found,
+            }));
         }
         self.next_seq += 1;
         Ok(())
@@ -153,7 +150,7 @@ impl<R: DeserializeOwned + Numbered> LogReader<R> {
 }
 
 impl<R: DeserializeOwned + Numbered> Iterator for LogReader<R> {
-    type Item = Result<R, LogError>;
+    type Item = Result<R, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {

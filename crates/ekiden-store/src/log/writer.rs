@@ -8,68 +8,102 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{LogError, Numbered, Tail, read_log};
+use super::chain::{self, LinkCopy};
+use super::{Numbered, Tail, read_log};
 use crate::disk::{Disk, DiskError, Operation, Reach, parent};
+use crate::error::{FileFault, StoreError};
 use crate::format;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::replace::{Durability, replace};
 
 /// The writer of a log: the one at a time that its run's lock allows.
 ///
-/// If it is dropped nothing is lost, since there is nothing that it holds back.
+/// Dropping it loses nothing, since it buffers nothing.
 pub struct LogWriter<R> {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     len: u64,
     next_seq: u64,
+    /// The link of the last record.
+    link: String,
+    /// Where links are copied to. Nothing once that failed: a copy may end early.
+    copy: Option<LinkCopy>,
     broken: bool,
     record: PhantomData<fn(R)>,
 }
 
-/// What was found when a log was opened to go on with it.
+/// What was found when a log was opened to continue it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
     /// The records that it holds.
     pub records: u64,
-    /// The bytes of a torn last line that were cut off. A crash left them; nobody was told of them.
+    /// The bytes of a torn last line that were cut off. A crash left them; nothing was done because of them.
     pub torn_bytes: u64,
 }
 
 impl<R> fmt::Debug for LogWriter<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogWriter").field("path", &self.path).field("next_seq", &self.next_seq).finish()
+        f.debug_struct("LogWriter")
+            .field("path", &self.path)
+            .field("next_seq", &self.next_seq)
+            .finish()
     }
 }
 
 impl<R> LogWriter<R> {
     /// The number that the next record must have.
-    #[must_use]
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    fn at(disk: Arc<dyn Disk>, path: &Path, len: u64, next_seq: u64) -> Self {
-        Self { disk, path: path.to_owned(), len, next_seq, broken: false, record: PhantomData }
+    /// Copies each further link to this file, which holds those of all records before.
+    pub(crate) fn copying_links(self, copy: Option<PathBuf>) -> Self {
+        let copy = copy.map(|path| LinkCopy::new(Arc::clone(&self.disk), path));
+        Self { copy, ..self }
+    }
+
+    /// Whether links are copied.
+    pub fn copies_links(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    fn at(disk: Arc<dyn Disk>, path: &Path, len: u64, next_seq: u64, link: String) -> Self {
+        Self {
+            disk,
+            path: path.to_owned(),
+            len,
+            next_seq,
+            link,
+            copy: None,
+            broken: false,
+            record: PhantomData,
+        }
     }
 }
 
 impl<R: DeserializeOwned + Numbered> LogWriter<R> {
-    /// Reads a log to its end, showing each record, cuts off a torn last line, and goes on from
+    /// Reads a log to its end, showing each record, cuts off a torn last line, and continues from
     /// there. Everything that was shown is durable when the call returns, and not before.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         mut show: impl FnMut(R),
-    ) -> Result<(Self, Opened), LogError> {
+    ) -> Result<(Self, Opened), StoreError> {
         let mut reader = read_log::<R>(&*disk, path)?;
-        reader.access().to_write(path)?;
+        reader.access.to_write(path)?;
         for record in &mut reader {
             show(record?);
         }
-        let (tail, next_seq) = (reader.tail(), reader.next_seq());
-        settle(&*disk, path, tail).map_err(LogError::disk(path))?;
-        let opened = Opened { records: next_seq - 1, torn_bytes: tail.torn_bytes };
-        Ok((Self::at(disk, path, tail.whole_bytes, next_seq), opened))
+        let (tail, next_seq, link) = (reader.tail, reader.next_seq, reader.link);
+        settle(&*disk, path, tail)?;
+        let opened = Opened {
+            records: next_seq - 1,
+            torn_bytes: tail.torn_bytes,
+        };
+        Ok((
+            Self::at(disk, path, tail.whole_bytes, next_seq, link),
+            opened,
+        ))
     }
 }
 
@@ -78,21 +112,31 @@ impl<R: Serialize + Numbered> LogWriter<R> {
     ///
     /// The file appears whole, with header and record, and is durable when the call returns: a log
     /// without a record never exists. A log that exists is an error.
-    pub fn create(disk: Arc<dyn Disk>, path: &Path, first: &R) -> Result<Self, LogError> {
+    ///
+    /// The links go to `copy` too, the first one before the log is there: a process that dies leaves no log
+    /// without a copy.
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        copy: Option<PathBuf>,
+        first: &R,
+    ) -> Result<Self, StoreError> {
         assert_eq!(first.seq(), 1, "the first record is number 1");
-        let failed = LogError::disk(path);
-        match disk.stat(path) {
-            Ok(None) => {}
-            Ok(Some(_)) => {
-                let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-                return Err(failed(DiskError::new(Operation::Create, path, exists)));
-            }
-            Err(error) => return Err(failed(error)),
+        if disk.stat(path)?.is_some() {
+            let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(DiskError::new(Operation::Create, path, exists).into());
         }
         let mut bytes = format::LOG.line().into_bytes();
-        bytes.extend(encode(first)?);
-        replace(&*disk, path, &bytes, Durability::Full).map_err(failed)?;
-        Ok(Self::at(disk, path, bytes.len() as u64, 2))
+        let (line, link) = encode(path, "", first)?;
+        bytes.extend(line);
+        let copy = copy.map(|path| LinkCopy::new(Arc::clone(&disk), path));
+        let copy = copy.filter(|copy| copy.begin(&link).is_ok());
+        replace(&*disk, path, &bytes, Durability::Full)?;
+        let len = bytes.len() as u64;
+        Ok(Self {
+            copy,
+            ..Self::at(disk, path, len, 2, link)
+        })
     }
 
     /// Adds a record. It is on the disk when the call returns. One sync.
@@ -103,35 +147,50 @@ impl<R: Serialize + Numbered> LogWriter<R> {
     /// # Panics
     ///
     /// If the record does not have [`LogWriter::next_seq`] as its number.
-    pub fn append(&mut self, record: &R) -> Result<(), LogError> {
-        assert_eq!(record.seq(), self.next_seq, "records are numbered without a gap");
+    pub fn append(&mut self, record: &R) -> Result<(), StoreError> {
+        assert_eq!(
+            record.seq(),
+            self.next_seq,
+            "records are numbered without a gap"
+        );
         if self.broken {
-            return Err(LogError::Broken { path: self.path.clone() });
+            return Err(self.fault(FileFault::Broken));
         }
-        let line = encode(record)?;
+        let (line, link) = encode(&self.path, &self.link, record)?;
         let bytes = line.len() as u64;
         if bytes > LOG_LINE_BYTES_MAX {
-            return Err(LogError::LineTooLong { path: self.path.clone(), line: self.next_seq + 1 });
+            let line = self.next_seq + 1;
+            return Err(self.fault(FileFault::LineTooLong { line }));
         }
         if let Err(error) = self.disk.append(&self.path, self.len, &line, Reach::Disk) {
             self.broken = true;
-            return Err(LogError::disk(&self.path)(error));
+            return Err(error.into());
         }
+        let copied = |copy: &LinkCopy| copy.add(record.seq(), &link).is_ok();
+        self.copy = self.copy.take().filter(copied);
         self.len += bytes;
         self.next_seq += 1;
+        self.link = link;
         Ok(())
+    }
+
+    fn fault(&self, fault: FileFault) -> StoreError {
+        StoreError::file("continue the log", &self.path, fault)
     }
 }
 
-/// JSON has no raw newlines, so a record is one line.
-fn encode<R: Serialize + Numbered>(record: &R) -> Result<Vec<u8>, LogError> {
-    let mut line =
-        serde_json::to_vec(record).map_err(|source| LogError::Encode { seq: record.seq(), source })?;
-    line.push(b'\n');
-    Ok(line)
+/// JSON has no raw newlines, so a record is one line. Returns the line and its link.
+fn encode<R: Serialize>(
+    path: &Path,
+    before: &str,
+    record: &R,
+) -> Result<(Vec<u8>, String), StoreError> {
+    let json = serde_json::to_vec(record).map_err(FileFault::NoJson);
+    let json = json.map_err(|fault| StoreError::file("write a record to", path, fault))?;
+    Ok(chain::line(before, &json))
 }
 
-/// Makes durable what was read: the bytes, and the name that they were found under.
+/// Makes the bytes that were read durable, and the name of their file.
 fn settle(disk: &dyn Disk, path: &Path, tail: Tail) -> Result<(), DiskError> {
     if tail.torn_bytes > 0 {
         disk.truncate(path, tail.whole_bytes)?;

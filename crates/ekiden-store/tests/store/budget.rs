@@ -7,13 +7,14 @@ use std::sync::Arc;
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive_dir, place_unsealed, seal};
-use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+use ekiden_store::archive::{archive_dir, make_dir};
+use ekiden_store::disk::{Disk as _, Reach, RealDisk, parent};
 use ekiden_store::handoff::{Keeping, take_handoff};
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::Numbered;
 use ekiden_store::published::prepare_published;
+use ekiden_store::replace::{Durability, replace};
 use ekiden_store::state::{LockedStateDir, create_state_root};
 use ekiden_store::status::{Status, StatusFile, StatusWord};
 use serde::Serialize;
@@ -49,35 +50,56 @@ fn a_session_starts_with_one_sync_and_is_told_its_task_after_five() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().canonicalize().unwrap();
     let disk = Arc::new(RealDisk::fenced(&project));
-    let (published, layout) = (Published::new(&project), StateLayout::new(&project.join(".ekiden/state")));
+    let (published, layout) = (
+        Published::new(&project),
+        StateLayout::new(&project.join(".ekiden/state")),
+    );
     let run = RunId::from_bits(7);
     create_state_root(&*disk, &layout).unwrap();
     prepare_published(&*disk, &published, &layout).unwrap();
-    let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(0), run: None };
+    let holder = Holder {
+        pid: 1,
+        host: "atlas".to_owned(),
+        started: Timestamp(0),
+        run: None,
+    };
     let lock = WorkDirLock::take(&layout.lock(None), holder).unwrap();
     let state = LockedStateDir::open(disk.clone(), layout.clone(), lock).unwrap();
     let mut log = state.create_run(&run, &Note { seq: 1 }).unwrap();
 
     // The first session has ended. Its handoff is in the record of that, and not in the archive yet.
     let first = layout.run(&run).relay(None).session(SessionNumber::FIRST);
-    let prompt = [NewFile { name: SessionLayout::PROMPT, bytes: b"the task" }];
+    let prompt = [(SessionLayout::PROMPT, "the task")];
     archive_dir(&*disk, first.dir(), &prompt).unwrap();
     let progress = FileText::Text("STATUS: IN_PROGRESS".to_owned());
-    let recorded = HandoffFiles { progress, ..HandoffFiles::default() };
+    let recorded = HandoffFiles {
+        progress,
+        ..HandoffFiles::default()
+    };
     let written = published.handoff().join("PROGRESS.md");
-    disk.create_file(&written, b"STATUS: IN_PROGRESS", Reach::Cache).unwrap();
+    disk.create_file(&written, b"STATUS: IN_PROGRESS", Reach::Cache)
+        .unwrap();
 
     let before = disk.syncs();
     log.append(&Note { seq: 2 }).unwrap();
-    let second = layout.run(&run).relay(None).session(SessionNumber::FIRST.next());
-    place_unsealed(&*disk, &second.prompt(), b"the task").unwrap();
-    let keeping = Keeping { sessions: &[first], recorded: &[&recorded] };
+    let second = layout
+        .run(&run)
+        .relay(None)
+        .session(SessionNumber::FIRST.next());
+    make_dir(&*disk, second.dir()).unwrap();
+    replace(&*disk, &second.prompt(), b"the task", Durability::Derived).unwrap();
+    let keeping = Keeping {
+        sessions: &[first],
+        recorded: &[&recorded],
+    };
     let taken = take_handoff(&*disk, &published.handoff(), keeping).unwrap();
     assert_eq!(taken.removed, [HandoffFile::Progress]);
     assert_eq!(disk.syncs() - before, 1);
 
     // The next agent's process runs.
-    seal(&*disk, &second.prompt()).unwrap();
+    disk.sync_file(&second.prompt()).unwrap();
+    disk.sync_dir(second.dir()).unwrap();
+    disk.sync_dir(parent(second.dir())).unwrap();
     disk.sync_dir(&published.handoff()).unwrap();
     assert_eq!(disk.syncs() - before, 5);
     let file = StatusFile::open(&*disk, published.status()).unwrap();

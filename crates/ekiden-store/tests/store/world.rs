@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use ekiden_core::ids::{MessageId, RunId, SessionNumber};
 use ekiden_core::time::Timestamp;
-use ekiden_store::archive::{NewFile, archive_dir};
-use ekiden_store::disk::{Disk as _, Reach};
-use ekiden_store::inbox::{Inbox, Message};
+use ekiden_store::archive::archive_dir;
+use ekiden_store::disk::Disk as _;
 use ekiden_store::layout::{Published, SessionLayout, StateLayout};
-use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::lock::Holder;
 use ekiden_store::log::{LogWriter, Numbered, read_log};
-use ekiden_store::published::{exclude_from_git, prepare_published, publish};
-use ekiden_store::sim::{AtCrash, SimDisk};
+use ekiden_store::published::{exclude_from_git, prepare_published};
+use ekiden_store::replace::{Durability, replace};
 use ekiden_store::state::{LockedStateDir, create_state_root};
+use ekiden_testkit::sim::{AtCrash, SimDisk, lock};
 use serde::{Deserialize, Serialize};
 
 const WORLDS: u64 = 500;
@@ -35,18 +35,14 @@ impl Numbered for Note {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Ask {
-    kind: String,
-}
-
 /// What has been promised so far.
 #[derive(Debug, Default)]
 struct Promised {
     run: Option<RunId>,
     records: u64,
     archived: BTreeMap<u32, Vec<u8>>,
-    sent: Vec<MessageId>,
+    /// Messages whose senders were told that they are in the log.
+    told: Vec<MessageId>,
 }
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -56,11 +52,10 @@ fn layout() -> StateLayout {
 }
 
 fn session(run: &RunId, number: u32) -> SessionLayout {
-    layout().run(run).relay(None).session(SessionNumber::try_from(number).expect("from 1"))
-}
-
-fn inbox(run: &RunId) -> Inbox {
-    Inbox::new(layout().run(run).inbox())
+    layout()
+        .run(run)
+        .relay(None)
+        .session(SessionNumber::try_from(number).expect("from 1"))
 }
 
 fn prompt(number: u32) -> Vec<u8> {
@@ -70,16 +65,27 @@ fn prompt(number: u32) -> Vec<u8> {
 /// One life of an engine: opens what is there, checks it, and works until the machine crashes.
 fn live(disk: &Arc<SimDisk>, promised: &mut Promised, life: u64) -> Outcome {
     create_state_root(&**disk, &layout())?;
-    let holder = Holder { pid: 1, host: "atlas".to_owned(), started: Timestamp(life), run: None };
-    let state = LockedStateDir::open(disk.clone(), layout(), WorkDirLock::simulated(holder))?;
+    let holder = Holder {
+        pid: 1,
+        host: "atlas".to_owned(),
+        started: Timestamp(life),
+        run: None,
+    };
+    let state = LockedStateDir::open(disk.clone(), layout(), lock(holder))?;
     prepare_published(&**disk, &Published::new(Path::new("/p")), &layout())?;
     exclude_from_git(&**disk, Path::new(EXCLUDE))?;
     let (run, mut log, mut answered) = open_run(&state, promised, life)?;
     for number in 1..=3 {
         archive(disk, &run, number, promised)?;
-        send(disk, &run, &format!("m-{life}-{number}"), promised)?;
-        answer(disk, &run, &mut log, &mut answered, promised)?;
-        publish(&**disk, Path::new("/p/.ekiden/PROGRESS.md"), &format!("session {number}"))?;
+        answer(
+            &format!("m-{life}-{number}"),
+            &mut log,
+            &mut answered,
+            promised,
+        )?;
+        let progress = Path::new("/p/.ekiden/PROGRESS.md");
+        let text = format!("session {number}");
+        replace(&**disk, progress, text.as_bytes(), Durability::Whole)?;
     }
     Ok(())
 }
@@ -93,7 +99,13 @@ fn open_run(
     let runs = state.view().runs()?;
     let Some(run) = promised.run.clone().or_else(|| runs.first().cloned()) else {
         let run = RunId::from_bits(u32::try_from(life)?);
-        let log = state.create_run(&run, &Note { seq: 1, answers: None })?;
+        let log = state.create_run(
+            &run,
+            &Note {
+                seq: 1,
+                answers: None,
+            },
+        )?;
         promised.run = Some(run.clone());
         promised.records = 1;
         return Ok((run, log, Vec::new()));
@@ -101,7 +113,12 @@ fn open_run(
     assert!(runs.contains(&run), "the run is lost");
     let mut answered = Vec::new();
     let (log, opened) = state.open_log(&run, |note: Note| answered.extend(note.answers))?;
-    assert!(opened.records >= promised.records, "{} of {} records", opened.records, promised.records);
+    assert!(
+        opened.records >= promised.records,
+        "{} of {} records",
+        opened.records,
+        promised.records
+    );
     promised.run = Some(run.clone());
     promised.records = opened.records;
     Ok((run, log, answered))
@@ -109,61 +126,61 @@ fn open_run(
 
 fn archive(disk: &SimDisk, run: &RunId, number: u32, promised: &mut Promised) -> Outcome {
     let content = prompt(number);
-    let files = [NewFile { name: SessionLayout::PROMPT, bytes: &content }];
+    let text = String::from_utf8_lossy(&content);
+    let files = [(SessionLayout::PROMPT, &*text)];
     archive_dir(disk, session(run, number).dir(), &files)?;
     promised.archived.insert(number, content);
     Ok(())
 }
 
-fn send(disk: &SimDisk, run: &RunId, id: &str, promised: &mut Promised) -> Outcome {
-    let id = MessageId::try_from(id.to_owned())?;
-    let body = Ask { kind: "stop".to_owned() };
-    let message = Message { id: id.clone(), time: Timestamp(promised.sent.len() as u64), body };
-    inbox(run).send(disk, &message, Reach::Disk)?;
-    promised.sent.push(id);
-    Ok(())
-}
-
-/// Takes what is in the inbox: first into the log, then away.
+/// Records a message. Whoever sent it is told when it is in the log.
 fn answer(
-    disk: &SimDisk,
-    run: &RunId,
+    id: &str,
     log: &mut LogWriter<Note>,
     answered: &mut Vec<MessageId>,
     promised: &mut Promised,
 ) -> Outcome {
-    let inbox = inbox(run);
-    let scan = inbox.scan::<Ask>(disk, |id| answered.contains(id))?;
-    assert!(scan.bad.is_empty(), "a synced message is never torn: {:?}", scan.bad);
-    for received in scan.messages {
-        let id = received.message.id.clone();
-        log.append(&Note { seq: log.next_seq(), answers: Some(id.clone()) })?;
-        promised.records += 1;
-        answered.push(id);
-        inbox.remove(disk, &received)?;
-    }
+    let id = MessageId::try_from(id.to_owned())?;
+    assert!(!answered.contains(&id), "message {id} comes once");
+    log.append(&Note {
+        seq: log.next_seq(),
+        answers: Some(id.clone()),
+    })?;
+    promised.records += 1;
+    promised.told.push(id.clone());
+    answered.push(id);
     Ok(())
 }
 
 /// What must hold on every disk that is found after a crash.
 fn check(disk: &SimDisk, promised: &Promised) {
-    let exclude = disk.read(Path::new(EXCLUDE), 1000).expect("the exclude file");
+    let exclude = disk
+        .read(Path::new(EXCLUDE), 1000)
+        .expect("the exclude file");
     assert!(exclude.starts_with(b"*.log"), "a foreign line is lost");
     if let Ok(progress) = disk.read(Path::new("/p/.ekiden/PROGRESS.md"), 1000) {
-        assert!(progress.starts_with(b"session ") && progress.len() == 9, "{progress:?}");
+        assert!(
+            progress.starts_with(b"session ") && progress.len() == 9,
+            "{progress:?}"
+        );
     }
     let Some(run) = &promised.run else { return };
     for (number, content) in &promised.archived {
-        assert_eq!(&disk.read(&session(run, *number).prompt(), 1000).expect("an archive"), content);
+        assert_eq!(
+            &disk
+                .read(&session(run, *number).prompt(), 1000)
+                .expect("an archive"),
+            content
+        );
     }
     let log = read_log::<Note>(disk, &layout().run(run).log()).expect("the log");
-    let answered: Vec<_> = log.filter_map(|note| note.expect("a record").answers).collect();
+    let answered: Vec<_> = log
+        .filter_map(|note| note.expect("a record").answers)
+        .collect();
     let once: BTreeSet<_> = answered.iter().collect();
     assert_eq!(once.len(), answered.len(), "a message was answered twice");
-    let waiting = inbox(run).scan::<Ask>(&disk.clone(), |_| false).expect("the inbox").messages;
-    for id in &promised.sent {
-        let waits = waiting.iter().any(|received| received.message.id == *id);
-        assert!(waits || once.contains(id), "message {id} is lost");
+    for id in &promised.told {
+        assert!(once.contains(id), "message {id} is lost");
     }
 }
 
@@ -195,14 +212,24 @@ fn world(seed: u64, ops: u64) {
     let mut disk = start();
     for life in 0..LIVES {
         // Steps without a common divisor with the number of operations reach all of them.
-        let chance = seed.wrapping_mul(7919).wrapping_add(life.wrapping_mul(104_729));
-        let at = if chance.is_multiple_of(2) { AtCrash::Done } else { AtCrash::NotDone };
+        let chance = seed
+            .wrapping_mul(7919)
+            .wrapping_add(life.wrapping_mul(104_729));
+        let at = if chance.is_multiple_of(2) {
+            AtCrash::Done
+        } else {
+            AtCrash::NotDone
+        };
         let machine = Arc::new(disk);
         machine.crash_at(chance % (ops + 8), at);
         if let Err(error) = live(&machine, &mut promised, life) {
             assert!(machine.has_crashed(), "seed {seed}: {error}");
         }
-        disk = if chance.is_multiple_of(3) { machine.after_kill() } else { machine.survive_seeded(chance) };
+        disk = if chance.is_multiple_of(3) {
+            machine.after_kill()
+        } else {
+            machine.survive_seeded(chance)
+        };
         check(&disk, &promised);
     }
 }

@@ -46,37 +46,39 @@ impl MessagesApi {
     /// # Panics
     ///
     /// If no loopback port can be opened: then no test that needs one can run.
-    #[must_use]
     pub fn start(model: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port can be opened");
-        let address = listener.local_addr().expect("a bound socket has an address");
+        let listener =
+            std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port can be opened");
+        let address = listener
+            .local_addr()
+            .expect("a bound socket has an address");
         let shared = Arc::new(Shared::new(Box::new(model)));
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
         let thread = std::thread::spawn(move || server::run(listener, served, stopped));
-        Self { address, shared, stop: Some(stop), thread: Some(thread) }
+        Self {
+            address,
+            shared,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// What the client calls `ANTHROPIC_BASE_URL`.
-    #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where the server listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Every request so far, in the order in which they arrived.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests()
     }
 
     /// The requests of the main thread so far: those that a relay's session makes itself.
-    #[must_use]
     pub fn main_requests(&self) -> Vec<Request> {
         let mut requests = self.requests();
         requests.retain(|request| request.thread() == Thread::Main);
@@ -84,8 +86,11 @@ impl MessagesApi {
     }
 
     /// The first request that `wanted` accepts, past or to come, or `None` after `deadline`.
-    #[must_use]
-    pub fn wait_for(&self, deadline: Duration, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
+    pub fn wait_for(
+        &self,
+        deadline: Duration,
+        wanted: impl Fn(&Request) -> bool,
+    ) -> Option<Request> {
         self.shared.wait_for(deadline, wanted)
     }
 }

@@ -6,7 +6,6 @@ use tokio::sync::watch;
 /// The answer to one request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// The model answers.
     Message(Message),
     /// An HTTP answer that is no message: an error, a limit.
     Status(Status),
@@ -19,11 +18,8 @@ pub enum Reply {
 /// An HTTP answer with a status of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// The HTTP status.
     pub code: u16,
-    /// Headers, such as `retry-after`.
     pub headers: Vec<(String, String)>,
-    /// The body, as JSON.
     pub body: Value,
 }
 
@@ -45,13 +41,10 @@ pub struct Message {
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// Words.
     Text(String),
     /// A tool call; its id is made by the server.
     ToolUse {
-        /// The tool's name.
         name: String,
-        /// The tool's input.
         input: Value,
     },
 }
@@ -80,7 +73,6 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input written to the cache.
     pub cache_creation: u64,
-    /// What the model wrote.
     pub output: u64,
 }
 
@@ -105,14 +97,16 @@ impl From<Status> for Reply {
 
 impl Status {
     /// An error in the API's own form: `rate_limit_error`, `overloaded_error`, `authentication_error`.
-    #[must_use]
     pub fn error(code: u16, kind: &str, message: &str) -> Self {
         let body = json!({ "type": "error", "error": { "type": kind, "message": message } });
-        Self { code, headers: Vec::new(), body }
+        Self {
+            code,
+            headers: Vec::new(),
+            body,
+        }
     }
 
     /// The same answer with one more header.
-    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -121,7 +115,6 @@ impl Status {
 
 impl Message {
     /// A message of these words, which ends the turn.
-    #[must_use]
     pub fn text(words: &str) -> Self {
         Self {
             blocks: vec![Block::Text(words.to_owned())],
@@ -133,39 +126,45 @@ impl Message {
     }
 
     /// A message that calls one tool.
-    #[must_use]
     pub fn call(name: &str, input: Value) -> Self {
-        let blocks = vec![Block::ToolUse { name: name.to_owned(), input }];
-        Self { blocks, ..Self::text("") }
+        let blocks = vec![Block::ToolUse {
+            name: name.to_owned(),
+            input,
+        }];
+        Self {
+            blocks,
+            ..Self::text("")
+        }
     }
 
     /// The same message with one more tool call.
-    #[must_use]
     pub fn and_call(mut self, name: &str, input: Value) -> Self {
-        self.blocks.push(Block::ToolUse { name: name.to_owned(), input });
+        self.blocks.push(Block::ToolUse {
+            name: name.to_owned(),
+            input,
+        });
         self
     }
 
     /// The same message with this usage.
-    #[must_use]
     pub fn using(self, usage: Usage) -> Self {
         Self { usage, ..self }
     }
 
     /// The same message with another ending.
-    #[must_use]
     pub fn ending(self, ending: Ending) -> Self {
         Self { ending, ..self }
     }
 
     /// The same message, whose ending waits for `gate`.
-    #[must_use]
     pub fn held_by(self, gate: &Gate) -> Self {
-        Self { gate: Some(gate.clone()), ..self }
+        Self {
+            gate: Some(gate.clone()),
+            ..self
+        }
     }
 
     /// The same message with one more header on the answer.
-    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -176,7 +175,10 @@ impl Message {
         match self.ending {
             Ending::Because(reason) => reason,
             Ending::Complete | Ending::Stall | Ending::Drop | Ending::Error(_) => {
-                let calls = self.blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+                let calls = self
+                    .blocks
+                    .iter()
+                    .any(|block| matches!(block, Block::ToolUse { .. }));
                 if calls { "tool_use" } else { "end_turn" }
             }
         }
@@ -185,10 +187,14 @@ impl Message {
 
 impl Usage {
     /// A response after which the context holds `tokens`, most of them read from the cache.
-    #[must_use]
     pub fn context(tokens: u64) -> Self {
         let input = tokens.min(10);
-        Self { input, cache_read: tokens - input, cache_creation: 0, output: 20 }
+        Self {
+            input,
+            cache_read: tokens - input,
+            cache_creation: 0,
+            output: 20,
+        }
     }
 
     /// The API's form, with `output` as given: a stream begins with less than it ends with.
@@ -204,9 +210,10 @@ impl Usage {
 
 impl Gate {
     /// A gate that is shut.
-    #[must_use]
     pub fn new() -> Self {
-        Self { opener: watch::Sender::new(false) }
+        Self {
+            opener: watch::Sender::new(false),
+        }
     }
 
     /// Lets the message end. Opening twice is the same as once.

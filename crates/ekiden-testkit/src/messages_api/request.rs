@@ -18,7 +18,6 @@ pub struct Request {
     pub body: Value,
 }
 
-/// Whose request it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thread {
     /// The conversation that the test drives.
@@ -33,7 +32,6 @@ pub enum Thread {
 /// The outcome of a tool call, as the client reports it to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The result's text.
     pub text: String,
     /// The call failed or was refused.
     pub is_error: bool,
@@ -44,7 +42,9 @@ pub struct ToolResult {
 ///
 /// A request beyond its list gets an error that the client does not retry, so that the test fails
 /// at once and says why.
-pub fn script(conversations: impl IntoIterator<Item = Vec<Reply>>) -> impl FnMut(&Request) -> Reply + Send {
+pub fn script(
+    conversations: impl IntoIterator<Item = Vec<Reply>>,
+) -> impl FnMut(&Request) -> Reply + Send {
     let mut unopened: VecDeque<Vec<Reply>> = conversations.into_iter().collect();
     let mut open: HashMap<String, VecDeque<Reply>> = HashMap::new();
     move |request| {
@@ -52,14 +52,17 @@ pub fn script(conversations: impl IntoIterator<Item = Vec<Reply>>) -> impl FnMut
             .entry(request.conversation())
             .or_insert_with(|| unopened.pop_front().unwrap_or_default().into());
         replies.pop_front().unwrap_or_else(|| {
-            Status::error(400, "invalid_request_error", "the script of this conversation has ended").into()
+            Status::error(
+                400,
+                "invalid_request_error",
+                "the script of this conversation has ended",
+            )
+            .into()
         })
     }
 }
 
 impl Request {
-    /// Whose request it is.
-    #[must_use]
     pub fn thread(&self) -> Thread {
         if self.first_system_block().contains(SUBAGENT_MARK) {
             Thread::Subagent
@@ -71,34 +74,34 @@ impl Request {
     }
 
     /// The client's id of the conversation; empty if it names none. A subagent's is its parent's.
-    #[must_use]
     pub fn conversation(&self) -> String {
-        let user = self.body["metadata"]["user_id"].as_str().unwrap_or_default();
+        let user = self.body["metadata"]["user_id"]
+            .as_str()
+            .unwrap_or_default();
         let user: Value = serde_json::from_str(user).unwrap_or_default();
         user["session_id"].as_str().unwrap_or_default().to_owned()
     }
 
     /// The model that is asked for.
-    #[must_use]
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
     /// The client wants the answer as a stream of events.
-    #[must_use]
     pub fn wants_stream(&self) -> bool {
         self.body["stream"] == true
     }
 
     /// How often the model has spoken in this conversation: 0 in its first request.
-    #[must_use]
     pub fn answers(&self) -> usize {
-        self.messages().iter().filter(|message| message["role"] == "assistant").count()
+        self.messages()
+            .iter()
+            .filter(|message| message["role"] == "assistant")
+            .count()
     }
 
     /// All text of the conversation, wherever the client put it: messages of every role, results
     /// of tools. One piece a line; the system prompt is not among it.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut pieces = Vec::new();
         for message in self.messages() {
@@ -108,17 +111,18 @@ impl Request {
     }
 
     /// The text of the conversation's last message that is not the model's.
-    #[must_use]
     pub fn last_text(&self) -> String {
         let mut pieces = Vec::new();
-        if let Some(message) = self.messages().iter().rfind(|message| message["role"] != "assistant") {
+        if let Some(message) = self
+            .messages()
+            .iter()
+            .rfind(|message| message["role"] != "assistant")
+        {
             gather(&message["content"], &mut pieces);
         }
         pieces.join("\n")
     }
 
-    /// The system prompt.
-    #[must_use]
     pub fn system(&self) -> String {
         let mut pieces = Vec::new();
         gather(&self.body["system"], &mut pieces);
@@ -126,27 +130,40 @@ impl Request {
     }
 
     /// The names of the tools that the model may call.
-    #[must_use]
     pub fn tools(&self) -> Vec<&str> {
-        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+        let tools = self.body["tools"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        tools
+            .iter()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect()
     }
 
     /// The results of all tool calls, oldest first.
-    #[must_use]
     pub fn tool_results(&self) -> Vec<ToolResult> {
-        let blocks = self.messages().iter().filter_map(|message| message["content"].as_array()).flatten();
-        blocks.filter(|block| block["type"] == "tool_result").map(tool_result).collect()
+        let blocks = self
+            .messages()
+            .iter()
+            .filter_map(|message| message["content"].as_array())
+            .flatten();
+        blocks
+            .filter(|block| block["type"] == "tool_result")
+            .map(tool_result)
+            .collect()
     }
 
     /// How many cache markers the request carries. The real API takes four at most.
-    #[must_use]
     pub fn cache_markers(&self) -> usize {
         count_key(&self.body, "cache_control")
     }
 
     fn messages(&self) -> &[Value] {
-        self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
+        self.body["messages"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
     }
 
     fn first_system_block(&self) -> &str {
@@ -154,16 +171,27 @@ impl Request {
     }
 
     fn asks_for_summary(&self) -> bool {
-        let last = self.messages().last().and_then(|message| message["content"].as_array());
-        let texts = last.into_iter().flatten().filter_map(|block| block["text"].as_str());
-        texts.into_iter().any(|text| text.starts_with(SUMMARY_REQUEST))
+        let last = self
+            .messages()
+            .last()
+            .and_then(|message| message["content"].as_array());
+        let texts = last
+            .into_iter()
+            .flatten()
+            .filter_map(|block| block["text"].as_str());
+        texts
+            .into_iter()
+            .any(|text| text.starts_with(SUMMARY_REQUEST))
     }
 }
 
 fn tool_result(block: &Value) -> ToolResult {
     let mut pieces = Vec::new();
     gather(&block["content"], &mut pieces);
-    ToolResult { text: pieces.join("\n"), is_error: block["is_error"] == true }
+    ToolResult {
+        text: pieces.join("\n"),
+        is_error: block["is_error"] == true,
+    }
 }
 
 /// Adds the text of `content`: a string, a list of blocks, or a block that holds more content.
@@ -179,7 +207,13 @@ fn gather<'a>(content: &'a Value, pieces: &mut Vec<&'a str>) {
 
 fn count_key(value: &Value, key: &str) -> usize {
     let here = usize::from(value.get(key).is_some());
-    let fields = value.as_object().into_iter().flat_map(|object| object.values());
+    let fields = value
+        .as_object()
+        .into_iter()
+        .flat_map(|object| object.values());
     let items = value.as_array().into_iter().flatten();
-    here + fields.chain(items).map(|inner| count_key(inner, key)).sum::<usize>()
+    here + fields
+        .chain(items)
+        .map(|inner| count_key(inner, key))
+        .sum::<usize>()
 }

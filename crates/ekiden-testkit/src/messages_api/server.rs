@@ -27,16 +27,26 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(model: Model) -> Self {
-        Self { log: Mutex::default(), grown: Condvar::new(), model: Mutex::new(model) }
+        Self {
+            log: Mutex::default(),
+            grown: Condvar::new(),
+            model: Mutex::new(model),
+        }
     }
 
     pub(super) fn requests(&self) -> Vec<Request> {
         lock(&self.log).clone()
     }
 
-    pub(super) fn wait_for(&self, deadline: Duration, wanted: impl Fn(&Request) -> bool) -> Option<Request> {
+    pub(super) fn wait_for(
+        &self,
+        deadline: Duration,
+        wanted: impl Fn(&Request) -> bool,
+    ) -> Option<Request> {
         let none_yet = |log: &mut Vec<Request>| !log.iter().any(&wanted);
-        let waited = self.grown.wait_timeout_while(lock(&self.log), deadline, none_yet);
+        let waited = self
+            .grown
+            .wait_timeout_while(lock(&self.log), deadline, none_yet);
         let (log, _) = waited.unwrap_or_else(PoisonError::into_inner);
         log.iter().find(|request| wanted(request)).cloned()
     }
@@ -59,13 +69,17 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("log", &self.log).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("log", &self.log)
+            .finish_non_exhaustive()
     }
 }
 
 /// Serves until `stopped` resolves, then cuts off what is still open.
 pub(super) fn run(listener: TcpListener, shared: Arc<Shared>, stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.expect("a runtime of one thread can be built");
     runtime.block_on(async {
         listener.set_nonblocking(true).expect("a listener can be made non-blocking");
@@ -101,10 +115,18 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
 }
 
 async fn say(message: Message, request: &Request, number: usize) -> Response<Body> {
-    let envelope = Envelope { number, model: request.model().to_owned() };
+    let envelope = Envelope {
+        number,
+        model: request.model().to_owned(),
+    };
     if request.wants_stream() {
         let headers = message.headers.clone();
-        respond(200, "text/event-stream", &headers, stream::streamed(message, envelope))
+        respond(
+            200,
+            "text/event-stream",
+            &headers,
+            stream::streamed(message, envelope),
+        )
     } else {
         say_at_once(&message, &envelope).await
     }
@@ -136,16 +158,25 @@ async fn harmless(_: Uri) -> Response<Body> {
 }
 
 fn json_answer(code: u16, headers: &[(String, String)], body: &Value) -> Response<Body> {
-    respond(code, "application/json", headers, Body::from(body.to_string()))
+    respond(
+        code,
+        "application/json",
+        headers,
+        Body::from(body.to_string()),
+    )
 }
 
 fn respond(code: u16, content: &str, headers: &[(String, String)], body: Body) -> Response<Body> {
     let code = StatusCode::from_u16(code).expect("the test gives a status that HTTP knows");
-    let mut response = Response::builder().status(code).header("content-type", content);
+    let mut response = Response::builder()
+        .status(code)
+        .header("content-type", content);
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    response.body(body).expect("the test gives headers that HTTP allows")
+    response
+        .body(body)
+        .expect("the test gives headers that HTTP allows")
 }
 
 /// A test that panicked while it held the lock has failed already; the others go on.

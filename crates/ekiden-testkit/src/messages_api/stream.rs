@@ -26,13 +26,19 @@ type Events = mpsc::Sender<Result<Bytes, io::Error>>;
 pub(super) fn streamed(message: Message, envelope: Envelope) -> Body {
     let (events, mut queue) = mpsc::channel(EVENTS_QUEUED_MAX);
     tokio::spawn(write(message, envelope, events));
-    Body::from_stream(futures_util::stream::poll_fn(move |context| queue.poll_recv(context)))
+    Body::from_stream(futures_util::stream::poll_fn(move |context| {
+        queue.poll_recv(context)
+    }))
 }
 
 /// The message as one body. A gate is for streams: see [`streamed`].
 pub(super) fn whole(message: &Message, envelope: &Envelope) -> Value {
-    let content: Vec<_> =
-        message.blocks.iter().enumerate().map(|(index, block)| full_block(block, index, envelope)).collect();
+    let content: Vec<_> = message
+        .blocks
+        .iter()
+        .enumerate()
+        .map(|(index, block)| full_block(block, index, envelope))
+        .collect();
     json!({
         "id": format!("msg_{}", envelope.number),
         "type": "message",
@@ -106,7 +112,9 @@ async fn send(
     event: &Value,
 ) -> Result<(), mpsc::error::SendError<Result<Bytes, io::Error>>> {
     let name = event["type"].as_str().unwrap_or_default();
-    events.send(Ok(Bytes::from(format!("event: {name}\ndata: {event}\n\n")))).await
+    events
+        .send(Ok(Bytes::from(format!("event: {name}\ndata: {event}\n\n"))))
+        .await
 }
 
 fn start(message: &Message, envelope: &Envelope) -> Value {
@@ -147,5 +155,8 @@ fn full_block(block: &Block, index: usize, envelope: &Envelope) -> Value {
 }
 
 fn cut_off() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the fake API dropped the connection")
+    io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "the fake API dropped the connection",
+    )
 }

@@ -28,7 +28,10 @@ fn send(api: &MessagesApi, path: &str, body: &Value) -> TcpStream {
     let mut stream = TcpStream::connect(api.address()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let body = body.to_string();
-    let head = format!("POST {path} HTTP/1.0\r\nhost: fake\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST {path} HTTP/1.0\r\nhost: fake\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all((head + &body).as_bytes()).unwrap();
     stream
 }
@@ -53,7 +56,9 @@ fn read_until(stream: &mut TcpStream, end: &str) -> String {
 
 fn is_silent(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(SILENCE)).unwrap();
-    stream.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    stream
+        .read(&mut [0])
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 fn ask(api: &MessagesApi, body: &Value) -> String {
@@ -69,8 +74,16 @@ fn check(answer: &str, expected: &Expect) {
 #[test]
 fn a_message_is_streamed_as_events() {
     let api = MessagesApi::start(|_| {
-        let usage = Usage { input: 7, cache_read: 80_000, cache_creation: 900, output: 50 };
-        Message::text("I look.").and_call("Bash", json!({ "command": "ls" })).using(usage).into()
+        let usage = Usage {
+            input: 7,
+            cache_read: 80_000,
+            cache_creation: 900,
+            output: 50,
+        };
+        Message::text("I look.")
+            .and_call("Bash", json!({ "command": "ls" }))
+            .using(usage)
+            .into()
     });
     let expected = expect![[r#"
         HTTP/1.0 200 OK
@@ -124,7 +137,9 @@ fn a_client_that_wants_no_stream_gets_one_body() {
 #[test]
 fn a_limit_is_told_by_status_and_headers() {
     let api = MessagesApi::start(|_| {
-        Status::error(429, "rate_limit_error", "slow down").header("retry-after", "3600").into()
+        Status::error(429, "rate_limit_error", "slow down")
+            .header("retry-after", "3600")
+            .into()
     });
     let expected = expect![[r#"
         HTTP/1.0 429 Too Many Requests
@@ -173,7 +188,10 @@ fn a_stream_can_fall_silent_break_off_or_fail() {
     let dropped = ask(&api, &body("a", "drop"));
     assert!(dropped.ends_with("content_block_stop\"}\n\n"), "{dropped}");
     let failed = ask(&api, &body("a", "fail"));
-    assert!(failed.contains("event: error") && failed.contains("overloaded_error"), "{failed}");
+    assert!(
+        failed.contains("event: error") && failed.contains("overloaded_error"),
+        "{failed}"
+    );
     let cut = ask(&api, &body("a", "cut"));
     assert!(cut.contains(r#""stop_reason":"max_tokens""#), "{cut}");
 }
@@ -200,14 +218,16 @@ fn each_conversation_has_its_own_script() {
     assert!(ask(&api, &body("a", "go")).contains("a2"));
     let over = ask(&api, &body("a", "go"));
     assert!(
-        over.starts_with("HTTP/1.0 400") && over.contains("the script of this conversation has ended"),
+        over.starts_with("HTTP/1.0 400")
+            && over.contains("the script of this conversation has ended"),
         "{over}"
     );
 }
 
 #[test]
 fn the_model_sees_threads_apart_and_no_side_requests() {
-    let api = MessagesApi::start(|request| Message::text(&format!("{:?}", request.thread())).into());
+    let api =
+        MessagesApi::start(|request| Message::text(&format!("{:?}", request.thread())).into());
     let mut subagent = body("a", "go");
     subagent["system"][0]["text"] = json!("billing; cc_is_subagent=true;");
     let mut title = body("a", "Write a title.");
@@ -222,17 +242,27 @@ fn the_model_sees_threads_apart_and_no_side_requests() {
         assert!(ask(&api, &side).contains("Answered by the fake API."));
     }
     let threads: Vec<_> = api.requests().iter().map(Request::thread).collect();
-    assert_eq!(threads, [Thread::Main, Thread::Subagent, Thread::Side, Thread::Side]);
+    assert_eq!(
+        threads,
+        [Thread::Main, Thread::Subagent, Thread::Side, Thread::Side]
+    );
     assert_eq!(api.main_requests().len(), 1);
 }
 
 #[test]
 fn other_endpoints_answer_harmlessly() {
     let api = MessagesApi::start(|_| Reply::Drop);
-    let count = read_all(send(&api, "/v1/messages/count_tokens", &json!({ "messages": [] })));
+    let count = read_all(send(
+        &api,
+        "/v1/messages/count_tokens",
+        &json!({ "messages": [] }),
+    ));
     assert!(count.ends_with(r#"{"input_tokens":3}"#), "{count}");
     let other = read_all(send(&api, "/api/event_logging", &json!({})));
-    assert!(other.starts_with("HTTP/1.0 200") && other.ends_with("{}"), "{other}");
+    assert!(
+        other.starts_with("HTTP/1.0 200") && other.ends_with("{}"),
+        "{other}"
+    );
     assert_eq!(api.requests(), []);
 }
 
@@ -240,20 +270,23 @@ fn other_endpoints_answer_harmlessly() {
 fn a_test_can_wait_for_a_request() {
     let api = MessagesApi::start(|_| Message::text("Done.").into());
     let late = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| api.wait_for(DEADLINE, |request| request.text().contains("second")));
+        let waiting =
+            scope.spawn(|| api.wait_for(DEADLINE, |request| request.text().contains("second")));
         ask(&api, &body("a", "first"));
         ask(&api, &body("a", "second"));
         waiting.join().unwrap()
     });
     assert_eq!(late.unwrap().text(), "second");
-    assert_eq!(api.wait_for(SILENCE, |request| request.text().contains("third")), None);
+    assert_eq!(
+        api.wait_for(SILENCE, |request| request.text().contains("third")),
+        None
+    );
 }
 
 #[test]
 fn text_is_found_wherever_the_client_puts_it() {
     let cache = json!({ "type": "ephemeral" });
-    let result =
-        json!({ "type": "tool_result", "is_error": true, "content": [{ "type": "text", "text": "four" }] });
+    let result = json!({ "type": "tool_result", "is_error": true, "content": [{ "type": "text", "text": "four" }] });
     let request = Request {
         body: json!({
             "system": [{ "type": "text", "text": "rules", "cache_control": cache }],
@@ -270,7 +303,13 @@ fn text_is_found_wherever_the_client_puts_it() {
     assert_eq!(request.system(), "rules");
     assert_eq!(request.answers(), 1);
     assert_eq!(request.cache_markers(), 2);
-    assert_eq!(request.tool_results(), [ToolResult { text: "four".to_owned(), is_error: true }]);
+    assert_eq!(
+        request.tool_results(),
+        [ToolResult {
+            text: "four".to_owned(),
+            is_error: true
+        }]
+    );
 }
 
 /// Runs the real client on one prompt and returns its result, or `None` where there is no client.
@@ -279,7 +318,9 @@ fn run_real_client(api: &MessagesApi) -> Option<Value> {
     let environment = crate::client::CleanEnvironment::new(api).unwrap();
     let work_dir = tempfile::tempdir().unwrap();
     let mut client = environment.command(&program);
-    client.args(["-p", "--output-format", "json", "Compute."]).current_dir(work_dir.path());
+    client
+        .args(["-p", "--output-format", "json", "Compute."])
+        .current_dir(work_dir.path());
     let output = client.stdin(std::process::Stdio::null()).output().unwrap();
     Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")))
 }
@@ -287,16 +328,32 @@ fn run_real_client(api: &MessagesApi) -> Option<Value> {
 #[test]
 fn the_real_client_runs_a_tool_and_reads_the_usage() {
     let api = MessagesApi::start(script([vec![
-        Message::call("Bash", json!({ "command": "echo $((6 * 7))" })).using(Usage::context(90_000)).into(),
-        Message::text("It is done.").using(Usage::context(95_000)).into(),
+        Message::call("Bash", json!({ "command": "echo $((6 * 7))" }))
+            .using(Usage::context(90_000))
+            .into(),
+        Message::text("It is done.")
+            .using(Usage::context(95_000))
+            .into(),
     ]]));
-    let Some(result) = run_real_client(&api) else { return };
+    let Some(result) = run_real_client(&api) else {
+        return;
+    };
     assert_eq!(result["result"], "It is done.");
     assert_eq!(result["usage"]["cache_read_input_tokens"], 89_990 + 94_990);
     let requests = api.main_requests();
     assert_eq!(requests.len(), 2);
-    assert_eq!(requests[1].tool_results(), [ToolResult { text: "42".to_owned(), is_error: false }]);
-    assert!(requests.iter().all(|request| result["session_id"] == request.conversation()));
+    assert_eq!(
+        requests[1].tool_results(),
+        [ToolResult {
+            text: "42".to_owned(),
+            is_error: false
+        }]
+    );
+    assert!(
+        requests
+            .iter()
+            .all(|request| result["session_id"] == request.conversation())
+    );
 }
 
 #[test]
@@ -304,9 +361,16 @@ fn the_real_client_tries_again_after_a_drop_and_gives_up_at_a_limit() {
     let api = MessagesApi::start(script([vec![
         Message::text("I").ending(Ending::Drop).into(),
         Reply::Drop,
-        Status::error(429, "rate_limit_error", "slow down").header("retry-after", "3600").into(),
+        Status::error(429, "rate_limit_error", "slow down")
+            .header("retry-after", "3600")
+            .into(),
     ]]));
-    let Some(result) = run_real_client(&api) else { return };
-    assert_eq!((&result["is_error"], &result["api_error_status"]), (&json!(true), &json!(429)));
+    let Some(result) = run_real_client(&api) else {
+        return;
+    };
+    assert_eq!(
+        (&result["is_error"], &result["api_error_status"]),
+        (&json!(true), &json!(429))
+    );
     assert_eq!(api.main_requests().len(), 3);
 }

@@ -1,4 +1,4 @@
-//! The command lines of the guard: what stands in settings files, and how it is known again.
+//! The guard's command lines in settings files, and how they are recognised.
 
 use std::path::Path;
 
@@ -15,70 +15,107 @@ pub struct GuardHook {
 /// All of them, in the order in which a session meets them.
 ///
 /// After tools only the batch: it fires once for all calls of a response, failed ones included. A
-/// checkpoint before a compaction may take long, since git is asked and a document is written.
+/// checkpoint before a compaction may take long, since it asks git and writes a document.
 pub const GUARD_HOOKS: [GuardHook; 7] = [
-    GuardHook { event: "SessionStart", timeout_secs: 10 },
-    GuardHook { event: "UserPromptSubmit", timeout_secs: 10 },
-    GuardHook { event: "PreToolUse", timeout_secs: 10 },
-    GuardHook { event: "PostToolBatch", timeout_secs: 10 },
-    GuardHook { event: "PreCompact", timeout_secs: 60 },
-    GuardHook { event: "Stop", timeout_secs: 10 },
-    GuardHook { event: "SessionEnd", timeout_secs: 10 },
+    hook("SessionStart", 10),
+    hook("UserPromptSubmit", 10),
+    hook("PreToolUse", 10),
+    hook("PostToolBatch", 10),
+    hook("PreCompact", 60),
+    hook("Stop", 10),
+    hook("SessionEnd", 10),
 ];
+
+const fn hook(event: &'static str, timeout_secs: u32) -> GuardHook {
+    GuardHook {
+        event,
+        timeout_secs,
+    }
+}
 
 /// A command of ours in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardCommand {
-    /// `ekiden hook EVENT`
     Hook {
         /// The program, as a path or a name on `PATH`.
         program: String,
-        /// The event.
         event: String,
     },
     /// `ekiden statusline`, around another status line or alone.
     StatusLine {
-        /// The program.
         program: String,
         /// The shell command of the status line that was there before.
         wrapped: Option<String>,
     },
 }
 
+/// What stands before the program: without it nothing happens. WHY: the client shows an error at each call of
+/// a command that does not exist, and a program can be removed without `ekiden setup --remove`.
+const IF_THERE: [&str; 3] = ["!", "command", "-v"];
+
 impl GuardCommand {
-    /// Reads a shell command. Anything but exactly what ekiden installs is somebody else's, a command
-    /// that a person built around ours included.
-    #[must_use]
+    /// Reads a shell command. Only exactly what ekiden installs is ours; a command that a person built around
+    /// it is not.
     pub fn parse(command: &str) -> Option<Self> {
         let words = shlex::split(command)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let words = match &*words {
+            [
+                first,
+                second,
+                third,
+                _,
+                ">/dev/null",
+                "||",
+                "exec",
+                rest @ ..,
+            ] if [*first, *second, *third] == IF_THERE => rest,
+            all => all,
+        };
         let (&program, rest) = words.split_first()?;
         let program = is_ekiden(program).then(|| program.to_owned())?;
-        match rest {
-            ["hook", event] => Some(Self::Hook { program, event: (*event).to_owned() }),
-            ["statusline"] => Some(Self::StatusLine { program, wrapped: None }),
-            ["statusline", "--wrap", wrapped] => {
-                Some(Self::StatusLine { program, wrapped: Some((*wrapped).to_owned()) })
+        let wrapped = match rest {
+            ["hook", event] => {
+                let event = (*event).to_owned();
+                return Some(Self::Hook { program, event });
             }
-            _ => None,
-        }
+            ["statusline"] => None,
+            ["statusline", "--wrap", wrapped] => Some((*wrapped).to_owned()),
+            ["statusline", "--wrap", wrapped, ";", "eval", same] if wrapped == same => {
+                Some((*wrapped).to_owned())
+            }
+            _ => return None,
+        };
+        Some(Self::StatusLine { program, wrapped })
     }
 
-    /// The shell command, or nothing if a word of it holds a NUL, which no shell can be given.
-    #[must_use]
+    /// The shell command, or nothing if a word of it holds a NUL, which no shell can be given. Without the
+    /// program it does nothing, but for a wrapped status line, which is shown alone.
     pub fn text(&self) -> Option<String> {
-        let words = match self {
-            Self::Hook { program, event } => vec![program, "hook", event],
-            Self::StatusLine { program, wrapped: None } => vec![program, "statusline"],
-            Self::StatusLine { program, wrapped: Some(wrapped) } => {
-                vec![program, "statusline", "--wrap", wrapped]
+        let quoted = |word: &str| {
+            shlex::try_quote(word)
+                .ok()
+                .map(std::borrow::Cow::into_owned)
+        };
+        let program = quoted(self.program())?;
+        let rest = match self {
+            Self::Hook { event, .. } => format!("hook {}", quoted(event)?),
+            Self::StatusLine { wrapped: None, .. } => "statusline".to_owned(),
+            Self::StatusLine {
+                wrapped: Some(wrapped),
+                ..
+            } => {
+                let wrapped = quoted(wrapped)?;
+                format!("statusline --wrap {wrapped} ; eval {wrapped}")
             }
         };
-        shlex::try_join(words).ok()
+        let [not, command, v] = IF_THERE;
+        Some(format!(
+            "{not} {command} {v} {program} >/dev/null || exec {program} {rest}"
+        ))
     }
 
     /// The program that it runs.
-    #[must_use]
     pub fn program(&self) -> &str {
         match self {
             Self::Hook { program, .. } | Self::StatusLine { program, .. } => program,
@@ -88,6 +125,9 @@ impl GuardCommand {
 
 /// A program named `ekiden`, or a version of it beside others (`ekiden-0.2`).
 fn is_ekiden(program: &str) -> bool {
-    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = Path::new(program)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     name == "ekiden" || name.starts_with("ekiden-")
 }

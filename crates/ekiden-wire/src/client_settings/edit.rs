@@ -6,11 +6,12 @@
 use jsonc_parser::cst::{
     CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,
 };
-use jsonc_parser::json;
+use jsonc_parser::errors::ParseError;
+use jsonc_parser::{ParseOptions, json};
 
 use super::BYTE_ORDER_MARK;
 use super::commands::{GUARD_HOOKS, GuardCommand, GuardHook};
-use super::shape::{SettingsFault, check, options};
+use super::survey::Position;
 
 /// How often a client that has nothing to tell asks for the status line, in seconds.
 const REFRESH_SECS: u32 = 5;
@@ -18,7 +19,6 @@ const REFRESH_SECS: u32 = 5;
 /// A settings file with the guard in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
-    /// The text.
     pub text: String,
     /// What became of the status line.
     pub status_line: StatusLineFate,
@@ -27,40 +27,35 @@ pub struct Installed {
 /// What becomes of a status line when the guard comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusLineFate {
-    /// Ours alone.
     Ours,
     /// Ours, with the one that was there inside.
     Wrapped,
-    /// There is one of a form that is not known; it stays as it is, and ours is not shown.
+    /// It has an unknown form; it stays as it is, and ours is not shown.
     Kept,
 }
 
 /// The text with the hooks and the status line of `program` in it, each exactly once. What ekiden
-/// installed there before, from wherever it ran, is brought up to date; a `timeout` that a person
-/// changed stays. The text that comes out goes in and out again unchanged.
-///
-/// # Errors
-///
-/// The text is no settings file that can be edited without guessing.
+/// installed before is updated, wherever ekiden was then; a `timeout` that a person changed stays. Installing
+/// again changes nothing.
 pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(if body.trim().is_empty() { "{}\n" } else { body })?;
     let settings = root.object_value_or_set();
     install_hooks(&settings.object_value_or_set("hooks"), program);
     let status_line = install_status_line(&settings, program);
-    Ok(Installed { text: format!("{mark}{root}"), status_line })
+    Ok(Installed {
+        text: format!("{mark}{root}"),
+        status_line,
+    })
 }
 
-/// The text without anything of ours: no hook, no status line; the one that ours was put around is
-/// back in its place.
-///
-/// # Errors
-///
-/// The text is no settings file that can be edited without guessing.
+/// The text without our hooks and status line. A status line that ours wraps is back in its place.
 pub fn remove(text: &str) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
-    let Some(settings) = root.object_value() else { return Ok(text.to_owned()) };
+    let Some(settings) = root.object_value() else {
+        return Ok(text.to_owned());
+    };
     remove_hooks(&settings);
     remove_status_line(&settings);
     Ok(format!("{mark}{root}"))
@@ -71,15 +66,109 @@ fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(text.len() - body.len())
 }
 
+// ── May it be edited? ──────────────────────────────────────────────────────────────────────────
+
+/// Why a settings file is not edited. Reads well after "cannot change `FILE`: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsFault {
+    /// It is not JSON, not even with comments and trailing commas.
+    #[error("{at}: {what}")]
+    Syntax { at: Position, what: String },
+    #[error("{what} is not {wanted}")]
+    Form { what: String, wanted: &'static str },
+    /// The client uses the last one, a person sees the first.
+    #[error("`{name}` appears twice")]
+    Twice { name: String },
+}
+
+/// The syntax of a text in which all that an edit relies on has the form that the client's settings have.
 fn parse(body: &str) -> Result<CstRootNode, SettingsFault> {
-    check(body)?;
-    Ok(CstRootNode::parse(body, &options()).expect("the same parser has just read the same text"))
+    let root = CstRootNode::parse(body, &options()).map_err(|error| syntax(&error))?;
+    let Some(settings) = root.value() else {
+        return Ok(root);
+    };
+    let settings = object(Some(settings), "the file")?;
+    unique(&settings, &["hooks", "statusLine"])?;
+    if let Some(line) = settings.object_value("statusLine") {
+        unique(&line, &["type", "command"])?;
+    }
+    if let Some(hooks) = settings.get("hooks") {
+        let hooks = object(hooks.value(), "`hooks`")?;
+        let events = GUARD_HOOKS.map(|hook| hook.event);
+        unique(&hooks, &events)?;
+        for event in events {
+            if hooks.get(event).is_some() && hooks.array_value(event).is_none() {
+                return Err(SettingsFault::Form {
+                    what: format!("`hooks.{event}`"),
+                    wanted: "an array",
+                });
+            }
+        }
+    }
+    Ok(root)
+}
+
+/// What is understood beyond JSON: people write comments and trailing commas into settings. Nothing else that
+/// the parser might let pass.
+fn options() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+fn syntax(error: &ParseError) -> SettingsFault {
+    let what = error.kind().to_string();
+    let (first, rest) = what.split_at(what.len().min(1));
+    SettingsFault::Syntax {
+        at: Position {
+            line: error.line_display(),
+            column: error.column_display(),
+        },
+        what: first.to_lowercase() + rest,
+    }
+}
+
+fn object(value: Option<CstNode>, what: &str) -> Result<CstObject, SettingsFault> {
+    let wrong = || SettingsFault::Form {
+        what: what.to_owned(),
+        wanted: "an object",
+    };
+    value.and_then(|value| value.as_object()).ok_or_else(wrong)
+}
+
+/// None of these properties appears twice.
+fn unique(object: &CstObject, counts: &[&str]) -> Result<(), SettingsFault> {
+    let mut names = names(object);
+    names.sort();
+    let twice = |pair: &&[String]| pair[0] == pair[1] && counts.contains(&pair[0].as_str());
+    names.windows(2).find(twice).map_or(Ok(()), |pair| {
+        Err(SettingsFault::Twice {
+            name: pair[0].clone(),
+        })
+    })
+}
+
+fn names(object: &CstObject) -> Vec<String> {
+    let properties = object.properties();
+    properties
+        .iter()
+        .filter_map(CstObjectProp::decoded_name)
+        .collect()
 }
 
 // ── Hooks ──────────────────────────────────────────────────────────────────────────────────────
 
 fn install_hooks(hooks: &CstObject, program: &str) {
-    for event in events(hooks) {
+    for event in names(hooks) {
         let known = GUARD_HOOKS.iter().any(|hook| hook.event == event);
         let mut kept = false;
         take_out(hooks, &event, |named| {
@@ -94,76 +183,86 @@ fn install_hooks(hooks: &CstObject, program: &str) {
 }
 
 fn install_hook(groups: &CstArray, hook: GuardHook, program: &str) {
-    let wanted = GuardCommand::Hook { program: program.to_owned(), event: hook.event.to_owned() };
-    match groups.elements().iter().flat_map(entries).find_map(|entry| ours(&entry)) {
-        Some((command, found)) if found != wanted => write(&command, &wanted),
+    let wanted = GuardCommand::Hook {
+        program: program.to_owned(),
+        event: hook.event.to_owned(),
+    };
+    let entries = groups.elements();
+    let mut entries = entries.iter().flat_map(self::entries);
+    match entries.find_map(|entry| ours(&entry.as_object()?)) {
+        Some((command, found)) if found != wanted => command.set_raw_value(quoted(&text(&wanted))),
         Some(_) => {}
         None => {
             let timeout = CstInputValue::Number(hook.timeout_secs.to_string());
-            let entry = json!({ "type": "command", "command": (text(&wanted)), "timeout": (timeout) });
+            let entry =
+                json!({ "type": "command", "command": (text(&wanted)), "timeout": (timeout) });
             groups.append(json!({ "hooks": [(entry)] }));
         }
     }
 }
 
 fn remove_hooks(settings: &CstObject) {
-    let Some(hooks) = settings.object_value("hooks") else { return };
+    let Some(hooks) = settings.object_value("hooks") else {
+        return;
+    };
     let mut took = false;
-    for event in events(&hooks) {
+    for event in names(&hooks) {
         took |= take_out(&hooks, &event, |_| true);
     }
     if took && hooks.properties().is_empty() {
-        settings.get("hooks").into_iter().for_each(CstObjectProp::remove);
+        remove_property(settings, "hooks");
     }
 }
 
-/// Takes out the hooks of ours at an event for which `spare` says so; it is told what event each names.
+/// Removes our hooks at the events for which `is_spare` is true.
 /// What that leaves empty goes too. Whether there was any.
-fn take_out(hooks: &CstObject, event: &str, mut spare: impl FnMut(&str) -> bool) -> bool {
-    let Some(groups) = hooks.array_value(event) else { return false };
+fn take_out(hooks: &CstObject, event: &str, mut is_spare: impl FnMut(&str) -> bool) -> bool {
+    let Some(groups) = hooks.array_value(event) else {
+        return false;
+    };
     let mut took = false;
     for group in groups.elements() {
-        let spares = entries(&group).into_iter().filter(|entry| match ours(entry) {
-            Some((_, GuardCommand::Hook { event, .. })) => spare(&event),
+        let entries = entries(&group);
+        let mut spare = entries.clone();
+        spare.retain(|entry| match entry.as_object().as_ref().and_then(ours) {
+            Some((_, GuardCommand::Hook { event, .. })) => is_spare(&event),
             Some((_, GuardCommand::StatusLine { .. })) | None => false,
         });
-        let spares: Vec<CstObject> = spares.collect();
-        took |= !spares.is_empty();
-        if !spares.is_empty() && spares.len() == all_entries(&group) {
+        took |= !spare.is_empty();
+        if !spare.is_empty() && spare.len() == entries.len() {
             group.remove();
         } else {
-            spares.into_iter().for_each(CstObject::remove);
+            spare.into_iter().for_each(CstNode::remove);
         }
     }
     if took && groups.elements().is_empty() {
-        hooks.get(event).into_iter().for_each(CstObjectProp::remove);
+        remove_property(hooks, event);
     }
     took
 }
 
-/// The events of which the settings speak.
-fn events(hooks: &CstObject) -> Vec<String> {
-    hooks.properties().iter().filter_map(CstObjectProp::decoded_name).collect()
+/// The hooks of a group, whatever their form.
+fn entries(group: &CstNode) -> Vec<CstNode> {
+    let group = group.as_object();
+    let entries = group.and_then(|group| group.array_value("hooks"));
+    entries
+        .map(|entries| entries.elements())
+        .unwrap_or_default()
 }
 
-/// The hooks of a group, as far as they have the form of one.
-fn entries(group: &CstNode) -> Vec<CstObject> {
-    let entries = group.as_object().and_then(|group| group.array_value("hooks"));
-    let entries = entries.map(|entries| entries.elements()).unwrap_or_default();
-    entries.iter().filter_map(CstNode::as_object).collect()
-}
-
-/// How many hooks a group has, whatever their form.
-fn all_entries(group: &CstNode) -> usize {
-    let entries = group.as_object().and_then(|group| group.array_value("hooks"));
-    entries.map_or(0, |entries| entries.elements().len())
+fn remove_property(object: &CstObject, name: &str) {
+    if let Some(property) = object.get(name) {
+        property.remove();
+    }
 }
 
 // ── Status line ────────────────────────────────────────────────────────────────────────────────
 
 fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
-    let wrapping =
-        |wrapped: Option<String>| GuardCommand::StatusLine { program: program.to_owned(), wrapped };
+    let wrapping = |wrapped: Option<String>| GuardCommand::StatusLine {
+        program: program.to_owned(),
+        wrapped,
+    };
     if settings.get("statusLine").is_none() {
         let (command, every) = (text(&wrapping(None)), refresh_secs());
         settings.append(
@@ -172,35 +271,30 @@ fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
         );
         return StatusLineFate::Ours;
     }
-    let Some((command, found)) = status_line(settings) else { return StatusLineFate::Kept };
+    let Some((line, command, found)) = status_line(settings) else {
+        return StatusLineFate::Kept;
+    };
     let wrapped = match GuardCommand::parse(&found) {
         Some(GuardCommand::StatusLine { wrapped, .. }) => wrapped,
         Some(GuardCommand::Hook { .. }) | None => Some(found.clone()),
     };
-    let fate = if wrapped.is_some() { StatusLineFate::Wrapped } else { StatusLineFate::Ours };
-    if fate == StatusLineFate::Ours {
-        refresh(settings);
+    let is_wrapped = wrapped.is_some();
+    // A shell cannot be given a command with a NUL, so the client cannot run it either.
+    let Some(wanted) = wrapping(wrapped).text() else {
+        return StatusLineFate::Kept;
+    };
+    if wanted != found {
+        command.set_raw_value(quoted(&wanted));
     }
-    match wrapping(wrapped).text() {
-        // A shell cannot be given it, so the client cannot run it either.
-        None => StatusLineFate::Kept,
-        Some(wanted) => {
-            if wanted != found {
-                command.set_raw_value(quoted(&wanted));
-            }
-            fate
-        }
+    if is_wrapped {
+        return StatusLineFate::Wrapped;
     }
-}
-
-/// Has the client ask again by itself. Else what changes beside a session, like a document that is
-/// being written, is shown as it was until something happens in the session. A status line that was
-/// there before is asked as often as its owner meant it to be.
-fn refresh(settings: &CstObject) {
-    let Some(line) = settings.object_value("statusLine") else { return };
+    // Without it, what changes beside a session is shown late. A status line that was there before is asked
+    // as often as its owner wanted.
     if line.get("refreshInterval").is_none() {
         line.append("refreshInterval", refresh_secs());
     }
+    StatusLineFate::Ours
 }
 
 fn refresh_secs() -> CstInputValue {
@@ -208,22 +302,29 @@ fn refresh_secs() -> CstInputValue {
 }
 
 fn remove_status_line(settings: &CstObject) {
-    let Some((command, found)) = status_line(settings) else { return };
+    let Some((_, command, found)) = status_line(settings) else {
+        return;
+    };
     match GuardCommand::parse(&found) {
-        Some(GuardCommand::StatusLine { wrapped: Some(wrapped), .. }) => {
+        Some(GuardCommand::StatusLine {
+            wrapped: Some(wrapped),
+            ..
+        }) => {
             command.set_raw_value(quoted(&wrapped));
         }
         Some(GuardCommand::StatusLine { wrapped: None, .. }) => {
-            settings.get("statusLine").into_iter().for_each(CstObjectProp::remove);
+            remove_property(settings, "statusLine");
         }
         Some(GuardCommand::Hook { .. }) | None => {}
     }
 }
 
-/// The command of a status line that is one.
-fn status_line(settings: &CstObject) -> Option<(CstStringLit, String)> {
+/// A status line of the form that is known, and its command.
+fn status_line(settings: &CstObject) -> Option<(CstObject, CstStringLit, String)> {
     let line = settings.object_value("statusLine")?;
-    (string(&line, "type")?.1 == "command").then(|| string(&line, "command"))?
+    let (_, kind) = string(&line, "type")?;
+    let (literal, command) = string(&line, "command")?;
+    (kind == "command").then_some((line, literal, command))
 }
 
 // ── Commands ───────────────────────────────────────────────────────────────────────────────────
@@ -240,15 +341,12 @@ fn string(object: &CstObject, name: &str) -> Option<(CstStringLit, String)> {
     Some((literal, value))
 }
 
-fn write(literal: &CstStringLit, command: &GuardCommand) {
-    literal.set_raw_value(quoted(&text(command)));
-}
-
 fn text(command: &GuardCommand) -> String {
-    command.text().expect("the path of a program has no NUL in it")
+    command
+        .text()
+        .expect("the path of a program has no NUL in it")
 }
 
-/// As a JSON string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,15 +1,28 @@
 //! What the client sees of the guard in a settings file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
 use super::BYTE_ORDER_MARK;
 use super::commands::GuardCommand;
-use super::shape::Position;
 
 /// The plugin's name before the name of the marketplace that it came from.
 const PLUGIN_PREFIX: &str = "ekiden@";
+
+/// A place in a text, counted from 1, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
 
 /// What the client sees of the guard in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,27 +38,34 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Reads a file as the client does. Nothing if the client would leave it out.
-    #[must_use]
+    /// Reads a file as the client does. Nothing if the client would ignore it.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let settings: Value = serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()?;
+        let settings: Value =
+            serde_json::from_str(without_mark(std::str::from_utf8(bytes).ok()?)).ok()?;
         Some(Self {
             hooks: hooks(&settings),
             status_line: ours(&settings["statusLine"]).map(|ours| ours.program().to_owned()),
             all_hooks_off: settings["disableAllHooks"].as_bool(),
-            plugin: settings["enabledPlugins"].as_object().is_some_and(|plugins| {
-                plugins.iter().any(|(name, on)| name.starts_with(PLUGIN_PREFIX) && *on == true)
-            }),
+            plugin: settings["enabledPlugins"]
+                .as_object()
+                .is_some_and(|plugins| {
+                    plugins
+                        .iter()
+                        .any(|(name, on)| name.starts_with(PLUGIN_PREFIX) && *on == true)
+                }),
         })
     }
 
     /// The programs that are called at an event.
     pub fn programs_at(&self, event: &str) -> impl Iterator<Item = &str> {
-        self.hooks.get(event).into_iter().flatten().map(String::as_str)
+        self.hooks
+            .get(event)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 
     /// Every program that is named, each once.
-    #[must_use]
     pub fn programs(&self) -> Vec<&str> {
         let hooks = self.hooks.values().flatten();
         let mut all: Vec<&str> = hooks.chain(&self.status_line).map(String::as_str).collect();
@@ -55,32 +75,33 @@ impl Survey {
     }
 }
 
-/// Where the client stops reading, if it does: then nothing in the file is in effect. An empty file is
-/// none to it.
-#[must_use]
-pub fn load_fault(text: &str) -> Option<(Position, String)> {
+/// Where the client stops reading, if it does: then nothing in the file has an effect. To the client an empty
+/// file is no file.
+pub fn load_fault(text: &str) -> Option<Position> {
     let text = without_mark(text);
     if text.trim().is_empty() {
         return None;
     }
     let error = serde_json::from_str::<serde::de::IgnoredAny>(text).err()?;
-    let position = Position { line: error.line(), column: error.column() };
-    let what = error.to_string();
-    let what = what.split(" at line ").next().unwrap_or_default().to_owned();
-    Some((position, what))
+    Some(Position {
+        line: error.line(),
+        column: error.column(),
+    })
 }
 
 fn hooks(settings: &Value) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let events = settings["hooks"].as_object().into_iter().flatten();
-    for (at, groups) in events {
+    for (at, groups) in settings["hooks"].as_object().into_iter().flatten() {
         let groups = groups.as_array().into_iter().flatten();
-        let hooks = groups.filter_map(|group| group["hooks"].as_array()).flatten();
-        for ours in hooks.filter_map(ours) {
-            if let GuardCommand::Hook { program, event } = ours
-                && event == *at
-            {
-                found.entry(event).or_default().push(program);
+        let entries = groups
+            .filter_map(|group| group["hooks"].as_array())
+            .flatten();
+        for command in entries.filter_map(ours) {
+            match command {
+                GuardCommand::Hook { program, event } if event == *at => {
+                    found.entry(event).or_default().push(program);
+                }
+                GuardCommand::Hook { .. } | GuardCommand::StatusLine { .. } => {}
             }
         }
     }

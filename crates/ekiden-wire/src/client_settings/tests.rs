@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 const PROGRAM: &str = "/opt/ekiden";
+const GUARDED: &str = "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden";
 
 fn installed(text: &str) -> String {
     install(text, PROGRAM).unwrap().text
@@ -28,12 +29,15 @@ fn settings_of_nobody_get_all_hooks_and_the_status_line() {
     let text = installed("");
     let settings: Value = serde_json::from_str(&text).unwrap();
     for hook in GUARD_HOOKS {
-        let command = format!("/opt/ekiden hook {}", hook.event);
+        let command = format!("{GUARDED} hook {}", hook.event);
         let entry = json!({"type": "command", "command": command, "timeout": hook.timeout_secs});
         assert_eq!(settings["hooks"][hook.event], json!([{"hooks": [entry]}]));
     }
-    assert_eq!(settings["hooks"].as_object().unwrap().len(), GUARD_HOOKS.len());
-    let line = json!({"type": "command", "command": "/opt/ekiden statusline", "refreshInterval": 5});
+    assert_eq!(
+        settings["hooks"].as_object().unwrap().len(),
+        GUARD_HOOKS.len()
+    );
+    let line = json!({"type": "command", "command": format!("{GUARDED} statusline"), "refreshInterval": 5});
     assert_eq!(settings["statusLine"], line);
     assert_eq!(remove(&text).unwrap(), "{}\n");
     assert_eq!(installed(&text), text);
@@ -90,7 +94,10 @@ fn what_others_have_there_keeps_every_byte() {
     assert_eq!(installed(&with), with);
     let mut left = with.lines();
     for line in given.lines().map(|line| line.trim_end_matches([',', ' '])) {
-        assert!(left.any(|found| found.trim_end_matches([',', ' ']) == line), "{line}\n{with}");
+        assert!(
+            left.any(|found| found.trim_end_matches([',', ' ']) == line),
+            "{line}\n{with}"
+        );
     }
 }
 
@@ -104,12 +111,20 @@ fn tabs_windows_lines_a_mark_and_trailing_commas_stay_what_they_are() {
         "\u{feff}{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [\r\n\t\t\t{\"hooks\": [],},\r\n\t\t\t{\r\n"
     ));
     assert!(!with.replace("\r\n", "").contains('\n'));
-    assert!(with.ends_with("statusline\",\r\n\t\t\"refreshInterval\": 5,\r\n\t},\r\n}\r\n"), "{with}");
+    assert!(
+        with.ends_with("statusline\",\r\n\t\t\"refreshInterval\": 5,\r\n\t},\r\n}\r\n"),
+        "{with}"
+    );
 }
 
 #[test]
 fn one_line_becomes_several_and_keeps_its_values() {
-    for given in [r#"{"a":1}"#, r#"{ "hooks": {"Stop":[{"hooks":[{"command":"x"}]}]} }"#, "[]", "{}"] {
+    for given in [
+        r#"{"a":1}"#,
+        r#"{ "hooks": {"Stop":[{"hooks":[{"command":"x"}]}]} }"#,
+        "[]",
+        "{}",
+    ] {
         let Ok(with) = install(given, PROGRAM) else {
             assert_eq!(given, "[]");
             continue;
@@ -133,7 +148,7 @@ fn an_older_guard_is_brought_up_to_date_and_nothing_fires_twice() {
         "PostToolUse": [{"hooks": [{"command": "ekiden hook PostToolUse"}]}]
     }, "statusLine": {"type": "command", "command": "'/old place/ekiden' statusline --wrap 'date +%H'"}}"#;
     let new = installed(old);
-    expect![[r#"{"hooks":{"PreCompact":[{"hooks":[{"command":"/opt/ekiden hook PreCompact","timeout":60,"type":"command"}]}],"Stop":[{"hooks":[{"command":"/opt/ekiden hook Stop","timeout":3},{"command":"mine"}]}]},"statusLine":{"command":"/opt/ekiden statusline --wrap 'date +%H'","type":"command"}}"#]]
+    expect![[r#"{"hooks":{"PreCompact":[{"hooks":[{"command":"! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook PreCompact","timeout":60,"type":"command"}]}],"Stop":[{"hooks":[{"command":"! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook Stop","timeout":3},{"command":"mine"}]}]},"statusLine":{"command":"! command -v /opt/ekiden >/dev/null || exec /opt/ekiden statusline --wrap 'date +%H' ; eval 'date +%H'","type":"command"}}"#]]
         .assert_eq(&in_short(&new));
     assert!(!new.contains("PostToolUse\""));
     assert_eq!(installed(&new), new);
@@ -149,12 +164,20 @@ fn an_older_guard_is_brought_up_to_date_and_nothing_fires_twice() {
 #[test]
 fn only_what_ekiden_installs_is_taken_for_ours() {
     let hook = |program: &str, event: &str| {
-        Some(GuardCommand::Hook { program: program.to_owned(), event: event.to_owned() })
+        Some(GuardCommand::Hook {
+            program: program.to_owned(),
+            event: event.to_owned(),
+        })
     };
     for (command, expected) in [
         ("ekiden hook Stop", hook("ekiden", "Stop")),
         ("'/a b/ekiden' hook Stop", hook("/a b/ekiden", "Stop")),
         ("/o/ekiden-1.2 hook Other", hook("/o/ekiden-1.2", "Other")),
+        (
+            "! command -v ekiden >/dev/null || exec ekiden hook Stop",
+            hook("ekiden", "Stop"),
+        ),
+        ("! command -v ekiden || exec ekiden hook Stop", None),
         ("ekiden hook Stop --plugin", None),
         ("ekiden hook Stop; say done", None),
         ("A=1 ekiden hook Stop", None),
@@ -186,7 +209,12 @@ proptest! {
 // shows: UIX-06, OPS-02
 #[test]
 fn a_status_line_that_exists_is_wrapped_and_comes_back() {
-    for command in ["~/.claude/line.sh", "printf '%s' \"$(date)\"", "a\nb", "ünïcode \u{1f600}"] {
+    for command in [
+        "~/.claude/line.sh",
+        "printf '%s' \"$(date)\"",
+        "a\nb",
+        "ünïcode \u{1f600}",
+    ] {
         let given = serde_json::to_string_pretty(
             &json!({"statusLine": {"type": "command", "command": command, "padding": 0}}),
         )
@@ -195,11 +223,24 @@ fn a_status_line_that_exists_is_wrapped_and_comes_back() {
         assert_eq!(with.status_line, StatusLineFate::Wrapped);
         let settings: Value = serde_json::from_str(&with.text).unwrap();
         let line = &settings["statusLine"];
-        assert_eq!(line.get("refreshInterval"), None, "as often as its owner meant it to be asked");
-        assert_eq!(shlex::split(line["command"].as_str().unwrap()).unwrap()[3], command);
+        assert_eq!(
+            line.get("refreshInterval"),
+            None,
+            "as often as its owner meant it to be asked"
+        );
+        assert_eq!(
+            GuardCommand::parse(line["command"].as_str().unwrap()),
+            Some(GuardCommand::StatusLine {
+                program: PROGRAM.to_owned(),
+                wrapped: Some(command.to_owned()),
+            })
+        );
         assert_eq!(line["padding"], 0);
         assert_eq!(remove(&with.text).unwrap(), given);
-        assert_eq!(install(&with.text, "/new/ekiden").unwrap().status_line, StatusLineFate::Wrapped);
+        assert_eq!(
+            install(&with.text, "/new/ekiden").unwrap().status_line,
+            StatusLineFate::Wrapped
+        );
     }
 }
 
@@ -207,12 +248,17 @@ fn a_status_line_that_exists_is_wrapped_and_comes_back() {
 #[test]
 fn ours_is_asked_for_though_nothing_happens_in_the_session() {
     let line = |text: &str| serde_json::from_str::<Value>(text).unwrap()["statusLine"].clone();
-    let new = line(&installed("{}"));
+    let new = line(&install("{}", "ekiden").unwrap().text);
     assert_eq!(new["refreshInterval"], 5);
     let older = r#"{"statusLine": {"type": "command", "command": "ekiden statusline"}}"#;
-    assert_eq!(line(&installed(older)), new);
-    let changed = r#"{"statusLine":{"type":"command","command":"ekiden statusline","refreshInterval":60}}"#;
-    assert_eq!(line(&installed(changed))["refreshInterval"], 60, "what a person chose stays");
+    assert_eq!(line(&install(older, "ekiden").unwrap().text), new);
+    let changed =
+        r#"{"statusLine":{"type":"command","command":"ekiden statusline","refreshInterval":60}}"#;
+    assert_eq!(
+        line(&installed(changed))["refreshInterval"],
+        60,
+        "what a person chose stays"
+    );
 }
 
 #[test]
@@ -227,7 +273,11 @@ fn a_status_line_of_another_form_stays() {
         let given = format!("{{\n  \"statusLine\": {line}\n}}");
         let with = install(&given, PROGRAM).unwrap();
         assert_eq!(with.status_line, StatusLineFate::Kept, "{line}");
-        assert!(with.text.contains(&format!("\"statusLine\": {line}")), "{}", with.text);
+        assert!(
+            with.text.contains(&format!("\"statusLine\": {line}")),
+            "{}",
+            with.text
+        );
         assert_eq!(remove(&with.text).unwrap(), given);
     }
 }
@@ -269,21 +319,21 @@ fn what_cannot_be_edited_without_guessing_is_refused_with_its_place() {
         "{} {}"
           line 1, column 4: text cannot contain more than one JSON value
         "[]"
-          line 1, column 1: the file is not an object
+          the file is not an object
         "\"x\""
-          line 1, column 1: the file is not an object
+          the file is not an object
         "{\n  \"hooks\": []\n}"
-          line 2, column 12: `hooks` is not an object
+          `hooks` is not an object
         "{\"hooks\": {\"Stop\": {}}}"
-          line 1, column 20: `hooks.Stop` is not an array
+          `hooks.Stop` is not an array
         "{\"hooks\": {},\n \"hooks\": {}}"
-          line 2, column 2: `hooks` stands there a second time
+          `hooks` appears twice
         "{\"hooks\": {\"Stop\": [], \"St\\u006fp\": []}}"
-          line 1, column 24: `Stop` stands there a second time
+          `Stop` appears twice
         "{\"statusLine\": {\"command\": \"a\", \"command\": \"b\"}}"
-          line 1, column 33: `command` stands there a second time
+          `command` appears twice
         "\u{feff}{\n\"hooks\": 1}"
-          line 2, column 10: `hooks` is not an object
+          `hooks` is not an object
     "#]]
     .assert_eq(&told);
 }
@@ -297,13 +347,19 @@ fn a_survey_sees_what_the_client_sees() {
     let survey = Survey::read(with.as_bytes()).unwrap();
     assert_eq!(survey.programs_at("Stop").collect::<Vec<_>>(), [PROGRAM]);
     assert_eq!(survey.programs_at("PostToolUse").count(), 0);
-    assert_eq!((survey.programs(), survey.status_line.as_deref()), (vec![PROGRAM], Some(PROGRAM)));
+    assert_eq!(
+        (survey.programs(), survey.status_line.as_deref()),
+        (vec![PROGRAM], Some(PROGRAM))
+    );
     assert_eq!((survey.all_hooks_off, survey.plugin), (None, false));
 
     let other = json!({"disableAllHooks": true, "enabledPlugins": {"x@y": true, "ekiden@here": true},
         "hooks": {"Stop": [{"hooks": [{"command": "ekiden hook PreCompact"}, {"type": "http"}, 1]}, 2], "x": 3}});
     let survey = Survey::read(other.to_string().as_bytes()).unwrap();
-    assert_eq!((survey.programs(), survey.all_hooks_off, survey.plugin), (vec![], Some(true), true));
+    assert_eq!(
+        (survey.programs(), survey.all_hooks_off, survey.plugin),
+        (vec![], Some(true), true)
+    );
     let off = json!({"enabledPlugins": {"ekiden@here": false}}).to_string();
     assert!(!Survey::read(off.as_bytes()).unwrap().plugin);
     assert!(Survey::read(format!("\u{feff}{with}").as_bytes()).is_some());
@@ -315,8 +371,8 @@ fn a_file_that_the_client_leaves_out_is_none() {
         assert_eq!(Survey::read(text.as_bytes()), None, "{text:?}");
     }
     assert_eq!(Survey::read(b"{\"a\": \"\xff\"}"), None);
-    let (at, what) = load_fault("{\n  // why\n  \"a\": 1\n}").unwrap();
-    assert_eq!((at.to_string(), what), ("line 2, column 3".to_owned(), "key must be a string".to_owned()));
+    let at = load_fault("{\n  // why\n  \"a\": 1\n}").unwrap();
+    assert_eq!(at.to_string(), "line 2, column 3");
     assert_eq!(load_fault("\u{feff}{}\n"), None);
     assert_eq!(load_fault("\n"), None);
 }
@@ -342,7 +398,12 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 /// Hooks of other people at some events, ours among them.
 fn any_hooks() -> impl Strategy<Value = Value> {
-    let event = prop_oneof![Just("Stop"), Just("PreToolUse"), Just("PostToolUse"), Just("Nope")];
+    let event = prop_oneof![
+        Just("Stop"),
+        Just("PreToolUse"),
+        Just("PostToolUse"),
+        Just("Nope")
+    ];
     let entry = prop_oneof![
         any_value(),
         "[a-z ]{1,9}".prop_map(|command| json!({"type": "command", "command": command})),
@@ -366,15 +427,21 @@ fn any_settings() -> impl Strategy<Value = Value> {
 /// The settings over several lines, with comments between them.
 fn commented(settings: &Value, every: usize) -> String {
     let pretty = serde_json::to_string_pretty(settings).unwrap();
-    let lines = pretty.lines().enumerate().map(|(at, line)| match at % every {
-        0 => format!("// {at}\n{line}\n"),
-        _ => format!("{line}\n"),
-    });
+    let lines = pretty
+        .lines()
+        .enumerate()
+        .map(|(at, line)| match at % every {
+            0 => format!("// {at}\n{line}\n"),
+            _ => format!("{line}\n"),
+        });
     lines.collect()
 }
 
 fn without_comments(text: &str) -> Value {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
     serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -423,15 +490,20 @@ proptest! {
 #[test]
 fn the_plugin_has_the_same_hooks() {
     let hooks = GUARD_HOOKS.map(|hook| {
-        let command = format!("ekiden hook {} --plugin", hook.event);
+        let command = GuardCommand::Hook {
+            program: "ekiden".to_owned(),
+            event: hook.event.to_owned(),
+        };
+        let command = format!("{} --plugin", command.text().unwrap());
         let entry = json!({"type": "command", "command": command, "timeout": hook.timeout_secs});
         let groups = serde_json::to_string(&json!([{ "hooks": [entry] }])).unwrap();
         format!("    \"{}\": {groups}", hook.event)
     });
-    let about =
-        "Watches the context of the session. Stands aside where `ekiden setup` has installed the same hooks.";
-    let text =
-        format!("{{\n  \"description\": \"{about}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n", hooks.join(",\n"));
+    let about = "Watches the context of the session. Stands aside where `ekiden setup` has installed the same hooks.";
+    let text = format!(
+        "{{\n  \"description\": \"{about}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n",
+        hooks.join(",\n")
+    );
     assert!(serde_json::from_str::<Value>(&text).is_ok());
     expect_test::expect_file!["../../../../plugin/hooks/hooks.json"].assert_eq(&text);
 }

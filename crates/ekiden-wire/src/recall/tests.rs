@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures;
+use crate::tests as fixtures;
 
 fn recalled(lines: &[String]) -> Recall {
     Recall::of(&mut Cursor::new(lines.join("\n"))).expect("a cursor reads")
 }
 
-fn told(lines: &[String]) -> Told {
+fn told(lines: &[String]) -> TranscriptFacts {
     recalled(lines).into_told()
 }
 
@@ -40,16 +40,22 @@ fn answer(id: &str, text: &str, is_error: bool) -> String {
 }
 
 fn shell(id: &str, command: &str, text: &str, is_error: bool) -> [String; 2] {
-    [call(id, "Bash", &json!({"command": command})), answer(id, text, is_error)]
+    [
+        call(id, "Bash", &json!({"command": command})),
+        answer(id, text, is_error),
+    ]
 }
 
 // shows: HND-006, CHK-10
 #[test]
 fn the_clients_own_transcript_is_read() {
     let recall = recalled(&fixtures::lines("transcript.jsonl"));
-    assert_eq!(recall.last_line(), Some("36617d1e-f14b-4603-8e64-cd835c01c315"));
+    assert_eq!(
+        recall.last_line(),
+        Some("36617d1e-f14b-4603-8e64-cd835c01c315")
+    );
     expect![[r#"
-        Told {
+        TranscriptFacts {
             task: Some(
                 "go",
             ),
@@ -74,15 +80,26 @@ fn the_clients_own_transcript_is_read() {
 #[test]
 fn what_was_done_is_told_each_once_and_newest_last() {
     let edit = |id: &str, path: &str| {
-        [call(id, "Edit", &json!({"file_path": path, "old_string": "x"})), answer(id, "ok", false)]
+        [
+            call(id, "Edit", &json!({"file_path": path, "old_string": "x"})),
+            answer(id, "ok", false),
+        ]
     };
     let mut lines = vec![prompt("Port the parser")];
     lines.extend(edit("e1", "/p/a.rs"));
     lines.extend(edit("e2", "/p/b.rs"));
     lines.extend(edit("e3", "/p/a.rs"));
-    lines.extend([call("e4", "Write", &json!({"file_path": "/p/no.rs"})), answer("e4", "denied", true)]);
+    lines.extend([
+        call("e4", "Write", &json!({"file_path": "/p/no.rs"})),
+        answer("e4", "denied", true),
+    ]);
     lines.extend(shell("s1", "cargo build", "", false));
-    lines.extend(shell("s2", "cargo test -p core", "Exit code 101\nrunning 3\n1 failed\n", true));
+    lines.extend(shell(
+        "s2",
+        "cargo test -p core",
+        "Exit code 101\nrunning 3\n1 failed\n",
+        true,
+    ));
     lines.push(says(&json!({"type": "text", "text": "One test fails."})));
     lines.push(prompt("now the lexer"));
     let told = told(&lines);
@@ -90,7 +107,10 @@ fn what_was_done_is_told_each_once_and_newest_last() {
     assert_eq!(told.asked_last.as_deref(), Some("now the lexer"));
     assert_eq!(told.edited, ["/p/b.rs", "/p/a.rs"]);
     assert_eq!(told.succeeded, ["cargo build"]);
-    assert_eq!((told.failed[0].code, told.failed[0].last_line.as_str()), (Some(101), "1 failed"));
+    assert_eq!(
+        (told.failed[0].code, told.failed[0].last_line.as_str()),
+        (Some(101), "1 failed")
+    );
     let test = told.test.expect("a test ran");
     assert_eq!((test.passed, test.last_line.as_str()), (false, "1 failed"));
     assert_eq!(told.last_words.as_deref(), Some("One test fails."));
@@ -101,7 +121,8 @@ fn what_was_done_is_told_each_once_and_newest_last() {
 fn what_the_client_wrote_in_the_persons_name_is_no_prompt() {
     let flagged = |flag: &str| prompt("not mine").replacen('{', &format!("{{\"{flag}\":true,"), 1);
     let blocks = |text: &str| {
-        json!({"type": "user", "message": {"content": [{"type": "text", "text": text}]}}).to_string()
+        json!({"type": "user", "message": {"content": [{"type": "text", "text": text}]}})
+            .to_string()
     };
     let lines = [
         flagged("isMeta"),
@@ -111,10 +132,15 @@ fn what_the_client_wrote_in_the_persons_name_is_no_prompt() {
         prompt("<task-notification>done</task-notification>"),
         blocks("[Request interrupted by user]"),
         blocks("Fix <div> nesting"),
-        prompt("This session is being continued from a previous conversation that ran out of context."),
+        prompt(
+            "This session is being continued from a previous conversation that ran out of context.",
+        ),
     ];
     let told = told(&lines);
-    assert_eq!((told.task.as_deref(), told.asked_last), (Some("Fix <div> nesting"), None));
+    assert_eq!(
+        (told.task.as_deref(), told.asked_last),
+        (Some("Fix <div> nesting"), None)
+    );
 }
 
 // shows: HND-004
@@ -128,22 +154,55 @@ fn both_forms_of_a_list_of_things_to_do_are_read() {
             {"content": "b", "status": "pending"}]}),
         )
     };
-    let texts = |told: Told| told.todos.into_iter().map(|todo| (todo.text, todo.state)).collect::<Vec<_>>();
+    let texts = |told: TranscriptFacts| {
+        told.todos
+            .into_iter()
+            .map(|todo| (todo.text, todo.state))
+            .collect::<Vec<_>>()
+    };
     let whole = texts(told(&[written("pending"), written("in_progress")]));
-    assert_eq!(whole, [("a".to_owned(), TodoState::Now), ("b".to_owned(), TodoState::Open)]);
+    assert_eq!(
+        whole,
+        [
+            ("a".to_owned(), TodoState::Now),
+            ("b".to_owned(), TodoState::Open)
+        ]
+    );
     let one_by_one = [
-        call("c1", "TaskCreate", &json!({"subject": "a", "description": "d"})),
+        call(
+            "c1",
+            "TaskCreate",
+            &json!({"subject": "a", "description": "d"}),
+        ),
         answer("c1", "Task #1 created successfully: a", false),
         call("c2", "TaskCreate", &json!({"subject": "b"})),
         answer("c2", "Task #2 created successfully: b", false),
         call("c3", "TaskCreate", &json!({"subject": "gone"})),
         answer("c3", "Task #3 created successfully: gone", false),
-        call("u1", "TaskUpdate", &json!({"taskId": "1", "status": "completed"})),
-        call("u2", "TaskUpdate", &json!({"taskId": "2", "status": "in_progress", "subject": "b!"})),
-        call("u3", "TaskUpdate", &json!({"taskId": "3", "status": "deleted"})),
+        call(
+            "u1",
+            "TaskUpdate",
+            &json!({"taskId": "1", "status": "completed"}),
+        ),
+        call(
+            "u2",
+            "TaskUpdate",
+            &json!({"taskId": "2", "status": "in_progress", "subject": "b!"}),
+        ),
+        call(
+            "u3",
+            "TaskUpdate",
+            &json!({"taskId": "3", "status": "deleted"}),
+        ),
     ];
     let listed = texts(told(&one_by_one));
-    assert_eq!(listed, [("a".to_owned(), TodoState::Done), ("b!".to_owned(), TodoState::Now)]);
+    assert_eq!(
+        listed,
+        [
+            ("a".to_owned(), TodoState::Done),
+            ("b!".to_owned(), TodoState::Now)
+        ]
+    );
 }
 
 // shows: HND-006
@@ -153,7 +212,10 @@ fn pieces_of_lines_and_another_threads_lines_are_passed_over() {
     let whole = prompt("mine");
     let half = prompt("half");
     let told = told(&[side, whole, half[..half.len() - 9].to_owned()]);
-    assert_eq!((told.task.as_deref(), told.asked_last), (Some("mine"), None));
+    assert_eq!(
+        (told.task.as_deref(), told.asked_last),
+        (Some("mine"), None)
+    );
 }
 
 // shows: HND-006
@@ -168,7 +230,10 @@ fn only_the_ends_of_a_long_transcript_are_read() {
     lines.extend(shell("s1", "make", "", false));
     lines.push(prompt("last"));
     let told = told(&lines);
-    assert_eq!((told.task.as_deref(), told.asked_last.as_deref()), (Some("first"), Some("last")));
+    assert_eq!(
+        (told.task.as_deref(), told.asked_last.as_deref()),
+        (Some("first"), Some("last"))
+    );
     assert_eq!(told.succeeded, ["make"]);
 }
 
@@ -177,13 +242,24 @@ fn nothing_grows_with_the_session() {
     let mut lines = Vec::new();
     for id in 0..300 {
         let id = id.to_string();
-        lines.push(call(&id, "Edit", &json!({"file_path": format!("/p/{id}.rs")})));
+        lines.push(call(
+            &id,
+            "Edit",
+            &json!({"file_path": format!("/p/{id}.rs")}),
+        ));
         lines.push(answer(&id, "ok", false));
-        lines.push(call(&format!("t{id}"), "TaskCreate", &json!({"subject": "s".repeat(9_000)})));
+        lines.push(call(
+            &format!("t{id}"),
+            "TaskCreate",
+            &json!({"subject": "s".repeat(9_000)}),
+        ));
         lines.push(prompt(&"p".repeat(9_000)));
     }
     let told = told(&lines);
-    assert_eq!((told.edited.len(), told.todos.len()), (limits::EDITED_KEPT, limits::TODOS_KEPT));
+    assert_eq!(
+        (told.edited.len(), told.todos.len()),
+        (limits::EDITED_KEPT, limits::TODOS_KEPT)
+    );
     assert!(told.todos.iter().all(|todo| todo.text.len() < 300));
     assert!(told.task.is_some_and(|task| task.len() < 1_500));
 }

@@ -2,22 +2,18 @@
 
 use std::fmt;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use super::ClientEvent;
-use crate::excerpt;
-use crate::limits;
-use crate::tools::{Call, ToolInput, ToolKind};
+use crate::tools::Call;
 use crate::usage::Usage;
+use crate::{excerpt, json, limits};
 
-/// Part of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assistant {
     /// The response; its lines share this.
     pub message_id: String,
-    /// The model that answered.
     pub model: String,
     /// The usage when the response began.
     pub usage: Usage,
@@ -27,7 +23,6 @@ pub struct Assistant {
     pub synthetic: bool,
     /// What was said and called.
     pub blocks: Vec<Block>,
-    /// The service failed.
     pub error: Option<ApiError>,
     /// The size of what was said and called in this line, in bytes.
     pub content_bytes: u64,
@@ -36,7 +31,6 @@ pub struct Assistant {
 /// One piece of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
-    /// Words, cut if long.
     Text(String),
     /// A call of a tool.
     Call(Call),
@@ -45,7 +39,6 @@ pub enum Block {
 /// A failure of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ApiError {
-    /// What kind of failure.
     pub kind: ApiErrorKind,
     /// The status of the HTTP answer, if there was one.
     pub status: Option<u16>,
@@ -96,73 +89,45 @@ impl fmt::Display for ApiError {
 /// The client's name for itself as a model.
 pub(crate) const SYNTHETIC: &str = "<synthetic>";
 
-#[derive(Deserialize)]
-struct AssistantLine<'a> {
-    #[serde(borrow)]
-    message: Message<'a>,
-    #[serde(default)]
-    parent_tool_use_id: Option<IgnoredAny>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    api_error_status: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(default)]
-    id: String,
-    #[serde(default)]
-    model: String,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(default)]
-    usage: Option<Usage>,
-}
-
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, default)]
-    text: Option<&'a RawValue>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(borrow, default)]
-    input: Option<ToolInput<'a>>,
-}
-
-impl Content<'_> {
-    fn block(self) -> Option<Block> {
-        if let (Some(id), Some(name)) = (self.id, self.name) {
-            let target = self.input.unwrap_or_default().target();
-            return Some(Block::Call(Call { id, kind: ToolKind::of(&name), name, target }));
-        }
-        self.text.map(|text| Block::Text(excerpt::of_json(text, limits::WORDS)))
+pub(super) fn parse(line: &Value) -> Option<ClientEvent> {
+    let message = line["message"].as_object().map(|_| &line["message"])?;
+    let content = &message["content"];
+    if !content.is_null() && !content.is_array() {
+        return None;
     }
-}
-
-pub(super) fn parse(line: &[u8]) -> Option<ClientEvent> {
-    let line: AssistantLine<'_> = serde_json::from_slice(line).ok()?;
-    let message = line.message;
-    let content = message.content.map_or("[]", RawValue::get);
-    let blocks: Vec<Content<'_>> = serde_json::from_str(content).ok()?;
+    let usage = &message["usage"];
+    let usage = if usage.is_null() {
+        Usage::default()
+    } else {
+        Usage::of(usage)?
+    };
+    let model = json::text(&message["model"]);
     Some(ClientEvent::Assistant(Box::new(Assistant {
-        synthetic: message.model == SYNTHETIC,
-        message_id: message.id,
-        model: message.model,
-        usage: message.usage.unwrap_or_default(),
-        main_thread: line.parent_tool_use_id.is_none(),
-        content_bytes: content.len() as u64,
-        blocks: blocks.into_iter().filter_map(Content::block).collect(),
-        error: line.error.map(|kind| api_error(Some(kind), line.api_error_status)),
+        message_id: json::text(&message["id"]),
+        synthetic: model == SYNTHETIC,
+        model,
+        usage,
+        main_thread: line["parent_tool_use_id"].is_null(),
+        content_bytes: content.to_string().len() as u64,
+        blocks: json::elements(content).iter().filter_map(block).collect(),
+        error: (!line["error"].is_null())
+            .then(|| api_error(&line["error"], &line["api_error_status"])),
     })))
 }
 
+fn block(block: &Value) -> Option<Block> {
+    if let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) {
+        let call = Call::new(id.to_owned(), name.to_owned(), &block["input"]);
+        return Some(Block::Call(call));
+    }
+    let text = block["text"].as_str()?;
+    Some(Block::Text(excerpt::of_text(text, limits::WORDS)))
+}
+
 /// A failure from its kind and status, either of which may be missing or odd.
-pub(super) fn api_error(kind: Option<&RawValue>, status: Option<&RawValue>) -> ApiError {
+pub(super) fn api_error(kind: &Value, status: &Value) -> ApiError {
     ApiError {
-        kind: kind.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default(),
-        status: status.and_then(|raw| serde_json::from_str(raw.get()).ok()).flatten(),
+        kind: json::field(kind),
+        status: json::field(status),
     }
 }

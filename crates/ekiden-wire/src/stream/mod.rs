@@ -1,9 +1,7 @@
-//! One line of the client's stream, as an event.
+//! One line of the client's stream, or of its transcript, as an event.
 //!
-//! The client's first bytes say what a line is (`{"type":"assistant"`), except for `result` lines,
-//! where the type comes late. So the head is scanned first; what nobody needs (partial messages,
-//! unknown types) is not parsed at all, and the rest is parsed once into just the fields that are
-//! used, large contents skipped over and kept as excerpts.
+//! Parts of a message (`stream_event`) make up most lines and are not needed, so they are not
+//! parsed. Every other line is parsed once; large contents are kept as excerpts.
 //!
 //! Invariants:
 //! - A line never stops the stream. Unknown types are [`ClientEvent::Ignored`], lines that are not
@@ -13,74 +11,46 @@
 //! - A result comes out even if some of its fields are odd.
 
 mod assistant;
-mod head;
-mod lifecycle;
-mod request;
 mod result;
 mod system;
-mod transcript_line;
-mod user;
 
-use ekiden_core::ends::LimitKind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use assistant::SYNTHETIC;
 pub use assistant::{ApiError, ApiErrorKind, Assistant, Block};
-pub use lifecycle::Lifecycle;
-pub use request::Permission;
-pub use result::{Denials, ModelUsage, TerminalReason, TurnResult};
+pub use result::{ModelUsage, TerminalReason, TurnResult};
+pub(crate) use system::LIMIT_NAMES;
 pub use system::{RateLimitInfo, RateLimitStatus};
-pub use user::{ToolResult, ToolResults};
 
 use crate::hooks::HookCall;
 use crate::lines::Line;
-use head::Head;
+use crate::{excerpt, json, limits};
 
-/// What a line of the client says.
+/// What a line of the client says. It knows the client's format and nothing of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientEvent {
     /// A turn begins.
-    Init {
-        /// The conversation.
-        session_id: String,
-        /// The model that answers.
-        model: String,
-        /// The client's version.
-        version: String,
-        /// The permission mode in force.
-        permission_mode: String,
-    },
+    Init,
     /// Part of a response; several lines may share a message id.
     Assistant(Box<Assistant>),
-    /// Tools answered.
-    ToolResults(ToolResults),
-    /// A message of ours came a step further.
+    ToolResults(Vec<ToolResult>),
+    /// What became of a message of ours.
     Lifecycle {
         /// The id that we gave the message.
         uuid: String,
-        /// How far it has come.
         state: Lifecycle,
     },
-    /// A turn ended.
     Result(Box<TurnResult>),
-    /// The account's limits changed.
     RateLimit(RateLimitInfo),
-    /// The client tries a request again.
+    /// The client retries a request.
     ApiRetry {
         /// Which try failed, from 1.
         attempt: u32,
-        /// How many there will be.
-        max: u32,
-        /// The pause before the next.
-        delay_ms: u64,
-        /// The failure.
         error: ApiError,
     },
-    /// The conversation is being summarised.
-    Compacting,
     /// The conversation was summarised: the handoff came too late.
     CompactBoundary {
-        /// Who wanted it.
-        auto: bool,
         /// The context before, in tokens.
         pre_tokens: u64,
     },
@@ -89,164 +59,224 @@ pub enum ClientEvent {
         /// The one that answers from now on in this turn.
         to: String,
     },
-    /// The model refused, and there is no other.
-    ModelRefused,
     /// A call was refused by the client's own rules.
     PermissionDenied {
-        /// The call.
         tool_use_id: String,
-        /// Its tool.
         tool: String,
     },
-    /// A subagent or a command began.
-    TaskStarted {
-        /// The task.
-        task_id: String,
-        /// It is a subagent.
-        subagent: bool,
-    },
-    /// A subagent or a command ended.
-    TaskFinished {
-        /// The task.
-        task_id: String,
-    },
-    /// A hook of the user's own ended.
-    HookFinished {
-        /// The hook's event.
-        event: String,
-        /// It neither failed nor was cut off.
-        ok: bool,
-    },
-    /// The conversation was cleared and goes on under another id.
+    /// The conversation was cleared and continues under another id.
     ConversationReset,
     /// The client asks one of our hooks; must be answered.
     HookCallback {
-        /// The request to answer.
         request_id: String,
-        /// The hook.
-        callback_id: String,
-        /// What is about to happen.
         call: Box<HookCall>,
     },
     /// The client asks whether a tool may run; must be answered.
     CanUseTool {
-        /// The request to answer.
         request_id: String,
-        /// What is asked.
-        permission: Box<Permission>,
     },
     /// The client asks something that we do not know; must be answered, with an error.
     UnknownRequest {
-        /// The request to answer.
         request_id: String,
-        /// What it asks.
         subtype: String,
     },
-    /// The client answers a request of ours.
+    /// The client answers a request of ours: with a value, or an error.
     ControlResponse {
-        /// Our request.
         request_id: String,
-        /// The answer as JSON text, or the error.
-        answer: Result<String, String>,
+        answer: Result<Value, String>,
     },
     /// The client no longer wants an answer.
     ControlCancel {
-        /// Its request.
         request_id: String,
     },
     /// A line that changes nothing here.
     Ignored,
-    /// A line that is not what it should be.
+    /// A line that is not what it should be, or is too long to read.
     Malformed,
-    /// A line too long to read.
-    Oversized {
-        /// Its length in bytes.
-        len: u64,
-        /// Its type does not come first, as in the result of a turn.
-        maybe_result: bool,
-    },
 }
 
+/// The result of one call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    pub tool_use_id: String,
+    /// The tool failed or was refused.
+    pub is_error: bool,
+    /// The beginning and end of what it returned.
+    pub excerpt: String,
+}
+
+/// How far a message of ours has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// It was read and waits.
+    Queued,
+    /// It is delivered: the next request holds it.
+    Started,
+    /// The turn that took it has ended.
+    Completed,
+    /// It will never be delivered.
+    #[serde(alias = "discarded", alias = "refused")]
+    Cancelled,
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// How the lines begin that are parts of a message.
+const PART: &[u8] = br#"{"type":"stream_event""#;
+/// How a request begins, up to its id.
+const REQUEST: &[u8] = br#"{"type":"control_request","request_id":""#;
+
 impl ClientEvent {
-    /// The event of a line.
-    #[must_use]
+    /// The event of a line of the stream.
     pub fn of(line: Line<'_>) -> Self {
         match line {
             Line::Whole(line) => Self::parse(line),
-            Line::Oversized { len, head } => oversized(len, head),
+            Line::Oversized { head, .. } => unreadable(head),
         }
     }
 
-    /// The event of a line of the client's transcript.
-    #[must_use]
+    /// The event of a whole line of the stream.
+    pub fn parse(line: &[u8]) -> Self {
+        let is_whole = || line.trim_ascii_end().ends_with(b"}");
+        if line.trim_ascii().is_empty() || line.starts_with(PART) && is_whole() {
+            return Self::Ignored;
+        }
+        let event = json::parse(line).and_then(|line| of_stream(&line));
+        event.unwrap_or_else(|| unreadable(line))
+    }
+
+    /// The event of a line of the client's transcript. It holds the same messages as the stream, requests
+    /// and the client's own bookkeeping. What is not of the main thread is ignored, as is a last line that
+    /// is not whole yet.
     pub fn of_transcript(line: Line<'_>) -> Self {
         match line {
-            Line::Whole(line) => transcript_line::parse(line),
+            Line::Whole(line) => {
+                json::parse(line).map_or(Self::Ignored, |line| Self::of_transcript_value(&line))
+            }
             Line::Oversized { .. } => Self::Ignored,
         }
     }
 
-    /// The event of a whole line. Invalid UTF-8 is replaced, not refused.
-    #[must_use]
-    pub fn parse(line: &[u8]) -> Self {
-        let event = parsed(line);
-        if event == Self::Malformed && std::str::from_utf8(line).is_err() {
-            return parsed(String::from_utf8_lossy(line).as_bytes());
+    pub(crate) fn of_transcript_value(line: &Value) -> Self {
+        if line["isSidechain"] == true {
+            return Self::Ignored;
         }
-        event
+        // The limit stands beside a failure; in the stream it is an event of its own.
+        if let Some(limit) = system::rate_limit(&line["apiErrorParams"]) {
+            return limit;
+        }
+        let is_compaction = line["subtype"] == "compact_boundary";
+        let event = match line["type"].as_str() {
+            Some("assistant") => assistant::parse(line),
+            Some("user") => tool_results(line),
+            Some("system") if is_compaction => Some(system::parse(line)),
+            Some(_) | None => None,
+        };
+        event.unwrap_or(Self::Ignored)
     }
 }
 
-/// The limit that the client names so.
-pub(crate) fn limit_kind(name: &str) -> LimitKind {
-    match name {
-        "five_hour" => LimitKind::FiveHour,
-        "seven_day" => LimitKind::SevenDay,
-        "seven_day_opus" | "seven_day_sonnet" | "seven_day_overage_included" => LimitKind::SevenDayModel,
-        "overage" => LimitKind::Overage,
-        _ => LimitKind::Unknown,
+fn of_stream(line: &Value) -> Option<ClientEvent> {
+    match line["type"].as_str()? {
+        "assistant" => assistant::parse(line),
+        "user" => tool_results(line),
+        "system" => Some(system::parse(line)),
+        "result" => Some(ClientEvent::Result(Box::new(result::parse(line)))),
+        "rate_limit_event" => system::rate_limit(line),
+        "control_request" => request(line),
+        "control_response" => response(&line["response"]),
+        "control_cancel_request" => Some(ClientEvent::ControlCancel {
+            request_id: line["request_id"].as_str()?.to_owned(),
+        }),
+        "command_lifecycle" => Some(ClientEvent::Lifecycle {
+            uuid: line["command_uuid"].as_str()?.to_owned(),
+            state: json::field(&line["state"]),
+        }),
+        "conversation_reset" => Some(ClientEvent::ConversationReset),
+        _ => Some(ClientEvent::Ignored),
     }
 }
 
-fn parsed(line: &[u8]) -> ClientEvent {
-    match head::scan(line) {
-        Head::Typed { kind, subtype } => typed(kind, subtype, line),
-        Head::Late => result::parse_late(line).unwrap_or(ClientEvent::Malformed),
-        Head::Blank => ClientEvent::Ignored,
-        Head::NotAnObject => ClientEvent::Malformed,
-    }
-}
-
-fn typed(kind: &[u8], subtype: Option<&[u8]>, line: &[u8]) -> ClientEvent {
-    let event = match kind {
-        b"assistant" => assistant::parse(line),
-        b"user" => user::parse(line),
-        b"system" => system::parse(subtype, line),
-        b"result" => result::parse_late(line),
-        b"rate_limit_event" => system::parse_rate_limit(line),
-        b"control_request" => request::parse(line),
-        b"control_response" => request::parse_response(line),
-        b"control_cancel_request" => request::parse_cancel(line),
-        b"command_lifecycle" => lifecycle::parse(line),
-        b"conversation_reset" => skipped(line).map(|_| ClientEvent::ConversationReset),
-        _ => skipped(line),
+/// A user's message in the stream: results of calls, or a message of ours.
+fn tool_results(line: &Value) -> Option<ClientEvent> {
+    let message = line["message"].as_object()?;
+    let blocks = message.get("content").map(json::elements);
+    let result = |block: &Value| {
+        Some(ToolResult {
+            tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
+            is_error: block["is_error"] == true,
+            excerpt: result_excerpt(&block["content"]),
+        })
     };
-    event.unwrap_or(ClientEvent::Malformed)
+    let results: Vec<_> = blocks
+        .unwrap_or_default()
+        .iter()
+        .filter_map(result)
+        .collect();
+    Some(if results.is_empty() {
+        ClientEvent::Ignored
+    } else {
+        ClientEvent::ToolResults(results)
+    })
 }
 
-/// A line that is not parsed; that it is whole is all we ask.
-fn skipped(line: &[u8]) -> Option<ClientEvent> {
-    line.trim_ascii_end().ends_with(b"}").then_some(ClientEvent::Ignored)
+/// A result is a text, or blocks of which the first text counts.
+fn result_excerpt(content: &Value) -> String {
+    let text = content.as_array().map_or(Some(content), |blocks| {
+        blocks
+            .iter()
+            .map(|block| &block["text"])
+            .find(|text| !text.is_null())
+    });
+    text.filter(|text| !text.is_null())
+        .map(|text| excerpt::of_json(text, limits::RESULT))
+        .unwrap_or_default()
 }
 
-fn oversized(len: u64, head: &[u8]) -> ClientEvent {
-    match head::request_id(head) {
-        Some(id) => ClientEvent::UnknownRequest {
-            request_id: String::from_utf8_lossy(id).into_owned(),
-            subtype: "a request that is too long".to_owned(),
+fn request(line: &Value) -> Option<ClientEvent> {
+    let request_id = line["request_id"].as_str()?.to_owned();
+    let request = &line["request"];
+    Some(match request["subtype"].as_str().unwrap_or_default() {
+        "hook_callback" => ClientEvent::HookCallback {
+            request_id,
+            call: Box::new(HookCall::of(&request["input"])),
         },
-        None => ClientEvent::Oversized { len, maybe_result: matches!(head::scan(head), Head::Late) },
-    }
+        "can_use_tool" => ClientEvent::CanUseTool { request_id },
+        subtype => ClientEvent::UnknownRequest {
+            request_id,
+            subtype: subtype.to_owned(),
+        },
+    })
+}
+
+fn response(response: &Value) -> Option<ClientEvent> {
+    Some(ClientEvent::ControlResponse {
+        request_id: response["request_id"].as_str()?.to_owned(),
+        answer: if response["subtype"] == "success" {
+            Ok(response["response"].clone())
+        } else {
+            let error = Some(&response["error"]).filter(|error| !error.is_null());
+            Err(error
+                .map(|error| excerpt::of_json(error, limits::ERROR))
+                .unwrap_or_default())
+        },
+    })
+}
+
+/// A request that cannot be read, being too long or broken, must be answered too.
+fn unreadable(head: &[u8]) -> ClientEvent {
+    let id = head.strip_prefix(REQUEST).and_then(|rest| {
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+    });
+    id.map_or(ClientEvent::Malformed, |request_id| {
+        ClientEvent::UnknownRequest {
+            request_id,
+            subtype: "a request that is too long or broken".to_owned(),
+        }
+    })
 }
 
 #[cfg(test)]

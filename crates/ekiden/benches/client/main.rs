@@ -4,7 +4,7 @@
 //! The client talks to a fake Messages API in this process; everything else is as a user has it, files on a
 //! real disk included, but for git.
 //!
-//! - **From client to client.** A relay whose sessions only hand over. This program stands before the
+//! - **From client to client.** A relay whose sessions only hand off. This program stands before the
 //!   client ([`wrapper`]) and tells its own first moment and the moment at which the client was gone. What
 //!   it takes itself from its exec to that first moment is measured in the same run and left out. Beside it stands what the log has for the same gap and for that of a
 //!   relay of `rehearsal`: from the record of an end to the record of the next start.
@@ -46,10 +46,17 @@ fn main() -> Result<()> {
         println!("null");
         return Ok(());
     };
-    let handover = from_client_to_client(&client)?;
+    let handoff = from_client_to_client(&client)?;
     let rehearsal_ms = from_rehearsal_to_rehearsal()?;
-    let Tree { ekiden_ms, client_ms } = cpu(&client)?;
-    let Handover { exec_ms, start_ms, logged_ms } = handover;
+    let Tree {
+        ekiden_ms,
+        client_ms,
+    } = cpu(&client)?;
+    let Handoff {
+        exec_ms,
+        start_ms,
+        logged_ms,
+    } = handoff;
     let figures = json!({
         "exec_ms": exec_ms, "wrapper_ms": start_ms, "logged_ms": logged_ms, "rehearsal_ms": rehearsal_ms,
         "ekiden_cpu_ms": ekiden_ms, "client_cpu_ms": client_ms,
@@ -59,43 +66,75 @@ fn main() -> Result<()> {
 }
 
 /// The gaps between two clients, by their own clock and by the log's.
-struct Handover {
+struct Handoff {
     exec_ms: Vec<f64>,
     /// What the wrapper took of each, and is left out.
     start_ms: f64,
     logged_ms: Vec<f64>,
 }
 
-fn from_client_to_client(client: &Path) -> Result<Handover> {
+fn from_client_to_client(client: &Path) -> Result<Handoff> {
     let dir = project()?;
     let times = dir.path().join("times");
     let work = work_dir(dir.path())?;
-    let api = MessagesApi::start(model::hands_over(work.clone()));
-    let wrapped = [own_path()?, wrapper::ROLE.to_owned(), text(&times)?, text(client)?];
+    let api = MessagesApi::start(model::hands_off(work.clone()));
+    let wrapped = [
+        own_path()?,
+        wrapper::ROLE.to_owned(),
+        text(&times)?,
+        text(client)?,
+    ];
     let sessions = SESSIONS.to_string();
     let mut command = with_client(&work, &api, &wrapped)?;
-    let status = command.args(["-m", &sessions, "--stall-sessions", "0"]).status()?;
-    expect(status.code() == Some(STOPPED_EARLY), "all sessions were used")?;
+    let status = command
+        .args(["-m", &sessions, "--stall-sessions", "0"])
+        .status()?;
+    expect(
+        status.code() == Some(STOPPED_EARLY),
+        "all sessions were used",
+    )?;
     let start_ms = wrapper::start_ms(&own_path()?, &dir.path().join("starts"), SESSIONS)?;
-    let exec_ms = wrapper::gaps(&std::fs::read_to_string(times)?).into_iter().map(|gap| gap - start_ms);
-    Ok(Handover { exec_ms: exec_ms.collect(), start_ms, logged_ms: gaps(&work)? })
+    let exec_ms = wrapper::gaps(&std::fs::read_to_string(times)?)
+        .into_iter()
+        .map(|gap| gap - start_ms);
+    Ok(Handoff {
+        exec_ms: exec_ms.collect(),
+        start_ms,
+        logged_ms: gaps(&work)?,
+    })
 }
 
 /// The same with `rehearsal`, whose window is full after two items.
 fn from_rehearsal_to_rehearsal() -> Result<Vec<f64>> {
     let dir = project()?;
     let work = work_dir(dir.path())?;
-    let item = |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
+    let item =
+        |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
     let items: String = (0..3 * SESSIONS).map(item).collect();
     std::fs::write(work.join("task.md"), format!("Make some items.\n\n{items}"))?;
-    std::fs::write(work.join("scenario.toml"), "[[act]]\nat = 'call 2'\ndo = { fill = 30000 }\n")?;
+    std::fs::write(
+        work.join("scenario.toml"),
+        "[[act]]\nat = 'call 2'\ndo = { fill = 30000 }\n",
+    )?;
     let sessions = SESSIONS.to_string();
     let mut command = ekiden(&work);
-    command.args(["--agent", "rehearsal", "-m", &sessions, "--stall-sessions", "0"]);
-    command.env("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml").env("EKIDEN_REHEARSAL_WINDOW", "80000");
+    command.args([
+        "--agent",
+        "rehearsal",
+        "-m",
+        &sessions,
+        "--stall-sessions",
+        "0",
+    ]);
+    command
+        .env("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml")
+        .env("EKIDEN_REHEARSAL_WINDOW", "80000");
     command.env("EKIDEN_REHEARSAL_STEP_MS", "20");
     let status = command.status()?;
-    expect(status.code() == Some(STOPPED_EARLY), "all sessions of `rehearsal` were used")?;
+    expect(
+        status.code() == Some(STOPPED_EARLY),
+        "all sessions of `rehearsal` were used",
+    )?;
     gaps(&work)
 }
 
@@ -103,7 +142,9 @@ fn cpu(client: &Path) -> Result<Tree> {
     let dir = project()?;
     let work = work_dir(dir.path())?;
     let api = MessagesApi::start(model::reads(work.clone(), TURNS));
-    let mut run = with_client(&work, &api, &[text(client)?])?.args(["-m", "1"]).spawn()?;
+    let mut run = with_client(&work, &api, &[text(client)?])?
+        .args(["-m", "1"])
+        .spawn()?;
     let mut seen = tree::Seen::default();
     let status = loop {
         seen.look(run.id(), Path::new(env!("CARGO_BIN_EXE_ekiden")));
@@ -113,7 +154,10 @@ fn cpu(client: &Path) -> Result<Tree> {
         std::thread::sleep(LOOK_EVERY);
     };
     expect(status.success(), "the session came to its end")?;
-    expect(api.main_requests().len() >= TURNS, "there were as many turns")?;
+    expect(
+        api.main_requests().len() >= TURNS,
+        "there were as many turns",
+    )?;
     Ok(seen.sum())
 }
 
@@ -133,7 +177,9 @@ fn work_dir(dir: &Path) -> Result<PathBuf> {
 /// `ekiden run` of the task in a work dir.
 fn ekiden(work: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ekiden"));
-    command.current_dir(work).args(["run", "task.md", "--no-notify"]);
+    command
+        .current_dir(work)
+        .args(["run", "task.md", "--no-notify"]);
     keep_out_of_git(&mut command, work);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
@@ -144,12 +190,19 @@ fn with_client(work: &Path, api: &MessagesApi, words: &[String]) -> Result<Comma
     let environment = CleanEnvironment::new(api)?;
     let config = work.with_file_name("config");
     std::fs::create_dir_all(config.join("ekiden"))?;
-    let agent = format!("[agents.claude]\nkind = \"claude\"\ncommand = {}\n", json!(words));
+    let agent = format!(
+        "[agents.claude]\nkind = \"claude\"\ncommand = {}\n",
+        json!(words)
+    );
     std::fs::write(config.join("ekiden/config.toml"), agent)?;
     let home = work.with_file_name("home");
     std::fs::create_dir_all(&home)?;
     let mut command = ekiden(work);
-    command.env_clear().envs(environment.variables()).env("HOME", home).env("XDG_CONFIG_HOME", config);
+    command
+        .env_clear()
+        .envs(environment.variables())
+        .env("HOME", home)
+        .env("XDG_CONFIG_HOME", config);
     keep_out_of_git(&mut command, work);
     command.args(["--permission-mode", "acceptEdits"]);
     Ok(command)
@@ -162,15 +215,17 @@ fn keep_out_of_git(command: &mut Command, work: &Path) {
 
 /// What the log of the one run has between the end of an attempt and the start of the next.
 fn gaps(work: &Path) -> Result<Vec<f64>> {
-    let run = std::fs::read_dir(work.join(".ekiden/runs"))?.next().ok_or("there is no run")??;
+    let run = std::fs::read_dir(work.join(".ekiden/runs"))?
+        .next()
+        .ok_or("there is no run")??;
     let log = std::fs::read_to_string(run.path().join("log.jsonl"))?;
     let (mut gaps, mut ended) = (Vec::new(), None);
     for line in log.lines().skip(1) {
         let record: Value = serde_json::from_str(line)?;
         let time = record["time"].as_f64();
-        match (record["event"]["event"]["kind"].as_str(), ended) {
-            (Some("attempt_ended"), _) => ended = time,
-            (Some("attempt_started"), Some(end)) => gaps.extend(time.map(|time| time - end)),
+        match (record["event"]["event"]["event"]["kind"].as_str(), ended) {
+            (Some("ended"), _) => ended = time,
+            (Some("started"), Some(end)) => gaps.extend(time.map(|time| time - end)),
             (_, _) => {}
         }
     }
@@ -186,5 +241,9 @@ fn text(path: &Path) -> Result<String> {
 }
 
 fn expect(so: bool, what: &str) -> Result<()> {
-    if so { Ok(()) } else { Err(format!("it is not so that {what}").into()) }
+    if so {
+        Ok(())
+    } else {
+        Err(format!("it is not so that {what}").into())
+    }
 }

@@ -1,19 +1,19 @@
-//! The models of the measure: one hands over in each session, one reads a file again and again.
+//! The models of the measure: one hands off in each session, one reads a file again and again.
 
 use std::path::{Path, PathBuf};
 
 use ekiden_testkit::messages_api::{Message, Reply, Request};
 use serde_json::json;
 
-/// Hands over at once, with an item made, so that every session moves.
-pub(crate) fn hands_over(work: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
+/// Hands off at once, with an item made, so that every session moves.
+pub(crate) fn hands_off(work: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
     let mut sessions = 0;
     move |request| match request.tool_results().len() {
         0 => {
             sessions += 1;
-            hand_over(&work, sessions, "IN_PROGRESS").into()
+            hand_off(&work, sessions, "IN_PROGRESS").into()
         }
-        _ => Message::text("Handed over.").into(),
+        _ => Message::text("Handed off.").into(),
     }
 }
 
@@ -22,12 +22,12 @@ pub(crate) fn reads(work: PathBuf, turns: usize) -> impl FnMut(&Request) -> Repl
     let task = work.join("task.md");
     move |request| match request.answers() {
         answers if answers < turns => Message::call("Read", json!({"file_path": task})).into(),
-        answers if answers == turns => hand_over(&work, 1, "ALL_COMPLETE").into(),
+        answers if answers == turns => hand_off(&work, 1, "ALL_COMPLETE").into(),
         _ => Message::text("Done.").into(),
     }
 }
 
-fn hand_over(work: &Path, session: u32, status: &str) -> Message {
+fn hand_off(work: &Path, session: u32, status: &str) -> Message {
     let write = |name: &str, text: String| json!({"file_path": work.join(name), "content": text});
     let progress = format!(
         "STATUS: {status}\n\n## Done\n\nitem {session}, shown by `ls`\n\n## Stopped at\n\nafter item {session}; \
@@ -38,7 +38,13 @@ fn hand_over(work: &Path, session: u32, status: &str) -> Message {
          at. The names count up, and every one of them holds the same word.\n\n## Resume at\n\nitem-{session}.txt\
          \n\n## What works\n\nWrite\n\n## What to avoid\n\nnothing so far\n\n## How to verify\n\n`ls` shows the items\n"
     );
-    Message::call("Write", write(&format!("item-{session}.txt"), "made\n".to_owned()))
-        .and_call("Write", write(".ekiden/handoff/PROGRESS.md", progress))
-        .and_call("Write", write(".ekiden/handoff/NEXT_PROMPT.md", next_prompt))
+    Message::call(
+        "Write",
+        write(&format!("item-{session}.txt"), "made\n".to_owned()),
+    )
+    .and_call("Write", write(".ekiden/handoff/PROGRESS.md", progress))
+    .and_call(
+        "Write",
+        write(".ekiden/handoff/NEXT_PROMPT.md", next_prompt),
+    )
 }

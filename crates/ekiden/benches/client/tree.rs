@@ -22,11 +22,18 @@ pub(crate) struct Seen {
 impl Seen {
     /// Looks at a process and all below it. What a process uses after the last look is not seen.
     pub(crate) fn look(&mut self, root: u32, ekiden: &Path) {
-        let Ok(ekiden) = ekiden.canonicalize() else { return };
+        let Ok(ekiden) = ekiden.canonicalize() else {
+            return;
+        };
         let parents = parents();
-        for pid in parents.keys().copied().filter(|pid| is_below(*pid, root, &parents)) {
+        for pid in parents
+            .keys()
+            .copied()
+            .filter(|pid| is_below(*pid, root, &parents))
+        {
             let Some(cpu_ms) = cpu_ms(pid) else { continue };
-            let is_ekiden = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == ekiden);
+            let is_ekiden =
+                fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == ekiden);
             let seen = self.processes.entry(pid).or_default();
             // Between fork and exec a client is a keeper still, so the last look decides; and what a
             // thread has used is not told any more once it is gone.
@@ -35,16 +42,27 @@ impl Seen {
     }
 
     pub(crate) fn sum(&self) -> Tree {
-        self.processes.values().fold(Tree::default(), |tree, &(is_ekiden, cpu_ms)| match is_ekiden {
-            true => Tree { ekiden_ms: tree.ekiden_ms + cpu_ms, ..tree },
-            false => Tree { client_ms: tree.client_ms + cpu_ms, ..tree },
-        })
+        self.processes.values().fold(
+            Tree::default(),
+            |tree, &(is_ekiden, cpu_ms)| match is_ekiden {
+                true => Tree {
+                    ekiden_ms: tree.ekiden_ms + cpu_ms,
+                    ..tree
+                },
+                false => Tree {
+                    client_ms: tree.client_ms + cpu_ms,
+                    ..tree
+                },
+            },
+        )
     }
 }
 
 /// The parent of each process.
 fn parents() -> BTreeMap<u32, u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return BTreeMap::new();
+    };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| Some((pid, parent(pid)?))).collect()
 }
@@ -74,5 +92,9 @@ fn cpu_ms(pid: u32) -> Option<f64> {
         let told = fs::read_to_string(thread.join("schedstat")).ok()?;
         Some(told.split(' ').next()?.parse::<f64>().ok()? / 1e6)
     };
-    Some(threads.filter_map(|thread| of_thread(&thread.ok()?.path())).sum())
+    Some(
+        threads
+            .filter_map(|thread| of_thread(&thread.ok()?.path()))
+            .sum(),
+    )
 }

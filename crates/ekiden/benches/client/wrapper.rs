@@ -16,7 +16,10 @@ pub(crate) fn run_if_asked() {
         return;
     }
     let began = now_ms();
-    let (times, program) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
+    let (times, program) = (
+        args.next().unwrap_or_default(),
+        args.next().unwrap_or_default(),
+    );
     let ended = Command::new(program).args(args).status();
     let line = format!("{began} {}\n", now_ms());
     let told = OpenOptions::new().append(true).create(true).open(times);
@@ -25,7 +28,12 @@ pub(crate) fn run_if_asked() {
 }
 
 fn code(ended: &io::Result<std::process::ExitStatus>, told: bool) -> i32 {
-    ended.as_ref().ok().filter(|_| told).and_then(std::process::ExitStatus::code).unwrap_or(1)
+    ended
+        .as_ref()
+        .ok()
+        .filter(|_| told)
+        .and_then(std::process::ExitStatus::code)
+        .unwrap_or(1)
 }
 
 /// From each client's end to the next one's beginning.
@@ -48,13 +56,20 @@ pub(crate) fn start_ms(own: &str, times: &Path, count: u32) -> io::Result<f64> {
         wrapper.wait()?;
     }
     let told = std::fs::read_to_string(times)?;
-    let began = told.lines().filter_map(|line| line.split_once(' ')?.0.parse::<f64>().ok());
-    let mut taken: Vec<f64> = began.zip(starts).map(|(began, started)| began - started).collect();
+    let began = told
+        .lines()
+        .filter_map(|line| line.split_once(' ')?.0.parse::<f64>().ok());
+    let mut taken: Vec<f64> = began
+        .zip(starts)
+        .map(|(began, started)| began - started)
+        .collect();
     taken.sort_by(f64::total_cmp);
     Ok(taken.get(taken.len() / 2).copied().unwrap_or(0.0).max(0.0))
 }
 
 /// On the clock that all processes share.
 fn now_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1e3)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64() * 1e3)
 }

@@ -1,6 +1,6 @@
 //! Where the guard is installed: which settings files of the client call `ekiden hook`.
 //!
-//! The plugin's hook asks [`stands_in_settings`] at every call, so it must cost next to nothing: at
+//! The plugin's hook asks [`is_in_settings`] at every call, so it must cost next to nothing: at
 //! most four small files are read, and none where the first says yes.
 
 use std::path::{Path, PathBuf};
@@ -13,60 +13,59 @@ use crate::settings::environment::Environment;
 /// The settings files of the client that may hold hooks, those of an administrator last.
 fn settings_files(environment: &Environment, project: &Path) -> Vec<PathBuf> {
     let user = config_dir(environment).map(|dir| dir.join("settings.json"));
-    let project = ["settings.json", "settings.local.json"].map(|name| project.join(".claude").join(name));
-    user.into_iter().chain(project).chain([PathBuf::from(MANAGED)]).collect()
+    let project =
+        ["settings.json", "settings.local.json"].map(|name| project.join(".claude").join(name));
+    user.into_iter()
+        .chain(project)
+        .chain([PathBuf::from(MANAGED)])
+        .collect()
 }
 
-/// A hook of ours for this event stands in a settings file that the client reads in this project, and
-/// its program is there. Then the plugin's hook has nothing to do: everything shall fire once.
+/// A settings file that the client reads in this project has a hook of ours for this event, and its program
+/// exists. Then the plugin's hook has nothing to do: everything shall fire once.
 ///
-/// A session whose client was told to leave out some settings (`--setting-sources`) is not told apart.
-#[must_use]
-pub fn stands_in_settings(event: &str, environment: &Environment, project: &Path) -> bool {
+/// Whether the client was told to ignore some settings (`--setting-sources`) cannot be seen.
+pub fn is_in_settings(event: &str, environment: &Environment, project: &Path) -> bool {
     settings_files(environment, project)
         .iter()
         .filter_map(|path| survey(path))
         .any(|survey| survey.programs_at(event).any(is_there))
 }
 
-/// A settings file in which something of the guard stands.
+/// A settings file with something of the guard in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
+pub struct GuardedFile {
     pub path: PathBuf,
     /// What the client sees in it.
     pub survey: Survey,
 }
 
-/// A settings file that the client leaves out, with everything in it.
+/// A settings file that the client ignores.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The file.
+pub struct IgnoredFile {
     pub path: PathBuf,
     /// Where the client stops reading.
     pub at: Position,
 }
 
-/// Every file in which something of the guard stands, and those that the client leaves out.
-#[must_use]
-pub fn look(environment: &Environment, project: &Path) -> (Vec<Place>, Vec<LeftOut>) {
-    let (mut places, mut left_out) = (Vec::new(), Vec::new());
+/// Every file with something of the guard in it, and those that the client ignores.
+pub fn look(environment: &Environment, project: &Path) -> (Vec<GuardedFile>, Vec<IgnoredFile>) {
+    let (mut files, mut ignored) = (Vec::new(), Vec::new());
     for path in settings_files(environment, project) {
         match survey(&path) {
-            Some(survey) => places.push(Place { path, survey }),
+            Some(survey) => files.push(GuardedFile { path, survey }),
             None => {
                 let text = std::fs::read_to_string(&path).unwrap_or_default();
-                left_out.extend(load_fault(&text).map(|(at, _)| LeftOut { path, at }));
+                ignored.extend(load_fault(&text).map(|at| IgnoredFile { path, at }));
             }
         }
     }
-    places.retain(|place| !place.survey.programs().is_empty() || place.survey.plugin);
-    (places, left_out)
+    files.retain(|file| !file.survey.programs().is_empty() || file.survey.plugin);
+    (files, ignored)
 }
 
-/// The program of a command is there. A bare name is taken for granted: the client's shell looks for
-/// it, on the same PATH where it found the program that asks.
-#[must_use]
+/// The program of a command exists. A bare name is assumed to exist: the client's shell looks for
+/// it on the same PATH where it found the program that asks.
 pub fn is_there(program: &str) -> bool {
     let program = Path::new(program);
     program.is_relative() || program.is_file()
@@ -77,7 +76,10 @@ fn survey(path: &Path) -> Option<Survey> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes the files that it reads")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test writes the files that it reads"
+)]
 mod tests {
     use ekiden_wire::client_settings::install;
 
@@ -105,16 +107,18 @@ mod tests {
         fn stands(&self, event: &str) -> bool {
             let home = self.path("");
             let environment = Environment::of([("HOME", home.as_str())]);
-            stands_in_settings(event, &environment, &self.0.path().join("work"))
+            is_in_settings(event, &environment, &self.0.path().join("work"))
         }
     }
 
     // shows: OPS-02
     #[test]
     fn the_plugin_stands_aside_for_every_layer_in_which_the_guard_stands() {
-        for file in
-            [".claude/settings.json", "work/.claude/settings.json", "work/.claude/settings.local.json"]
-        {
+        for file in [
+            ".claude/settings.json",
+            "work/.claude/settings.json",
+            "work/.claude/settings.local.json",
+        ] {
             let home = Home::new();
             assert!(!home.stands("Stop"));
             home.write(file, &install("", &home.path("bin/ekiden")).unwrap().text);
@@ -127,12 +131,20 @@ mod tests {
     #[test]
     fn the_plugin_does_the_work_where_the_guard_in_the_settings_cannot() {
         let home = Home::new();
-        home.write(".claude/settings.json", &install("", &home.path("bin/gone/ekiden")).unwrap().text);
+        home.write(
+            ".claude/settings.json",
+            &install("", &home.path("bin/gone/ekiden")).unwrap().text,
+        );
         assert!(!home.stands("Stop"), "the program is gone");
-        let commented = install("// why\n{}", &home.path("bin/ekiden")).unwrap().text;
+        let commented = install("// why\n{}", &home.path("bin/ekiden"))
+            .unwrap()
+            .text;
         home.write(".claude/settings.json", &commented);
         assert!(!home.stands("Stop"), "the client leaves the file out");
-        home.write(".claude/settings.json", &install("", "ekiden").unwrap().text);
+        home.write(
+            ".claude/settings.json",
+            &install("", "ekiden").unwrap().text,
+        );
         assert!(home.stands("Stop"), "found on PATH");
     }
 }

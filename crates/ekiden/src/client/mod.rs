@@ -3,6 +3,7 @@
 //! They are read here, never written (`ekiden setup` does that). A file that is missing or cannot be read counts as empty: the
 //! client says itself what it thinks of it.
 
+mod denial;
 pub mod guard;
 pub mod permission;
 pub mod settings;

@@ -1,17 +1,18 @@
-//! What the agent may do without asking: somebody has to have chosen it, since in a relay nobody is
-//! there to answer.
+//! What the agent may do without asking: somebody must have chosen it, since in a relay nobody is there to answer.
 //!
 //! A choice is a setting of ekiden, a flag in the agent's own command, or the client's own mode and
-//! rules. Where there is none, a person at a terminal is asked once, and the answer is kept in the
-//! user's settings file; without a terminal the run does not begin.
+//! rules. If there is none, a person at a terminal is asked once, and the answer is kept in the
+//! user's settings file, or, if it is "everything", for the project alone; without a terminal the run does not
+//! start.
 
 use std::path::Path;
 
-use ekiden_core::settings::{AgentKind, AgentSpec, Interface, Permissions};
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 
 use super::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::phrase;
 
 /// Flags of the client by which a user's own command chooses.
 const CHOOSING_FLAGS: [&str; 5] = [
@@ -22,50 +23,69 @@ const CHOOSING_FLAGS: [&str; 5] = [
     "--permission-prompt-tool",
 ];
 
-/// What a person can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// Files may be edited; commands follow the client's own rules.
     Edits,
     /// The client's own safety check decides.
     Auto,
-    /// Everything.
     Everything,
     /// Only what the client's own rules allow.
     OwnRules,
 }
 
-/// Asks a person.
-pub trait Asker {
-    /// Shows a question and reads a line; nothing if there is no line.
-    fn ask(&mut self, question: &str) -> Option<String>;
+/// Shows a question and reads a line; nothing if there is no line.
+pub type Ask<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
+
+/// What was chosen before, and where an answer is kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Kept<'a> {
+    /// The user's settings file.
+    pub settings: Option<&'a Path>,
+    /// The file of what holds in one project only.
+    pub of_project: Option<&'a Path>,
+    /// The user chose "everything" for this project.
+    pub everything: bool,
 }
 
-/// Makes sure that somebody chose. Returns the answer of a person, which is to be remembered.
-///
-/// # Errors
-///
-/// If nobody chose and nobody can be asked, or nobody answers.
+/// Makes sure that somebody chose. Returns a person's answer, so that it can be remembered.
 pub fn settle(
     agent: &mut AgentSpec,
     client: &ClientSettings,
-    settings_file: Option<&Path>,
-    asker: Option<&mut dyn Asker>,
+    kept: Kept<'_>,
+    asker: Option<Ask<'_>>,
 ) -> Result<Option<Choice>, Failure> {
+    if agent.kind == AgentKind::Claude
+        && let Some((rule, place)) = client.denies_handoffs(&agent.command)
+    {
+        let text = format!("no session could write its handoff: `{rule}` is denied");
+        let hint = format!("remove that from {place}; rules such as `Edit(./src/**)` may stay");
+        return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
+    }
     // In the client's own interface a person is there to answer.
     let unattended = agent.kind == AgentKind::Claude && agent.interface == Interface::Headless;
     if !unattended || is_chosen(agent) || client.choose_permissions() {
         return Ok(None);
     }
-    let choice = asker.and_then(ask).ok_or_else(|| nobody_chose(settings_file))?;
+    if kept.everything {
+        Choice::Everything.apply(&mut agent.permissions);
+        return Ok(None);
+    }
+    let choice = asker
+        .and_then(|asker| answer(asker, kept))
+        .ok_or_else(|| nobody_chose(kept.settings))?;
     choice.apply(&mut agent.permissions);
     Ok(Some(choice))
 }
 
 /// ekiden's own settings or the agent's command say what it may do.
-#[must_use]
 pub fn is_chosen(agent: &AgentSpec) -> bool {
-    let Permissions { mode, skip, allowed_tools, isolated: _ } = &agent.permissions;
+    let Permissions {
+        mode,
+        skip,
+        allowed_tools,
+        isolated: _,
+    } = &agent.permissions;
     let by_flag = |word: &String| CHOOSING_FLAGS.iter().any(|flag| word.starts_with(flag));
     *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)
 }
@@ -74,27 +94,28 @@ impl Choice {
     const ALL: [Self; 4] = [Self::Edits, Self::Auto, Self::Everything, Self::OwnRules];
 
     /// The line of a settings file that says the same.
-    #[must_use]
-    pub fn setting(self) -> &'static str {
+    pub fn setting(self) -> String {
+        match self.mode() {
+            Some(mode) => format!("permission_mode = \"{mode}\""),
+            None => "skip_permissions = true".to_owned(),
+        }
+    }
+
+    /// The client's permission mode that says the same, if one does.
+    pub fn mode(self) -> Option<&'static str> {
         match self {
-            Self::Edits => "permission_mode = \"acceptEdits\"",
-            Self::Auto => "permission_mode = \"auto\"",
-            Self::Everything => "skip_permissions = true",
-            Self::OwnRules => "permission_mode = \"default\"",
+            Self::Edits => Some("acceptEdits"),
+            Self::Auto => Some("auto"),
+            Self::Everything => None,
+            Self::OwnRules => Some("default"),
         }
     }
 
     fn apply(self, permissions: &mut Permissions) {
-        let mode = match self {
-            Self::Edits => "acceptEdits",
-            Self::Auto => "auto",
-            Self::OwnRules => "default",
-            Self::Everything => {
-                permissions.skip = true;
-                return;
-            }
-        };
-        permissions.mode = Some(mode.to_owned());
+        match self.mode() {
+            Some(mode) => permissions.mode = Some(mode.to_owned()),
+            None => permissions.skip = true,
+        }
     }
 
     fn of_answer(answer: &str) -> Option<Self> {
@@ -113,14 +134,20 @@ impl Choice {
 }
 
 /// Asks until the answer is one of the choices. An empty line declines.
-fn ask(asker: &mut dyn Asker) -> Option<Choice> {
+fn answer(ask: Ask<'_>, kept: Kept<'_>) -> Option<Choice> {
     let mut question = "Nobody will be there to answer when the agent asks for permission. What may it do without asking?\n\n".to_owned();
     for (number, choice) in (1..).zip(Choice::ALL) {
         question.push_str(&format!("  {number}  {}\n", choice.explanation()));
     }
+    if let (Some(all), Some(one)) = (kept.settings, kept.of_project) {
+        let [all, one] = [all, one].map(phrase::path);
+        question.push_str(&format!(
+            "\nThe answer is kept for all projects, in {all}; 3 for this project only, in {one}.\n"
+        ));
+    }
     question.push_str("\n1 to 4, or enter to start nothing: ");
     loop {
-        let answer = asker.ask(&question)?;
+        let answer = ask(&question)?;
         if answer.trim().is_empty() {
             return None;
         }
@@ -132,27 +159,20 @@ fn ask(asker: &mut dyn Asker) -> Option<Choice> {
 }
 
 fn nobody_chose(settings_file: Option<&Path>) -> Failure {
-    let file =
-        settings_file.map_or_else(|| "your settings file".to_owned(), |path| path.display().to_string());
-    let text = "cannot start a session: nobody has chosen what the agent may do without asking";
+    let file = settings_file.map_or_else(
+        || "your settings file".to_owned(),
+        |path| path.display().to_string(),
+    );
+    let text = "cannot start a session: what the agent may do without asking is not chosen";
     Failure::new(Exit::Settings, text)
-        .hint("`--permission-mode acceptEdits` lets it edit files, and `--allowed-tool 'Bash(make:*)'` run a command")
+        .hint("`--permission-mode acceptEdits` lets it edit files, `--allowed-tool 'Bash(make:*)'` lets it run a command")
         .hint("`--skip-permissions` lets it do everything; `--safe-mode` only what its own rules allow")
-        .hint(format!("`{}` in {file} is such a choice for good", Choice::Edits.setting()))
+        .hint(format!("`{}` in {file} makes that choice permanent", Choice::Edits.setting()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Answers(Vec<&'static str>, String);
-
-    impl Asker for Answers {
-        fn ask(&mut self, question: &str) -> Option<String> {
-            self.1.push_str(question);
-            (!self.0.is_empty()).then(|| self.0.remove(0).to_owned())
-        }
-    }
 
     fn claude(permissions: Permissions, command: &[&str]) -> AgentSpec {
         AgentSpec {
@@ -167,12 +187,25 @@ mod tests {
 
     fn answered(answers: &[&'static str]) -> (Result<Option<Choice>, Failure>, AgentSpec, String) {
         let mut agent = claude(Permissions::default(), &["claude"]);
-        let mut asker = Answers(answers.to_vec(), String::new());
-        let settled = settle(&mut agent, &ClientSettings::default(), None, Some(&mut asker));
-        (settled, agent, asker.1)
+        let (mut answers, mut asked) = (answers.iter(), String::new());
+        let mut ask = |question: &str| {
+            asked.push_str(question);
+            answers.next().map(|answer| (*answer).to_owned())
+        };
+        let settled = settle(
+            &mut agent,
+            &ClientSettings::default(),
+            Kept {
+                settings: Some(Path::new("/h/config.toml")),
+                of_project: Some(Path::new("/h/approved")),
+                everything: false,
+            },
+            Some(&mut ask),
+        );
+        (settled, agent, asked)
     }
 
-    // shows: AGT-13
+    // shows: AGT-13, RUN-21
     #[test]
     fn a_person_is_asked_until_the_answer_is_a_choice() {
         let (settled, agent, asked) = answered(&["yes", "9", "1"]);
@@ -185,6 +218,8 @@ mod tests {
               2  what its own safety check lets through
               3  everything: only where nothing can be lost, such as a container
               4  only what its own rules allow
+
+            The answer is kept for all projects, in /h/config.toml; 3 for this project only, in /h/approved.
 
             1 to 4, or enter to start nothing: 1 to 4, or enter to start nothing: 1 to 4, or enter to start nothing: "]]
         .assert_eq(&asked);
@@ -199,32 +234,74 @@ mod tests {
             assert_eq!(answered(answers).0.unwrap_err().exit(), Exit::Settings);
         }
         let mut agent = claude(Permissions::default(), &["claude"]);
-        let failure = settle(&mut agent, &ClientSettings::default(), None, None).unwrap_err();
+        let failure = settle(
+            &mut agent,
+            &ClientSettings::default(),
+            Kept::default(),
+            None,
+        )
+        .unwrap_err();
         assert_eq!(failure.hints().len(), 3);
     }
 
     // shows: AGT-13
     #[test]
     fn a_choice_that_is_in_force_is_not_asked_about() {
-        let mode = Permissions { mode: Some("default".to_owned()), ..Permissions::default() };
-        let tool = Permissions { allowed_tools: vec!["Edit".to_owned()], ..Permissions::default() };
-        let skip = Permissions { skip: true, ..Permissions::default() };
+        let mode = Permissions {
+            mode: Some("default".to_owned()),
+            ..Permissions::default()
+        };
+        let tool = Permissions {
+            allowed_tools: vec!["Edit".to_owned()],
+            ..Permissions::default()
+        };
+        let skip = Permissions {
+            skip: true,
+            ..Permissions::default()
+        };
         let none = Permissions::default;
         for mut agent in [
             claude(mode, &["claude"]),
             claude(tool, &["claude"]),
             claude(skip, &["claude"]),
             claude(none(), &["claude", "--permission-mode=auto"]),
-            AgentSpec { kind: AgentKind::Exec, ..claude(none(), &["mine"]) },
+            AgentSpec {
+                kind: AgentKind::Exec,
+                ..claude(none(), &["mine"])
+            },
         ] {
-            assert_eq!(settle(&mut agent, &ClientSettings::default(), None, None).unwrap(), None);
+            assert_eq!(
+                settle(
+                    &mut agent,
+                    &ClientSettings::default(),
+                    Kept::default(),
+                    None
+                )
+                .unwrap(),
+                None
+            );
         }
+    }
+
+    // shows: RUN-21
+    #[test]
+    fn everything_that_was_chosen_for_this_project_is_not_asked_again() {
+        let mut agent = claude(Permissions::default(), &["claude"]);
+        let kept = Kept {
+            everything: true,
+            ..Kept::default()
+        };
+        let settled = settle(&mut agent, &ClientSettings::default(), kept, None);
+        assert_eq!(settled.unwrap(), None);
+        assert!(agent.permissions.skip);
     }
 
     #[test]
     fn what_is_remembered_is_a_setting() {
         for choice in Choice::ALL {
-            let file = crate::settings::file::SettingsFile::parse(Path::new("x"), choice.setting()).unwrap();
+            let file =
+                crate::settings::file::SettingsFile::parse(Path::new("x"), &choice.setting())
+                    .unwrap();
             assert_eq!(file.values.len(), 1);
         }
     }

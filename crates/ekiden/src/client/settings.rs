@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::denial::{self, Roots};
+use crate::output::phrase;
 use crate::settings::environment::Environment;
 
-/// Where an administrator puts settings that hold for everybody.
+/// An administrator's settings for everybody.
 pub const MANAGED: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
 } else {
@@ -17,28 +19,36 @@ pub const MANAGED: &str = if cfg!(target_os = "macos") {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientSettings {
     layers: Vec<Layer>,
+    /// The work dir.
+    dir: PathBuf,
+    home: Option<PathBuf>,
 }
 
-/// One settings file.
 #[derive(Debug, Clone, PartialEq)]
 struct Layer {
     path: PathBuf,
     value: Value,
-    /// The client heeds its permissions: those of a project that nobody trusted it ignores.
+    /// The client uses its permissions; it ignores those of an untrusted project.
     trusted: bool,
 }
 
 impl ClientSettings {
-    /// Reads the files, highest first. `isolated` leaves out all but those of an administrator.
-    #[must_use]
+    /// Reads the files, highest first. `isolated` ignores all but those of an administrator.
     pub fn read(environment: &Environment, dir: &Path, isolated: bool) -> Self {
-        let mut settings = Self::default();
+        let mut settings = Self {
+            layers: Vec::new(),
+            dir: dir.to_owned(),
+            home: environment.variable("HOME").map(PathBuf::from),
+        };
         settings.add(Path::new(MANAGED), true);
         if isolated {
             return settings;
         }
         settings.add(&dir.join(".claude/settings.local.json"), true);
-        settings.add(&dir.join(".claude/settings.json"), is_trusted(environment, dir));
+        settings.add(
+            &dir.join(".claude/settings.json"),
+            is_trusted(environment, dir),
+        );
         if let Some(home) = config_dir(environment) {
             settings.add(&home.join("settings.json"), true);
         }
@@ -46,48 +56,87 @@ impl ClientSettings {
     }
 
     /// A permission mode or a rule that allows something is in force.
-    #[must_use]
     pub fn choose_permissions(&self) -> bool {
-        self.layers.iter().filter(|layer| layer.trusted).any(|layer| {
-            let permissions = &layer.value["permissions"];
-            let allows = permissions["allow"].as_array().is_some_and(|rules| !rules.is_empty());
-            allows || permissions["defaultMode"].is_string()
+        self.layers
+            .iter()
+            .filter(|layer| layer.trusted)
+            .any(|layer| {
+                let permissions = &layer.value["permissions"];
+                let allows = permissions["allow"]
+                    .as_array()
+                    .is_some_and(|rules| !rules.is_empty());
+                allows || permissions["defaultMode"].is_string()
+            })
+    }
+
+    /// The rule that keeps every session from writing its handoff, and where it stands.
+    pub fn denies_handoffs(&self, command: &[String]) -> Option<(String, String)> {
+        let roots = |slash| Roots {
+            dir: &self.dir,
+            home: self.home.clone(),
+            slash,
+        };
+        if let Some(rule) = denial::in_command(command, &roots(Some(&self.dir))) {
+            return Some((
+                rule,
+                "`--disallowedTools` in the agent's command".to_owned(),
+            ));
+        }
+        let mut trusted = self.layers.iter().filter(|layer| layer.trusted);
+        trusted.find_map(|layer| {
+            let of_project = layer.path.starts_with(self.dir.join(".claude"));
+            let roots = roots(of_project.then_some(&*self.dir));
+            let rules = layer.value["permissions"]["deny"].as_array()?;
+            let mut rules = rules.iter().filter_map(Value::as_str);
+            let rule = rules.find(|rule| roots.deny(rule))?;
+            let place = format!("`permissions.deny` in {}", phrase::path(&layer.path));
+            Some((rule.to_owned(), place))
         })
     }
 
-    /// The window at whose end the client would compact, if a file names one. The highest that does
-    /// decides.
-    #[must_use]
+    /// The compaction window of the highest file that sets one.
     pub fn compaction_window(&self) -> Option<u64> {
-        self.layers.iter().find_map(|layer| layer.value["autoCompactWindow"].as_u64())
+        self.layers
+            .iter()
+            .find_map(|layer| layer.value["autoCompactWindow"].as_u64())
     }
 
-    /// The file that switches all hook processes off, if one does. The highest that says anything
-    /// decides.
-    #[must_use]
-    pub fn hooks_are_off(&self) -> Option<&Path> {
+    /// The setting and the file that switch hook processes of users and projects off: an administrator's, or
+    /// the highest that says anything.
+    pub fn hooks_are_off(&self) -> Option<(&'static str, &Path)> {
+        let managed = |layer: &&Layer| {
+            layer.path == Path::new(MANAGED) && layer.value["allowManagedHooksOnly"] == true
+        };
+        if let Some(layer) = self.layers.iter().find(managed) {
+            return Some(("allowManagedHooksOnly", &layer.path));
+        }
         let says = |layer: &&Layer| layer.value["disableAllHooks"].is_boolean();
         let layer = self.layers.iter().find(says)?;
-        (layer.value["disableAllHooks"] == true).then_some(&layer.path)
+        (layer.value["disableAllHooks"] == true).then_some(("disableAllHooks", &layer.path))
     }
 
     fn add(&mut self, path: &Path, trusted: bool) {
         if let Some(value) = json_of(path) {
-            self.layers.push(Layer { path: path.to_owned(), value, trusted });
+            self.layers.push(Layer {
+                path: path.to_owned(),
+                value,
+                trusted,
+            });
         }
     }
 }
 
 /// Where the client keeps the user's settings.
-#[must_use]
 pub fn config_dir(environment: &Environment) -> Option<PathBuf> {
     let named = environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     named.or_else(|| Some(Path::new(environment.variable("HOME")?).join(".claude")))
 }
 
-/// Somebody told the client to trust this directory, or one that it lies in.
+/// Somebody told the client to trust this directory, or one above it.
 fn is_trusted(environment: &Environment, dir: &Path) -> bool {
-    let beside = environment.variable("CLAUDE_CONFIG_DIR").or_else(|| environment.variable("HOME"));
+    let beside = environment
+        .variable("CLAUDE_CONFIG_DIR")
+        .or_else(|| environment.variable("HOME"));
     let state = beside.and_then(|dir| json_of(&Path::new(dir).join(".claude.json")));
     let Some(state) = state else { return false };
     dir.ancestors()
@@ -100,7 +149,10 @@ fn json_of(path: &Path) -> Option<Value> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes the files that it reads")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test writes the files that it reads"
+)]
 mod tests {
     use super::*;
 
@@ -131,17 +183,50 @@ mod tests {
 
     // shows: AGT-13
     #[test]
+    fn a_rule_that_denies_every_handoff_is_found() {
+        let denied = |rules: &str| {
+            let text = format!(r#"{{"permissions":{{"deny":{rules}}}}}"#);
+            let place = Place::with(&[(".claude/settings.json", &text)]);
+            let settings = place.settings(false);
+            settings.denies_handoffs(&[]).map(|(rule, _)| rule)
+        };
+        assert_eq!(
+            denied(r#"["Bash(rm:*)","Write"]"#).as_deref(),
+            Some("Write")
+        );
+        assert_eq!(denied(r#"["Edit(./src/**)","Read"]"#), None);
+        let project = r#"{"permissions":{"deny":["Edit(/.ekiden/**)"]}}"#;
+        let found = |name| {
+            let place = Place::with(&[(name, project)]);
+            place.settings(false).denies_handoffs(&[]).is_some()
+        };
+        assert!(found("work/.claude/settings.local.json"));
+        assert!(!found(".claude/settings.json"), "`/` is not the project");
+    }
+
+    // shows: AGT-13
+    #[test]
     fn an_untrusted_projects_rules_are_no_choice() {
-        let chosen = |files: &[(&str, &str)]| Place::with(files).settings(false).choose_permissions();
+        let chosen =
+            |files: &[(&str, &str)]| Place::with(files).settings(false).choose_permissions();
         assert!(!chosen(&[]));
         assert!(!chosen(&[("work/.claude/settings.json", ALLOW)]));
         assert!(chosen(&[("work/.claude/settings.local.json", ALLOW)]));
         assert!(chosen(&[(".claude/settings.json", ALLOW)]));
-        assert!(chosen(&[(".claude/settings.json", r#"{"permissions":{"defaultMode":"acceptEdits"}}"#)]));
-        assert!(!chosen(&[(".claude/settings.json", r#"{"permissions":{"allow":[],"deny":["Read"]}}"#)]));
+        assert!(chosen(&[(
+            ".claude/settings.json",
+            r#"{"permissions":{"defaultMode":"acceptEdits"}}"#
+        )]));
+        assert!(!chosen(&[(
+            ".claude/settings.json",
+            r#"{"permissions":{"allow":[],"deny":["Read"]}}"#
+        )]));
         assert!(!chosen(&[(".claude/settings.json", "{ broken")]));
         let trust = r#"{"projects":{"DIR":{"hasTrustDialogAccepted":true}}}"#;
-        assert!(chosen(&[("work/.claude/settings.json", ALLOW), (".claude.json", trust)]));
+        assert!(chosen(&[
+            ("work/.claude/settings.json", ALLOW),
+            (".claude.json", trust)
+        ]));
     }
 
     // shows: MON-06
@@ -149,7 +234,10 @@ mod tests {
     fn the_highest_layer_that_names_a_window_decides() {
         let place = Place::with(&[
             (".claude/settings.json", r#"{"autoCompactWindow":150000}"#),
-            ("work/.claude/settings.local.json", r#"{"autoCompactWindow":120000}"#),
+            (
+                "work/.claude/settings.local.json",
+                r#"{"autoCompactWindow":120000}"#,
+            ),
         ]);
         assert_eq!(place.settings(false).compaction_window(), Some(120_000));
         assert_eq!(place.settings(true).compaction_window(), None);
@@ -165,10 +253,30 @@ mod tests {
 
     #[test]
     fn the_highest_layer_that_says_so_switches_hooks_off() {
-        let (off, on) = (r#"{"disableAllHooks":true}"#, r#"{"disableAllHooks":false}"#);
+        let (off, on) = (
+            r#"{"disableAllHooks":true}"#,
+            r#"{"disableAllHooks":false}"#,
+        );
         let place = Place::with(&[(".claude/settings.json", off)]);
         assert!(place.settings(false).hooks_are_off().is_some());
-        let place = Place::with(&[(".claude/settings.json", off), ("work/.claude/settings.local.json", on)]);
+        let place = Place::with(&[
+            (".claude/settings.json", off),
+            ("work/.claude/settings.local.json", on),
+        ]);
         assert_eq!(place.settings(false).hooks_are_off(), None);
+    }
+
+    #[test]
+    fn an_administrator_may_allow_only_hooks_of_his_own() {
+        let mut settings = ClientSettings::default();
+        settings.layers.push(Layer {
+            path: MANAGED.into(),
+            value: serde_json::json!({"allowManagedHooksOnly": true}),
+            trusted: true,
+        });
+        let off = settings.hooks_are_off();
+        assert_eq!(off, Some(("allowManagedHooksOnly", Path::new(MANAGED))));
+        settings.layers[0].path = "/home/dev/.claude/settings.json".into();
+        assert_eq!(settings.hooks_are_off(), None, "only an administrator can");
     }
 }

@@ -1,10 +1,11 @@
 //! Where a session of Claude Code keeps its transcript.
 //!
-//! Hooks are told; a command that the agent runs knows the session's id only. The client names the
-//! project's directory by rules of its own, so the file is looked for and not computed.
+//! Hooks are told the path; a command that the agent runs knows only the session's id. The client names the
+//! project's directory by rules of its own, so the file is searched for.
 
 use std::path::PathBuf;
 
+use super::settings::config_dir;
 use crate::settings::environment::Environment;
 
 /// Set for every command that an agent runs: its session.
@@ -13,17 +14,19 @@ pub const SESSION_VARIABLE: &str = "CLAUDE_CODE_SESSION_ID";
 pub const IN_AGENT_VARIABLE: &str = "CLAUDECODE";
 
 /// The transcript of a session, if there is one.
-#[must_use]
 pub fn find(environment: &Environment, session: &str) -> Option<PathBuf> {
-    let is_plain = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_plain = session
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if session.is_empty() || !is_plain {
         return None;
     }
-    let home = || Some(PathBuf::from(environment.variable("HOME")?).join(".claude"));
-    let config = environment.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(home)?;
     let name = format!("{session}.jsonl");
-    let projects = std::fs::read_dir(config.join("projects")).ok()?;
-    projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+    let projects = std::fs::read_dir(config_dir(environment)?.join("projects")).ok()?;
+    projects
+        .flatten()
+        .map(|project| project.path().join(&name))
+        .find(|path| path.is_file())
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! The compaction window that a user has set for the client, by a flag or in its settings.
 //!
-//! In a relay compaction is off, and with it the client heeds neither (only its environment variable,
-//! which it tells as its window). But whoever named one wants no more of the window used than that.
+//! In a relay compaction is off, so the client ignores both (only its environment variable counts, which it
+//! reports as its window). But whoever set one wants no more of the window used than that.
 
-use ekiden_core::settings::{AgentKind, Settings};
+use ekiden_core::agent::AgentKind;
+use ekiden_core::settings::Settings;
 
 use super::settings::ClientSettings;
 
 const FLAG: &str = "--autocompact";
 
-/// Caps what is used of the window at what the user has named for the client, less its reserve.
+/// Lowers the cap of the window to what the user set for the client, less its reserve.
 pub fn lower(settings: &mut Settings, client: &ClientSettings) {
     if settings.agent.kind != AgentKind::Claude {
         return;
@@ -22,7 +23,6 @@ pub fn lower(settings: &mut Settings, client: &ClientSettings) {
 }
 
 /// The flag of a user's own command, in either form. `auto` names no window.
-#[must_use]
 pub fn flag(command: &[String]) -> Option<u64> {
     let place = command.iter().rposition(|word| word.starts_with(FLAG))?;
     let value = match command[place].strip_prefix(FLAG)? {
@@ -39,9 +39,19 @@ mod tests {
     // shows: MON-06
     #[test]
     fn the_flag_is_read_in_both_forms() {
-        let named = |words: &[&str]| flag(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        let named = |words: &[&str]| {
+            flag(
+                &words
+                    .iter()
+                    .map(|&word| word.to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(named(&["claude", "--autocompact=150000"]), Some(150_000));
-        assert_eq!(named(&["claude", "--autocompact", "150000", "--bare"]), Some(150_000));
+        assert_eq!(
+            named(&["claude", "--autocompact", "150000", "--bare"]),
+            Some(150_000)
+        );
         assert_eq!(named(&["claude", "--autocompact=auto"]), None);
         assert_eq!(named(&["claude", "--autocompact"]), None);
         assert_eq!(named(&["claude"]), None);

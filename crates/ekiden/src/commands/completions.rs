@@ -1,11 +1,22 @@
-//! `ekiden completions`: what a shell needs to complete commands and flags.
+//! `ekiden completions`: prints what a shell needs to complete commands; and what it is answered.
+//!
+//! The script asks ekiden at each completion, so that ids of runs, stages and agents are those of here and now.
 
-use clap::Args;
-use clap_complete::{Shell, generate};
+use clap::{Arg, Args, Command};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
+use clap_complete::{CompleteEnv, Shell};
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use jiff::tz::TimeZone;
 
-use crate::cli;
+use super::{Invocation, run_ids};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::failure::Failure;
+use crate::output::line::one_line;
+use crate::output::{Output, phrase};
+use crate::settings::agents;
+use crate::settings::given::Flags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,9 +25,13 @@ Examples:
   ekiden completions fish > ~/.config/fish/completions/ekiden.fish
 ";
 
-/// Print what a shell needs to complete commands and flags
+/// The variable by which the script asks.
+const VARIABLE: &str = "EKIDEN_COMPLETE";
+
+/// Print a completion script for a shell
 ///
-/// Begin a new shell afterwards. Print it again after an update of ekiden.
+/// It completes commands, options, ids of runs, stages and agents. Start a new shell afterwards. Print the
+/// script again after an update of ekiden.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct CompletionsArgs {
@@ -25,30 +40,115 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Runs the command.
-pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Exit {
+pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    generate(args.shell, &mut cli::definition(), "ekiden", &mut script);
+    let failed = |error| Failure::caused(Exit::Bug, "cannot write the completion script", &error);
+    if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
+        let written = shell.write_registration(VARIABLE, "ekiden", "ekiden", "ekiden", &mut script);
+        written.map_err(failed)?;
+    }
     output.answer(&String::from_utf8_lossy(&script));
-    Exit::Done
+    Ok(Exit::Done)
+}
+
+/// Answers a shell that asks for completions. Nothing happens where none asks.
+pub fn answer(definition: fn() -> Command) {
+    if std::env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(|| complete(definition()))
+            .var(VARIABLE)
+            .complete();
+    }
+}
+
+fn complete(mut command: Command) -> Command {
+    // Only then do subcommands have their arguments.
+    command.build();
+    with_candidates(command)
+}
+
+fn with_candidates(command: Command) -> Command {
+    let of_arg = |arg: Arg| {
+        let value = arg.get_value_names().and_then(|names| names.first());
+        let is_run = value.is_some_and(|name| name == "RUN");
+        match arg.get_id().as_str() {
+            "stage" => arg.add(ArgValueCandidates::new(|| stages().unwrap_or_default())),
+            "agent" => arg.add(ArgValueCandidates::new(|| agents().unwrap_or_default())),
+            _ if is_run => arg.add(ArgValueCandidates::new(|| runs().unwrap_or_default())),
+            _ => arg,
+        }
+    };
+    command.mut_args(of_arg).mut_subcommands(with_candidates)
+}
+
+// Who presses a key waits for no explanation: where anything fails, nothing is offered.
+
+fn workspace() -> Option<Workspace> {
+    Invocation::new(Flags::new()).ok()?.workspace().ok()
+}
+
+/// The runs of this place, newest first, by their short ids.
+fn runs() -> Option<Vec<CompletionCandidate>> {
+    let workspace = workspace()?;
+    let ids = run_ids(&workspace).ok()?;
+    let zone = TimeZone::system();
+    let runs = history::list(&workspace).ok()?.into_iter().rev();
+    let candidate = |listed: history::Listed| {
+        let started = listed.started.map(|at| phrase::day_and_time(at, &zone));
+        CompletionCandidate::new(phrase::short_id(&listed.run, &ids)).help(started.map(Into::into))
+    };
+    Some(runs.map(candidate).collect())
+}
+
+/// The stages of the newest run.
+fn stages() -> Option<Vec<CompletionCandidate>> {
+    let workspace = workspace()?;
+    let (newest, _) = history::find(&workspace, None).ok()?;
+    let run = history::read(&workspace, &newest, |_, _| {}).ok()?.run;
+    let stages = run.header().manifest.stages.iter();
+    let candidate = |stage: &ekiden_core::manifest::Stage| {
+        CompletionCandidate::new(stage.id.as_str()).help(Some(one_line(&stage.task_name).into()))
+    };
+    Some(stages.map(candidate).collect())
+}
+
+fn agents() -> Option<Vec<CompletionCandidate>> {
+    let given = Invocation::new(Flags::new()).ok()?.given;
+    let names = agents::names(&given.agents);
+    Some(names.into_iter().map(CompletionCandidate::new).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum;
-
     use super::*;
+    use crate::cli;
 
     // shows: UIX-07
     #[test]
-    fn every_shell_gets_every_command() {
+    fn every_command_is_offered() {
+        let mut command = complete(cli::definition());
+        let args = vec!["ekiden".into(), "".into()];
+        let offered = clap_complete::engine::complete(&mut command, args, 1, None).unwrap();
+        let offered: Vec<_> = offered.iter().map(CompletionCandidate::get_value).collect();
+        for name in cli::names() {
+            assert!(
+                offered.iter().any(|one| *one == name.as_str()),
+                "`{name}` is not offered"
+            );
+        }
+    }
+
+    // shows: UIX-07
+    #[test]
+    fn every_shell_gets_a_script_that_asks_ekiden() {
+        use clap::ValueEnum;
         for shell in Shell::value_variants() {
+            let shells = Shells::builtins();
+            let shell = shells.completer(&shell.to_string()).unwrap();
             let mut script = Vec::new();
-            generate(*shell, &mut cli::definition(), "ekiden", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for name in cli::command_names() {
-                assert!(script.contains(&name), "{shell} does not complete `{name}`");
-            }
+            shell
+                .write_registration(VARIABLE, "ekiden", "ekiden", "ekiden", &mut script)
+                .unwrap();
+            assert!(String::from_utf8(script).unwrap().contains(VARIABLE));
         }
     }
 }

@@ -1,33 +1,36 @@
-//! `ekiden config`: every setting, its value, and who set it; and the approval of a project's own file.
+//! `ekiden config`: every setting, its value, and where it comes from; and the approval of a project's own file.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::Value;
+use ekiden_core::agent::AgentKind;
 
-use super::Scene;
+use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
-use crate::settings::approval::{self, Approvals, Restricted};
-use crate::settings::environment::{Environment, RUN_VARIABLE};
-use crate::settings::file::SettingsFile;
+use crate::settings::agents::AgentRow;
+use crate::settings::approval::{self, Approvals};
+use crate::settings::environment::Environment;
+use crate::settings::file::{self, SettingsFile};
 use crate::settings::flags::{Asking, Starting, Typed};
-use crate::settings::given::{FilePlace, Given, Origin, project_file};
+use crate::settings::form;
+use crate::settings::given::{Flags, Given, project_file};
 use crate::settings::table::{self, Row, TABLE, Takes};
+
+/// A longer value moves its place to the right.
+const VALUE_COLUMNS_MAX: usize = 40;
 
 const EXAMPLES: &str = "\
 Examples:
   ekiden config show
   ekiden config show -m 3 --verify 'make test'   what `run` would use with these flags
   ekiden config show --json
-  ekiden config approve                          what this project's own config.toml may not say by itself
+  ekiden config set max_sessions 20
+  ekiden config approve                          let this project's config.toml name commands and raise limits
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
-/// Show settings and where they come from, approve a project's own
+/// Show settings and where they come from, set one, or approve a project's own
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ConfigArgs {
@@ -38,13 +41,15 @@ pub struct ConfigArgs {
 #[derive(Subcommand)]
 enum ConfigCommand {
     Show(ShowArgs),
+    Set(SetArgs),
     Approve(ApproveArgs),
 }
 
-/// Print every setting, its value, and who set it
+/// Print every setting, its value, and where it comes from
 ///
 /// A flag wins over an `EKIDEN_*` variable, that over the project's `.ekiden/config.toml`, that over
-/// the user's `~/.config/ekiden/config.toml`, and that over the default.
+/// the user's `~/.config/ekiden/config.toml`, and that over the default. A limit that the project would raise
+/// stays as it is without the project until its file is approved.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 struct ShowArgs {
@@ -52,184 +57,281 @@ struct ShowArgs {
     typed: Typed<Starting>,
 }
 
-const APPROVE_EXAMPLES: &str = "\
+const SET_EXAMPLES: &str = "\
 Examples:
-  ekiden config approve             show what it says, and approve it as it is now
-  ekiden config approve --remove    withdraw the approval
+  ekiden config set max_sessions 20
+  ekiden config set verify 'make test'
+  ekiden config set allowed_tool 'Bash(make:*)' 'Bash(git:*)'
+  ekiden config set --project context.cap_tokens 150000
 ";
 
-/// Approve what this project's own `config.toml` says of commands, agents and permissions
+/// Set a setting in your own `config.toml`, or in this project's
 ///
-/// By itself it may not: it would decide what runs on the machine of everybody who clones the project.
-/// The approval holds for the file as it is now; when it changes, it has to be approved again. What the
-/// commands named there do is not looked at.
+/// The rest of the file stays as it is. Settings that decide which commands run or what is permitted can only be
+/// set in your own.
+#[derive(Args)]
+#[command(before_help = SET_EXAMPLES)]
+struct SetArgs {
+    /// The key, as `ekiden config show` lists it
+    #[arg(value_name = "KEY")]
+    key: String,
+    /// The value; several for a list
+    #[arg(value_name = "VALUE", required = true)]
+    values: Vec<String>,
+    /// In the project's `.ekiden/config.toml`
+    #[arg(long)]
+    project: bool,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  ekiden config approve             show what needs an approval, and approve it
+  ekiden config approve --remove    withdraw all approvals of this project
+";
+
+/// Approve the commands, agents, permissions and higher limits in this project's own `config.toml`
+///
+/// Without an approval it may not set them, since it would decide what runs on the machine of everybody who
+/// clones the project; and a limit of sessions, time, tokens or money that it would raise stays as you have it. The approval holds for the file as it is now; after a change it has to be approved
+/// again. ekiden does not check what the commands do.
 #[derive(Args)]
 #[command(before_help = APPROVE_EXAMPLES)]
 struct ApproveArgs {
     #[command(flatten)]
     typed: Typed<Asking>,
-    /// Withdraw the approval
+    /// Withdraw all approvals of this project: of its settings, of plans, and that the agent may do everything
     #[arg(long)]
     remove: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If a setting is wrong.
 pub fn config(args: &ConfigArgs, output: &mut Output) -> Result<Exit, Failure> {
     match &args.command {
         ConfigCommand::Show(args) => show(args, output),
+        ConfigCommand::Set(args) => set(args, output),
         ConfigCommand::Approve(args) => approve(args, output),
     }
 }
 
-fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
+fn set(args: &SetArgs, output: &mut Output) -> Result<Exit, Failure> {
     let environment = Environment::of_process();
-    if environment.variable(RUN_VARIABLE).is_some() {
-        let text = "an approval is a person's, and this is a session of ekiden";
-        return Err(Failure::new(Exit::Settings, text).hint("run it yourself, outside of the session"));
+    environment.refuse_a_session("change or approve settings")?;
+    let workspace =
+        Invocation::new(args.typed.flags()).and_then(|invocation| invocation.workspace());
+    if let Ok(workspace) = workspace {
+        end_leftovers(&workspace, output);
     }
-    let path = project_file(&args.typed.flags(), &environment);
-    let shown = phrase::path(&path);
-    let approvals = Approvals::read(&environment)?;
-    if args.remove {
-        let had = approvals.withdraw(&path)?;
-        let text = if had { "is not approved any more" } else { "was not approved" };
-        output.line(&Line::new(Tone::Plain, format!("{shown} {text}")));
-        return Ok(Exit::Done);
-    }
-    let Some(file) = SettingsFile::read(&path)? else {
-        return Err(Failure::new(Exit::MissingInput, format!("there is no {shown}")));
+    let key = &args.key;
+    let wrong = |text: String| Failure::new(Exit::Usage, text);
+    let Some(row) = table::find(key).filter(|row| row.in_files) else {
+        let failure = wrong(format!("there is no setting `{key}`"));
+        return Err(match table::meant(key) {
+            Some(row) => failure.hint(format!("did you mean `{}`?", row.name)),
+            None => failure.hint("`ekiden config show` lists all settings"),
+        });
     };
-    let restricted = approval::restricted(&file, &environment);
-    if restricted.is_empty() {
-        output.line(&Line::new(Tone::Plain, format!("{shown} says nothing that needs an approval")));
+    let file = match args.project {
+        true if row.user_only => {
+            let text = format!("a project's own file may not set `{key}`");
+            return Err(wrong(text).hint("without `--project` it goes into your own"));
+        }
+        true => std::path::absolute(project_file(&args.typed.flags(), &environment))
+            .map_err(|error| Failure::caused(Exit::State, "cannot find the project", &error))?,
+        false => environment.user_file().ok_or_else(|| {
+            wrong("there is no home directory for your settings".to_owned())
+                .hint("set HOME or XDG_CONFIG_HOME")
+        })?,
+    };
+    let value = written(row, &args.values)?;
+    // A file with a mistake is not made worse.
+    SettingsFile::read(&file)?;
+    file::set(&file, row, &value)?;
+    if is_json(&args.typed.flags()) {
+        let answer = Fields::versioned().with("key", key).with("value", value);
+        output.json(&answer.with("file", phrase::path(&file)));
         return Ok(Exit::Done);
     }
-    approvals.approve(&file)?;
-    if args.typed.flags().get(table::JSON.row.name).is_some_and(|json| json == "true") {
-        output.json(&Approval { v: JSON_VERSION, file: shown, approved: restricted });
-        return Ok(Exit::Done);
-    }
-    for one in restricted {
-        let line = Line::new(Tone::Quiet, format!("{shown}:{}  ", one.line));
-        output.line(&line.with(Tone::Plain, one_line(&format!("{} {}", one.what, visible(&one.value)))));
-    }
-    output.line(&Line::new(Tone::Done, "approved, until the file changes"));
-    output.talk("next: ekiden config show\n");
+    let line = Line::new(Tone::Plain, format!("{key} = {}  ", one_line(&value)));
+    output.line(&line.with(Tone::Quiet, phrase::path(&file)));
+    output.message("next: ekiden config show\n");
     Ok(Exit::Done)
 }
 
-/// With all that a terminal would not show: what is approved has to be seen.
+/// The files are not read for it: they may be what is being repaired.
+fn is_json(flags: &Flags) -> bool {
+    flags
+        .get(table::JSON.row.name)
+        .is_some_and(|json| json == "true")
+}
+
+/// The values as a settings file holds them.
+fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
+    let key = row.name;
+    if values.len() > 1 && !matches!(row.takes, Takes::Lines(_)) {
+        let text = format!("`{key}` takes one value, not {}", values.len());
+        return Err(Failure::new(Exit::Usage, text).hint("put a value with spaces in quotes"));
+    }
+    (row.check)(&values.join("\n")).map_err(|wanted| {
+        let text = format!("`{key}` must be {wanted}, not `{}`", values.join(" "));
+        Failure::new(Exit::Usage, text)
+    })?;
+    let quoted = |text: &String| toml::Value::from(text.as_str()).to_string();
+    let texts: Vec<String> = values.iter().map(quoted).collect();
+    Ok(match (row.takes, values) {
+        (Takes::Switch, [text, ..]) => form::switch(text).unwrap_or_default().to_string(),
+        (Takes::One(_), [text]) if text.parse::<i64>().is_ok() => text.clone(),
+        (Takes::Lines(_), _) => format!("[{}]", texts.join(", ")),
+        (Takes::Switch | Takes::One(_) | Takes::Commas(_) | Takes::Words(_), _) => texts.concat(),
+    })
+}
+
+fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let environment = Environment::of_process();
+    environment.refuse_a_session("change or approve settings")?;
+    let workspace =
+        Invocation::new(args.typed.flags()).and_then(|invocation| invocation.workspace());
+    if let Ok(workspace) = workspace {
+        end_leftovers(&workspace, output);
+    }
+    let flags = args.typed.flags();
+    let path = project_file(&flags, &environment);
+    let shown = phrase::path(&path);
+    let mut say = |text: String| {
+        output.line(&Line::new(Tone::Plain, text));
+        Ok(Exit::Done)
+    };
+    let approvals = Approvals::read(&environment)?;
+    if args.remove {
+        let withdrawn = approvals.withdraw(&approval::project_of(&path))?;
+        if is_json(&flags) {
+            output.json(&Fields::versioned().with("withdrawn", withdrawn));
+            return Ok(Exit::Done);
+        }
+        return say(match withdrawn.is_empty() {
+            true => "nothing was approved for this project".to_owned(),
+            false => format!("no longer approved: {}", withdrawn.join(", ")),
+        });
+    }
+    let Some(file) = SettingsFile::of_project(&path)? else {
+        let text = format!("there is no {shown}");
+        return Err(Failure::new(Exit::MissingInput, text));
+    };
+    let own = Given::of_user(&environment)?;
+    let raises = |row: &Row, text: &str| own.is_raised_by(row, text);
+    let approved = approval::needing(&file, &environment, raises);
+    if approved.is_empty() {
+        return say(format!("{shown} sets nothing that needs an approval"));
+    }
+    approvals.approve(&file)?;
+    if is_json(&flags) {
+        let answer = Fields::versioned().with("file", shown);
+        output.json(&answer.with("approved", approved));
+        return Ok(Exit::Done);
+    }
+    for one in approved {
+        let line = Line::new(Tone::Quiet, format!("{shown}:{}  ", one.line));
+        let value = one_line(&format!("{} {}", one.what, visible(&one.value)));
+        output.line(&line.with(Tone::Plain, value));
+    }
+    output.line(&Line::new(Tone::Done, "approved until the file changes"));
+    output.message("next: ekiden config show\n");
+    Ok(Exit::Done)
+}
+
+/// Escapes what a terminal would not show, so that nothing is approved unseen.
 fn visible(text: &str) -> String {
     let plain = |c: char| c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
-    let shown = |c: char| if plain(c) { c.to_string() } else { c.escape_debug().to_string() };
-    text.chars().map(shown).collect()
+    let mut shown = String::new();
+    for c in text.chars() {
+        if plain(c) {
+            shown.push(c);
+        } else {
+            shown.extend(c.escape_debug());
+        }
+    }
+    shown
 }
 
 fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let rows: Vec<Shown> = TABLE.iter().map(|setting| Shown::of(setting.row(), &scene.given)).collect();
-    if scene.given.need(&table::JSON)? {
-        output.json(&Answer { v: JSON_VERSION, settings: rows, agents: agents(&scene.given) });
+    let invocation = Invocation::new(args.typed.flags())?;
+    let given = &invocation.given;
+    let approvals = Approvals::read(&invocation.environment)?;
+    let everything = approvals.has_everything(&invocation.workspace()?.dir);
+    if invocation.json()? {
+        let settings: Vec<Fields> = TABLE.iter().map(|row| setting(row, given)).collect();
+        let agents: Vec<Fields> = given.agents.iter().map(agent).collect();
+        let answer = Fields::versioned().with("settings", settings);
+        let answer = answer.with("everything_approved", everything);
+        output.json(&answer.with("agents", agents));
         return Ok(Exit::Done);
     }
-    let names = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
-    let values = rows.iter().map(|row| row.text().chars().count()).max().unwrap_or(0).min(40);
-    for row in &rows {
-        let (key, value) = (row.key, row.text());
+    let text = |row: &Row| match given.value(row) {
+        None => "-".to_owned(),
+        Some(value) => one_line(&value.text.replace('\n', "  ")),
+    };
+    let names = TABLE.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let values = TABLE.iter().map(|row| text(row).chars().count()).max();
+    let values = values.unwrap_or(0).min(VALUE_COLUMNS_MAX);
+    for row in TABLE {
+        let (key, value) = (row.name, text(row));
         let line = Line::new(Tone::Plain, format!("{key:<names$}  {value:<values$}"));
-        output.line(&line.with(Tone::Quiet, format!("  {}", row.place)));
+        let held = given.held_back(row).map(|held| {
+            let text = one_line(&held.text);
+            format!(
+                " (not {text} of {}: it needs `ekiden config approve`)",
+                held.place
+            )
+        });
+        let place = format!("  {}{}", place(row, given), held.unwrap_or_default());
+        output.line(&line.with(Tone::Quiet, place));
     }
-    for agent in agents(&scene.given) {
+    if let Some(file) = approvals.file().filter(|_| everything) {
+        let text = "the agent may do everything in this project";
+        let place = format!(
+            "  {}; to withdraw it: {}",
+            phrase::path(file),
+            approval::WITHDRAW
+        );
+        output.line(&Line::new(Tone::Plain, text).with(Tone::Quiet, place));
+    }
+    for agent in &given.agents {
         let line = Line::new(Tone::Plain, format!("[agents.{}]", agent.name));
-        output.line(&line.with(Tone::Quiet, format!("  {}:{}", agent.file, agent.line)));
+        let place = format!("  {}:{}", phrase::path(&agent.path), agent.line);
+        output.line(&line.with(Tone::Quiet, place));
     }
     Ok(Exit::Done)
 }
 
-/// What was approved, for programs.
-#[derive(Serialize)]
-struct Approval {
-    v: u32,
-    file: String,
-    approved: Vec<Restricted>,
+/// The flag or variable that set it, or file and line.
+fn place<'a>(row: &Row, given: &'a Given) -> &'a str {
+    given.value(row).map_or("default", |value| &value.place)
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer {
-    v: u32,
-    settings: Vec<Shown>,
-    agents: Vec<ShownAgent>,
-}
-
-/// One setting.
-#[derive(Serialize)]
-struct Shown {
-    key: &'static str,
-    /// A string, a list of strings, or nothing.
-    value: Value,
-    /// One of `default`, `user`, `project`, `environment`, `flag`.
-    origin: &'static str,
-    /// The flag or variable, or file and line.
-    place: String,
-}
-
-/// An agent of a settings file.
-#[derive(Serialize)]
-struct ShownAgent {
-    name: String,
-    kind: Option<&'static str>,
-    command: Option<Vec<String>>,
-    file: String,
-    line: usize,
-}
-
-impl Shown {
-    fn of(row: &'static Row, given: &Given) -> Self {
-        let said = given.said(row);
-        let (origin, place) = match said.as_ref().map(|said| &said.origin) {
-            None | Some(Origin::Default) => ("default", "default".to_owned()),
-            Some(Origin::User(place)) => ("user", line_of(place)),
-            Some(Origin::Project(place)) => ("project", line_of(place)),
-            Some(Origin::Env(name)) => ("environment", (*name).to_owned()),
-            Some(Origin::Flag(flag)) => ("flag", format!("--{flag}")),
-        };
-        let value = match (said, row.takes) {
-            (None, _) => Value::Null,
-            (Some(said), Takes::Many(_)) => said.text.lines().map(str::to_owned).collect(),
-            (Some(said), Takes::One(_) | Takes::Nothing { .. }) => Value::String(said.text),
-        };
-        Self { key: row.name, value, origin, place }
-    }
-
-    fn text(&self) -> String {
-        match &self.value {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => one_line(text),
-            Value::Array(values) => {
-                let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-                one_line(&texts.join("  "))
-            }
-            Value::Bool(_) | Value::Number(_) | Value::Object(_) => one_line(&self.value.to_string()),
+fn setting(row: &Row, given: &Given) -> Fields {
+    let text = given.value(row).map(|value| value.text.as_str());
+    let value = match row.takes {
+        Takes::Lines(_) => fields! { "value": text.map(|text| text.lines().collect::<Vec<_>>()) },
+        Takes::Switch | Takes::One(_) | Takes::Commas(_) | Takes::Words(_) => {
+            fields! { "value": text }
         }
-    }
-}
-
-fn agents(given: &Given) -> Vec<ShownAgent> {
-    let shown = |row: &crate::settings::agents::AgentRow| ShownAgent {
-        name: row.name.clone(),
-        kind: row.kind.map(ekiden_core::settings::AgentKind::name),
-        command: row.command.clone(),
-        file: phrase::path(&row.path),
-        line: row.line,
     };
-    given.agents().iter().map(shown).collect()
+    let held = given.held_back(row).map_or(fields! {}, |held| {
+        let held = fields! { "value": held.text, "place": held.place };
+        fields! { "not_approved": held }
+    });
+    fields! { "key": row.name }
+        .and(value)
+        .and(fields! { "origin": given.origin(row), "place": place(row, given) })
+        .and(held)
 }
 
-fn line_of(place: &FilePlace) -> String {
-    format!("{}:{}", phrase::path(&place.path), place.line)
+fn agent(row: &AgentRow) -> Fields {
+    fields! {
+        "name": row.name,
+        "kind": row.kind.map(AgentKind::name),
+        "command": row.command,
+        "file": phrase::path(&row.path),
+        "line": row.line,
+    }
 }

@@ -1,15 +1,16 @@
 //! `ekiden continue`: follow-up work on a complete run.
 
 use clap::Args;
-use ekiden_core::renewal::{Continued, NewTask};
-use ekiden_engine::{history, runner};
+use ekiden_core::event::Continued;
+use ekiden_engine::runner;
 
-use super::resume::limits;
+use super::start::Continuing;
 use super::task::Task;
-use super::{Scene, guide, refuse_plan};
+use super::{Invocation, start};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::settings::chosen;
 use crate::settings::flags::{Resuming, Typed};
 
 const EXAMPLES: &str = "\
@@ -21,10 +22,10 @@ Examples:
 
 /// Give a complete run follow-up work
 ///
-/// The same run goes on: its sessions' numbers, what it knows, its settings. The first session is
-/// given the new task, what was done before and what the last session said of it; that session's
-/// own files stay in the archive. The verification runs again before it: if it passes already, a
-/// pass alone does not end the follow-up. `--max-sessions` counts from here.
+/// The same run continues with its session numbers, its knowledge and its settings. Its next session gets the
+/// new task, what was done before, and what the last session said about it. The verification runs before
+/// that session: if it passes already, a pass alone does not end the follow-up work. `--max-sessions`
+/// counts from here.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, override_usage = "ekiden continue <PROMPT | -f FILE> [OPTIONS]")]
 pub struct ContinueArgs {
@@ -37,34 +38,39 @@ pub struct ContinueArgs {
     /// The beginning of the run's id [default: the newest run here]
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
+    /// Continue in the background: print the run's id and return once it works
+    #[arg(long)]
+    detach: bool,
     #[command(flatten)]
     typed: Typed<Resuming>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such run, it is not complete, another engine works here, or it cannot go on.
 pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
+    let invocation = Invocation::new(args.typed.flags())?;
+    let workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
-    let named = args.file.as_deref().or(args.prompt.as_deref()).unwrap_or_default();
-    let task = Task::read(named, output)?;
-    let mut limits = limits(&scene.given)?;
-    let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = scene.live(output, &workspace)?;
-    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
-    refuse_plan(&summary.run, "give it follow-up work")?;
-    if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
-        live.guide(guide::listen(&workspace, &run));
-    }
-    let continued = Continued {
-        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        task: NewTask { text: task.text, name: task.name },
-        limits,
+    let named = args.file.as_deref().or(args.prompt.as_deref());
+    let task = Task::read(named.unwrap_or_default(), output)?;
+    let asked = Continuing {
+        prefix,
+        not_in_plans: Some("give it follow-up work"),
+        detach: args.detach,
     };
-    let outcome = runner::continue_with(&workspace, prefix, continued, &mut live)?;
-    Ok(Exit::of(&outcome))
+    let limits = chosen::limits_typed(&invocation.given)?;
+    let on_hangup = invocation.on_hangup()?;
+    start::continue_with(
+        &invocation,
+        workspace,
+        &asked,
+        limits,
+        output,
+        |workspace, limits, live| {
+            let continued = Continued {
+                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+                task: task.replacement(),
+                limits,
+            };
+            runner::continue_with(workspace, prefix, continued, on_hangup, live)
+        },
+    )
 }

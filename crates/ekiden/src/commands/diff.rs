@@ -1,262 +1,208 @@
 //! `ekiden diff N`: what a session changed, in the work tree and in the handoff.
 
 use clap::Args;
-use ekiden_core::event::Survey;
-use ekiden_core::ids::RunId;
-use ekiden_core::prompt::Notes;
-use ekiden_engine::kept::{self, Detail, Patch};
-use ekiden_engine::workspace::Workspace;
+use ekiden_engine::session_archive::{self, Detail};
 use serde::Serialize;
 
-use super::{Scene, Told, asked_run};
+use super::{ReadRun, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::account::Session;
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::patch::unified;
-use crate::settings::flags::{Asking, Typed};
+use crate::output::sessions::Session;
 
 const EXAMPLES: &str = "\
 Examples:
-  ekiden diff 3                  what session 3 of the newest run here changed
+  ekiden diff                    what the newest session of the newest run here changed
+  ekiden diff 3                  what session 3 of it changed
   ekiden diff 3 --stat           the files, without their lines
   ekiden diff 3 7f3a | less -R   in the run whose id begins so
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
 /// Unchanged lines around a change of the handoff.
 const CONTEXT_LINES: usize = 1;
 
 /// Show what a session changed: commits, files, and the handoff against the one before
 ///
-/// What was committed between the looks at the work tree before and after the session is shown line by
-/// line. Of what was not committed then only the names are known. Outside a git repository nothing is
-/// known of the files.
+/// Commits made during the session are shown line by line; for uncommitted files only the names are
+/// known. Outside a git repository nothing is known of the files.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// The session's number
+    /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    session: u32,
-    /// The beginning of the run's id [default: the newest run here]
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
-    /// The stage, where the run is a plan
-    #[arg(long, value_name = "ID")]
-    stage: Option<String>,
+    session: Option<u32>,
     /// Show which files were changed and how much, not their lines
     #[arg(long)]
     stat: bool,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    of: RunArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such run or session, or git cannot be asked.
 pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let json = scene.json()?;
-    let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
-    let session = told.session(args.session)?;
-    let changes =
-        Changes::of(&workspace, &told, session, if args.stat { Detail::Stat } else { Detail::Lines })?;
-    if json {
-        output.json(&changes.answer(&run, session));
+    let read = ReadRun::of(&args.of, output)?;
+    let session = read.session(args.session)?;
+    let detail = if args.stat {
+        Detail::Stat
     } else {
-        changes.print(&told, session, output);
+        Detail::Lines
+    };
+    let commits = Commits::of(&read, session, detail)?;
+    let handoff = handoffs(read.sessions.before(session), session);
+    if read.json {
+        let (from, to) = match &commits.range {
+            Some((from, to)) => (from.as_deref(), Some(to)),
+            None => (None, None),
+        };
+        let open: Vec<Fields> = open(session)
+            .map(|(name, before)| fields! { "name": name, "before": before })
+            .collect();
+        let survey = session.survey.as_ref();
+        output.json(&read.json().and(fields! {
+            "session": session.number,
+            "known": commits.known,
+            "from": from,
+            "to": to,
+            "commits": survey.map_or(&[][..], |survey| &survey.commits),
+            "patch": commits.patch,
+            "open": open,
+            "handoff": handoff,
+        }));
+        return Ok(Exit::Done);
+    }
+    let head = format!("session {} of run {}", session.number, read.id);
+    output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, commits.in_words()));
+    for commit in session.survey.iter().flat_map(|survey| &survey.commits) {
+        output.line(&Line::labelled("commit", Tone::Plain, one_line(commit)));
+    }
+    for (name, before) in open(session) {
+        let note = if before { "  (already before it)" } else { "" };
+        let line = Line::labelled("open", Tone::Plain, one_line(name));
+        output.line(&line.with(Tone::Quiet, note));
+    }
+    for text in [handoff, commits.patch.unwrap_or_default()] {
+        if !text.is_empty() {
+            output.line(&Line::default());
+            output.foreign(text.as_bytes());
+        }
+    }
+    if commits.is_cut {
+        output.warn("the difference is longer than this; `git diff` has all of it");
     }
     Ok(Exit::Done)
 }
 
-/// What is known of a session's changes.
-struct Changes {
+/// What is known of the commits of a session.
+struct Commits {
     known: Known,
-    commits: Vec<String>,
-    /// Names that were not committed at its end, and whether they were so before already.
-    open: Vec<(String, bool)>,
-    handoff: String,
+    /// The commits before and after it, where both are known and differ.
+    range: Option<(Option<String>, String)>,
+    /// What git shows between them.
+    patch: Option<String>,
+    /// There is more than that.
+    is_cut: bool,
 }
 
 /// How much can be known of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Known {
     /// The work dir lies in no repository.
     NoGit,
     /// The session is not over, or the look at the work tree failed.
     NoSurvey,
-    /// No commit was made.
     NoCommit,
     /// Git no longer has one of the commits.
-    Forgotten { from: Option<String>, to: String },
-    /// Commits were made.
-    Committed { from: Option<String>, to: String, patch: Patch },
+    Forgotten,
+    Committed,
 }
 
-impl Changes {
-    fn of(workspace: &Workspace, told: &Told, session: &Session, detail: Detail) -> Result<Self, Failure> {
-        let (before, after) = (told.account.survey_before(session), session.survey.as_ref());
-        let known = match after {
-            _ if !told.run.header().place.git => Known::NoGit,
-            None => Known::NoSurvey,
-            Some(after) => between(workspace, before, after, detail)?,
-        };
-        let was_open = |name: &String| before.is_some_and(|before| before.status.contains(name));
-        Ok(Self {
+impl Commits {
+    fn of(read: &ReadRun, session: &Session, detail: Detail) -> Result<Self, Failure> {
+        let nothing = |known| Self {
             known,
-            commits: after.map(|after| after.commits.clone()).unwrap_or_default(),
-            open: after
-                .map(|after| after.status.iter().map(|name| (name.clone(), was_open(name))).collect())
-                .unwrap_or_default(),
-            handoff: handoffs(told.account.before(session), session),
+            range: None,
+            patch: None,
+            is_cut: false,
+        };
+        if !read.run.header().place.git {
+            return Ok(nothing(Known::NoGit));
+        }
+        let (Some(before), Some(after)) = (&session.survey_before, &session.survey) else {
+            return Ok(nothing(Known::NoSurvey));
+        };
+        let Some(to) = after.head.clone().filter(|_| before.head != after.head) else {
+            return Ok(nothing(Known::NoCommit));
+        };
+        let from = before.head.clone();
+        let patch = session_archive::patch(&read.workspace, from.as_deref(), &to, detail)
+            .map_err(|error| Failure::caused(Exit::State, "cannot ask git", &error))?;
+        Ok(Self {
+            known: match patch {
+                Some(_) => Known::Committed,
+                None => Known::Forgotten,
+            },
+            range: Some((from, to)),
+            is_cut: patch.as_ref().is_some_and(|patch| patch.cut),
+            patch: patch.map(|patch| patch.text),
         })
     }
 
-    fn print(&self, told: &Told, session: &Session, output: &mut Output) {
-        let head = format!("session {} of run {}", session.number, told.id);
-        output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, self.known.in_words()));
-        for commit in &self.commits {
-            output.line(&Line::labelled("commit", Tone::Plain, one_line(commit)));
-        }
-        for (name, before) in &self.open {
-            let note = if *before { "  (already before it)" } else { "" };
-            output.line(&Line::labelled("open", Tone::Plain, one_line(name)).with(Tone::Quiet, note));
-        }
-        if !self.handoff.is_empty() {
-            output.line(&Line::default());
-            output.foreign(self.handoff.as_bytes());
-        }
-        if let Known::Committed { patch, .. } = &self.known
-            && !patch.text.is_empty()
-        {
-            output.line(&Line::default());
-            output.foreign(patch.text.as_bytes());
-            if patch.cut {
-                output.warn("the difference is longer than this; `git diff` has all of it");
-            }
-        }
-    }
-
-    fn answer<'a>(&'a self, run: &'a RunId, session: &Session) -> Answer<'a> {
-        let (from, to, patch) = match &self.known {
-            Known::NoGit | Known::NoSurvey | Known::NoCommit => (None, None, None),
-            Known::Forgotten { from, to } => (from.as_deref(), Some(to.as_str()), None),
-            Known::Committed { from, to, patch } => {
-                (from.as_deref(), Some(to.as_str()), Some(patch.text.as_str()))
-            }
-        };
-        let known = match &self.known {
-            Known::NoGit => "no_git",
-            Known::NoSurvey => "no_survey",
-            Known::NoCommit => "no_commit",
-            Known::Forgotten { .. } => "forgotten",
-            Known::Committed { .. } => "committed",
-        };
-        let open = self.open.iter().map(|(name, before)| Open { name, before: *before }).collect();
-        let (commits, handoff) = (&self.commits, &self.handoff);
-        Answer {
-            v: JSON_VERSION,
-            run,
-            session: session.number.get(),
-            known,
-            from,
-            to,
-            commits,
-            patch,
-            open,
-            handoff,
-        }
-    }
-}
-
-impl Known {
     fn in_words(&self) -> String {
-        match self {
-            Self::NoGit => {
-                " · the work dir lies in no git repository, so what changed in it is not known".to_owned()
+        let short = |commit: &str| commit.get(..10).unwrap_or(commit).to_owned();
+        let range = self.range.as_ref().map(|(from, to)| {
+            let from = from.as_deref().map_or("nothing".to_owned(), short);
+            format!("{from}..{}", short(to))
+        });
+        let range = range.unwrap_or_default();
+        match self.known {
+            Known::NoGit => {
+                " · the work dir is not in a git repository, so what changed in it is not known"
+                    .to_owned()
             }
-            Self::NoSurvey => {
-                " · the work tree was not looked at after it, so what changed is not known".to_owned()
+            Known::NoSurvey => {
+                " · the work tree was not looked at after it, so what changed is not known"
+                    .to_owned()
             }
-            Self::NoCommit => " · it made no commit".to_owned(),
-            Self::Forgotten { from, to } => {
-                format!(" · {}..{}, which git no longer has", short(from.as_deref()), short(Some(to)))
-            }
-            Self::Committed { from, to, .. } => format!(" · {}..{}", short(from.as_deref()), short(Some(to))),
+            Known::NoCommit => " · it made no commit".to_owned(),
+            Known::Forgotten => format!(" · {range}, which git no longer has"),
+            Known::Committed => format!(" · {range}"),
         }
     }
 }
 
-fn short(commit: Option<&str>) -> &str {
-    commit.map_or("nothing", |commit| commit.get(..10).unwrap_or(commit))
-}
-
-fn between(
-    workspace: &Workspace,
-    before: Option<&Survey>,
-    after: &Survey,
-    detail: Detail,
-) -> Result<Known, Failure> {
-    let Some(before) = before else { return Ok(Known::NoSurvey) };
-    let (from, Some(to)) = (before.head.clone(), after.head.clone()) else { return Ok(Known::NoCommit) };
-    if from.as_ref() == Some(&to) {
-        return Ok(Known::NoCommit);
-    }
-    let patch = kept::patch(workspace, from.as_deref(), &to, detail)
-        .map_err(|error| Failure::caused(Exit::State, "cannot ask git", &error))?;
-    Ok(match patch {
-        Some(patch) => Known::Committed { from, to, patch },
-        None => Known::Forgotten { from, to },
+/// Names that were not committed at its end, and whether they were so before already.
+fn open(session: &Session) -> impl Iterator<Item = (&String, bool)> {
+    let (before, after) = (session.survey_before.as_ref(), session.survey.as_ref());
+    let names = after.into_iter().flat_map(|after| &after.status);
+    names.map(move |name| {
+        let was_open = before.is_some_and(|before| before.status.contains(name));
+        (name, was_open)
     })
 }
 
-/// The handoff against the one before, as `diff -u` tells it.
+/// The handoff against the one before, as `diff -u` shows it.
 fn handoffs(before: Option<&Session>, session: &Session) -> String {
-    let texts = |session: Option<&Session>| match session.and_then(|session| session.notes.as_ref()) {
-        Some(Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt }) => {
-            (progress.clone(), next_prompt.clone())
-        }
-        Some(Notes::Rescue { text }) => (String::new(), text.clone()),
-        None => (String::new(), String::new()),
-    };
-    let (old, new) = (texts(before), texts(Some(session)));
-    let name = |session: Option<&Session>, file: &str| match session {
-        Some(session) => format!("session {}: {file}", session.number),
-        None => "nothing".to_owned(),
-    };
-    let one = |old: &str, new: &str, file: &str| {
-        let names = [name(before, file), name(Some(session), file)];
-        unified(names.each_ref().map(String::as_str), [old, new], CONTEXT_LINES)
-    };
     if session.notes.is_none() {
         return String::new();
     }
-    one(&old.0, &new.0, "PROGRESS.md") + &one(&old.1, &new.1, "NEXT_PROMPT.md")
+    let (old, new) = (texts(before), texts(Some(session)));
+    let files = ["PROGRESS.md", "NEXT_PROMPT.md"].iter().zip(old).zip(new);
+    files
+        .map(|((file, old), new)| {
+            let old_name = before.map_or("nothing".to_owned(), |before| {
+                format!("session {}: {file}", before.number)
+            });
+            let new_name = format!("session {}: {file}", session.number);
+            unified([&old_name, &new_name], [old, new], CONTEXT_LINES)
+        })
+        .collect()
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    run: &'a RunId,
-    session: u32,
-    known: &'static str,
-    from: Option<&'a str>,
-    to: Option<&'a str>,
-    commits: &'a [String],
-    patch: Option<&'a str>,
-    open: Vec<Open<'a>>,
-    handoff: &'a str,
-}
-
-/// A file that was not committed.
-#[derive(Serialize)]
-struct Open<'a> {
-    name: &'a str,
-    before: bool,
+/// What a session left: its progress, and the prompt for the next.
+fn texts(session: Option<&Session>) -> [&str; 2] {
+    let notes = session.and_then(|session| session.notes.as_ref());
+    notes.map_or(["", ""], |notes| [&notes.progress, &notes.next_prompt])
 }

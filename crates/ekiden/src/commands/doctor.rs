@@ -1,19 +1,20 @@
-//! `ekiden doctor`: whether a run could work here, and what to do where it could not.
+//! `ekiden doctor`: checks whether a run can work here, and says how to fix what is wrong.
 //!
-//! It changes nothing and asks the service nothing: the client itself tells its version and whether
-//! it is logged in.
+//! It changes nothing and asks no service: the client itself tells its version and whether it is logged in.
 
 mod agent;
 mod guard;
 mod machine;
 
+pub use agent::refusal;
 use clap::Args;
 use serde::Serialize;
 
-use super::Scene;
+use super::Invocation;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
 use crate::settings::chosen;
 use crate::settings::flags::{Starting, Typed};
@@ -25,18 +26,14 @@ Examples:
   ekiden doctor --json
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
-/// Check whether a run could work here, and say what to do
+/// Check whether a run can work here, and say how to fix it
 ///
-/// Looks at the agent's program, its version and login, permissions, hooks and guard, at git, the disk,
-/// the terminal and the limits of the system. Nothing is changed, and no request is made that costs
-/// anything.
+/// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the
+/// disk, the terminal and system limits. It changes nothing and costs nothing.
 ///
-/// Exits with 0 if nothing has failed; warnings do not count. Else with the code that a run would
-/// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if
-/// a setting is wrong or nobody chose what the agent may do.
+/// Exits with 0 if nothing failed; warnings do not count. Otherwise it exits with the code that a run would
+/// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if a
+/// setting is wrong or nobody chose what the agent may do.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DoctorArgs {
@@ -44,14 +41,10 @@ pub struct DoctorArgs {
     typed: Typed<Starting>,
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
-    /// What.
     name: &'static str,
-    /// How it is.
     state: State,
-    /// What was found.
     found: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,11 +54,9 @@ struct Check {
     exit: Exit,
 }
 
-/// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// As it should be.
     Ok,
     /// A run can work, but something will be missing.
     Warning,
@@ -73,56 +64,66 @@ enum State {
     Failure,
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    ok: bool,
-    checks: &'a [Check],
-}
-
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, found: found.into(), remedy: None, exit: Exit::Done }
+        Self {
+            name,
+            state: State::Ok,
+            found: found.into(),
+            remedy: None,
+            exit: Exit::Done,
+        }
     }
 
     fn warning(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Warning, remedy: Some(remedy.into()), ..Self::ok(name, found) }
+        Self {
+            state: State::Warning,
+            remedy: Some(remedy.into()),
+            ..Self::ok(name, found)
+        }
     }
 
-    fn failure(name: &'static str, exit: Exit, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Failure, exit, ..Self::warning(name, found, remedy) }
+    fn failure(
+        name: &'static str,
+        exit: Exit,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            state: State::Failure,
+            exit,
+            ..Self::warning(name, found, remedy)
+        }
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If a setting is wrong or the work dir is not there: then nothing can be looked at.
 pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let spec = chosen::settings(&scene.given, &scene.here)?.agent;
-    let mut checks = agent::checks(&spec, &scene.environment, &workspace.dir);
-    checks.extend(machine::checks(&workspace, &scene.environment));
-    if scene.json()? {
+    let invocation = Invocation::new(args.typed.flags())?;
+    let workspace = invocation.workspace_here()?;
+    let spec = chosen::settings(&invocation.given, &invocation.here)?.agent;
+    let mut checks = agent::checks(&spec, &invocation.environment, &workspace.dir);
+    checks.extend(machine::checks(&workspace, &invocation.environment));
+    if invocation.json()? {
         let ok = checks.iter().all(|check| check.state != State::Failure);
-        output.json(&Answer { v: JSON_VERSION, ok, checks: &checks });
+        output.json(&Fields::versioned().and(fields! { "ok": ok, "checks": checks }));
     } else {
         tell(&checks, output);
     }
     Ok(exit_of(&checks))
 }
 
-/// As the first failure would end a run.
+/// The code that the first failure would end a run with.
 fn exit_of(checks: &[Check]) -> Exit {
     let failed = checks.iter().find(|check| check.state == State::Failure);
     failed.map_or(Exit::Done, |check| check.exit)
 }
 
 fn tell(checks: &[Check], output: &mut Output) {
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let width = checks
+        .iter()
+        .map(|check| check.name.len())
+        .max()
+        .unwrap_or(0);
     for check in checks {
         let (tone, word) = match check.state {
             State::Ok => (Tone::Done, "ok"),
@@ -130,9 +131,15 @@ fn tell(checks: &[Check], output: &mut Output) {
             State::Failure => (Tone::Failed, "failure"),
         };
         let line = Line::new(tone, format!("{word:<7}"));
-        output.line(&line.with(Tone::Plain, format!("  {:<width$}  {}", check.name, check.found)));
+        output.line(&line.with(
+            Tone::Plain,
+            format!("  {:<width$}  {}", check.name, check.found),
+        ));
         if let Some(remedy) = &check.remedy {
-            output.line(&Line::new(Tone::Quiet, format!("{:9}{:<width$}  {remedy}", "", "")));
+            output.line(&Line::new(
+                Tone::Quiet,
+                format!("{:9}{:<width$}  {remedy}", "", ""),
+            ));
         }
     }
 }

@@ -1,78 +1,67 @@
 //! Lines that a person types while a run is under way: `--guided`.
 //!
-//! A thread reads standard input and leaves what each line asks for in the run's inbox, as a command at
-//! another terminal would; the engine takes it from there, so what was said is in the log, and counts
-//! after a crash. The thread decides nothing and is never waited for: it ends with the process.
+//! A thread reads standard input and sends what each line asks for to the run's socket, as a command at
+//! another terminal would; so what was said is in the log, and counts after a crash. The thread decides
+//! nothing and is never waited for: it ends with the process.
 
+use ekiden_core::text::in_full;
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use clap::{Command, FromArgMatches as _};
-use ekiden_core::event::LimitsChanged;
+use ekiden_core::agent::Interface;
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
-use ekiden_core::relay::Relay;
-use ekiden_core::settings::Interface;
+use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::Steering;
-use ekiden_core::time::Timestamp;
-use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history::RunSummary;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::steering::Sender;
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::inbox::Message;
 
-use super::{Scene, resume, steer};
+use super::{Invocation, steer};
 use crate::exit::Exit;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::output::live::Live;
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
-use crate::settings::form;
 use crate::settings::given::Given;
+use crate::settings::{chosen, form};
 
 /// Somebody must be able to see the countdown and to type.
-///
-/// # Errors
-///
-/// If nobody is.
-pub fn check(scene: &Scene, interface: Interface) -> Result<(), Failure> {
-    let refuse = |text: &str, hint: &str| Err(Failure::new(Exit::Settings, text.to_owned()).hint(hint));
-    if scene.json()? {
-        return refuse("cannot be guided and print JSON lines", "leave out `--guided` or `--json`");
-    }
-    if interface == Interface::Terminal {
+pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failure> {
+    let (what, hint) = if invocation.json()? {
+        ("and print JSON lines", "leave out `--guided` or `--json`")
+    } else if interface == Interface::Terminal {
         let hint = "leave out `--guided`: with `--tui` you type to the agent itself";
-        return refuse("cannot be guided in the agent's own interface", hint);
-    }
-    if !has_terminal() {
-        let hint = "leave out `--guided`; `ekiden pause` and `ekiden limits` work from any other terminal";
-        return refuse("cannot be guided without a terminal", hint);
-    }
-    Ok(())
+        ("in the agent's own interface", hint)
+    } else if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let hint =
+            "leave out `--guided`; `ekiden pause` and `ekiden limits` work from any other terminal";
+        ("without a terminal", hint)
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Settings, format!("cannot be guided {what}")).hint(hint))
 }
 
 /// Whether a run that goes on is guided: as it was, unless somebody says otherwise. One that was and has no
 /// terminal now goes on by itself.
-///
-/// # Errors
-///
-/// As [`check`], if it was asked for.
 pub fn goes_on(
-    scene: &Scene,
+    invocation: &Invocation,
     summary: &RunSummary,
     limits: &mut LimitsChanged,
     live: &mut Live<'_>,
 ) -> Result<bool, Failure> {
-    let was = summary.run.relays().any(|(_, relay)| Relay::is_guided(relay));
+    let was = summary.run.relays().any(|(_, relay)| relay.settings.guided);
     let interface = summary.run.header().settings.agent.interface;
     match limits.guided {
-        Some(true) => check(scene, interface).map(|()| true),
+        Some(true) => check(invocation, interface).map(|()| true),
         Some(false) => Ok(false),
-        None if was && check(scene, interface).is_err() => {
+        None if was && check(invocation, interface).is_err() => {
             limits.guided = Some(false);
-            live.warn("the run was guided; without a terminal it goes on by itself");
+            live.warn("the run was guided; without a terminal it continues by itself");
             Ok(false)
         }
         None => Ok(was),
@@ -80,7 +69,6 @@ pub fn goes_on(
 }
 
 /// Listens to what is typed for a run. What a line asks for that cannot be done comes back as text.
-#[must_use]
 pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     let sender = Sender::to(workspace, run);
     let (troubles, heard) = mpsc::channel();
@@ -95,16 +83,12 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
-fn has_terminal() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
 fn send(sender: &Sender, steering: Steering) -> Result<(), String> {
-    let now: Timestamp = SystemClock.now();
-    let id = steer::new_id().map_err(|failure| failure.error().to_owned())?;
+    let message = steer::new_message(steering).map_err(|failure| failure.error().to_owned())?;
     sender
-        .send(&Message { id, time: now, body: steering })
-        .map_err(|error| format!("cannot {}", chain(&error)))
+        .send(&message, limits::STEER_PATIENCE)
+        .map(|_| ())
+        .map_err(|error| format!("cannot {}", in_full(&error)))
 }
 
 /// What a typed line asks for.
@@ -114,10 +98,13 @@ fn meaning(line: &str) -> Result<Steering, String> {
         "go" => Ok(Steering::Unpause),
         "quit" | "q" => Ok(Steering::Stop { now: false }),
         flags if flags.starts_with('-') => limits_of(flags),
-        words if words.chars().count() > limits::OPERATOR_CHARS_MAX => {
-            Err(format!("not taken: more than {} characters", limits::OPERATOR_CHARS_MAX))
-        }
-        words => Ok(Steering::Instruct { words: words.to_owned() }),
+        words if words.chars().count() > limits::OPERATOR_CHARS_MAX => Err(format!(
+            "not taken: more than {} characters",
+            limits::OPERATOR_CHARS_MAX
+        )),
+        words => Ok(Steering::Instruct {
+            words: words.to_owned(),
+        }),
     }
 }
 
@@ -125,15 +112,23 @@ fn meaning(line: &str) -> Result<Steering, String> {
 fn limits_of(flags: &str) -> Result<Steering, String> {
     let refused = |why: &str| format!("not taken: {why}");
     let words = form::command(flags).map_err(|_| refused("a quotation mark is open"))?;
-    let command = Command::new("limits").no_binary_name(true).disable_help_flag(true);
-    let matches = <Typed<Changing> as clap::Args>::augment_args(command).try_get_matches_from(words);
+    let command = Command::new("limits")
+        .no_binary_name(true)
+        .disable_help_flag(true);
+    let matches =
+        <Typed<Changing> as clap::Args>::augment_args(command).try_get_matches_from(words);
     let typed = matches.and_then(|matches| Typed::<Changing>::from_arg_matches(&matches));
     let typed = typed.map_err(|error| {
         let text = error.to_string();
-        refused(text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        refused(
+            text.lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: "),
+        )
     })?;
     let given = Given::gather(typed.flags(), &Environment::of_process());
-    let limits = given.and_then(|given| resume::limits(&given));
+    let limits = given.and_then(|given| chosen::limits_typed(&given));
     match limits.map_err(|failure| refused(failure.error()))? {
         nothing if nothing == LimitsChanged::default() => Err(refused("no limit is named")),
         limits => Ok(Steering::ChangeLimits(Box::new(limits))),
@@ -152,15 +147,27 @@ mod tests {
         assert_eq!(meaning(" quit "), Ok(Steering::Stop { now: false }));
         let words = "go on with the - second - part".to_owned();
         assert_eq!(meaning(&words), Ok(Steering::Instruct { words }));
-        let Ok(Steering::ChangeLimits(limits)) = meaning("-m 7 --run-budget 5") else { panic!() };
-        assert_eq!((limits.sessions_max, limits.bounds.run.micro_usd), (Some(7), Some(5_000_000)));
+        let Ok(Steering::ChangeLimits(limits)) = meaning("-m 7 --run-budget 5") else {
+            panic!()
+        };
+        assert_eq!(
+            (limits.sessions_max, limits.bounds.run.micro_usd),
+            (Some(7), Some(5_000_000))
+        );
     }
 
     // shows: REL-25
     #[test]
     fn what_cannot_be_taken_says_why() {
-        let told = ["-m many", "-m", "--verify true", "-m '7", "-d elsewhere", &"x".repeat(5_000)]
-            .map(|line| meaning(line).unwrap_err() + "\n");
+        let told = [
+            "-m many",
+            "-m",
+            "--verify true",
+            "-m '7",
+            "-d elsewhere",
+            &"x".repeat(5_000),
+        ]
+        .map(|line| meaning(line).unwrap_err() + "\n");
         expect_test::expect![[r#"
             not taken: `--max-sessions` must be a whole number from 1 to 10000, not `many`
             not taken: a value is required for '--max-sessions <N>' but none was supplied

@@ -1,12 +1,14 @@
-//! `ekiden hook` and `ekiden statusline`: what Claude Code calls. Usually both are done before
-//! a command line is read whole, since they have milliseconds; what stands here is their help.
+//! `ekiden hook` and `ekiden statusline`: called by Claude Code. Usually both are answered before the command
+//! line is parsed, since they have milliseconds; this file holds their help.
 
 use std::ffi::OsString;
 
 use clap::Args;
 
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::guard;
+use crate::output::Output;
 
 const HOOK_EXAMPLES: &str = "\
 Examples:
@@ -17,41 +19,39 @@ Examples:
 const STATUSLINE_EXAMPLES: &str = "\
 Examples:
   ekiden statusline < input.json                 as Claude Code calls it
-  ekiden statusline --wrap ~/bin/my-statusline   the guard's line, and below it another program's
+  ekiden statusline --wrap ~/bin/my-statusline   the guard's line, and another program's below it
 ";
 
-/// What Claude Code calls at each moment of a session
+/// Answer a hook of Claude Code
 ///
-/// `ekiden setup` installs it. It reads what the client says on standard input, answers on standard
-/// output, and never fails a session: whatever is wrong, the client goes on by its own rules.
+/// `ekiden setup` installs it. It reads the hook's input on standard input, answers on standard output, and
+/// never fails a session: if anything goes wrong, Claude Code continues by its own rules.
 #[derive(Args)]
 #[command(before_help = HOOK_EXAMPLES)]
 pub struct HookArgs {
-    /// The client's name of the moment; what it says on standard input decides
+    /// Claude Code's name of the event; the input on standard input decides
     #[arg(value_name = "EVENT")]
     _event: String,
-    /// Called by the plugin: stands aside where `ekiden setup` is installed too
+    /// Called by the plugin: does nothing if `ekiden setup` is installed too
     #[arg(long)]
     plugin: bool,
 }
 
-/// The line that Claude Code shows below its prompt
+/// Print the status line of Claude Code
 ///
 /// `ekiden setup` installs it.
 #[derive(Args)]
 #[command(before_help = STATUSLINE_EXAMPLES)]
 pub struct StatuslineArgs {
-    /// Another program's line, shown below
+    /// Show this command's status line below
     #[arg(long, value_name = "COMMAND")]
     wrap: Option<OsString>,
 }
 
-/// One call of a hook.
-pub fn hook(args: &HookArgs) -> Exit {
-    guard::hook(args.plugin)
+pub fn hook(args: &HookArgs, _output: &mut Output) -> Result<Exit, Failure> {
+    Ok(guard::hook(args.plugin))
 }
 
-/// One call of the status line.
-pub fn statusline(args: &StatuslineArgs) -> Exit {
-    guard::statusline(args.wrap.as_deref())
+pub fn statusline(args: &StatuslineArgs, _output: &mut Output) -> Result<Exit, Failure> {
+    Ok(guard::statusline(args.wrap.as_deref()))
 }

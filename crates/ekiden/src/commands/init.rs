@@ -1,15 +1,17 @@
-//! `ekiden init`: writes a task to fill in.
+//! `ekiden init`: writes a task template.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_engine::EngineError;
+use ekiden_core::text::one_line;
 use ekiden_store::disk::{Disk, Reach, RealDisk};
-use serde::Serialize;
 
-use super::Scene;
+use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
@@ -18,18 +20,23 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden init                   write task.md
   ekiden init port-parser.md    another name
-  ekiden init - | less          only show it
+  ekiden init - | less          only print it
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
-/// The task to fill in. Advice on it stands in `docs/writing-tasks.md`.
+/// Advice on how to fill it in is in `docs/writing-tasks.md`.
 const TEMPLATE: &str = include_str!("init/task.md");
 
-/// Write a task to fill in: what is wanted, where things are, how to work, what done means
+/// Directories in which projects keep their scripts.
+const SCRIPT_DIRS: [&str; 4] = ["bin", "script", "scripts", "tools"];
+/// A list that nobody reads helps no session.
+const SCRIPTS_MAX: usize = 20;
+/// The template's line about scripts.
+const SLOT: &str = "- `<script>`: <what it does; use it instead of writing another>\n";
+
+/// Write a task template to fill in
 ///
-/// Nothing is ever overwritten.
+/// It asks for what is wanted, where things are, how to work, and what done means. It names the scripts in
+/// `bin`, `script`, `scripts` and `tools` with their first comment. A file that exists is never overwritten.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct InitArgs {
@@ -40,43 +47,84 @@ pub struct InitArgs {
     typed: Typed<Asking>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If the file exists, or cannot be written.
 pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
     if args.file == Path::new("-") {
-        output.answer(TEMPLATE);
+        output.answer(&template(Path::new("")));
         return Ok(Exit::Done);
     }
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
+    let invocation = Invocation::new(args.typed.flags())?;
+    let workspace = invocation.workspace_here()?;
+    end_leftovers(&workspace, output);
     let path = workspace.dir.join(&args.file);
     let disk = RealDisk::fenced(&workspace.dir);
-    disk.create_file(&path, TEMPLATE.as_bytes(), Reach::Disk).map_err(|error| {
-        let exists = error.is_already_there();
-        let failure = Failure::from(EngineError::from(error));
-        if exists {
-            failure.hint("it was left as it is; name another file: `ekiden init FILE`")
-        } else {
-            failure
-        }
-    })?;
+    let template = template(&workspace.dir);
+    disk.create_file(&path, template.as_bytes(), Reach::Disk)
+        .map_err(|error| match error.is_already_there() {
+            true => {
+                let text = format!(
+                    "{} is there already, and was not changed",
+                    phrase::path(&path)
+                );
+                Failure::new(Exit::State, text).hint("name another file: `ekiden init FILE`")
+            }
+            false => Failure::from(error).hint("name a file in a directory that is there"),
+        })?;
     let named = phrase::path(&path);
-    if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, file: &path });
+    if invocation.json()? {
+        output.json(&Fields::versioned().with("file", &path));
         return Ok(Exit::Done);
     }
-    output.line(&Line::new(Tone::Plain, format!("{named} is written: fill it in")));
+    output.line(&Line::new(
+        Tone::Plain,
+        format!("wrote {named}: fill it in"),
+    ));
     let next = format!("ekiden run {named} --verify 'COMMAND' --agent rehearsal");
     output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
     Ok(Exit::Done)
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    file: &'a Path,
+/// The template, with the scripts of the project, so that no session writes one again.
+pub(super) fn template(dir: &Path) -> String {
+    let mut names = Vec::new();
+    for of in SCRIPT_DIRS {
+        let entries = dir.join(of).read_dir().into_iter().flatten().flatten();
+        let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+        let named = files.filter_map(|file| file.file_name().into_string().ok());
+        names.extend(named.map(|name| format!("{of}/{name}")));
+    }
+    names.retain(|name| name.chars().all(|c| c.is_ascii_graphic() && c != '`'));
+    names.sort();
+    names.truncate(SCRIPTS_MAX);
+    let line = |name: &String| {
+        let what = first_comment(&dir.join(name)).unwrap_or_else(|| "<what it does>".to_owned());
+        format!("- `{name}`: {what}\n")
+    };
+    let scripts: String = names.iter().map(line).collect();
+    match scripts.is_empty() {
+        true => TEMPLATE.to_owned(),
+        false => TEMPLATE.replace(
+            SLOT,
+            &format!("{scripts}- Use these scripts instead of writing others.\n"),
+        ),
+    }
+}
+
+/// What the first comment of a script says, in a line.
+fn first_comment(path: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(1024)
+        .read_to_end(&mut start)
+        .ok()?;
+    let start = String::from_utf8_lossy(&start);
+    let mut lines = start
+        .lines()
+        .filter(|line| !line.starts_with("#!") && !line.trim().is_empty());
+    let first = lines.next()?;
+    let comment = first
+        .strip_prefix('#')
+        .or_else(|| first.strip_prefix("//"))?;
+    let comment = one_line(comment.trim_matches(['#', '/', ' ']), 120);
+    (!comment.is_empty()).then_some(comment)
 }

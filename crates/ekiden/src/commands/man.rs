@@ -1,6 +1,6 @@
 //! `ekiden man`: the manual, a page for each command.
 //!
-//! The pages are made when they are asked for, so they are always those of this very program.
+//! The pages are made on demand, so they always fit this version of the program.
 
 use std::io;
 
@@ -8,10 +8,9 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{Output, phrase};
+use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,15 +28,15 @@ pub struct ManArgs {
     command: Vec<String>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such command.
-pub fn man(args: &ManArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let mut definition = cli::definition();
+pub fn man(
+    args: &ManArgs,
+    definition: fn() -> Command,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let mut definition = definition();
     definition.build();
-    let command = args.command.iter().try_fold(&definition, |above, name| below(above, name))?;
+    let mut names = args.command.iter();
+    let command = names.try_fold(&definition, |above, name| below(above, name))?;
     let failed = |error| Failure::caused(Exit::Bug, "cannot make the page", &error);
     output.answer(&page(command).map_err(failed)?);
     Ok(Exit::Done)
@@ -45,11 +44,12 @@ pub fn man(args: &ManArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 fn below<'a>(above: &'a Command, name: &str) -> Result<&'a Command, Failure> {
     above.find_subcommand(name).ok_or_else(|| {
-        let failure = Failure::new(Exit::Usage, format!("there is no command `{name}`"));
-        match phrase::nearest(name, above.get_subcommands().map(Command::get_name)) {
-            Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-            None => failure.hint("`ekiden --help` lists the commands"),
-        }
+        let known = above.get_subcommands().map(Command::get_name);
+        Failure::new(Exit::Usage, format!("there is no command `{name}`")).suggest(
+            name,
+            known,
+            "`ekiden --help` lists the commands",
+        )
     })
 }
 
@@ -73,7 +73,10 @@ fn page(command: &Command) -> io::Result<String> {
 }
 
 fn examples(command: &Command) -> Roff {
-    let text = command.get_before_help().map(ToString::to_string).unwrap_or_default();
+    let text = command
+        .get_before_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let mut roff = Roff::new();
     roff.control("SH", ["EXAMPLES"]).control("nf", []);
     for line in text.lines().skip(1) {
@@ -86,6 +89,7 @@ fn examples(command: &Command) -> Roff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli;
 
     // shows: UIX-07
     #[test]
@@ -95,13 +99,19 @@ mod tests {
         for command in definition.get_subcommands().chain([&definition]) {
             let page = page(command).unwrap();
             let of = command.get_name();
-            assert!(page.contains(".SH EXAMPLES\n.nf\n") && page.contains(".SH SYNOPSIS"), "{of}: {page}");
+            assert!(
+                page.contains(".SH EXAMPLES\n.nf\n") && page.contains(".SH SYNOPSIS"),
+                "{of}: {page}"
+            );
         }
     }
 
     #[test]
     fn an_unknown_command_is_told_with_the_nearest() {
         let failure = below(&cli::definition(), "statsu").unwrap_err();
-        assert_eq!(failure.to_string(), "error: there is no command `statsu`\nhint: did you mean `status`?");
+        assert_eq!(
+            failure.to_string(),
+            "error: there is no command `statsu`\nhint: did you mean `status`?"
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! The commands, one file each: manual page, arguments, what it does.
 
+pub mod answer;
+pub mod attach;
 pub mod build;
+mod check_command;
 pub mod checkpoint;
 pub mod completions;
 pub mod config;
@@ -8,6 +11,7 @@ pub mod continue_run;
 pub mod diff;
 pub mod doctor;
 mod documents;
+mod editor;
 pub mod execute;
 mod going_back;
 mod guide;
@@ -15,11 +19,10 @@ pub mod handoff;
 pub mod hook;
 pub mod init;
 pub mod knowledge;
-pub mod limits;
 pub mod log;
 pub mod man;
+mod offer;
 pub mod orient;
-pub mod pause;
 pub mod plan;
 mod repository;
 pub mod resume;
@@ -28,147 +31,318 @@ pub mod sessions;
 pub mod setup;
 pub mod show;
 pub mod split;
+mod start;
 pub mod status;
-mod steer;
-pub mod stop;
+pub mod steer;
 pub mod task;
-pub mod unpause;
 mod watch;
 
-use std::path::PathBuf;
+use ekiden_core::text::in_full;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::run::Run;
-use ekiden_engine::history;
+use ekiden_engine::runner::OnHangup;
 use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history, leftovers, state_trust};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::StateLayout;
+use ekiden_store::place::ProjectPlace;
 use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
-use crate::failure::{self, Failure};
-use crate::output::account::{Account, Session};
+use crate::failure::Failure;
+use crate::output::json::Fields;
 use crate::output::live::Live;
-use crate::output::{Output, phrase};
+use crate::output::sessions::{Session, Sessions};
+use crate::output::{Output, can_ask, phrase};
 use crate::settings::environment::Environment;
-use crate::settings::given::{Flags, Given};
+use crate::settings::flags::{Asking, Typed};
+use crate::settings::given::{Flags, Given, Origin};
 use crate::settings::{chosen, table};
 
-/// What every command begins with: where the person stands, and what was said.
-struct Scene {
-    /// The current directory.
+/// What every command starts from: the current directory, the settings, the environment.
+struct Invocation {
     here: PathBuf,
     /// Every setting that somebody set.
     given: Given,
-    /// The variables.
     environment: Environment,
 }
 
-impl Scene {
-    fn set(flags: Flags) -> Result<Self, Failure> {
-        let here = std::env::current_dir().map_err(|error| {
-            Failure::caused(Exit::MissingInput, "cannot tell the current directory", &error)
-        })?;
+impl Invocation {
+    fn new(flags: Flags) -> Result<Self, Failure> {
         let environment = Environment::of_process();
-        Ok(Self { here, given: Given::gather(flags, &environment)?, environment })
+        let given = Given::gather(flags, &environment)?;
+        environment.refuse_misspelt()?;
+        Self::of(given, environment)
     }
 
-    /// The work dir and its surroundings; nothing is created.
+    /// The same for a command that only looks: a settings file with a fault does not keep it from answering.
+    fn looking(flags: Flags, output: &mut Output) -> Result<Self, Failure> {
+        let environment = Environment::of_process();
+        let given = match Given::gather(flags.clone(), &environment) {
+            Ok(given) => given,
+            Err(fault) => {
+                let given = Given::without_files(flags, &environment)?;
+                output.warn(&format!("{}; no settings file is used", fault.error()));
+                given
+            }
+        };
+        if let Err(misspelt) = environment.refuse_misspelt() {
+            output.warn(&format!("{}; it is not used", misspelt.error()));
+        }
+        Self::of(given, environment)
+    }
+
+    fn of(given: Given, environment: Environment) -> Result<Self, Failure> {
+        let here = std::env::current_dir().map_err(|error| {
+            let what = "cannot find the current directory";
+            Failure::caused(Exit::MissingInput, what, &error)
+        })?;
+        Ok(Self {
+            here,
+            given,
+            environment,
+        })
+    }
+
+    /// The work dir of a new run, and where its state is; nothing is created.
+    fn workspace_here(&self) -> Result<Workspace, Failure> {
+        let state_dir = chosen::state_dir(&self.given, &self.here)?;
+        let dir = PathBuf::from(self.given.need(&table::WORK_DIR)?);
+        let workspace = self.of_user(Workspace::find(&dir, state_dir.as_deref())?);
+        if workspace.dir.parent().is_none() {
+            let text = "the work dir cannot be the root of the file system";
+            return Err(Failure::new(Exit::Settings, text)
+                .hint("name the project's directory with `--work-dir`"));
+        }
+        Ok(workspace)
+    }
+
+    /// The work dir of the runs that are asked about: unless one is named, the nearest directory from here
+    /// upwards in which there are any.
     fn workspace(&self) -> Result<Workspace, Failure> {
         let state_dir = chosen::state_dir(&self.given, &self.here)?;
-        Ok(Workspace::find(&chosen::work_dir(&self.given)?, state_dir.as_deref())?)
+        let is_named = self.given.origin(&table::WORK_DIR.row) != Origin::Default;
+        let has_runs = |dir: &&Path| {
+            let place = ProjectPlace::find(dir, state_dir.as_deref());
+            let runs = place.map(|place| StateLayout::new(&place.state_dir).runs());
+            // WHY not only that it is there: a run that was refused leaves it empty.
+            let mut runs = runs.and_then(|runs| runs.read_dir().ok());
+            runs.as_mut().is_some_and(|runs| runs.next().is_some())
+        };
+        match self.here.ancestors().find(has_runs).filter(|_| !is_named) {
+            Some(dir) => Ok(self.of_user(Workspace::find(dir, state_dir.as_deref())?)),
+            None => self.workspace_here(),
+        }
     }
 
-    /// The view of a run that begins or goes on.
+    fn of_user(&self, workspace: Workspace) -> Workspace {
+        workspace.of_user(self.environment.state_home())
+    }
+
+    /// The view of a run that starts or continues.
     fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
-        let live = Live::new(output, self.json()?, run_ids(workspace)?);
-        Ok(live.aloud(self.given.need(&table::VERBOSE)?))
+        let verbose = self.given.need(&table::VERBOSE)?;
+        Ok(Live::new(
+            output,
+            self.json()?,
+            verbose,
+            run_ids(workspace)?,
+        ))
     }
 
-    /// Output is for programs.
+    /// Asks whether a state that was moved or unpacked is to be believed, or a log that nothing is known of,
+    /// before anything goes on from it.
+    fn settle_state(
+        &self,
+        workspace: &mut Workspace,
+        run: Option<&RunId>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let Some(why) = state_trust::doubt(workspace, run)? else {
+            return Ok(());
+        };
+        let dir = workspace.state_dir.clone();
+        if self.given.need(&table::TRUST_STATE)? {
+            self.environment.refuse_a_session("believe a state")?;
+            workspace.is_trusted = true;
+        } else if self.can_ask()? {
+            workspace.is_trusted = output.confirm(&format!(
+                "The state in {} is not known here: {why}. A run goes on with the commands that it names. Believe it? [y/N] ",
+                phrase::path(&dir)
+            ));
+        }
+        match workspace.is_trusted {
+            true => Ok(()),
+            false => Err(EngineError::StateDoubted { dir, why }.into()),
+        }
+    }
+
+    /// Refuses to go on with a person's run from inside a session: no engine is there that could look who asks.
+    fn refuse_a_persons_run(&self, run: &Run) -> Result<(), Failure> {
+        match run.header().in_session {
+            true => Ok(()),
+            false => self.environment.refuse_a_session("go on with this run"),
+        }
+    }
+
+    /// Whether a person sits here who can decide something. An agent can make a terminal, too.
+    fn can_ask(&self) -> Result<bool, Failure> {
+        Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
+    }
+
+    fn on_hangup(&self) -> Result<OnHangup, Failure> {
+        self.given.need(&table::ON_HANGUP)
+    }
+
     fn json(&self) -> Result<bool, Failure> {
         self.given.need(&table::JSON)
     }
 }
 
-/// The run that a question is about: the one whose id begins so, or the newest. A newer one that cannot
-/// be read is told and passed over.
-fn asked_run(workspace: &Workspace, prefix: Option<&str>, output: &mut Output) -> Result<RunId, Failure> {
+/// Ends what an earlier run left behind here: for commands that change something and start no run.
+fn end_leftovers(workspace: &Workspace, output: &mut Output) {
+    let told = leftovers::told(leftovers::end_here(workspace));
+    told.iter().for_each(|told| output.warn(told));
+}
+
+/// The run with this id prefix, or the newest. Warns about newer runs that cannot be read.
+fn asked_run(
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    output: &mut Output,
+) -> Result<RunId, Failure> {
     let (run, passed_over) = history::find(workspace, prefix)?;
     for newer in passed_over {
-        let why = newer.unreadable.as_ref().map(|error| failure::chain(error)).unwrap_or_default();
-        output.warn(&format!("run {} is newer, but cannot be told of: cannot {why}", newer.run));
+        let why = newer
+            .unreadable
+            .as_ref()
+            .map(|error| in_full(error))
+            .unwrap_or_default();
+        output.warn(&format!(
+            "run {} is newer, but cannot be read: cannot {why}",
+            newer.run
+        ));
     }
     Ok(run)
 }
 
-/// A run, read whole, with what there is to tell of its sessions.
-struct Told {
+/// Which run is asked about, and which of its relays.
+#[derive(Args)]
+struct RunArgs {
+    /// The beginning of the run's id [default: the newest run here]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// The stage, where the run is a plan
+    #[arg(long, value_name = "ID")]
+    stage: Option<String>,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+/// A run, read whole, with the sessions of one relay.
+struct ReadRun {
+    workspace: Workspace,
+    /// The answer is for programs.
+    json: bool,
     /// The run's state after its newest record.
     run: Run,
     /// Its id, as short as it can be.
     id: String,
     /// The stage that was asked for; nothing in a run of a single relay.
     stage: Option<StageId>,
-    account: Account,
+    sessions: Sessions,
+    /// Run and stage for the next command to type: the run is named there if it was named here.
+    named: String,
 }
 
-impl Told {
-    fn read(workspace: &Workspace, run: &RunId, stage: Option<&str>) -> Result<Self, Failure> {
-        let asked = stage.and_then(|stage| StageId::try_from(stage.to_owned()).ok());
-        let mut account = Account::of(asked.clone());
-        let summary = history::read(workspace, run, |record, run| account.take(record, run))?;
-        let id = phrase::short_id(run, &run_ids(workspace)?);
-        check_stage(&summary.run, &id, stage, asked.as_ref())?;
-        let stage = asked.filter(|_| summary.run.header().manifest.plan.is_some());
-        Ok(Self { run: summary.run, id, stage, account })
-    }
-
-    fn session(&self, number: u32) -> Result<&Session, Failure> {
-        self.account.session(number).ok_or_else(|| {
-            let begun = phrase::count(self.account.sessions().len() as u64, "session");
-            let text = format!("run {} has no session {number}: {begun} began", self.id);
-            Failure::new(Exit::MissingInput, text).hint(format!("`ekiden sessions {}` lists them", self.id))
+impl ReadRun {
+    fn of(args: &RunArgs, output: &mut Output) -> Result<Self, Failure> {
+        let invocation = Invocation::looking(args.typed.flags(), output)?;
+        let (workspace, json) = (invocation.workspace()?, invocation.json()?);
+        let run = asked_run(&workspace, args.run.as_deref(), output)?;
+        let asked = args.stage.as_ref();
+        let stage = asked.and_then(|stage| StageId::try_from(stage.clone()).ok());
+        let ids = run_ids(&workspace)?;
+        let id = phrase::short_id(&run, &ids);
+        let mut sessions = Sessions::new(ids, stage.clone());
+        let summary = history::read(&workspace, &run, |record, run| sessions.take(record, run))?;
+        check_stage(&summary.run, &id, args.stage.as_deref(), stage.as_ref())?;
+        let stage = stage.filter(|_| summary.run.header().manifest.plan.is_some());
+        let of_run = args.run.as_ref().map(|_| format!(" {id}"));
+        let of_stage = stage.as_ref().map(|stage| format!(" --stage {stage}"));
+        Ok(Self {
+            workspace,
+            json,
+            run: summary.run,
+            id,
+            stage,
+            sessions,
+            named: of_run.into_iter().chain(of_stage).collect(),
         })
     }
 
-    /// Run and stage for the next command to type: the run is named there if it was named here.
-    fn named(&self, asked: Option<&str>) -> String {
-        let run = asked.map(|_| format!(" {}", self.id)).unwrap_or_default();
-        let stage = self.stage.as_ref().map(|stage| format!(" --stage {stage}")).unwrap_or_default();
-        run + &stage
+    /// The beginning of an answer for programs.
+    fn json(&self) -> Fields {
+        Fields::versioned().with("run", &self.run.header().run)
+    }
+
+    /// The session with this number, or the newest.
+    fn session(&self, number: Option<u32>) -> Result<&Session, Failure> {
+        let Some(number) = number else {
+            return self.sessions.all.last().ok_or_else(|| {
+                let text = format!("run {}: no session has begun yet", self.id);
+                Failure::new(Exit::MissingInput, text)
+            });
+        };
+        self.sessions.get(number).ok_or_else(|| {
+            let begun = phrase::count(self.sessions.all.len() as u64, "session");
+            let text = format!("run {} has no session {number}: {begun} began", self.id);
+            Failure::new(Exit::MissingInput, text)
+                .hint(format!("`ekiden sessions {}` lists them", self.id))
+        })
     }
 }
 
-/// A run that is one relay: what is asked for has no meaning for many.
+/// The run is not a plan: what is asked for works only for a single relay.
 fn refuse_plan(run: &Run, what: &str) -> Result<(), Failure> {
     if run.header().manifest.plan.is_none() {
         return Ok(());
     }
     let text = format!("cannot {what}: run {} is a plan", run.header().run);
     Err(Failure::new(Exit::Usage, text)
-        .hint("`ekiden resume` alone goes on with it; `ekiden execute` begins another"))
+        .hint("`ekiden resume` without it continues the plan; `ekiden execute` starts another"))
 }
 
-/// The stage is one of the run's; in a plan one has to be named.
-fn check_stage(run: &Run, id: &str, stage: Option<&str>, known: Option<&StageId>) -> Result<(), Failure> {
+/// The stage exists in the run; in a plan one has to be named.
+fn check_stage(
+    run: &Run,
+    id: &str,
+    stage: Option<&str>,
+    known: Option<&StageId>,
+) -> Result<(), Failure> {
     let is_plan = run.header().manifest.plan.is_some();
-    let names = || run.plan().states().map(|(stage, _)| stage.as_str());
-    let (text, near) = match stage {
-        None if is_plan => (format!("run {id} is a plan: say which stage, with `--stage ID`"), None),
-        None => return Ok(()),
-        Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => return Ok(()),
-        Some(stage) => (format!("run {id} has no stage `{stage}`"), phrase::nearest(stage, names())),
-    };
-    let failure = Failure::new(Exit::MissingInput, text);
-    Err(match near {
-        Some(near) => failure.hint(format!("did you mean `{near}`?")),
-        None => failure.hint("`ekiden status` lists its stages"),
-    })
+    let failed = |text: String| Failure::new(Exit::MissingInput, text);
+    let lists = "`ekiden status` lists its stages";
+    match stage {
+        None if is_plan => {
+            let text = format!("run {id} is a plan: name the stage with `--stage ID`");
+            Err(failed(text).hint(lists))
+        }
+        None => Ok(()),
+        Some(_) if known.is_some_and(|stage| run.plan().state(stage).is_some()) => Ok(()),
+        Some(stage) => {
+            let names = run.plan().states().map(|(stage, _)| stage.as_str());
+            let text = format!("run {id} has no stage `{stage}`");
+            Err(failed(text).suggest(stage, names, lists))
+        }
+    }
 }
 
-/// The ids of all runs, by which an id can be made short.
+/// The ids of all runs, by which an id can be shortened.
 fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
     let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     let state = StateDir::open(disk, StateLayout::new(&workspace.state_dir));

@@ -9,12 +9,13 @@ use ekiden_core::guard::document::{KeyPoints, session_of};
 use ekiden_core::prompt::quote::MARK;
 use serde::Serialize;
 
-use super::Scene;
-use super::documents::Kept;
-use super::status::{self, Row};
+use super::Invocation;
+use super::documents::documents;
+use super::status::{self, RunStatus};
 use crate::client::transcript::{self, IN_AGENT_VARIABLE};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
@@ -25,8 +26,6 @@ Examples:
   ekiden orient --json | jq -r '.handoff.next_steps[]'
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
 /// Where a relay's notes for its next session are.
 const RELAY_NOTES: &str = ".ekiden/NEXT_PROMPT.md";
 
@@ -41,51 +40,53 @@ pub struct OrientArgs {
     typed: Typed<Asking>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If the documents or the runs cannot be read.
 pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let kept = Kept::of(&workspace);
-    let found = kept.newest(None)?;
-    if let (Some((name, text)), Some(session)) =
-        (&found, scene.environment.variable(transcript::SESSION_VARIABLE))
+    let invocation = Invocation::new(args.typed.flags())?;
+    let workspace = invocation.workspace()?;
+    let kept = documents(&workspace);
+    let found = kept.newest(|_| true)?;
+    let session = invocation
+        .environment
+        .variable(transcript::SESSION_VARIABLE);
+    if let (Some((name, text)), Some(session)) = (&found, session)
         && session_of(text).as_deref() != Some(session)
     {
-        kept.consume(name, session);
+        // If nothing can be written, it is only read.
+        let _ = kept.consume(name, session);
     }
     let relay = status::unfinished(&workspace)?;
-    let handoff = found.map(|(name, text)| Handoff { file: kept.path(&name), points: KeyPoints::of(&text) });
-    if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, handoff, relay });
+    let handoff = found.map(|(name, text)| Handoff {
+        file: kept.path(&name),
+        points: KeyPoints::of(&text),
+    });
+    if invocation.json()? {
+        let relay = relay.as_ref().map(RunStatus::json);
+        let answer = Fields::versioned().with("handoff", handoff);
+        output.json(&answer.with("relay", relay));
         return Ok(Exit::Done);
     }
-    let mark = scene.environment.variable(IN_AGENT_VARIABLE).map_or("", |_| MARK);
-    handoff.iter().flat_map(|handoff| handoff.lines(mark)).for_each(|line| output.line(&line));
-    if let Some(row) = &relay {
-        status::tell_row(&workspace, row, output)?;
+    let mark = invocation
+        .environment
+        .variable(IN_AGENT_VARIABLE)
+        .map_or("", |_| MARK);
+    handoff
+        .iter()
+        .flat_map(|handoff| handoff.lines(mark))
+        .for_each(|line| output.line(&line));
+    if let Some(run) = &relay {
+        run.print(&workspace, false, output)?;
         output.line(&labelled("notes", RELAY_NOTES));
     }
     if handoff.is_none() && relay.is_none() {
-        output.line(&Line::new(Tone::Plain, "no handoff here yet: nothing to go on from"));
+        output.line(&Line::new(
+            Tone::Plain,
+            "no handoff here yet: nothing to continue from",
+        ));
         output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden handoff"));
     }
     Ok(Exit::Done)
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer {
-    v: u32,
-    handoff: Option<Handoff>,
-    /// The newest run, if it is not complete.
-    relay: Option<Row>,
-}
-
-/// A document.
 #[derive(Serialize)]
 struct Handoff {
     file: PathBuf,
@@ -96,32 +97,39 @@ struct Handoff {
 impl Handoff {
     fn lines(&self, mark: &str) -> Vec<Line> {
         let points = &self.points;
+        let steps = points.next_steps.iter().zip(1..);
+        let steps: Vec<String> = steps
+            .map(|(step, number)| format!("{number}. {step}"))
+            .collect();
+        let listed = [
+            ("made", points.made.as_slice()),
+            ("because", points.trigger.as_slice()),
+            ("about", std::slice::from_ref(&points.title)),
+            ("task", points.task.as_slice()),
+            ("branch", points.branch.as_slice()),
+            ("issue", &points.issue_state),
+            ("reload", &points.reload),
+            ("done", &points.done),
+            ("decided", &points.decisions),
+            ("in the way", &points.blockers),
+            ("next steps", &steps),
+        ];
         let mut lines = vec![labelled("handoff", &phrase::path(&self.file))];
-        let fact = |label: &str, text: &Option<String>| {
-            text.as_ref().map(|text| labelled(label, &format!("{mark}{text}")))
-        };
-        lines.extend(fact("made", &points.made));
-        lines.extend(fact("because", &points.trigger));
-        lines.push(labelled("about", &format!("{mark}{}", points.title)));
-        lines.extend(fact("task", &points.task));
-        lines.extend(fact("branch", &points.branch));
-        let listed = |label: &str, texts: &[String]| {
-            let first = texts.iter().take(1).map(|text| labelled(label, &format!("{mark}{text}")));
-            let rest = texts.iter().skip(1).map(|text| labelled("", &format!("{mark}{text}")));
-            first.chain(rest).collect::<Vec<_>>()
-        };
-        lines.extend(listed("issue", &points.issue_state));
-        lines.extend(listed("reload", &points.reload));
-        lines.extend(listed("done", &points.done));
-        lines.extend(listed("decided", &points.decisions));
-        lines.extend(listed("in the way", &points.blockers));
-        let steps = points.next_steps.iter().enumerate();
-        let steps: Vec<String> = steps.map(|(index, step)| format!("{}. {step}", index + 1)).collect();
-        lines.extend(listed("next steps", &steps));
+        for (label, texts) in listed {
+            let labels = std::iter::once(label).chain(std::iter::repeat(""));
+            let texts = texts.iter().map(|text| format!("{mark}{text}"));
+            lines.extend(
+                labels
+                    .zip(texts)
+                    .map(|(label, text)| labelled(label, &text)),
+            );
+        }
         lines
     }
 }
 
 fn labelled(label: &str, text: &str) -> Line {
-    Line::new(Tone::Quiet, format!("{label:<12}")).with(Tone::Plain, text).hanging(12)
+    Line::new(Tone::Quiet, format!("{label:<12}"))
+        .with(Tone::Plain, text)
+        .hanging(12)
 }

@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::ids::SessionNumber;
-use ekiden_core::settings::{AgentSpec, Settings};
+use ekiden_core::agent::AgentSpec;
+use ekiden_core::settings::Settings;
 use ekiden_core::time::Millis;
-use ekiden_engine::planning::Planner;
+use ekiden_engine::leftovers;
+use ekiden_engine::planning;
 use ekiden_engine::workspace::Workspace;
-use serde::Serialize;
 
-use super::Scene;
-use super::run::{check_agent, new_id, settle_permissions};
+use super::Invocation;
+use super::run::{check_agents, settle_permissions};
+use super::start::new_id;
 use super::task::Task;
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::plan::author::{self, Author, Voice};
-use crate::plan::resolve::{self, Around};
-use crate::plan::{ground, read, show};
+use crate::plan::{isolation, read, show};
 use crate::settings::flags::{Planning, Typed};
+use crate::settings::given::Flags;
 use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
@@ -36,14 +38,12 @@ Examples:
 pub(super) const DOCUMENT: &str = "architecture.md";
 /// The manifest, unless another name is given.
 const MANIFEST: &str = "plan.json";
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
 
-/// Plan: make an architecture document and a manifest of an idea
+/// Turn an idea into an architecture document and a plan
 ///
 /// One session writes `architecture.md` in the work dir, which begins with a summary; a second one splits
 /// it into stages, and `plan.json` beside it holds them. No command of the plan runs before you have approved
-/// it: `ekiden execute` shows it and asks. Nothing that exists is written over without `--force`.
+/// it: `ekiden execute` shows it and asks. Existing files are only overwritten with `--force`.
 ///
 /// The agent may read the project and write that one document; what else it may do is as with `ekiden run`.
 #[derive(Args)]
@@ -72,153 +72,179 @@ pub struct Writing {
     planning_model: Option<String>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If something is missing or wrong, before anything is created; or if planning does not come to its end.
 pub fn plan(args: &PlanArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
+    let mut planner = Planner::new(args.typed.flags(), &args.writing)?;
     let idea = Task::read_as("idea", &args.idea, output)?;
-    let mut settings = chosen::settings(&scene.given, &scene.here)?;
-    let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
-    let written = desk.plan_idea(&idea, &mut settings, output)?;
-    desk.tell(&written, settings, output)?;
-    Ok(Exit::Done)
+    let written = planner.plan_idea(&idea, output)?;
+    planner.show(&written, output)
 }
 
-/// Where a plan is made.
-pub(super) struct Desk<'a> {
-    pub(super) scene: &'a Scene,
-    pub(super) workspace: &'a Workspace,
-    pub(super) writing: &'a Writing,
+/// What all commands that plan do.
+pub(super) struct Planner<'a> {
+    pub(super) invocation: Invocation,
+    pub(super) workspace: Workspace,
+    pub(super) settings: Settings,
+    writing: &'a Writing,
 }
 
-/// What was written.
 pub(super) struct Written {
     pub(super) document: PathBuf,
     pub(super) manifest: PathBuf,
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct PlannedAnswer<'a> {
-    v: u32,
-    architecture: &'a Path,
-    manifest: &'a Path,
-    plan: show::PlanAnswer<'a>,
-}
+impl<'a> Planner<'a> {
+    pub(super) fn new(flags: Flags, writing: &'a Writing) -> Result<Self, Failure> {
+        let invocation = Invocation::new(flags)?;
+        Ok(Self {
+            workspace: invocation.workspace_here()?,
+            settings: chosen::settings(&invocation.given, &invocation.here)?,
+            invocation,
+            writing,
+        })
+    }
 
-impl Desk<'_> {
     /// Makes both of an idea.
     pub(super) fn plan_idea(
-        &self,
+        &mut self,
         idea: &Task,
-        settings: &mut Settings,
         output: &mut Output,
     ) -> Result<Written, Failure> {
         let document = self.workspace.dir.join(DOCUMENT);
         let manifest = self.manifest()?;
         author::refuse_existing(&[&document, &manifest], self.writing.force)?;
-        let mut author = self.author(settings, output)?;
+        let mut author = self.author(output)?;
         author.architecture(&idea.text, DOCUMENT, &document)?;
-        let planned = author.manifest(&document, Some(DOCUMENT)).map_err(|failure| {
-            failure.hint(format!("`ekiden split {DOCUMENT}` goes on from the document, which is written"))
-        })?;
-        author::write(&self.workspace.dir, &manifest, &planned.text)?;
+        let planned = author
+            .manifest(&document, Some(DOCUMENT))
+            .map_err(|failure| {
+                failure.hint(format!(
+                    "`ekiden split {DOCUMENT}` continues from the document, which is written"
+                ))
+            })?;
+        author::write(&self.workspace.dir, &manifest, &planned)?;
         Ok(Written { document, manifest })
     }
 
     /// Makes a manifest of a document.
     pub(super) fn split_document(
-        &self,
+        &mut self,
         document: &Path,
-        settings: &mut Settings,
         output: &mut Output,
     ) -> Result<Written, Failure> {
         let manifest = self.manifest()?;
         author::refuse_existing(&[&manifest], self.writing.force)?;
-        let resolved = document.canonicalize().unwrap_or_else(|_| document.to_owned());
-        let named = resolved.strip_prefix(&self.workspace.dir).ok().and_then(Path::to_str);
+        let resolved = document
+            .canonicalize()
+            .unwrap_or_else(|_| document.to_owned());
+        let named = resolved
+            .strip_prefix(&self.workspace.dir)
+            .ok()
+            .and_then(Path::to_str);
         author::check_document(document)?;
         if named.is_none() {
-            output.warn("the document lies outside of the work dir, so stages will not be shown its summary");
+            output.warn(
+                "the document lies outside of the work dir, so stages will not see its summary",
+            );
         }
-        let planned = self.author(settings, output)?.manifest(&resolved, named)?;
-        author::write(&self.workspace.dir, &manifest, &planned.text)?;
-        Ok(Written { document: resolved.clone(), manifest })
+        let planned = self.author(output)?.manifest(&resolved, named)?;
+        author::write(&self.workspace.dir, &manifest, &planned)?;
+        Ok(Written {
+            document: resolved.clone(),
+            manifest,
+        })
     }
 
     /// Where the manifest goes.
     fn manifest(&self) -> Result<PathBuf, Failure> {
-        let Some(named) = &self.writing.output else { return Ok(self.workspace.dir.join(MANIFEST)) };
-        let path = self.scene.here.join(named);
+        let Some(named) = &self.writing.output else {
+            return Ok(self.workspace.dir.join(MANIFEST));
+        };
+        let path = self.invocation.here.join(named);
         let is_dir = path.is_dir() || named.to_string_lossy().ends_with('/');
         let path = if is_dir { path.join(MANIFEST) } else { path };
         match path.parent().filter(|dir| dir.is_dir()) {
             Some(_) => Ok(path),
             None => {
                 let text = format!("there is no directory for {}", phrase::path(&path));
-                Err(Failure::new(Exit::MissingInput, text).hint("create it, or name another `--output`"))
+                Err(Failure::new(Exit::MissingInput, text)
+                    .hint("create it, or name another `--output`"))
             }
         }
     }
 
-    fn author<'o>(&self, settings: &mut Settings, output: &'o mut Output) -> Result<Author<'o>, Failure> {
-        let scene = self.scene;
-        author::check_planner(&settings.agent)?;
-        check_agent(&settings.agent)?;
-        let isolated = settings.agent.permissions.isolated;
-        let client = ClientSettings::read(&scene.environment, &self.workspace.dir, isolated);
-        settle_permissions(scene, &client, &mut settings.agent, output)?;
-        let model = self.writing.planning_model.clone().or_else(|| settings.agent.model.clone());
-        let planner = Planner::take(self.workspace, new_id())?;
-        let voice = Voice { output, aloud: scene.given.need(&table::VERBOSE)?, json: scene.json()? };
+    fn author<'o>(&mut self, output: &'o mut Output) -> Result<Author<'o>, Failure> {
+        let (invocation, agent) = (&self.invocation, &mut self.settings.agent);
+        author::check_planner(agent)?;
+        check_agents([&*agent], invocation, &self.workspace.dir)?;
+        let isolated = agent.permissions.isolated;
+        let client = ClientSettings::read(&invocation.environment, &self.workspace.dir, isolated);
+        settle_permissions(invocation, &client, agent, output)?;
+        let model = self.writing.planning_model.clone();
+        let agent = AgentSpec {
+            model: model.or_else(|| agent.model.clone()),
+            ..agent.clone()
+        };
+        let bounds = self.settings.bounds.clone();
+        let on_rate_limit = bounds.on_rate_limit;
+        invocation.settle_state(&mut self.workspace, None, output)?;
+        let planner = planning::Planner::take(&self.workspace, new_id(), agent, bounds)?;
+        if let Some(told) = leftovers::told(planner.left_behind()) {
+            output.warn(&told);
+        }
         Ok(Author {
+            on_rate_limit,
             planner,
-            agent: AgentSpec { model, ..settings.agent.clone() },
-            bounds: settings.bounds.clone(),
-            voice,
-            session: SessionNumber::FIRST,
-            wait_max: settings.wait_max,
+            voice: Voice {
+                output,
+                verbose: invocation.given.need(&table::VERBOSE)?,
+                json: invocation.json()?,
+            },
+            wait_max: self.settings.wait_max,
             waited: Millis(0),
         })
     }
 
-    /// Tells what was written, and what it would do.
-    pub(super) fn tell(
-        &self,
-        written: &Written,
-        settings: Settings,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
-        let file = read::read(&written.manifest, &self.scene.given, &self.scene.here, self.workspace)?;
-        let ground = ground::shown(&file.document, self.workspace);
-        let around = Around { given: &self.scene.given, workspace: self.workspace, settings, jobs: None };
-        let header = resolve::header(file, around, new_id(), ground)?;
-        if self.scene.json()? {
-            let (architecture, manifest) = (written.document.as_path(), written.manifest.as_path());
-            let plan = show::answer(&header.manifest);
-            output.json(&PlannedAnswer { v: JSON_VERSION, architecture, manifest, plan });
-            return Ok(());
+    /// Prints what was written, and what it would do.
+    pub(super) fn show(&self, written: &Written, output: &mut Output) -> Result<Exit, Failure> {
+        let given = &self.invocation.given;
+        let file = read::read(&written.manifest, given, &self.settings, &self.workspace)?;
+        let isolation = isolation::shown(&file.document, &self.workspace);
+        let manifest = file.into_manifest(None, isolation);
+        if self.invocation.json()? {
+            let answer = Fields::versioned()
+                .with("architecture", &written.document)
+                .with("manifest", &written.manifest);
+            output.json(&answer.with("plan", show::answer(&manifest)));
+            return Ok(Exit::Done);
         }
-        output.line(&Line::labelled("written", Tone::Plain, phrase::path(&written.manifest)));
+        let path = phrase::path(&written.manifest);
+        output.line(&Line::labelled("written", Tone::Plain, path));
         output.line(&Line::default());
-        show::lines(&header.manifest).iter().for_each(|line| output.line(line));
+        let lines = show::lines(&manifest);
+        lines.iter().for_each(|line| output.line(line));
         output.line(&Line::default());
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, self.next(&written.manifest)));
-        Ok(())
+        let next = self.next(&written.manifest);
+        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        Ok(Exit::Done)
     }
 
-    /// The command that carries the plan out.
+    /// The command that executes the plan.
     fn next(&self, manifest: &Path) -> String {
+        let here = &self.invocation.here;
         let shown = |path: &Path| {
-            let named = path.strip_prefix(&self.scene.here).unwrap_or(path).to_string_lossy().into_owned();
-            shlex::try_quote(&named).map(std::borrow::Cow::into_owned).unwrap_or(named)
+            let named = path.strip_prefix(here).unwrap_or(path).to_string_lossy();
+            match shlex::try_quote(&named) {
+                Ok(quoted) => quoted.into_owned(),
+                Err(_) => named.into_owned(),
+            }
         };
-        let here = self.scene.here.canonicalize().is_ok_and(|here| here == self.workspace.dir);
-        let work_dir = if here { String::new() } else { format!(" -d {}", shown(&self.workspace.dir)) };
+        let is_here = here
+            .canonicalize()
+            .is_ok_and(|here| here == self.workspace.dir);
+        let work_dir = match is_here {
+            true => String::new(),
+            false => format!(" -d {}", shown(&self.workspace.dir)),
+        };
         format!("ekiden execute {}{work_dir}", shown(manifest))
     }
 }

@@ -1,63 +1,58 @@
-//! What a run wants of the repository around its work dir, and what a person should know before it
-//! begins.
+//! What a run needs from the repository around its work dir, and what a person should know before it starts.
 //!
-//! What was typed and cannot be had is an error before anything is created. What a settings file says
-//! for all projects is left out where it does not fit, and that is told.
+//! A flag that cannot be followed is an error before anything is created. A setting from elsewhere that does not
+//! fit this project is ignored, with a note.
 
 use ekiden_core::settings::RunStarted;
-use ekiden_engine::branch;
+use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
 
-use super::Scene;
+use super::Invocation;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::given::Origin;
 use crate::settings::table::{self, Setting};
 
-/// Looks whether the repository gives what the run wants of it, and takes out what cannot be. Returns
-/// what the person should know.
-///
-/// # Errors
-///
-/// If the run cannot begin so.
+/// Checks what the run needs from the repository, and removes what is impossible. Returns notes for the person.
 pub(super) fn fit(
     header: &mut RunStarted,
-    scene: &Scene,
+    invocation: &Invocation,
     workspace: &Workspace,
 ) -> Result<Vec<String>, Failure> {
-    header.place.branch = scene.given.get(&table::BRANCH)?;
-    let mut notes = Vec::new();
+    header.place.branch = invocation.given.get(&table::BRANCH)?;
     if workspace.git.is_none() {
-        let wants_commits = header.settings.commit.take().is_some();
-        let wants_branch = header.place.branch.take().is_some();
-        let wanted = [
-            (wants_commits, outside(scene, &table::GIT_COMMIT, "commit")),
-            (wants_branch, outside(scene, &table::BRANCH, "work on a branch")),
-        ];
-        for (_, told) in wanted.into_iter().filter(|(wants, _)| *wants) {
-            notes.push(told?);
+        let mut notes = Vec::new();
+        if header.settings.commit.take().is_some() {
+            notes.push(outside(invocation, &table::GIT_COMMIT, "commit")?);
+        }
+        if header.place.branch.take().is_some() {
+            notes.push(outside(invocation, &table::BRANCH, "work on a branch")?);
         }
         return Ok(notes);
     }
     if let Some(name) = &header.place.branch {
         branch::check(workspace, name).map_err(ekiden_engine::EngineError::from)?;
     }
-    notes.extend(risk(header, workspace));
-    Ok(notes)
+    Ok(risk(header, workspace).into_iter().collect())
 }
 
-/// There is no repository for this.
-fn outside<T>(scene: &Scene, setting: &Setting<T>, what: &str) -> Result<String, Failure> {
-    let text = format!("cannot {what}: the work dir lies in no git repository");
-    match scene.given.origin(&setting.row) {
-        Origin::Flag(flag) => Err(Failure::new(Exit::Settings, text)
-            .hint("`git init` makes one")
-            .hint(format!("without `--{flag}` the run needs none"))),
-        Origin::Default | Origin::User(_) | Origin::Project(_) | Origin::Env(_) => Ok(text),
+/// The work dir is in no repository, but a setting needs one.
+fn outside<T>(
+    invocation: &Invocation,
+    setting: &Setting<T>,
+    what: &str,
+) -> Result<String, Failure> {
+    let text = format!("cannot {what}: the work dir is not in a git repository");
+    if invocation.given.origin(&setting.row) < Origin::Flag {
+        return Ok(text);
     }
+    let flag = setting.row.long().unwrap_or_default();
+    Err(Failure::new(Exit::Settings, text)
+        .hint("`git init` creates one")
+        .hint(format!("without `--{flag}` the run needs none")))
 }
 
-/// What a run without anybody watching does to a branch that others rely on, or to none.
+/// A warning if an unattended run would work on a branch that others rely on, or commit to none.
 fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String> {
     let commits = header.settings.commit.is_some();
     let skips = header.settings.agent.permissions.skip;
@@ -67,14 +62,19 @@ fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String> {
         (false, true) => "the agent may do everything without asking",
         (true, true) => "this run commits, and the agent may do everything without asking,",
     };
-    let branch = header.place.branch.clone().or_else(|| branch::head(workspace).branch);
+    let branch = header
+        .place
+        .branch
+        .clone()
+        .or_else(|| branch::current(workspace));
     match branch {
-        Some(branch) if branch::is_default(workspace, &branch) => {
-            Some(format!("{what} on the default branch `{branch}`; `--branch NAME` works on another"))
-        }
-        None if commits => {
-            Some("this run commits on no branch (detached HEAD); `--branch NAME` makes one".to_owned())
-        }
+        Some(branch) if branch::is_default(workspace, &branch) => Some(format!(
+            "{what} on the default branch `{branch}`; use `--branch NAME` for another"
+        )),
+        None if commits => Some(
+            "this run commits on no branch (detached HEAD); use `--branch NAME` to create one"
+                .to_owned(),
+        ),
         Some(_) | None => None,
     }
 }

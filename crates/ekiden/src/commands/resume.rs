@@ -1,108 +1,126 @@
-//! `ekiden resume`: carries a run on, after whatever end.
+//! `ekiden resume`: continues an unfinished run.
 
 use clap::Args;
-use ekiden_core::event::{LimitsChanged, RunResumed};
+use ekiden_core::event::RunResumed;
 use ekiden_core::ids::SessionNumber;
-use ekiden_core::renewal::NewTask;
-use ekiden_engine::runner::Unfinished;
-use ekiden_engine::{history, runner};
+use ekiden_engine::log_check::ChangedLog;
+use ekiden_engine::runner;
 
+use super::start::Continuing;
 use super::task::Task;
-use super::{Scene, going_back, guide, refuse_plan};
+use super::{Invocation, going_back, guide, start};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::settings::chosen;
 use crate::settings::flags::{Resuming, Typed};
-use crate::settings::given::Given;
-use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
 Examples:
   ekiden resume                  the unfinished run here
-  ekiden resume -m 10            and let it take 10 more sessions
-  ekiden resume --allowed-tool 'Bash(make:*)'    and let the agent run make
+  ekiden resume -m 10            with up to 10 more sessions
+  ekiden resume --allowed-tool 'Bash(make:*)'    the agent may run make
   ekiden resume --task task.md   with an edited task
-  ekiden resume -r 3             from what session 3 left, as a new run
-  ekiden resume 7f3a             the run whose id begins so
+  ekiden resume -r 3             a new run from what session 3 left
+  ekiden resume 7f3a             the run whose id begins with 7f3a
 ";
 
-/// Carry an unfinished run on, after any end
+/// Continue an unfinished run
 ///
-/// Whatever ended it: a limit, ctrl-c, a crash, a reboot. Session numbers go on, and nothing that was
-/// done is repeated. The settings are those that the run was started with, but for what is typed
-/// here.
+/// It does not matter what ended the run: a limit, ctrl-c, a crash, a reboot. Session numbers continue, and
+/// nothing that ekiden did is repeated. A session that was cut off may repeat its last commands; it is told
+/// to check first. The run keeps the settings that it was started with, except those given here.
 ///
-/// With `-r N` a new run begins where session N of this one handed over, with the number after it;
-/// what came later stays where it is. The work tree is left as it stands.
+/// With `-r N` a new run starts from the handoff of session N of this one, and its first session has the
+/// number after N. Later sessions are kept where they are. The work tree is not changed.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ResumeArgs {
     /// The beginning of the run's id [default: the unfinished run here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Take this task instead; the next session is told that it has changed
+    /// Use this task instead; the next session is told that it has changed
     #[arg(long, value_name = "FILE")]
     task: Option<String>,
-    /// Go on from what session N left, in a new run; the run may be finished
+    /// Continue from what session N left, in a new run; this run may be finished
     #[arg(short, long, value_name = "N")]
     resume_from: Option<SessionNumber>,
+    /// Continue from a log that was changed since ekiden wrote it; look at it first with `ekiden log`
+    #[arg(long)]
+    accept_log: bool,
+    /// Continue in the background: print the run's id and return once it works
+    #[arg(long)]
+    detach: bool,
     #[command(flatten)]
     typed: Typed<Resuming>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such run, it is complete, another engine holds it, or it cannot go on.
 pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
+    let invocation = Invocation::new(args.typed.flags())?;
+    let mut workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
-    let mut limits = limits(&scene.given)?;
-    let task = args.task.as_deref().map(|task| Task::read(task, output)).transpose()?;
+    let limits = chosen::limits_typed(&invocation.given)?;
+    let task = args.task.as_deref().map(|task| Task::read(task, output));
+    let task = task.transpose()?;
+    if args.accept_log {
+        let what = "accept a changed log";
+        invocation.environment.refuse_a_session(what)?;
+    }
     if let Some(session) = args.resume_from {
-        let header = going_back::header(&workspace, prefix, session, task.as_ref(), &limits)?;
-        let mut live = scene.live(output, &workspace)?;
-        if header.settings.guided {
-            guide::check(&scene, header.settings.agent.interface)?;
-            live.guide(guide::listen(&workspace, &header.run));
+        let header = going_back::header(
+            &invocation,
+            &mut workspace,
+            prefix,
+            session,
+            task.as_ref(),
+            &limits,
+            output,
+        )?;
+        if args.detach {
+            let settings = &header.settings;
+            start::check_detached(settings.agent.interface, settings.guided)?;
         }
-        let outcome = runner::start(&workspace, header, Unfinished::SetAside, &mut live)?;
-        return Ok(Exit::of(&outcome));
+        if header.settings.guided {
+            guide::check(&invocation, header.settings.agent.interface)?;
+        }
+        return start::begin(
+            &invocation,
+            &workspace,
+            header,
+            true,
+            args.detach,
+            &[],
+            output,
+        );
     }
-    let (run, _) = history::find(&workspace, prefix)?;
-    let mut live = scene.live(output, &workspace)?;
-    let summary = history::read(&workspace, &run, |record, run| live.catch_up(record, run))?;
-    if task.is_some() {
-        refuse_plan(&summary.run, "change the task")?;
-    }
-    if limits.guided == Some(true) {
-        refuse_plan(&summary.run, "guide it")?;
-    }
-    if guide::goes_on(&scene, &summary, &mut limits, &mut live)? {
-        live.guide(guide::listen(&workspace, &run));
-    }
-    let task = task.map(|task| NewTask { text: task.text, name: task.name });
-    let resumed = RunResumed { ekiden: env!("CARGO_PKG_VERSION").to_owned(), limits, task };
-    let outcome = runner::resume(&workspace, prefix, resumed, &mut live)?;
-    Ok(Exit::of(&outcome))
-}
-
-/// The limits that were typed.
-///
-/// # Errors
-///
-/// If one of them is not a limit.
-pub fn limits(given: &Given) -> Result<LimitsChanged, Failure> {
-    Ok(LimitsChanged {
-        sessions_max: given.typed(&table::MAX_SESSIONS)?,
-        wait_max: given.typed(&table::MAX_WAIT)?,
-        pause: given.typed(&table::PAUSE)?,
-        stall_sessions: given.typed(&table::STALL_SESSIONS)?,
-        research: given.typed(&table::RESEARCH)?,
-        guided: given.typed(&table::GUIDED)?,
-        bounds: chosen::bounds_typed(given)?,
-        permissions: chosen::permissions_typed(given)?,
-    })
+    let not_in_plans = match &task {
+        Some(_) => Some("change the task"),
+        None => (limits.guided == Some(true)).then_some("guide it"),
+    };
+    let changed_log = match args.accept_log {
+        true => ChangedLog::Accept,
+        false => ChangedLog::Refuse,
+    };
+    let asked = Continuing {
+        prefix,
+        not_in_plans,
+        detach: args.detach,
+    };
+    let on_hangup = invocation.on_hangup()?;
+    start::continue_with(
+        &invocation,
+        workspace,
+        &asked,
+        limits,
+        output,
+        |workspace, limits, live| {
+            let resumed = RunResumed {
+                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+                limits,
+                task: task.map(Task::replacement),
+                answer: None,
+            };
+            runner::resume(workspace, prefix, resumed, changed_log, on_hangup, live)
+        },
+    )
 }

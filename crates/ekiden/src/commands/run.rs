@@ -1,31 +1,29 @@
-//! `ekiden run`: starts a relay and watches it to its end.
+//! `ekiden run`: runs a task as a relay of fresh sessions.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_agent::child::find_program;
-use ekiden_core::ids::{RunId, SessionNumber, StageId};
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
+use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
-use ekiden_core::settings::{AgentKind, AgentSpec, Interface, RunStarted};
-use ekiden_engine::clock::{self, Clock, SystemClock};
-use ekiden_engine::history;
-use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::{self, Unfinished};
+use ekiden_core::settings::RunStarted;
 use ekiden_engine::workspace::Workspace;
 
 use super::task::Task;
-use super::{Scene, going_back, guide, repository};
-use crate::client::permission::{self, Asker};
+use super::{Invocation, check_command, doctor, going_back, guide, offer, repository, start};
+use crate::client::permission::{self, Ask, Kept};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::output::{Output, phrase};
+use crate::settings::approval::{Approvals, WITHDRAW};
+use crate::settings::file;
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
-use crate::settings::remember::remember;
 use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
@@ -35,186 +33,237 @@ Examples:
   ekiden run task.md -g --branch migrate
   ekiden run 'Port the parser to Rust, with its tests' --model opus
   ekiden run task.md --agent rehearsal
-  ekiden run task.md -r 3          from what session 3 of the newest run left
+  ekiden run task.md --detach      in the background; `ekiden attach` shows it
+  ekiden run task.md -r 3          continue from session 3 of the newest run
   ekiden run - < task.md
 ";
 
-/// Start a relay on a task, and watch it to its end
+/// Run a task as a relay of fresh sessions, and watch it
 ///
-/// The agent works in fresh sessions, one after the other. Before its context fills up, each session
-/// is told to hand off in writing, and the next one goes on from there, until the agent says that
-/// all is done and the verification agrees, or the sessions are used up.
+/// The agent works in fresh sessions, one after the other. Before its context window fills up, each session
+/// is told to write a handoff, and the next one continues from it, until the agent says that all is done
+/// and the verification passes, or the sessions are used up.
 ///
-/// The first ctrl-c asks the session at work to hand off and stops; the second stops at once.
-/// `ekiden resume` carries on after any end.
+/// The first ctrl-c asks the current session to hand off, then stops; the second stops at once.
+/// `ekiden resume` continues the run, however it ended.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct RunArgs {
-    /// A file, `-` for standard input, or the task itself in quotes
-    #[arg(value_name = "TASK", required = true)]
-    task: Option<String>,
-    /// Start anew though a run here is unfinished; that one is kept
+    /// A file, `-` for standard input, or the task itself in quotes [default: you are asked]
+    #[arg(value_name = "TASK")]
+    pub task: Option<String>,
+    /// Start a new run although one is unfinished here; that one is kept
     #[arg(long)]
     new: bool,
-    /// Go on from what session N of the newest run left; that run is kept as it is
+    /// Continue from what session N of the newest run left; that run is kept as it is
     #[arg(short, long, value_name = "N")]
     resume_from: Option<SessionNumber>,
+    /// Run in the background: print the run's id and return once it works
+    #[arg(long)]
+    detach: bool,
     #[command(flatten)]
     typed: Typed<Starting>,
 }
 
 impl RunArgs {
-    /// The task as it was named.
-    #[must_use]
-    pub fn task(&self) -> &str {
-        self.task.as_deref().unwrap_or_default()
-    }
-
-    /// The settings that were typed.
-    #[must_use]
     pub fn flags(&self) -> Flags {
         self.typed.flags()
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If something is missing or wrong, before anything is created; or if the run cannot go on.
-pub fn run(args: &RunArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.flags())?;
-    let json = scene.json()?;
-    let workspace = scene.workspace()?;
-    let mut header = header(&scene, &workspace, Task::read(args.task(), output)?)?;
-    check_agent(&header.settings.agent)?;
+pub fn run(
+    args: &RunArgs,
+    definition: fn() -> clap::Command,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.flags())?;
+    let json = invocation.json()?;
+    let mut workspace = invocation.workspace_here()?;
+    let task = match &args.task {
+        Some(task) => Some(Task::read(task, output)?),
+        None => offer::task(&invocation, &workspace, definition, output)?,
+    };
+    let Some(task) = task else {
+        return Ok(Exit::Done);
+    };
+    let mut header = header(&invocation, &workspace, task)?;
+    if args.detach {
+        let settings = &header.settings;
+        start::check_detached(settings.agent.interface, settings.guided)?;
+    }
+    check_agents([&header.settings.agent], &invocation, &workspace.dir)?;
     check_terminal(&header.settings.agent, json)?;
     if header.settings.guided {
-        guide::check(&scene, header.settings.agent.interface)?;
+        guide::check(&invocation, header.settings.agent.interface)?;
     }
     if let Some(session) = args.resume_from {
-        header.from = Some(Box::new(going_back::from(&workspace, session, &header.manifest)?));
+        let from = going_back::from(
+            &invocation,
+            &mut workspace,
+            session,
+            &header.manifest,
+            output,
+        )?;
+        header.from = Some(Box::new(from));
     }
     let isolated = header.settings.agent.permissions.isolated;
-    let client = ClientSettings::read(&scene.environment, &workspace.dir, isolated);
+    let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     window::lower(&mut header.settings, &client);
-    settle_permissions(&scene, &client, &mut header.settings.agent, output)?;
-    let notes = repository::fit(&mut header, &scene, &workspace)?;
-    let unfinished =
-        if args.new || header.from.is_some() { Unfinished::SetAside } else { Unfinished::Refuse };
-    let mut live = scene.live(output, &workspace)?;
-    notes.iter().for_each(|note| live.warn(note));
-    if header.settings.guided {
-        live.guide(guide::listen(&workspace, &header.run));
-    }
-    let outcome = runner::start(&workspace, header, unfinished, &mut live)?;
-    Ok(Exit::of(&outcome))
+    settle_permissions(&invocation, &client, &mut header.settings.agent, output)?;
+    let mut notes = repository::fit(&mut header, &invocation, &workspace)?;
+    notes.extend(verification_note(&header, &workspace)?);
+    notes.extend(invocation.given.held_back_told());
+    let set_aside = args.new || header.from.is_some();
+    start::begin(
+        &invocation,
+        &workspace,
+        header,
+        set_aside,
+        args.detach,
+        &notes,
+        output,
+    )
 }
 
-fn header(scene: &Scene, workspace: &Workspace, task: Task) -> Result<RunStarted, Failure> {
-    let mut settings = chosen::settings(&scene.given, &scene.here)?;
-    settings.bounds.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
+fn verification_note(
+    header: &RunStarted,
+    workspace: &Workspace,
+) -> Result<Option<String>, Failure> {
+    let mut stages = header.manifest.stages.iter();
+    let verification = stages.find_map(|stage| stage.verification.as_ref());
+    verification.map_or(Ok(None), |verification| {
+        check_command::check(verification, &workspace.dir)
+    })
+}
+
+fn header(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    task: Task,
+) -> Result<RunStarted, Failure> {
+    let given = &invocation.given;
     let stage = Stage {
         id: StageId::only(),
         task: task.text,
         task_name: task.name,
-        verification: chosen::verification(&scene.given)?,
+        verification: chosen::verification(given)?,
         claim_needed: false,
-        sessions_max: scene.given.need(&table::MAX_SESSIONS)?,
+        sessions_max: given.need(&table::MAX_SESSIONS)?,
         part: Part::default(),
     };
-    Ok(RunStarted {
-        run: new_id(),
-        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
-        place: workspace.place(),
-        manifest: Manifest::single(stage),
-        settings,
-        from: None,
-        prices: history::prices(workspace),
-    })
+    let settings = chosen::settings(given, &invocation.here)?;
+    Ok(start::header(workspace, Manifest::single(stage), settings))
 }
 
-/// Somebody has to have chosen what the agent may do: a person at a terminal is asked once.
+/// Somebody must have chosen what the agent may do without asking: a person at a terminal is asked once.
 pub(super) fn settle_permissions(
-    scene: &Scene,
+    invocation: &Invocation,
     client: &ClientSettings,
     agent: &mut AgentSpec,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let file = scene.environment.user_file();
-    let can_ask = !scene.json()? && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let mut person = Person { output };
-    let asker: Option<&mut dyn Asker> = if can_ask { Some(&mut person) } else { None };
-    let choice = permission::settle(agent, client, file.as_deref(), asker)?;
-    let (Some(choice), Some(file)) = (choice, file) else { return Ok(()) };
-    let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
-    match remember(&file, choice.setting()) {
-        Ok(()) => output.talk(&format!("remembered: {what}\n")),
-        Err(error) => output.warn(&format!("not remembered: {what}: {}", chain(&error))),
+    let file = invocation.environment.user_file();
+    let mut ask = |question: &str| output.ask(question);
+    let asker: Option<Ask<'_>> = match invocation.can_ask()? {
+        true => Some(&mut ask),
+        false => None,
+    };
+    let approvals = Approvals::read(&invocation.environment)?;
+    let project = invocation.workspace()?.dir;
+    let kept = Kept {
+        settings: file.as_deref(),
+        of_project: approvals.file(),
+        everything: approvals.has_everything(&project),
+    };
+    let choice = permission::settle(agent, client, kept, asker)?;
+    let (Some(choice), Some(file)) = (choice, file) else {
+        return Ok(());
+    };
+    let (what, kept) = match choice.mode() {
+        None => {
+            let place = approvals.file().map(phrase::path).unwrap_or_default();
+            let what = format!("everything, for this project only, in {place}");
+            (what, approvals.allow_everything(&project))
+        }
+        Some(mode) => {
+            let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
+            let kept = file::set(&file, &table::PERMISSION_MODE.row, &format!("\"{mode}\""));
+            (what, kept.map_err(Failure::from))
+        }
+    };
+    match kept {
+        Ok(()) if choice.mode().is_none() => {
+            output.message(&format!("remembered: {what}; to withdraw it: {WITHDRAW}\n"));
+        }
+        Ok(()) => output.message(&format!("remembered: {what}\n")),
+        Err(failure) => output.warn(&format!("not remembered: {what}: {}", failure.error())),
     }
     Ok(())
 }
 
-/// Whoever sits at the terminal.
-struct Person<'a> {
-    output: &'a mut Output,
-}
-
-impl Asker for Person<'_> {
-    fn ask(&mut self, question: &str) -> Option<String> {
-        self.output.talk(question);
-        let mut line = String::new();
-        let read = std::io::stdin().read_line(&mut line).ok()?;
-        (read > 0).then_some(line)
+/// Each agent's program must exist and be able to work, before anything is created.
+pub(super) fn check_agents<'a>(
+    agents: impl IntoIterator<Item = &'a AgentSpec>,
+    invocation: &Invocation,
+    dir: &Path,
+) -> Result<(), Failure> {
+    let mut checked: Vec<&AgentSpec> = Vec::new();
+    for agent in agents {
+        if !checked.contains(&agent) {
+            check_agent(agent)?;
+            doctor::refusal(agent, &invocation.environment, dir)?;
+            checked.push(agent);
+        }
     }
+    Ok(())
 }
 
-/// The id of a new run.
-#[must_use]
-pub fn new_id() -> RunId {
-    let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
-    RunId::from_bits(bits)
-}
-
-/// The agent's program must be there before anything is created.
-pub(super) fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
-    let Some(program) = agent.command.first() else { return Ok(()) };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if find_program(OsStr::new(program), &path).is_some() {
+fn check_agent(agent: &AgentSpec) -> Result<(), Failure> {
+    let Err(remedy) = find_agent(agent) else {
         return Ok(());
-    }
-    let place = if Path::new(program).components().count() > 1 { "there" } else { "on PATH" };
-    let text = format!("cannot start a session: agent `{}`: `{program}` is not {place}", agent.name);
-    let failure = Failure::new(Exit::Unreachable, text);
-    Err(match agent.kind {
-        AgentKind::Claude => failure.hint(
-            "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`",
-        ),
-        AgentKind::Rehearsal | AgentKind::Exec => failure.hint("name another with `--agent`"),
+    };
+    let (name, program) = (&agent.name, &agent.command[0]);
+    let path = Path::new(program);
+    let (place, remedy) = match program.contains('/') {
+        true if path.is_dir() => ("is a directory", remedy.to_owned()),
+        true if path.exists() => ("is not executable", format!("`chmod +x {program}`")),
+        true => ("is not there", remedy.to_owned()),
+        false => ("is not on PATH", remedy.to_owned()),
+    };
+    let text = format!("cannot start a session: agent `{name}`: `{program}` {place}");
+    Err(Failure::new(Exit::Unreachable, text).hint(remedy))
+}
+
+/// Where the agent's program is, if it is not built in; or what to do if it does not exist.
+pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, &'static str> {
+    let Some(program) = agent.command.first() else {
+        return Ok(None);
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = find_program(OsStr::new(program), &path).map(Some);
+    found.ok_or(match agent.kind {
+        AgentKind::Claude => {
+            "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"
+        }
+        AgentKind::Rehearsal | AgentKind::Exec => "name another with `--agent`",
     })
 }
 
-/// The agent's own interface needs a terminal to itself.
+/// The agent's own interface needs the whole terminal.
 fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
-    if agent.interface == Interface::Headless {
-        return Ok(());
-    }
-    let refuse = |text: &str, hint: &str| Err(Failure::new(Exit::Settings, text.to_owned()).hint(hint));
-    if json {
-        return refuse(
-            "cannot show the agent's interface and print JSON lines",
-            "leave out `--tui` or `--json`",
-        );
-    }
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return refuse("cannot show the agent's interface without a terminal", "leave out `--tui`");
-    }
-    Ok(())
+    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let (what, hint) = match agent.interface {
+        Interface::Terminal if json => ("and print JSON lines", "leave out `--tui` or `--json`"),
+        Interface::Terminal if !has_terminal => ("without a terminal", "leave out `--tui`"),
+        Interface::Terminal | Interface::Headless => return Ok(()),
+    };
+    let text = format!("cannot show the agent's interface {what}");
+    Err(Failure::new(Exit::Settings, text).hint(hint))
 }
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::settings::Permissions;
+    use ekiden_core::agent::Permissions;
 
     use super::*;
 
@@ -239,12 +288,10 @@ mod tests {
             hint: install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"]]
         .assert_eq(&failure.to_string());
         let failure = check_agent(&agent("/no/such/program", AgentKind::Exec)).unwrap_err();
-        assert!(failure.error().ends_with("`/no/such/program` is not there"), "{failure}");
+        assert!(
+            failure.error().ends_with("`/no/such/program` is not there"),
+            "{failure}"
+        );
         assert!(check_agent(&agent("sh", AgentKind::Exec)).is_ok());
-    }
-
-    #[test]
-    fn two_runs_have_two_ids() {
-        assert_ne!(new_id(), new_id());
     }
 }

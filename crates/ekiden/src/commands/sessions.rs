@@ -1,24 +1,21 @@
 //! `ekiden sessions`: the sessions of a run, a row each.
 
 use clap::Args;
-use ekiden_core::ends::EndCause;
-use ekiden_core::event::CheckOutcome;
-use ekiden_core::ids::RunId;
-use ekiden_core::time::{Millis, Timestamp};
+use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{Scene, Told, asked_run};
+use super::{ReadRun, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::account::Session;
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
-use crate::output::news::Left;
+use crate::output::review::check_word;
+use crate::output::session::Left;
+use crate::output::sessions::Session;
 use crate::output::table::{self, Cell, Column, Side};
-use crate::output::trouble::Trouble;
 use crate::output::{Output, phrase};
-use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,19 +24,17 @@ Examples:
   ekiden sessions --json | jq '.sessions[] | select(.rescued)'
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
+/// Where the terminal is narrow, the columns of the highest rank go first.
 const COLUMNS: [Column; 9] = [
-    Column { head: "#", side: Side::Right, rank: 0 },
-    Column { head: "began", side: Side::Left, rank: 3 },
-    Column { head: "took", side: Side::Right, rank: 0 },
-    Column { head: "context", side: Side::Left, rank: 2 },
-    Column { head: "calls", side: Side::Right, rank: 6 },
-    Column { head: "cost", side: Side::Right, rank: 4 },
-    Column { head: "items", side: Side::Right, rank: 5 },
-    Column { head: "verify", side: Side::Left, rank: 1 },
-    Column { head: "ended", side: Side::Left, rank: 0 },
+    Column::new("#", Side::Right, 0),
+    Column::new("began", Side::Left, 3),
+    Column::new("took", Side::Right, 0),
+    Column::new("context", Side::Left, 2),
+    Column::new("calls", Side::Right, 6),
+    Column::new("cost", Side::Right, 4),
+    Column::new("items", Side::Right, 5),
+    Column::new("verify", Side::Left, 1),
+    Column::new("ended", Side::Left, 0),
 ];
 
 /// List the sessions of a run: when, how long, how full, what it cost, how it ended
@@ -48,81 +43,49 @@ const COLUMNS: [Column; 9] = [
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SessionsArgs {
-    /// The beginning of the run's id [default: the newest run here]
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
-    /// The stage, where the run is a plan
-    #[arg(long, value_name = "ID")]
-    stage: Option<String>,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    of: RunArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such run, or its log cannot be read.
 pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
-    let at_work = history::holder(&workspace).is_some_and(|holder| holder.run.as_ref() == Some(&run));
-    let rows: Vec<Row> = told.account.sessions().iter().map(|session| Row::of(session, at_work)).collect();
-    if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, run: &run, sessions: &rows, trouble: told.account.trouble() });
+    let read = ReadRun::of(&args.of, output)?;
+    let holder = history::holder(&read.workspace).and_then(|holder| holder.run);
+    let at_work = holder.as_ref() == Some(&read.run.header().run);
+    let is_heard = read.run.header().settings.agent.kind.takes_messages();
+    let row = |session| Row {
+        session,
+        state: State::of(session, at_work),
+        is_heard,
+    };
+    let rows: Vec<Row<'_>> = read.sessions.all.iter().map(row).collect();
+    let problems = &read.sessions.reporter.problems;
+    if read.json {
+        let sessions: Vec<Fields> = rows.iter().map(Row::json).collect();
+        let answer = read.json().with("sessions", sessions);
+        output.json(&answer.and(problems.json()));
         return Ok(Exit::Done);
     }
-    if rows.is_empty() {
-        output.line(&Line::new(Tone::Plain, format!("run {}: no session has begun yet", told.id)));
+    let Some(last) = rows.last().map(|row| row.session.number) else {
+        let text = format!("run {}: no session has begun yet", read.id);
+        output.line(&Line::new(Tone::Plain, text));
         return Ok(Exit::Done);
-    }
-    let (zone, started) = (TimeZone::system(), told.run.started_at());
-    let cells: Vec<Vec<Cell>> = rows.iter().map(|row| row.cells(started, &zone)).collect();
-    table::lines(&COLUMNS, &cells, output.columns()).iter().for_each(|line| output.line(line));
-    told.account.trouble().line().iter().for_each(|line| output.line(line));
-    let last = rows.last().map_or(1, |row| row.session);
-    output.line(
-        &Line::new(Tone::Quiet, "next  ")
-            .with(Tone::Plain, format!("ekiden show {last}{}", told.named(args.run.as_deref()))),
-    );
+    };
+    let (zone, started) = (&read.sessions.reporter.zone, read.run.started_at());
+    let cells: Vec<Vec<Cell>> = rows.iter().map(|row| row.cells(started, zone)).collect();
+    let next = format!("ekiden show {last}{}", read.named);
+    table::lines(&COLUMNS, &cells, output.columns())
+        .into_iter()
+        .chain(problems.line())
+        .chain([Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)])
+        .for_each(|line| output.line(&line));
     Ok(Exit::Done)
 }
 
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    run: &'a RunId,
-    sessions: &'a [Row],
-    #[serde(skip_serializing_if = "Trouble::is_none")]
-    trouble: &'a Trouble,
-}
-
-/// One session.
-#[derive(Debug, Serialize)]
-struct Row {
-    session: u32,
+struct Row<'a> {
+    session: &'a Session,
     state: State,
-    began: String,
-    attempts: usize,
-    #[serde(rename = "duration_ms")]
-    duration: Millis,
-    usage_tokens: u64,
-    percent: Option<u64>,
-    tool_calls: Option<u32>,
-    cost_micro_usd: u64,
-    cost_estimated: bool,
-    left: Option<Left>,
-    rescued: bool,
-    cause: Option<EndCause>,
-    items_open: Option<usize>,
-    items_done: Option<usize>,
-    verification: Option<CheckOutcome>,
-    veto: bool,
-    #[serde(skip)]
-    began_at: Timestamp,
+    /// The agent reports its tool calls.
+    is_heard: bool,
 }
 
 /// Where a session is in its life.
@@ -137,90 +100,92 @@ enum State {
     Ended,
 }
 
-impl Row {
+impl State {
     fn of(session: &Session, at_work: bool) -> Self {
-        let (end, check) = (session.ends().next_back(), session.check());
-        let handoff = session.handoff();
-        Self {
-            session: session.number.get(),
-            state: match (session.is_open(), at_work) {
-                (true, true) => State::AtWork,
-                (true, false) => State::CutOff,
-                (false, _) => State::Ended,
-            },
-            began: phrase::utc(session.began()),
-            began_at: session.began(),
-            attempts: session.attempts.len(),
-            duration: session.duration(),
-            usage_tokens: end.map_or(0, |end| end.usage_tokens),
-            percent: end.and_then(|end| end.percent),
-            tool_calls: session.tool_calls(),
-            cost_micro_usd: session.cost_micro_usd(),
-            cost_estimated: session.is_cost_estimated(),
-            left: session.end().map(|end| end.left),
-            rescued: session.rescue().is_some(),
-            cause: session.end().map(|end| end.cause.clone()),
-            items_open: handoff.and_then(|handoff| handoff.items_open),
-            items_done: handoff.and_then(|handoff| handoff.items_done),
-            verification: check.map(|(check, _)| check.result.clone()),
-            veto: check.is_some_and(|(_, veto)| veto),
+        match (&session.end, at_work) {
+            (Some(_), _) => Self::Ended,
+            (None, true) => Self::AtWork,
+            (None, false) => Self::CutOff,
+        }
+    }
+}
+
+impl Row<'_> {
+    fn json(&self) -> Fields {
+        let session = self.session;
+        let end = session.end.as_ref();
+        fields! {
+            "session": session.number,
+            "state": self.state,
+            "began": phrase::utc(session.began),
+            "attempts": session.attempts.len(),
+            "duration_ms": session.duration,
+            "usage_tokens": session.usage_tokens,
+            "percent": session.percent,
+            "tool_calls": self.is_heard.then_some(session.tool_calls),
+            "cost_micro_usd": session.spend.micro_usd,
+            "cost_estimated": session.spend.estimated,
+            "left": end.map(|(left, _)| left),
+            "rescued": session.is_rescued,
+            "cause": end.map(|(_, cause)| cause),
+            "items_open": session.items.map(|(_, open)| open),
+            "items_done": session.items.map(|(done, _)| done),
+            "verification": session.check.as_ref().map(|check| &check.outcome),
+            "veto": session.is_vetoed(),
         }
     }
 
     fn cells(&self, started: Timestamp, zone: &TimeZone) -> Vec<Cell> {
-        let plain = |text: String| (Tone::Plain, text);
-        let known = |text: String, is_known: bool| plain(if is_known { text } else { String::new() });
-        let context = match (self.usage_tokens, self.percent) {
-            (0, _) => String::new(),
-            (tokens, Some(percent)) => format!("{percent}% {}", phrase::tokens(tokens)),
-            (tokens, None) => phrase::tokens(tokens),
+        let (session, spend) = (self.session, self.session.spend);
+        let is_over = self.state == State::Ended;
+        let has_ended = is_over || session.attempts.len() > 1;
+        let items = session.items.filter(|(done, open)| done + open > 0);
+        let cell = |wanted: bool, text: &dyn Fn() -> String| {
+            (Tone::Plain, if wanted { text() } else { String::new() })
         };
-        let items = self.items_done.zip(self.items_open).filter(|(done, open)| done + open > 0);
+        let check = session.check.as_ref();
+        let (tone, verified) = check.map_or((Tone::Plain, ""), |check| check_word(&check.outcome));
         vec![
-            plain(self.session.to_string()),
-            (Tone::Quiet, phrase::clock(self.began_at, started, zone)),
-            known(phrase::duration(self.duration), self.state == State::Ended || self.attempts > 1),
-            plain(context),
-            plain(
-                self.tool_calls
-                    .filter(|_| self.state == State::Ended)
-                    .map(|calls| calls.to_string())
-                    .unwrap_or_default(),
-            ),
-            known(phrase::cost(self.cost_micro_usd, self.cost_estimated, false), self.cost_micro_usd > 0),
-            plain(items.map(|(done, open)| format!("{done}/{}", done + open)).unwrap_or_default()),
-            self.verified(),
+            cell(true, &|| session.number.to_string()),
+            (Tone::Quiet, phrase::clock(session.began, started, zone)),
+            cell(has_ended, &|| phrase::duration(session.duration)),
+            cell(session.usage_tokens > 0, &|| {
+                phrase::usage(session.usage_tokens, session.percent)
+            }),
+            cell(is_over && self.is_heard, &|| session.tool_calls.to_string()),
+            cell(spend.micro_usd > 0, &|| {
+                phrase::cost(spend.micro_usd, spend.estimated, false)
+            }),
+            cell(items.is_some(), &|| {
+                let (done, open) = items.unwrap_or_default();
+                format!("{done}/{}", done + open)
+            }),
+            (tone, verified.to_owned()),
             self.ended(),
         ]
     }
 
-    fn verified(&self) -> Cell {
-        match &self.verification {
-            None | Some(CheckOutcome::Cancelled) => (Tone::Plain, String::new()),
-            Some(CheckOutcome::Passed) => (Tone::Done, "passed".to_owned()),
-            Some(CheckOutcome::Failed { .. }) => (Tone::Failed, "failed".to_owned()),
-            Some(CheckOutcome::TimedOut) => (Tone::Failed, "too long".to_owned()),
-            Some(CheckOutcome::NotRun { .. }) => (Tone::Failed, "not run".to_owned()),
-        }
-    }
-
     fn ended(&self) -> Cell {
-        let cause = || self.cause.as_ref().map(|cause| one_line(&cause.to_string())).unwrap_or_default();
-        let (tone, mut text) = match (self.state, self.left) {
+        let (tone, mut text) = match (self.state, &self.session.end) {
             (State::AtWork, _) => (Tone::Plain, "at work".to_owned()),
-            (State::CutOff, _) => (Tone::Attention, "cut off; `ekiden resume` goes on".to_owned()),
-            (State::Ended, _) if self.rescued => (Tone::Attention, format!("rescued: {}", cause())),
-            (State::Ended, Some(Left::Handoff)) => (Tone::Plain, "handed off".to_owned()),
-            (State::Ended, Some(Left::Completion)) if self.veto => {
-                (Tone::Attention, "says that all is done; vetoed".to_owned())
+            (State::CutOff, _) | (State::Ended, None) => {
+                let text = "cut off; `ekiden resume` continues it";
+                (Tone::Attention, text.to_owned())
             }
-            (State::Ended, Some(Left::Completion)) => (Tone::Plain, "says that all is done".to_owned()),
-            (State::Ended, Some(Left::Question)) => (Tone::Attention, "asks for a person".to_owned()),
-            (State::Ended, Some(Left::Nothing) | None) => (Tone::Attention, cause()),
+            (State::Ended, Some((left, cause))) => match left {
+                _ if self.session.is_rescued => (Tone::Attention, format!("rescued: {cause}")),
+                Left::Handoff => (Tone::Plain, "handed off".to_owned()),
+                Left::Completion if self.session.is_vetoed() => {
+                    (Tone::Attention, "says all is done; vetoed".to_owned())
+                }
+                Left::Completion => (Tone::Plain, "says all is done".to_owned()),
+                Left::Question => (Tone::Attention, "needs your input".to_owned()),
+                Left::Nothing => (Tone::Attention, cause.to_string()),
+            },
         };
-        if self.attempts > 1 {
-            text.push_str(&format!(" ({} attempts)", self.attempts));
+        if let attempts @ 2.. = self.session.attempts.len() {
+            text.push_str(&format!(" ({attempts} attempts)"));
         }
-        (tone, text)
+        (tone, one_line(&text))
     }
 }

@@ -1,59 +1,45 @@
 //! `ekiden show N`: what a session saw, said and left.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use clap::Args;
-use ekiden_core::event::{Survey, Traces};
+use ekiden_core::event::Traces;
 use ekiden_core::handoff::HandoffFile;
 use ekiden_core::hash::sha256_hex;
-use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber};
-use ekiden_core::prompt::Notes;
-use ekiden_core::relay::HANDOFF_DIR;
+use ekiden_core::prompt::Author;
+use ekiden_core::text::in_full;
 use ekiden_engine::EngineError;
-use ekiden_engine::kept::{Kept, Part};
-use ekiden_engine::workspace::Workspace;
-use jiff::tz::TimeZone;
-use serde::Serialize;
+use ekiden_engine::session_archive::{Part, SessionArchive};
 
-use super::{Scene, Told, asked_run, run_ids};
+use super::{ReadRun, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::account::{Attempt, Session};
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
-use crate::output::lines::Telling;
-use crate::output::news::News;
-use crate::output::{Output, phrase, retell};
-use crate::settings::flags::{Asking, Typed};
+use crate::output::sessions::{Attempt, Session};
+use crate::output::{Output, activity, phrase};
 
 const EXAMPLES: &str = "\
 Examples:
-  ekiden show 3                   session 3 of the newest run here
+  ekiden show                     the newest session of the newest run here
+  ekiden show 3                   session 3 of it
   ekiden show 3 7f3a --prompt     what it was given, in the run whose id begins so
   ekiden show 3 --events          what it said and did, line by line
   ekiden show 3 --next-prompt     what it left for session 4
   ekiden show 3 --json --verify   for programs
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
 /// Show what a session saw, said and left
 ///
 /// Without a part, an overview. A text that came from an agent or a tool is printed byte for byte, but
-/// on a terminal without control sequences. Texts of the handoff are in the log too, so they can be
+/// with its secrets masked, and on a terminal without control sequences. Texts of the handoff are in the log too, so they can be
 /// shown after the archive is gone.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ShowArgs {
-    /// The session's number
+    /// The session's number [default: the newest]
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    session: u32,
-    /// The beginning of the run's id [default: the newest run here]
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
-    /// The stage, where the run is a plan
-    #[arg(long, value_name = "ID")]
-    stage: Option<String>,
+    session: Option<u32>,
     /// What the agent was given
     #[arg(long)]
     prompt: bool,
@@ -66,7 +52,7 @@ pub struct ShowArgs {
     /// Its `KNOWLEDGE.md`: what it added
     #[arg(long)]
     knowledge: bool,
-    /// What it said and did, a line for each; with --json the agent's own event stream
+    /// What it said and did, a line for each; with --json or of an exec agent what it printed itself
     #[arg(long)]
     events: bool,
     /// The output of the verification after it
@@ -76,37 +62,35 @@ pub struct ShowArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    of: RunArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If there is no such run, session, attempt or part.
 pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let json = scene.json()?;
-    let run = asked_run(&workspace, args.run.as_deref(), output)?;
-    let told = Told::read(&workspace, &run, args.stage.as_deref())?;
-    let session = told.session(args.session)?;
-    let scene = Showing {
-        kept: Kept::of(&workspace, &run, told.stage.as_ref(), session.number),
-        attempt: attempt(session, args.attempt)?,
+    let read = ReadRun::of(&args.of, output)?;
+    let session = read.session(args.session)?;
+    let attempt = attempt(session, args.attempt)?;
+    let shown = Shown {
+        archive: SessionArchive::of(
+            &read.workspace,
+            &read.run.header().run,
+            read.stage.as_ref(),
+            attempt.id.session,
+        ),
+        attempt,
         session,
-        told: &told,
+        read: &read,
     };
     let parts = args.parts();
-    match (json, parts.as_slice()) {
-        (true, [Part::Events]) => scene.raw_events(output)?,
-        (true, parts) => scene.json(&run, parts, output)?,
-        (false, []) => scene.overview(&workspace, args.run.as_deref(), output)?,
-        (false, [part]) => scene.print(*part, output)?,
+    match (read.json, parts.as_slice()) {
+        (true, [Part::Events]) => output.foreign(&shown.archived(Part::Events)?),
+        (true, parts) => output.json(&shown.json(parts)?),
+        (false, []) => shown.overview(output),
+        (false, [part]) => shown.print(*part, output)?,
         (false, parts) => {
             for part in parts {
-                output.line(&Line::new(Tone::Quiet, format!("── {} ──", scene.name(*part))));
-                scene.print(*part, output)?;
+                let head = format!("── {} ──", shown.name(*part));
+                output.line(&Line::new(Tone::Quiet, head));
+                shown.print(*part, output)?;
             }
         }
     }
@@ -115,167 +99,144 @@ pub fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 impl ShowArgs {
     fn parts(&self) -> Vec<Part> {
-        let chosen = [
+        [
             (self.prompt, Part::Prompt),
             (self.progress, Part::Handoff(HandoffFile::Progress)),
             (self.next_prompt, Part::Handoff(HandoffFile::NextPrompt)),
             (self.knowledge, Part::Handoff(HandoffFile::Knowledge)),
             (self.events, Part::Events),
             (self.verify, Part::Verify),
-        ];
-        chosen.into_iter().filter(|(wanted, _)| *wanted).map(|(_, part)| part).collect()
+        ]
+        .into_iter()
+        .filter_map(|(wanted, part)| wanted.then_some(part))
+        .collect()
     }
 }
 
 /// The attempt that was asked for, or the last.
 fn attempt(session: &Session, asked: Option<u32>) -> Result<&Attempt, Failure> {
-    let found = match asked {
-        Some(asked) => session.attempts.iter().find(|attempt| attempt.number.get() == asked),
-        None => session.attempts.last(),
-    };
-    found.ok_or_else(|| {
+    let is_asked = |attempt: &&Attempt| asked.is_none_or(|asked| attempt.id.attempt.get() == asked);
+    session.attempts.iter().rfind(is_asked).ok_or_else(|| {
         let had = phrase::count(session.attempts.len() as u64, "attempt");
-        let what = format!("session {} had {had}, so there is nothing to show of another", session.number);
+        let number = session.number;
+        let what = format!("session {number} had {had}, so there is nothing to show of another");
         Failure::new(Exit::MissingInput, what)
     })
 }
 
 /// A session, and where everything of it is found.
-struct Showing<'a> {
-    told: &'a Told,
+struct Shown<'a> {
+    read: &'a ReadRun,
     session: &'a Session,
     attempt: &'a Attempt,
-    kept: Kept,
+    archive: SessionArchive,
 }
 
-/// A text, and what must be said about it.
-struct Found {
-    bytes: Vec<u8>,
-    note: Option<String>,
-}
-
-impl Showing<'_> {
+impl Shown<'_> {
     fn name(&self, part: Part) -> String {
-        self.kept.name(part, self.number())
-    }
-
-    fn number(&self) -> AttemptNumber {
-        self.attempt.number
+        self.archive.name(part, self.attempt.id.attempt)
     }
 
     fn print(&self, part: Part, output: &mut Output) -> Result<(), Failure> {
-        if part == Part::Events {
-            return self.retell(output);
+        // An agent that reports nothing prints lines that are for people already.
+        if part == Part::Events && self.read.run.header().settings.agent.kind.takes_messages() {
+            let stream = self.archive.reader(part, self.attempt.id.attempt, 0);
+            let stream = stream.map_err(EngineError::from)?;
+            let stream = stream.ok_or_else(|| self.missing(part))?;
+            return activity::of_stream(stream, |line| output.line(&line)).map_err(|error| {
+                Failure::caused(Exit::State, "cannot read the event stream", &error)
+            });
         }
-        let found = self.find(part)?;
-        if let Some(note) = &found.note {
-            output.warn(note);
+        let (bytes, note) = self.find(part)?;
+        if let Some(note) = note {
+            output.warn(&note);
         }
-        output.foreign(&found.bytes);
+        output.foreign(&bytes);
         Ok(())
     }
 
-    fn retell(&self, output: &mut Output) -> Result<(), Failure> {
-        let stream = self.kept.reader(Part::Events, self.number(), 0).map_err(EngineError::from)?;
-        let stream = stream.ok_or_else(|| self.missing(Part::Events))?;
-        retell::retell(stream, |line| output.line(&line))
-            .map_err(|error| Failure::caused(Exit::State, "cannot read the event stream", &error))
+    fn archived(&self, part: Part) -> Result<Vec<u8>, Failure> {
+        let bytes = self.archive.read(part, self.attempt.id.attempt);
+        let bytes = bytes.map_err(EngineError::from)?;
+        bytes.ok_or_else(|| self.missing(part))
     }
 
-    fn raw_events(&self, output: &mut Output) -> Result<(), Failure> {
-        let events = self.kept.read(Part::Events, self.number()).map_err(EngineError::from)?;
-        output.foreign(&events.ok_or_else(|| self.missing(Part::Events))?);
-        Ok(())
-    }
-
-    /// A part from the archive, else what the log has of it.
-    fn find(&self, part: Part) -> Result<Found, Failure> {
-        let kept = self.kept.read(part, self.number()).map_err(EngineError::from)?;
-        if let Some(bytes) = kept {
-            let differs = part == Part::Prompt && sha256_hex(&bytes) != self.attempt.prompt;
-            let note = "this is not what the agent was given: the file was changed since (its hash differs)";
-            return Ok(Found { bytes, note: differs.then(|| note.to_owned()) });
-        }
-        let (text, note) = self.in_log(part).ok_or_else(|| self.missing(part))?;
-        Ok(Found { bytes: text.into_bytes(), note: Some(note) })
-    }
-
-    fn in_log(&self, part: Part) -> Option<(String, String)> {
-        let name = self.name(part);
-        let of_log = format!("{name} is no longer in the archive; this is from the log");
-        match part {
-            Part::Handoff(file) => {
-                let left = self.attempt.left.as_ref();
-                let text = left.and_then(|left| left.files.get(file).text()).map(str::to_owned);
-                let rescue = || match (&self.session.notes, file) {
-                    (Some(Notes::Rescue { text }), HandoffFile::NextPrompt) => Some((
-                        text.clone(),
-                        "the session left no handoff that could be used; ekiden wrote this".to_owned(),
-                    )),
-                    (_, _) => None,
-                };
-                text.map(|text| (text, of_log)).or_else(rescue)
+    /// A part from the archive, else what the log has of it; and what must be said about it.
+    fn find(&self, part: Part) -> Result<(Vec<u8>, Option<String>), Failure> {
+        let missing = match self.archived(part) {
+            Ok(bytes) => {
+                let differs = part == Part::Prompt && sha256_hex(&bytes) != self.attempt.prompt;
+                let note = "this is not what the agent was given: the file was changed since (its hash differs)";
+                return Ok((bytes, differs.then(|| note.to_owned())));
             }
-            Part::Verify if self.session.check().is_some() => {
-                let note = format!("{name} is no longer in the archive; this is the end of it, from the log");
-                Some((self.session.check_tail.clone(), note))
+            Err(missing) => missing,
+        };
+        let gone = format!("{} is no longer in the archive; this is", self.name(part));
+        let ended = self.attempt.ended.as_ref();
+        let (text, note) = match (part, &self.session.notes, &self.session.check) {
+            (Part::Handoff(HandoffFile::NextPrompt), Some(notes), _)
+                if matches!(notes.by, Author::Rescue | Author::Both) =>
+            {
+                let note = "the session left no valid handoff; ekiden wrote this, around what could be read";
+                (Some(notes.next_prompt.as_str()), note.to_owned())
             }
-            Part::Prompt | Part::Events | Part::Verify => None,
-        }
+            (Part::Handoff(file), ..) => {
+                let text = ended.and_then(|ended| ended.files.get(file).text());
+                (text, format!("{gone} from the log"))
+            }
+            (Part::Verify, _, Some(check)) => {
+                let note = format!("{gone} the end of it, from the log");
+                (Some(check.tail.as_str()), note)
+            }
+            (Part::Verify | Part::Prompt | Part::Events, ..) => (None, gone),
+        };
+        let text = text.ok_or(missing)?;
+        Ok((text.as_bytes().to_vec(), Some(note)))
     }
 
     /// Why a part is not there, as far as it can be known.
     fn missing(&self, part: Part) -> Failure {
         let (number, name) = (self.session.number, self.name(part));
-        let removed = || format!("{name} is not in the archive any more: {}", phrase::path(self.kept.dir()));
         let why = match part {
-            Part::Handoff(_) if self.attempt.left.is_none() => {
-                format!("attempt {} of session {number} has not handed off", self.number())
+            Part::Handoff(_) if self.attempt.ended.is_none() => {
+                let attempt = self.attempt.id.attempt;
+                format!("attempt {attempt} of session {number} has not handed off")
             }
             Part::Handoff(_) => format!("session {number} left no {name}"),
-            Part::Verify if self.session.check().is_none() => {
+            Part::Verify if self.session.check.is_none() => {
                 format!("no verification ran after session {number}")
             }
-            Part::Prompt | Part::Events | Part::Verify => removed(),
+            Part::Prompt | Part::Events | Part::Verify => {
+                let dir = phrase::path(self.archive.dir());
+                format!("{name} is not in the archive any more: {dir}")
+            }
         };
-        let failure = Failure::new(Exit::MissingInput, why);
-        failure.hint(format!("`ekiden show {number}` shows what there is"))
+        Failure::new(Exit::MissingInput, why)
+            .hint(format!("`ekiden show {number}` shows what there is"))
     }
 
-    fn overview(
-        &self,
-        workspace: &Workspace,
-        asked: Option<&str>,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
-        let zone = TimeZone::system();
-        let day = phrase::day_and_time(self.session.began(), &zone);
-        let head = format!("session {} of run {}", self.session.number, self.told.id);
+    fn overview(&self, output: &mut Output) {
+        let (number, named) = (self.session.number, &self.read.named);
+        let head = format!("session {number} of run {}", self.read.id);
+        let day = phrase::day_and_time(self.session.began, &self.read.sessions.reporter.zone);
         output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, format!(" · {day}")));
-        let telling = Telling::of(&self.told.run, &run_ids(workspace)?, zone);
-        for (at, news) in self.session.told.iter().skip(1) {
-            telling.lines(*at, news).iter().for_each(|line| output.line(line));
+        // The first entry says when it began, as the head does.
+        let entries = self.session.entries.iter().skip(1);
+        for line in entries.flat_map(|(_, entry)| &entry.lines) {
+            output.line(line);
         }
-        if self.session.is_open() {
-            output.line(&Line::labelled(
-                "",
-                Tone::Attention,
-                "its last attempt has not ended, as far as the log knows",
-            ));
+        if self.session.end.is_none() {
+            let open = "its last attempt has not ended, as far as the log knows";
+            output.line(&Line::labelled("", Tone::Attention, open));
         }
-        self.facts().iter().for_each(|line| output.line(line));
-        let number = self.session.number;
-        let more = format!(
-            "ekiden show {number}{} --prompt | --events | --progress | --next-prompt | --knowledge | --verify",
-            self.told.named(asked)
-        );
+        for line in self.facts() {
+            output.line(&line);
+        }
+        let parts = "--prompt | --events | --progress | --next-prompt | --knowledge | --verify";
+        let more = format!("ekiden show {number}{named} {parts}");
         output.line(&Line::labelled("more", Tone::Quiet, more));
-        output.line(&Line::labelled(
-            "",
-            Tone::Quiet,
-            format!("ekiden diff {number}{}", self.told.named(asked)),
-        ));
-        Ok(())
+        let diff = format!("ekiden diff {number}{named}");
+        output.line(&Line::labelled("", Tone::Quiet, diff));
     }
 
     fn facts(&self) -> Vec<Line> {
@@ -283,104 +244,72 @@ impl Showing<'_> {
         if let Some(survey) = &self.session.survey {
             let commits = phrase::count(survey.commits.len() as u64, "commit");
             let open = phrase::files(survey.status.len());
-            lines.push(Line::labelled(
-                "tree",
-                Tone::Plain,
-                format!("{commits}, {open} not committed at its end"),
-            ));
+            let text = format!("{commits}, {open} not committed at its end");
+            lines.push(Line::labelled("tree", Tone::Plain, text));
         }
-        if let Some(left) = &self.attempt.left {
-            let work_dir = format!("{}/", self.told.run.header().place.work_dir);
-            lines.extend(last_seen(&left.traces, &work_dir));
+        if let Some(ended) = &self.attempt.ended {
+            let work_dir = format!("{}/", self.read.run.header().place.work_dir);
+            lines.extend(last_seen(&ended.traces, &work_dir));
         }
-        let files = match self.kept.files() {
-            Ok(files) if files.is_empty() => "nothing; the archive of this session is gone".to_owned(),
+        let files = match self.archive.files() {
+            Ok(files) if files.is_empty() => {
+                "nothing; the archive of this session is gone".to_owned()
+            }
             Ok(files) => {
-                let sized =
-                    |(name, bytes): &(String, u64)| format!("{} {}", one_line(name), phrase::bytes(*bytes));
+                let sized = |(name, bytes): &(String, u64)| {
+                    format!("{} {}", one_line(name), phrase::bytes(*bytes))
+                };
                 files.iter().map(sized).collect::<Vec<_>>().join(", ")
             }
-            Err(error) => format!("unknown: cannot {}", crate::failure::chain(&error)),
+            Err(error) => format!("unknown: cannot {}", in_full(&error)),
         };
+        let dir = phrase::path(self.archive.dir());
         lines.push(Line::labelled("kept", Tone::Plain, files));
-        lines.push(Line::labelled("in", Tone::Quiet, phrase::path(self.kept.dir())));
+        lines.push(Line::labelled("in", Tone::Quiet, dir));
         lines
     }
 
-    fn json(&self, run: &RunId, parts: &[Part], output: &mut Output) -> Result<(), Failure> {
-        let story =
-            self.session.told.iter().map(|(at, news)| Happened { time: phrase::utc(*at), news }).collect();
-        let files = self.kept.files().map_err(EngineError::from)?;
-        let mut texts = std::collections::BTreeMap::new();
-        for part in parts {
-            let found = match part {
-                Part::Events => self.kept.read(*part, self.number()).map_err(EngineError::from)?,
-                Part::Prompt | Part::Handoff(_) | Part::Verify => {
-                    self.find(*part).ok().map(|found| found.bytes)
-                }
-            };
-            texts.insert(self.name(*part), found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
-        }
-        output.json(&Answer {
-            v: JSON_VERSION,
-            run,
-            session: self.session.number,
-            attempt: self.number(),
-            attempts: self.session.attempts.len(),
-            story,
-            prompt_sha256: &self.attempt.prompt,
-            survey: self.session.survey.as_ref(),
-            traces: self.attempt.left.as_ref().map(|left| &left.traces),
-            dir: self.kept.dir().to_owned(),
-            kept: files.into_iter().map(|(name, bytes)| KeptFile { name, bytes }).collect(),
-            texts,
-        });
-        Ok(())
+    fn json(&self, parts: &[Part]) -> Result<Fields, Failure> {
+        let entries = self.session.entries.iter();
+        let story: Vec<Fields> = entries
+            .map(|(at, entry)| entry.json_of_session(*at))
+            .collect();
+        let files = self.archive.files().map_err(EngineError::from)?.into_iter();
+        let files: Vec<Fields> = files
+            .map(|(name, bytes)| fields! { "name": name, "bytes": bytes })
+            .collect();
+        let text = |part: &Part| {
+            let bytes = self.find(*part).ok()?.0;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let texts: BTreeMap<String, Option<String>> = parts
+            .iter()
+            .map(|part| (self.name(*part), text(part)))
+            .collect();
+        Ok(self.read.json().and(fields! {
+            "session": self.session.number,
+            "attempt": self.attempt.id.attempt,
+            "attempts": self.session.attempts.len(),
+            "story": story,
+            "prompt_sha256": self.attempt.prompt,
+            "survey": self.session.survey,
+            "traces": self.attempt.ended.as_ref().map(|ended| &ended.traces),
+            "dir": self.archive.dir(),
+            "kept": files,
+            "texts": texts,
+        }))
     }
 }
 
 fn last_seen(traces: &Traces, work_dir: &str) -> Vec<Line> {
     let mut lines = Vec::new();
-    let edit = traces.last_edit.as_ref().map(|edit| edit.replace(work_dir, ""));
-    // That a session wrote its handoff last is nothing to tell.
-    if let Some(edit) = edit.filter(|edit| !edit.contains(HANDOFF_DIR)) {
-        lines.push(Line::labelled("edited", Tone::Plain, one_line(&edit)).with(Tone::Quiet, ", last"));
+    if let Some(edit) = &traces.last_edit {
+        let edit = one_line(&edit.replace(work_dir, ""));
+        let line = Line::labelled("edited", Tone::Plain, edit);
+        lines.push(line.with(Tone::Quiet, ", last"));
     }
     if let Some(words) = &traces.last_words {
         lines.push(Line::labelled("said", Tone::Plain, one_line(words)));
     }
     lines
-}
-
-/// The answer for programs.
-#[derive(Serialize)]
-struct Answer<'a> {
-    v: u32,
-    run: &'a RunId,
-    session: SessionNumber,
-    attempt: AttemptNumber,
-    attempts: usize,
-    story: Vec<Happened<'a>>,
-    prompt_sha256: &'a str,
-    survey: Option<&'a Survey>,
-    traces: Option<&'a Traces>,
-    dir: PathBuf,
-    kept: Vec<KeptFile>,
-    /// The parts that were asked for; nothing where there is none.
-    texts: std::collections::BTreeMap<String, Option<String>>,
-}
-
-/// One piece of news.
-#[derive(Serialize)]
-struct Happened<'a> {
-    time: String,
-    #[serde(flatten)]
-    news: &'a News,
-}
-
-/// A file of the archive.
-#[derive(Serialize)]
-struct KeptFile {
-    name: String,
-    bytes: u64,
 }

@@ -4,12 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Scene;
-use super::plan::{Desk, Writing};
+use super::plan::{Planner, Writing};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::settings::chosen;
 use crate::settings::flags::{Planning, Typed};
 
 const EXAMPLES: &str = "\
@@ -27,7 +25,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct SplitArgs {
-    /// The document: what stands under "Summary" is shown to every stage
+    /// The document: its "Summary" section is shown to every stage
     #[arg(value_name = "FILE")]
     document: PathBuf,
     #[command(flatten)]
@@ -36,17 +34,8 @@ pub struct SplitArgs {
     typed: Typed<Planning>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If something is missing or wrong, before anything is created; or if planning does not come to its end.
 pub fn split(args: &SplitArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
-    let mut settings = chosen::settings(&scene.given, &scene.here)?;
-    let desk = Desk { scene: &scene, workspace: &workspace, writing: &args.writing };
-    let written = desk.split_document(&args.document, &mut settings, output)?;
-    desk.tell(&written, settings, output)?;
-    Ok(Exit::Done)
+    let mut planner = Planner::new(args.typed.flags(), &args.writing)?;
+    let written = planner.split_document(&args.document, output)?;
+    planner.show(&written, output)
 }

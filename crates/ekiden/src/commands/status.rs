@@ -1,23 +1,30 @@
 //! `ekiden status`: what runs here, and how far it is.
 
 use clap::Args;
-use ekiden_core::budget::Budget;
 use ekiden_core::ids::RunId;
 use ekiden_core::outcome::Outcome;
+use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay};
-use ekiden_core::time::{Millis, Timestamp};
-use ekiden_engine::history::{self, Listed, RunSummary};
+use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::EngineError;
+use ekiden_engine::clock::{Clock, SystemClock};
+use ekiden_engine::history::{self, RunSummary};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 
-use super::{Scene, run_ids, watch};
+use super::{Invocation, run_ids, watch};
 use crate::exit::Exit;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
-use crate::output::stage_table::{self, StageRow};
-use crate::output::{Output, bounds, phrase};
+use crate::output::moving::Moving;
+use crate::output::outcome::Description;
+use crate::output::reporter::{session_max, totals};
+use crate::output::stage_table::{self, Row};
+use crate::output::{Output, outcome, phrase};
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -28,12 +35,10 @@ Examples:
   ekiden status --json | jq '.runs[0].state'
 ";
 
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
 /// Show what runs here, and how far it is
 ///
-/// One line for the newest run of the work dir: its id, its state, its session, its cost, its task.
+/// One line for the newest run of the work dir: its id, its state, its session, its times, its cost, its task.
+/// While a session works, a second line says how full its context is and what it is doing.
 /// `--json` lists all runs, newest first. A run that cannot be read is shown with the reason; it hides
 /// nothing else.
 #[derive(Args)]
@@ -49,387 +54,363 @@ pub struct StatusArgs {
     typed: Typed<Asking>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// If the state directory cannot be read.
 pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let scene = Scene::set(args.typed.flags())?;
-    let workspace = scene.workspace()?;
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
+    let workspace = invocation.workspace()?;
     if args.watch {
-        return watch::watch(&workspace, scene.json()?, output);
+        return watch::watch(&workspace, invocation.json()?, output);
     }
     let holder = history::holder(&workspace);
-    let mut listed = history::list(&workspace)?;
-    listed.reverse();
-    let rows = listed.into_iter().map(|run| row(&workspace, run, holder.as_ref()));
-    if scene.json()? {
-        output.json(&Answer { v: JSON_VERSION, runs: rows.collect() });
+    let newest_first = history::list(&workspace)?.into_iter().rev();
+    let mut runs = newest_first.map(|listed| {
+        let (run, started) = (listed.run, listed.started);
+        let read = match listed.unreadable {
+            Some(error) => Err(error),
+            None => RunStatus::read(&workspace, &run, holder.clone()),
+        };
+        let read = read.map(|mut status| {
+            if !status.is_over() {
+                let run = &status.summary.run;
+                watch::look_at_work(&workspace, run, &mut status.moving, &mut None);
+            }
+            status
+        });
+        read.map_err(|error| {
+            Box::new(Unreadable {
+                run,
+                started,
+                error,
+            })
+        })
+    });
+    if invocation.json()? {
+        let json = |run: Result<RunStatus, Box<Unreadable>>| match run {
+            Ok(run) => run.json(),
+            Err(unreadable) => unreadable.json(),
+        };
+        let runs: Vec<Fields> = runs.map(json).collect();
+        output.json(&Fields::versioned().with("runs", runs));
         return Ok(Exit::Done);
     }
-    let shown: Vec<AnyRow> = if args.all { rows.collect() } else { newest(rows) };
-    if shown.is_empty() {
+    let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
+    let mut shown = 0;
+    // The newest run, and whatever is newer and cannot be read.
+    let mut found = false;
+    while let Some(run) = runs.next().filter(|_| args.all || !found) {
+        found = run.is_ok();
+        shown += 1;
+        let lines = match &run {
+            Ok(run) => {
+                let mut lines = run.lines(&ids, &zone, !args.all);
+                let moving = run.moving.line(SystemClock.now(), &zone);
+                lines.extend(moving.filter(|_| !run.is_over()));
+                lines
+            }
+            Err(unreadable) => unreadable.lines(&ids),
+        };
+        for line in lines {
+            output.line(&line);
+        }
+    }
+    if shown == 0 {
         output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
         output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
     }
-    let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
-    let with_next = !args.all;
-    shown.iter().flat_map(|row| row.lines(&ids, &zone, with_next)).for_each(|line| output.line(&line));
     Ok(Exit::Done)
 }
 
-/// The newest run, and whatever is newer and cannot be read.
-fn newest(rows: impl Iterator<Item = AnyRow>) -> Vec<AnyRow> {
-    let mut shown = Vec::new();
-    for row in rows {
-        let is_read = matches!(row, AnyRow::Read(_));
-        shown.push(row);
-        if is_read {
-            break;
-        }
-    }
-    shown
-}
-
-fn row(workspace: &Workspace, listed: Listed, holder: Option<&Holder>) -> AnyRow {
-    let (run, started) = (listed.run, listed.started);
-    let summary = match listed.unreadable {
-        Some(error) => Err(error),
-        None => history::read(workspace, &run, |_, _| {}),
-    };
-    match summary {
-        Ok(summary) => AnyRow::Read(Box::new(Row::of(&summary, holder))),
-        Err(error) => AnyRow::Unreadable(Unreadable {
-            run,
-            state: "unreadable",
-            started: started.map(phrase::utc),
-            error: format!("cannot {}", failure::chain(&error)),
-            hint: error.hint(),
-        }),
-    }
-}
-
-/// Says how one run stands.
-///
-/// # Errors
-///
-/// If the runs cannot be listed.
-pub fn tell_one(
-    workspace: &Workspace,
-    run: &RunSummary,
-    json: bool,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let row = Row::of(run, history::holder(workspace).as_ref());
-    if json {
-        output.json(&Answer { v: JSON_VERSION, runs: vec![AnyRow::Read(Box::new(row))] });
-    } else {
-        tell_row(workspace, &row, output)?;
-    }
-    Ok(())
-}
-
 /// The newest run, unless it is complete or cannot be read.
-///
-/// # Errors
-///
-/// If the runs cannot be listed.
-pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<Row>, Failure> {
-    let holder = history::holder(workspace);
+pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Failure> {
     let newest = history::list(workspace)?.pop();
-    Ok(newest.and_then(|run| match row(workspace, run, holder.as_ref()) {
-        AnyRow::Read(row) if row.state != State::Complete => Some(*row),
-        AnyRow::Read(_) | AnyRow::Unreadable(_) => None,
-    }))
-}
-
-/// Says how a run stands, for people.
-///
-/// # Errors
-///
-/// If the runs cannot be listed.
-pub(super) fn tell_row(workspace: &Workspace, row: &Row, output: &mut Output) -> Result<(), Failure> {
-    let ids = run_ids(workspace)?;
-    row.lines(&ids, &TimeZone::system(), true).iter().for_each(|line| output.line(line));
-    Ok(())
-}
-
-/// The answer for programs.
-#[derive(Serialize)]
-pub(super) struct Answer {
-    v: u32,
-    runs: Vec<AnyRow>,
-}
-
-impl Answer {
-    /// The answer about one run.
-    pub(super) fn of(row: Row) -> Self {
-        Self { v: JSON_VERSION, runs: vec![AnyRow::Read(Box::new(row))] }
-    }
-}
-
-/// A run, as far as it can be told of.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum AnyRow {
-    Read(Box<Row>),
-    Unreadable(Unreadable),
+    let read = newest
+        .filter(|newest| newest.unreadable.is_none())
+        .and_then(|newest| {
+            RunStatus::read(workspace, &newest.run, history::holder(workspace)).ok()
+        });
+    Ok(read.filter(|run| run.state() != State::Complete))
 }
 
 /// A run that cannot be read.
-#[derive(Debug, Serialize)]
 struct Unreadable {
     run: RunId,
-    state: &'static str,
-    started: Option<String>,
-    error: String,
-    hint: Option<&'static str>,
-}
-
-impl AnyRow {
-    fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
-        match self {
-            Self::Read(row) => row.lines(ids, zone, with_next),
-            Self::Unreadable(run) => run.lines(ids),
-        }
-    }
+    started: Option<Timestamp>,
+    error: EngineError,
 }
 
 impl Unreadable {
+    fn json(&self) -> Fields {
+        fields! {
+            "run": self.run,
+            "state": "unreadable",
+            "started": self.started.map(phrase::utc),
+            "error": format!("cannot {}", in_full(&self.error)),
+            "hint": self.error.hint(),
+        }
+    }
+
     fn lines(&self, ids: &[RunId]) -> Vec<Line> {
         let id = phrase::short_id(&self.run, ids);
-        let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(Tone::Failed, "unreadable");
-        let head = head.with(Tone::Plain, format!("   {}", self.error));
-        let hint = self.hint.map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
+        let error = format!("   cannot {}", in_full(&self.error));
+        let head = Line::new(Tone::Plain, format!("{id}  relay  "))
+            .with(Tone::Failed, "unreadable")
+            .with(Tone::Plain, error);
+        let hint = self.error.hint();
+        let hint = hint.map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
         std::iter::once(head).chain(hint).collect()
     }
 }
 
-/// One run.
-#[derive(Debug, Serialize)]
-pub(super) struct Row {
-    run: RunId,
-    state: State,
-    task: String,
-    session: u32,
-    session_max: u32,
-    sessions_over: u32,
-    cost_micro_usd: u64,
-    #[serde(rename = "running_ms")]
-    running: Millis,
-    #[serde(rename = "waiting_ms")]
-    waiting: Millis,
-    tool_calls: u64,
-    cost_estimated: bool,
-    subscription: bool,
-    tokens: u64,
-    run_budget: Budget,
-    started: String,
-    updated: String,
-    waits_until: Option<String>,
-    outcome: Option<Outcome>,
-    exit_code: Option<u8>,
-    pid: Option<u32>,
-    host: Option<String>,
-    /// A person wants nothing to begin, whether it is held already or not.
-    paused: bool,
-    /// The stages of a plan.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stages: Vec<StageRow>,
-    #[serde(skip)]
-    sessions_max: u32,
-    #[serde(skip)]
-    doing: String,
-    #[serde(skip)]
-    until: Option<Timestamp>,
-    #[serde(skip)]
-    last: Timestamp,
+/// A run, and who works on it.
+pub(super) struct RunStatus {
+    pub(super) summary: RunSummary,
+    /// The engine that holds this run.
+    holder: Option<Holder>,
+    /// What it does just now.
+    pub(super) moving: Moving,
 }
 
 /// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// An engine works on it.
     Running,
     /// An engine holds it, and nothing begins until a person says so.
     Paused,
-    /// Its engine is gone without an end.
-    Interrupted,
-    /// Done.
+    /// ekiden was killed.
+    Killed,
     Complete,
-    /// A person is needed.
-    Blocked,
-    /// Stopped early.
-    Stopped,
-    /// Ended by a failure.
-    Failed,
+    /// It ended otherwise.
+    Ended,
 }
 
-impl Row {
-    /// No engine works on it: nothing more will happen by itself.
-    pub(super) fn is_over(&self) -> bool {
-        self.state != State::Running
+impl RunStatus {
+    /// `holder` is the engine that works here, on whatever run.
+    pub(super) fn read(
+        workspace: &Workspace,
+        run: &RunId,
+        holder: Option<Holder>,
+    ) -> Result<Self, EngineError> {
+        let mut moving = Moving::default();
+        let follow = |record: &Record, run: &Run| moving.follow(record, run);
+        let summary = history::read(workspace, run, follow)?;
+        let mut status = Self {
+            summary,
+            holder: None,
+            moving,
+        };
+        status.look_who_holds(holder);
+        Ok(status)
     }
 
-    pub(super) fn of(summary: &RunSummary, holder: Option<&Holder>) -> Self {
-        let run = &summary.run;
-        let holder = holder.filter(|holder| holder.run.as_ref() == Some(summary.id()));
-        let outcome = run.outcome().cloned();
-        let relays = || run.relays().map(|(_, relay)| relay);
-        let until = run.wakes_at().filter(|_| relays().any(|relay| relay.waits_until().is_some()));
-        Self {
-            run: summary.id().clone(),
-            state: state(outcome.as_ref(), holder, relays().any(is_held)),
-            task: one_line(&run.task_names()),
-            session: relays().map(|relay| relay.session().get()).max().unwrap_or(0),
-            session_max: relays().map(Relay::session_max).sum(),
-            sessions_over: relays().map(|relay| relay.tally().sessions).sum(),
-            running: Millis(relays().map(|relay| relay.tally().running.0).sum()),
-            waiting: Millis(relays().map(|relay| relay.tally().waiting.0).sum()),
-            tool_calls: relays().map(|relay| relay.tally().tool_calls).sum(),
-            cost_micro_usd: relays().map(|relay| relay.spend().micro_usd).sum(),
-            cost_estimated: relays().any(|relay| relay.spend().estimated),
-            subscription: relays().any(|relay| relay.tally().subscription),
-            tokens: relays().map(|relay| relay.spend().tokens).sum(),
-            run_budget: relays().map(Relay::run_budget).next().unwrap_or_default(),
-            started: phrase::utc(run.started_at()),
-            updated: phrase::utc(summary.last),
-            waits_until: until.map(phrase::utc),
-            exit_code: outcome.as_ref().map(|outcome| Exit::of(outcome).code()),
-            outcome,
-            pid: holder.map(|holder| holder.pid),
-            host: holder.map(|holder| holder.host.clone()),
-            sessions_max: relays().map(|relay| relay.stage().sessions_max).sum(),
-            paused: relays().any(Relay::is_paused),
-            doing: run
-                .live()
-                .chain(run.relays())
-                .map(|(_, relay)| phrase::doing(relay))
-                .next()
-                .unwrap_or_default(),
-            stages: stage_table::rows(run),
-            until,
-            last: summary.last,
+    pub(super) fn look_who_holds(&mut self, holder: Option<Holder>) {
+        self.holder = holder.filter(|holder| holder.run.as_ref() == Some(self.summary.id()));
+    }
+
+    fn state(&self) -> State {
+        let run = &self.summary.run;
+        let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+        match (&self.holder, run.outcome()) {
+            (Some(_), _) if run.relays().any(|(_, relay)| is_held(relay)) => State::Paused,
+            (Some(_), _) => State::Running,
+            (None, None) => State::Killed,
+            (None, Some(outcome)) if outcome.is_complete() => State::Complete,
+            (None, Some(_)) => State::Ended,
         }
+    }
+
+    /// No engine works on it: nothing more will happen by itself.
+    pub(super) fn is_over(&self) -> bool {
+        self.state() != State::Running
+    }
+
+    /// Prints how the run stands.
+    pub(super) fn print(
+        &self,
+        workspace: &Workspace,
+        json: bool,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        if json {
+            output.json(&self.answer());
+            return Ok(());
+        }
+        let lines = self.lines(&run_ids(workspace)?, &TimeZone::system(), true);
+        lines.iter().for_each(|line| output.line(line));
+        Ok(())
+    }
+
+    /// The answer about this run alone.
+    pub(super) fn answer(&self) -> Fields {
+        Fields::versioned().with("runs", [self.json()])
+    }
+
+    pub(super) fn json(&self) -> Fields {
+        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let (outcome, usage) = (run.outcome(), self.moving.usage);
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let session = relays().map(|relay| relay.session().get()).max();
+        let budget = relays()
+            .map(|relay| relay.settings.bounds.run)
+            .next()
+            .unwrap_or_default();
+        let stages: Vec<Fields> = stage_table::rows(run).iter().map(Row::json).collect();
+        fields! {
+            "run": self.summary.id(),
+            "state": self.word().1,
+            "task": one_line(&run.task_names()),
+            "session": session.unwrap_or(0),
+            "session_max": session_max(run),
+            "sessions_over": totals.sessions,
+            "cost_micro_usd": totals.spend.micro_usd,
+            "running_ms": totals.running,
+            "waiting_ms": totals.waiting,
+            "tool_calls": totals.tool_calls,
+            "cost_estimated": totals.spend.estimated,
+            "subscription": totals.subscription,
+            "tokens": totals.spend.tokens,
+            "run_budget": budget,
+            "started": phrase::utc(run.started_at()),
+            "updated": phrase::utc(self.summary.last.time),
+            "waits_until": self.waits_until().map(phrase::utc),
+            "outcome": outcome,
+            "exit_code": outcome.map(|outcome| Exit::of(outcome).code()),
+            "pid": self.holder.as_ref().map(|holder| holder.pid),
+            "host": self.holder.as_ref().map(|holder| &holder.host),
+            "paused": self.is_paused(),
+            "usage_tokens": usage.map(|(tokens, _)| tokens),
+            "percent": usage.map(|(tokens, window)| window.percent(tokens)),
+            "activity": self.moving.activity.as_deref().map(one_line),
+        }
+        .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
     }
 
     pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
-        let id = phrase::short_id(&self.run, ids);
-        if !self.stages.is_empty() {
-            return self.plan_lines(&id, with_next);
-        }
-        let (tone, state) = self.state.word();
-        let mut rest = format!("  session {} of {}", self.session, self.session_max);
-        let waiting = self.until.filter(|_| self.state == State::Running);
-        match waiting {
-            Some(until) => {
-                let until = phrase::future(until, self.last, zone);
-                rest.push_str(&format!("   {} until {until}", self.doing));
+        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let id = phrase::short_id(self.summary.id(), ids);
+        let task = one_line(&run.task_names());
+        let (tone, state) = self.word();
+        let is_pausing = self.is_paused() && state == "running";
+        let cost = match totals.spend.micro_usd {
+            0 => String::new(),
+            cost => {
+                let cost = phrase::cost(cost, totals.spend.estimated, totals.subscription);
+                format!("   {cost}")
             }
-            None => rest.push_str(&format!("   {}", self.doing)),
-        }
-        if self.paused && self.state == State::Running {
-            rest.push_str(", then paused");
-        }
-        if self.cost_micro_usd > 0 {
-            rest.push_str(&format!(
-                "   {}",
-                phrase::cost(self.cost_micro_usd, self.cost_estimated, self.subscription)
-            ));
-        }
-        let head = Line::new(Tone::Plain, format!("{id}  relay  ")).with(tone, state);
-        let mut lines = vec![head.with(Tone::Plain, rest).with(Tone::Plain, format!("   {}", self.task))];
+        };
+        let span = self.span(zone);
+        let stages = stage_table::rows(run);
+        let (kind, rest) = if stages.is_empty() {
+            let then = if is_pausing { ", then paused" } else { "" };
+            let session = run.relays().map(|(_, relay)| relay.session().get()).max();
+            let (session, max) = (session.unwrap_or(0), session_max(run));
+            let doing = self.doing(zone);
+            let rest =
+                format!("  session {session} of {max} · {span}   {doing}{then}{cost}   {task}");
+            ("relay  ", rest)
+        } else {
+            let summary = stage_table::summary(&stages);
+            let then = if is_pausing {
+                "   nothing new begins"
+            } else {
+                ""
+            };
+            (
+                "plan   ",
+                format!("   {summary} · {span}   {task}{then}{cost}"),
+            )
+        };
+        let head = Line::new(Tone::Plain, format!("{id}  {kind}"))
+            .with(tone, state)
+            .with(Tone::Plain, rest);
+        let asked = match (self.state(), run.outcome()) {
+            (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
+                Description::of(outcome, self.summary.last.time, zone).details
+            }
+            // Other stages work meanwhile.
+            (State::Running | State::Paused, None) => {
+                let asked = run.questions();
+                asked
+                    .flat_map(|(stage, asked)| outcome::asks(stage, asked))
+                    .collect()
+            }
+            (State::Running | State::Paused, Some(_))
+            | (State::Killed | State::Complete | State::Ended, _) => Vec::new(),
+        };
+        let asked = asked.into_iter().filter(|_| with_next);
         let next = self.next(&id).filter(|_| with_next);
-        lines.extend(next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)));
-        lines
+        let next = next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        std::iter::once(head)
+            .chain(stage_table::lines(&stages))
+            .chain(asked.map(|line| Line::new(Tone::Plain, line)))
+            .chain(next)
+            .collect()
     }
 
-    fn plan_lines(&self, id: &str, with_next: bool) -> Vec<Line> {
-        let (tone, state) = self.state.word();
-        let mut rest = format!("   {}   {}", stage_table::summary(&self.stages), self.task);
-        if self.paused && self.state == State::Running {
-            rest.push_str("   nothing new begins");
+    /// Since when it works, or from when to when it did.
+    fn span(&self, zone: &TimeZone) -> String {
+        let (began, last) = (self.summary.run.started_at(), self.summary.last.time);
+        let now = SystemClock.now();
+        let from = phrase::clock(began, now, zone);
+        if self.holder.is_some() {
+            return format!("since {from}, {}", phrase::duration(now.since(began)));
         }
-        if self.cost_micro_usd > 0 {
-            let cost = phrase::cost(self.cost_micro_usd, self.cost_estimated, self.subscription);
-            rest.push_str(&format!("   {cost}"));
+        format!("{from} to {}", phrase::clock(last, began, zone))
+    }
+
+    /// A person wants nothing to begin, whether it is held already or not.
+    fn is_paused(&self) -> bool {
+        let mut relays = self.summary.run.relays();
+        relays.any(|(_, relay)| relay.wishes.paused)
+    }
+
+    fn waits_until(&self) -> Option<Timestamp> {
+        let run = &self.summary.run;
+        let mut relays = run.relays();
+        run.wakes_at()
+            .filter(|_| relays.any(|(_, relay)| relay.waits_until().is_some()))
+    }
+
+    fn doing(&self, zone: &TimeZone) -> String {
+        let run = &self.summary.run;
+        let first = run.live().chain(run.relays()).next();
+        let doing = first.map_or(String::new(), |(_, relay)| phrase::doing(relay));
+        match self.waits_until().filter(|_| !self.is_over()) {
+            Some(until) => {
+                let until = phrase::future(until, self.summary.last.time, zone);
+                format!("{doing} until {until}")
+            }
+            None => doing,
         }
-        let head = Line::new(Tone::Plain, format!("{id}  plan   ")).with(tone, state).with(Tone::Plain, rest);
-        let next = self.next(id).filter(|_| with_next);
-        let next = next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
-        std::iter::once(head).chain(stage_table::lines(&self.stages)).chain(next).collect()
     }
 
     fn next(&self, id: &str) -> Option<String> {
-        if let (State::Stopped, Some(Outcome::BudgetSpent { spent, budget })) = (self.state, &self.outcome) {
-            return Some(bounds::next_budget(*spent, *budget));
-        }
-        match self.state {
-            State::Running => None,
-            State::Paused => Some("ekiden unpause".to_owned()),
-            State::Complete => Some(format!("ekiden log {id}")),
-            State::Stopped if self.outcome == Some(Outcome::SessionLimit) => {
-                Some(format!("ekiden resume -m {}", self.sessions_max))
+        let run = &self.summary.run;
+        match (self.state(), run.outcome()) {
+            (State::Running, _) => {
+                let mut asked = run.questions();
+                asked
+                    .next()
+                    .map(|(stage, _)| format!("ekiden answer --stage {stage}"))
             }
-            State::Interrupted | State::Blocked | State::Stopped | State::Failed => {
-                Some("ekiden resume".to_owned())
+            (State::Paused, _) => Some("ekiden unpause".to_owned()),
+            (State::Complete, _) => Some(format!("ekiden log {id}")),
+            (State::Ended, Some(Outcome::NoCheck { .. })) => {
+                Some("ekiden run TASK --verify 'COMMAND'".to_owned())
             }
+            (State::Ended, Some(outcome)) => {
+                let at = self.summary.last.time;
+                Some(outcome::resume_command(outcome, run, at))
+            }
+            (State::Killed | State::Ended, _) => Some("ekiden resume".to_owned()),
         }
     }
-}
 
-impl State {
-    fn word(self) -> (Tone, &'static str) {
-        match self {
-            Self::Running => (Tone::Plain, "running"),
-            Self::Paused => (Tone::Attention, "paused"),
-            Self::Interrupted => (Tone::Attention, "interrupted"),
-            Self::Complete => (Tone::Done, "complete"),
-            Self::Blocked => (Tone::Attention, "blocked"),
-            Self::Stopped => (Tone::Attention, "stopped"),
-            Self::Failed => (Tone::Failed, "failed"),
+    fn word(&self) -> (Tone, &'static str) {
+        match (self.state(), self.summary.run.outcome()) {
+            (State::Running, _) => (Tone::Plain, "running"),
+            (State::Paused, _) => (Tone::Attention, "paused"),
+            (State::Complete | State::Ended, Some(outcome)) => outcome::word(outcome),
+            (State::Killed | State::Complete | State::Ended, _) => (Tone::Attention, "killed"),
         }
-    }
-}
-
-fn is_held(relay: &Relay) -> bool {
-    matches!(relay.phase(), Phase::Paused { .. })
-}
-
-fn state(outcome: Option<&Outcome>, holder: Option<&Holder>, held: bool) -> State {
-    match (holder, outcome) {
-        (Some(_), _) if held => State::Paused,
-        (Some(_), _) => State::Running,
-        (None, None) => State::Interrupted,
-        (None, Some(Outcome::Complete { .. })) => State::Complete,
-        (None, Some(Outcome::Blocked { .. })) => State::Blocked,
-        (
-            None,
-            Some(
-                Outcome::SessionLimit
-                | Outcome::Stopped { .. }
-                | Outcome::LimitTooFar { .. }
-                | Outcome::Stuck { .. }
-                | Outcome::Stalled { .. }
-                | Outcome::RateLimited { .. }
-                | Outcome::BudgetSpent { .. },
-            ),
-        ) => State::Stopped,
-        (
-            None,
-            Some(
-                Outcome::AgentFailed { .. }
-                | Outcome::Denied { .. }
-                | Outcome::TooManyCrashes { .. }
-                | Outcome::NoGround { .. }
-                | Outcome::NotMerged { .. }
-                | Outcome::Unmerged { .. }
-                | Outcome::NotDone { .. }
-                | Outcome::StagesFailed { .. }
-                | Outcome::WindowTooFull { .. },
-            ),
-        ) => State::Failed,
     }
 }

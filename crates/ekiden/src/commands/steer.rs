@@ -1,163 +1,295 @@
-//! What `stop`, `pause`, `unpause` and `limits` have in common: find the run, leave a message, say what came of it.
+//! `ekiden stop`, `pause`, `unpause` and `limits`: find the run, send it a message, say what came of it.
 
 use clap::Args;
 use ekiden_core::ids::MessageId;
-use ekiden_core::steering::Steering;
+use ekiden_core::limits;
+use ekiden_core::settings::LimitsChanged;
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::Millis;
-use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_engine::history;
 use ekiden_engine::steering::{RunningRun, Waited};
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::inbox::Message;
+use ekiden_engine::{history, leftovers};
 
-use super::{Scene, run_ids, status};
+use super::status::RunStatus;
+use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::output::line::{Line, Tone};
-use crate::output::phrase;
-use crate::settings::flags::{Asking, Typed};
-use crate::settings::form;
-use crate::settings::given::Flags;
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Changing, Takers, Typed};
+use crate::settings::{chosen, form};
 
-/// The arguments of every command that steers a run.
+const STOP_EXAMPLES: &str = "\
+Examples:
+  ekiden stop                the run here: its session hands off first
+  ekiden stop --now          at once, without a handoff
+  ekiden stop 7f3a --wait 0s ask the run whose id begins so, and do not wait
+";
+
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  ekiden pause               the run here: nothing begins after the session at work
+  ekiden unpause             go on
+";
+
+const UNPAUSE_EXAMPLES: &str = "\
+Examples:
+  ekiden unpause             the run here goes on
+  ekiden unpause 7f3a        the run whose id begins so
+";
+
+const LIMITS_EXAMPLES: &str = "\
+Examples:
+  ekiden limits -m 20                    20 sessions from here, the one at work included
+  ekiden limits --run-budget 15          for all that the run spent before as well
+  ekiden limits --session-timeout 1h     for the session at work, too
+";
+
 #[derive(Args)]
-pub struct SteerArgs {
+struct SteerArgs<C: Takers = Asking> {
     /// The beginning of the run's id [default: the run that works here]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// How long to wait until it has happened, such as 30s, 5m; 0s to leave the message and go
+    /// How long to wait until it has happened, such as 30s, 5m; 0s to return at once
     #[arg(long, value_name = "DURATION", value_parser = form::duration)]
     wait: Option<Millis>,
     #[command(flatten)]
-    typed: Typed<Asking>,
+    typed: Typed<C>,
 }
 
-/// A message on its way.
-pub struct Steer {
+/// Stop a running run, from another terminal
+///
+/// Does what ctrl-c does in the run's own terminal: the current session hands off, then the run ends.
+/// `--now` stops at once, like a second ctrl-c. `ekiden resume` continues the run. Waits until the run
+/// has ended, for 5 minutes unless told otherwise, and prints its status.
+#[derive(Args)]
+#[command(before_help = STOP_EXAMPLES)]
+pub struct StopArgs {
+    /// Stop at once; a resume begins the session again or goes on with its conversation
+    #[arg(long)]
+    now: bool,
+    #[command(flatten)]
+    steer: SteerArgs,
+}
+
+/// Pause a running run after the session at work
+///
+/// The session goes on to its own end and hands off, and what it left is verified. After that no agent
+/// starts, not even to retry, until `ekiden unpause`. The pause outlasts a crash of ekiden. If the run
+/// ended in the meantime, `ekiden resume` also ends the pause.
+#[derive(Args)]
+#[command(before_help = PAUSE_EXAMPLES)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    steer: SteerArgs,
+}
+
+/// Let a paused run go on
+///
+/// What the pause held back begins at once. A pause that has not begun yet is taken back.
+#[derive(Args)]
+#[command(before_help = UNPAUSE_EXAMPLES)]
+pub struct UnpauseArgs {
+    #[command(flatten)]
+    steer: SteerArgs,
+}
+
+/// Change the limits of a running run
+///
+/// They hold at once, for the session at work too, and stay for those after it. What is not named stays
+/// as it is. For a run that is not running, give the same flags to `ekiden resume`.
+#[derive(Args)]
+#[command(before_help = LIMITS_EXAMPLES)]
+pub struct LimitsArgs {
+    #[command(flatten)]
+    steer: SteerArgs<Changing>,
+}
+
+pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let stop = Steering::Stop { now: args.now };
+    let sent = args.steer.send(limits::STOP_PATIENCE, |_| Ok(stop))?;
+    if sent.patience > Millis(0) {
+        let (run, waits) = (sent.run()?, phrase::duration(sent.patience));
+        output.message(&format!(
+            "run {run} is asked to stop; waiting up to {waits}\n"
+        ));
+    }
+    sent.wait_until_ended()?;
+    sent.print(output)
+}
+
+pub fn pause(args: &PauseArgs, output: &mut Output) -> Result<Exit, Failure> {
+    args.steer.steer(|_| Ok(Steering::Pause), output)
+}
+
+pub fn unpause(args: &UnpauseArgs, output: &mut Output) -> Result<Exit, Failure> {
+    args.steer.steer(|_| Ok(Steering::Unpause), output)
+}
+
+pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let limits = |invocation: &Invocation| match chosen::limits_typed(&invocation.given)? {
+        nothing if nothing == LimitsChanged::default() => {
+            let failure = Failure::new(Exit::Usage, "no limit is named");
+            Err(failure.hint("such as `ekiden limits -m 20`; `ekiden limits --help` lists them"))
+        }
+        limits => Ok(Steering::ChangeLimits(Box::new(limits))),
+    };
+    args.steer.steer(limits, output)
+}
+
+/// Answers a stage of a plan that runs, whose other stages go on.
+pub(super) fn answer_running(
+    invocation: &Invocation,
+    workspace: Workspace,
+    running: RunningRun,
+    answer: Steering,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let sent = Sent::to(
+        invocation,
+        workspace,
+        running,
+        new_message(answer)?,
+        limits::STEER_PATIENCE,
+    )?;
+    sent.check_recorded()?;
+    sent.print(output)
+}
+
+impl<C: Takers> SteerArgs<C> {
+    /// Sends the message and waits until the run has it in its log.
+    fn steer(
+        &self,
+        steering: impl FnOnce(&Invocation) -> Result<Steering, Failure>,
+        output: &mut Output,
+    ) -> Result<Exit, Failure> {
+        let sent = self.send(limits::STEER_PATIENCE, steering)?;
+        sent.check_recorded()?;
+        sent.print(output)
+    }
+
+    /// Finds the run, sends the message and waits for the answer. A run that ends first is told later.
+    fn send(
+        &self,
+        patience: Millis,
+        steering: impl FnOnce(&Invocation) -> Result<Steering, Failure>,
+    ) -> Result<Sent, Failure> {
+        let invocation = Invocation::new(self.typed.flags())?;
+        let workspace = invocation.workspace()?;
+        let message = new_message(steering(&invocation)?)?;
+        let running = RunningRun::find(&workspace, self.run.as_deref())?;
+        let patience = self.wait.unwrap_or(patience);
+        Sent::to(&invocation, workspace, running, message, patience)
+    }
+}
+
+/// A message that was sent to a run.
+struct Sent {
     workspace: Workspace,
     json: bool,
     running: RunningRun,
-    message: Message<Steering>,
+    message: Steered,
+    answered: Waited,
+    /// How long this command waits.
     patience: Millis,
 }
 
-impl Steer {
-    /// Finds the run and leaves the message.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such run, nothing works on it, or the message cannot be written.
-    pub fn send(args: &SteerArgs, steering: Steering, patience: Millis) -> Result<Self, Failure> {
-        let patience = args.wait.unwrap_or(patience);
-        Self::send_to(args.typed.flags(), args.run.as_deref(), patience, |_| Ok(steering))
-    }
-
-    /// The same for a command with flags of its own, from which the message follows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Steer::send`], and if there is no message.
-    pub fn send_to(
-        flags: Flags,
-        run: Option<&str>,
+impl Sent {
+    /// Sends a message and waits for the engine's answer.
+    fn to(
+        invocation: &Invocation,
+        workspace: Workspace,
+        running: RunningRun,
+        message: Steered,
         patience: Millis,
-        steering: impl FnOnce(&Scene) -> Result<Steering, Failure>,
     ) -> Result<Self, Failure> {
-        let scene = Scene::set(flags)?;
-        let workspace = scene.workspace()?;
-        let steering = steering(&scene)?;
-        let running = RunningRun::find(&workspace, run)?;
-        let message = Message { id: new_id()?, time: SystemClock.now(), body: steering };
-        running.send(&message)?;
-        Ok(Self { workspace, json: scene.json()?, running, message, patience })
+        let waits = patience.clamp(limits::STEER_PATIENCE_MIN, limits::STEER_PATIENCE);
+        let answered = running.send(&workspace, &message, waits)?;
+        let sent = Self {
+            workspace,
+            json: invocation.json()?,
+            running,
+            message,
+            answered,
+            patience,
+        };
+        let hint = "it may be suspended; `ekiden status` shows whether it heard this later";
+        sent.check(answered, waits, "answered", hint)?;
+        Ok(sent)
     }
 
     /// The run's id, as short as it can be.
-    ///
-    /// # Errors
-    ///
-    /// If the runs cannot be listed.
-    pub fn run(&self) -> Result<String, Failure> {
-        Ok(phrase::short_id(self.running.summary.id(), &run_ids(&self.workspace)?))
+    fn run(&self) -> Result<String, Failure> {
+        let ids = run_ids(&self.workspace)?;
+        Ok(phrase::short_id(self.running.summary.id(), &ids))
     }
 
-    /// How long this command waits.
-    #[must_use]
-    pub fn patience(&self) -> Millis {
-        self.patience
+    /// The run has the message in its log.
+    fn check_recorded(&self) -> Result<(), Failure> {
+        if self.answered == Waited::EngineGone {
+            let text = format!("run {} ended before it could be told", self.run()?);
+            return Err(Failure::new(Exit::Unfinished, text).hint("`ekiden status` shows how"));
+        }
+        Ok(())
     }
 
-    /// Waits until the engine has the message in its log.
-    ///
-    /// # Errors
-    ///
-    /// If the engine ended before, or does not answer in time.
-    pub fn wait_until_taken(&self) -> Result<(), Failure> {
-        match self.running.wait_until_taken(&self.message, self.patience)? {
-            Waited::Done => Ok(()),
-            Waited::NotYet if self.patience == Millis(0) => Ok(()),
-            Waited::NotYet => {
-                let (run, waited) = (self.run()?, phrase::duration(self.patience));
-                Err(Failure::new(Exit::Unfinished, format!("run {run} has not answered within {waited}"))
-                    .hint("the message stays, and counts as soon as it is read"))
-            }
-            Waited::EngineGone => {
-                let text = format!("run {} ended before it could be told", self.run()?);
-                Err(Failure::new(Exit::Unfinished, text).hint("`ekiden status` shows how"))
-            }
+    fn wait_until_ended(&self) -> Result<(), Failure> {
+        let waited = self.running.wait_until_ended(self.patience);
+        let hint = "it ends as soon as it can; `ekiden stop --now` ends it at once";
+        match self.patience {
+            Millis(0) => Ok(()),
+            patience => self.check(waited, patience, "ended", hint),
         }
     }
 
-    /// Waits until the engine has ended.
-    ///
-    /// # Errors
-    ///
-    /// If it does not end in time.
-    pub fn wait_until_ended(&self) -> Result<(), Failure> {
-        match self.running.wait_until_ended(self.patience)? {
-            Waited::Done | Waited::EngineGone => Ok(()),
-            Waited::NotYet if self.patience == Millis(0) => Ok(()),
-            Waited::NotYet => {
-                let (run, waited) = (self.run()?, phrase::duration(self.patience));
-                Err(Failure::new(Exit::Unfinished, format!("run {run} has not ended within {waited}"))
-                    .hint("it ends as soon as it can; `ekiden stop --now` ends it at once"))
-            }
+    fn check(
+        &self,
+        waited: Waited,
+        patience: Millis,
+        done: &str,
+        hint: &str,
+    ) -> Result<(), Failure> {
+        if waited != Waited::NotYet {
+            return Ok(());
         }
+        let (run, waited) = (self.run()?, phrase::duration(patience));
+        let text = format!("run {run} has not {done} within {waited}");
+        Err(Failure::new(Exit::Unfinished, text).hint(hint))
     }
 
-    /// Says how the run stands now; for people who did not wait for it, that it was told.
-    ///
-    /// # Errors
-    ///
-    /// If its log cannot be read.
-    pub fn tell(&self, output: &mut Output) -> Result<Exit, Failure> {
+    /// Prints how the run stands now; for people who did not wait for it, that it was asked.
+    fn print(&self, output: &mut Output) -> Result<Exit, Failure> {
+        let told = leftovers::told(self.running.ended);
+        told.iter().for_each(|told| output.warn(told));
         if self.patience == Millis(0) && !self.json {
-            let what = match &self.message.body {
+            let what = match &self.message.steering {
                 Steering::Stop { .. } => "stop",
                 Steering::Pause => "pause",
                 Steering::Unpause => "go on",
                 Steering::Instruct { .. } => "tell its next session",
+                Steering::Answer { .. } => "take the answer",
                 Steering::ChangeLimits(_) => "change its limits",
             };
             let text = format!("run {} is asked to {what}", self.run()?);
-            output.line(
-                &Line::new(Tone::Plain, text).with(Tone::Quiet, "; `ekiden status` shows when it does"),
-            );
+            let rest = "; `ekiden status` shows when it does";
+            output.line(&Line::new(Tone::Plain, text).with(Tone::Quiet, rest));
             return Ok(Exit::Done);
         }
-        let now = history::read(&self.workspace, self.running.summary.id(), |_, _| {})?;
-        status::tell_one(&self.workspace, &now, self.json, output)?;
+        let holder = history::holder(&self.workspace);
+        let now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
+        now.print(&self.workspace, self.json, output)?;
         Ok(Exit::Done)
     }
 }
 
-/// The id of a new message.
-///
-/// # Errors
-///
-/// None that can be met.
-pub fn new_id() -> Result<MessageId, Failure> {
-    let text = uuid::Uuid::new_v4().to_string();
-    MessageId::try_from(text).map_err(|error| Failure::caused(Exit::Bug, "cannot make a message", &error))
+/// A message with an id of its own.
+pub fn new_message(steering: Steering) -> Result<Steered, Failure> {
+    let id = MessageId::try_from(uuid::Uuid::new_v4().to_string());
+    let message =
+        id.map_err(|error| Failure::caused(Exit::Bug, "cannot make a message", &error))?;
+    Ok(Steered {
+        message,
+        from: None,
+        steering,
+    })
 }

@@ -1,152 +1,123 @@
-//! `ekiden status --watch`: the newest run, looked at until it is over.
+//! `ekiden status --watch`: the newest run, looked at until it is over. And what is seen of the session at work.
 //!
 //! Nothing is held and nothing is asked of the engine: each second the length of the log and the lock are
 //! looked at, and the log is read again only if it has grown. What the session at work does just now comes
 //! from the end of its event stream, of which each byte is read once.
 //!
-//! On a terminal the lines stay where they are and are written over, in one piece, only where they changed;
-//! the cursor rests below them, so there is nothing to restore however it ends. Elsewhere there is a line
-//! whenever something has changed.
+//! On a terminal the lines stay where they are and are written over, in one piece, only where they changed.
+//! Elsewhere there is a line whenever something has changed.
 
 use std::thread;
 use std::time::Duration;
 
-use ekiden_core::event::{Event, RelayEvent};
-use ekiden_core::guard::Window;
-use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
-use ekiden_core::time::Timestamp;
+use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock, SystemClock};
-use ekiden_engine::history::{self, RunSummary};
-use ekiden_engine::kept::{Kept, Part};
+use ekiden_engine::history;
+use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_wire::lines::LineSplitter;
 use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::usage::ContextMeter;
 use jiff::tz::TimeZone;
 
-use super::status::{Answer, Row};
+use super::status::RunStatus;
 use super::{asked_run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::output::activity::PIECE_BYTES;
 use crate::output::line::Line;
-use crate::output::moving::Doing;
-use crate::output::story::Story;
+use crate::output::moving::Moving;
 
 /// How often it is looked.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The piece in which an event stream is read.
-const PIECE_BYTES: usize = 64 * 1024;
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches the newest run to its end: then exits as that run did.
-///
-/// # Errors
-///
-/// If there is no run, or its log cannot be read.
-pub(super) fn watch(workspace: &Workspace, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+pub(super) fn watch(
+    workspace: &Workspace,
+    json: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
     let run = asked_run(workspace, None, output)?;
-    let ids = run_ids(workspace)?;
-    let zone = TimeZone::system();
-    let mut seen = Seen::of(workspace, &run)?;
-    let mut told = String::new();
+    let (ids, zone) = (run_ids(workspace)?, TimeZone::system());
+    let mut tail = None;
+    let (mut printed, mut shown) = (None, Vec::new());
+    let mut log_bytes = history::log_bytes(workspace, &run)?;
+    let mut status = RunStatus::read(workspace, &run, history::holder(workspace))?;
     loop {
-        let row = Row::of(&seen.summary, history::holder(workspace).as_ref());
-        let over = row.is_over();
-        let mut lines = row.lines(&ids, &zone, over);
+        let over = status.is_over();
+        if !over {
+            let run = &status.summary.run;
+            look_at_work(workspace, run, &mut status.moving, &mut tail);
+        }
+        let lines = status.lines(&ids, &zone, over);
+        let text: Vec<String> = lines.iter().map(Line::plain).collect();
         if json {
-            let answer = output.as_json(&Answer::of(row));
-            tell_once(&mut told, answer, output);
-        } else if output.has_screen() {
-            lines.extend(seen.doing(SystemClock.now(), &zone).filter(|_| !over));
-            output.draw_block(&lines);
-        } else {
-            tell_once(&mut told, lines.iter().map(|line| line.plain() + "\n").collect(), output);
+            let answer = status.answer();
+            if printed.as_ref() != Some(&answer) {
+                output.json(&answer);
+                printed = Some(answer);
+            }
+        } else if output.has_screen() && !over {
+            let moving = status.moving.line(SystemClock.now(), &zone);
+            output.draw(&lines.into_iter().chain(moving).collect::<Vec<_>>());
+        } else if shown != text {
+            lines.iter().for_each(|line| output.line(line));
+            shown = text;
         }
         if over {
-            return Ok(seen.exit());
+            // Where ekiden was killed, the run exits as one that can be resumed.
+            let outcome = status.summary.run.outcome();
+            return Ok(outcome.map_or(Exit::StoppedEarly, Exit::of));
         }
         thread::sleep(PAUSE);
-        seen.look_again(workspace)?;
-    }
-}
-
-/// Tells a text unless it was the last one told.
-fn tell_once(told: &mut String, text: String, output: &mut Output) {
-    if *told != text {
-        output.answer(&text);
-        *told = text;
-    }
-}
-
-/// A run as it was last seen.
-struct Seen {
-    run: RunId,
-    log_bytes: u64,
-    summary: RunSummary,
-    doing: Doing,
-    window: Option<Window>,
-    tail: Option<Tail>,
-}
-
-impl Seen {
-    fn of(workspace: &Workspace, run: &RunId) -> Result<Self, Failure> {
-        let log_bytes = history::log_bytes(workspace, run)?;
-        let (mut doing, mut window, mut story) = (Doing::Nothing, None, Story::default());
-        let summary = history::read(workspace, run, |record, run| {
-            if let Event::Stage { event: RelayEvent::WindowChanged { window: now, .. }, .. } = &record.event {
-                window = Some(*now);
-            }
-            story.catch_up(record, run);
-            if let Some((_, relay)) = run.live().chain(run.relays()).next() {
-                doing =
-                    std::mem::replace(&mut doing, Doing::Nothing).after(relay, record.time, story.ended());
-            }
-        })?;
-        Ok(Self { run: run.clone(), log_bytes, summary, doing, window, tail: None })
-    }
-
-    /// Takes in what is new.
-    fn look_again(&mut self, workspace: &Workspace) -> Result<(), Failure> {
-        if history::log_bytes(workspace, &self.run)? != self.log_bytes {
-            let tail = self.tail.take();
-            *self = Self { tail, ..Self::of(workspace, &self.run)? };
+        let bytes = history::log_bytes(workspace, &run)?;
+        if bytes == log_bytes {
+            status.look_who_holds(history::holder(workspace));
+        } else {
+            log_bytes = bytes;
+            status = RunStatus::read(workspace, &run, history::holder(workspace))?;
         }
-        let run = &self.summary.run;
-        // The first of those at work is the one that the line tells of.
-        let first = run.live().next();
-        let at_work = first.and_then(|(stage, relay)| Some((stage, relay.attempt()?.0.session)));
-        let Some((stage, session)) = at_work else {
-            self.tail = None;
-            return Ok(());
-        };
-        let stage = run.header().manifest.plan.is_some().then(|| stage.clone());
-        let tail = self.tail.take().filter(|tail| (tail.session, &tail.stage) == (session, &stage));
-        let mut tail = tail.unwrap_or_else(|| Tail::new(stage.clone(), session));
-        tail.read_on(&Kept::of(workspace, &self.run, stage.as_ref(), session));
-        if let Doing::Working(work) = &mut self.doing {
-            work.usage =
-                self.window.filter(|_| tail.usage_tokens > 0).map(|window| (tail.usage_tokens, window));
-            work.activity.clone_from(&tail.activity);
-        }
-        self.tail = Some(tail);
-        Ok(())
     }
+}
 
-    fn doing(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
-        self.doing.line(now, self.summary.run.header().settings.levels, zone)
-    }
-
-    /// As the run exited, or, where its engine is gone without an end, as one that can be resumed.
-    fn exit(&self) -> Exit {
-        self.summary.run.outcome().map_or(Exit::StoppedEarly, Exit::of)
-    }
+/// Takes in what the first session at work is doing. `tail` is what was read of it before.
+pub(super) fn look_at_work(
+    workspace: &Workspace,
+    run: &Run,
+    moving: &mut Moving,
+    tail: &mut Option<Tail>,
+) {
+    let at_work = run.live().next();
+    let at_work = at_work.and_then(|(stage, relay)| Some((stage, relay.attempt()?.0)));
+    let Some((stage, attempt)) = at_work else {
+        *tail = None;
+        return;
+    };
+    let stage = run.header().manifest.plan.is_some().then(|| stage.clone());
+    let is_same = |tail: &Tail| (tail.attempt.session, &tail.stage) == (attempt.session, &stage);
+    let mut now = tail.take().filter(is_same).unwrap_or_else(|| Tail {
+        stage: stage.clone(),
+        attempt,
+        read_bytes: 0,
+        splitter: LineSplitter::new(),
+        context: ContextMeter::default(),
+        usage_tokens: 0,
+        activity: None,
+    });
+    let run = &run.header().run;
+    let archive = SessionArchive::of(workspace, run, stage.as_ref(), attempt.session);
+    now.read_on(&archive);
+    moving.see(now.usage_tokens, now.activity.clone());
+    *tail = Some(now);
 }
 
 /// The end of a session's event stream.
-struct Tail {
+pub(super) struct Tail {
     /// The stage, where the run is a plan.
     stage: Option<StageId>,
-    session: SessionNumber,
+    attempt: AttemptId,
     read_bytes: u64,
     splitter: LineSplitter,
     context: ContextMeter,
@@ -155,44 +126,34 @@ struct Tail {
 }
 
 impl Tail {
-    fn new(stage: Option<StageId>, session: SessionNumber) -> Self {
-        Self {
-            stage,
-            session,
-            read_bytes: 0,
-            splitter: LineSplitter::new(),
-            context: ContextMeter::default(),
-            usage_tokens: 0,
-            activity: None,
-        }
-    }
-
     /// Reads what was added. It is only shown, so a stream that cannot be read is one that says nothing.
-    fn read_on(&mut self, kept: &Kept) {
-        let Ok(Some(mut stream)) = kept.reader(Part::Events, AttemptNumber::FIRST, self.read_bytes) else {
+    fn read_on(&mut self, archive: &SessionArchive) {
+        let stream = archive.reader(Part::Events, self.attempt.attempt, self.read_bytes);
+        let Ok(Some(mut stream)) = stream else {
             return;
         };
+        let Self {
+            splitter,
+            context,
+            usage_tokens,
+            activity,
+            ..
+        } = self;
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(count @ 1..) = stream.read(&mut piece) {
             self.read_bytes += count as u64;
-            let (context, usage, activity) = (&mut self.context, &mut self.usage_tokens, &mut self.activity);
-            self.splitter.push(&piece[..count], |line| {
+            splitter.push(&piece[..count], |line| {
                 let event = ClientEvent::of(line);
-                if let Some(tokens) = context.observe(&event) {
-                    *usage = tokens;
-                }
-                if let Some(now) = activity_of(&event) {
-                    *activity = Some(now);
+                *usage_tokens = context.observe(&event).unwrap_or(*usage_tokens);
+                if let ClientEvent::Assistant(response) = &event
+                    && let Some(block) = response.blocks.last()
+                {
+                    *activity = Some(match block {
+                        Block::Call(call) => format!("{} {}", call.name, call.target),
+                        Block::Text(words) => words.clone(),
+                    });
                 }
             });
         }
     }
-}
-
-fn activity_of(event: &ClientEvent) -> Option<String> {
-    let ClientEvent::Assistant(response) = event else { return None };
-    response.blocks.last().map(|block| match block {
-        Block::Call(call) => format!("{} {}", call.name, call.target),
-        Block::Text(words) => words.clone(),
-    })
 }

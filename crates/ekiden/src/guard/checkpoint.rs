@@ -1,154 +1,180 @@
 //! A checkpoint that a hook or a command begins, and its end in the session's log.
 //!
 //! One is written at a time for a session. After a crash the log says *writing*, and after
-//! [`limits::CHECKPOINT_PATIENCE`] the next hook tells that it failed.
+//! [`limits::CHECKPOINT_PATIENCE`] the next hook says that it failed.
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ekiden_agent::detached;
 use ekiden_core::guard::Reading;
-use ekiden_core::guard::checkpoint::{CheckpointReason, Wip};
-use ekiden_core::guard::watch::{Taken, WatchEvent, WatchRecord};
+use ekiden_core::guard::checkpoint::CheckpointReason;
+use ekiden_core::guard::watch::{Moment, Taken, WatchEvent, WatchRecord};
 use ekiden_core::limits;
-use ekiden_engine::checkpoint::{CheckpointError, NoTracker, Request, take as take_checkpoint};
+use ekiden_core::text::in_full;
+use ekiden_engine::checkpoint::{self, CheckpointError, Request};
 use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_store::disk::{DiskError, RealDisk};
+use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::GuardFiles;
 use ekiden_store::place::ProjectPlace;
-use serde::{Deserialize, Serialize};
 
-use super::Scene;
-use crate::failure::chain;
+use super::Watched;
+use super::hook::settle;
+use crate::exit::Exit;
+use crate::failure::Failure;
 
 /// The first argument of the process that writes a checkpoint.
 pub(super) const ROLE: &str = "__checkpoint";
+/// The first argument of the process that judges the end of a turn.
+pub(super) const TURN_ROLE: &str = "__turn";
+/// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
+/// batches of some 100 ms.
+const TURN_LOOKS: u32 = 30;
+const TURN_PAUSE: Duration = Duration::from_millis(100);
 
-/// A checkpoint to take.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Checkpoint {
-    session: String,
-    transcript: PathBuf,
-    project: PathBuf,
-    state_dir: Option<PathBuf>,
-    reason: CheckpointReason,
-    used_tokens: u64,
-    percent: Option<u64>,
-    remaining_tokens: Option<u64>,
-    issue: Option<String>,
-    wip: Wip,
-}
-
-/// A checkpoint cannot be taken. Reads well after "cannot".
-#[derive(Debug, thiserror::Error)]
-pub enum TakeError {
-    /// Another one of the session goes on for too long.
-    #[error("take a checkpoint while another of this session is being written")]
-    Busy,
-    /// The project is gone.
-    #[error("find the project")]
-    NoProject,
-    /// Its process cannot be started.
-    #[error("begin a checkpoint")]
-    Begin(#[source] io::Error),
-    /// The session's files cannot be used.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// The document cannot be written.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-}
-
-impl Checkpoint {
-    /// The checkpoint of a session, for this reason.
-    #[must_use]
-    pub fn of(scene: &Scene, reason: CheckpointReason, reading: Option<&Reading>) -> Self {
-        Self {
-            session: scene.session.clone(),
-            transcript: scene.transcript.clone(),
-            project: scene.place.dir.clone(),
-            state_dir: scene.state_dir.clone(),
-            reason,
-            used_tokens: reading.map_or(0, |reading| reading.used_tokens),
-            percent: reading.map(Reading::percent),
-            remaining_tokens: reading.map(Reading::remaining_tokens),
-            issue: scene.issue.clone(),
-            wip: scene.wip,
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Workspace(error) => error.into(),
+            CheckpointError::Disk(error) => error.into(),
+            CheckpointError::Busy => {
+                Self::caused(Exit::State, "cannot checkpoint this session", &error)
+            }
         }
     }
+}
 
-    fn request(&self) -> Request {
+impl Watched {
+    pub fn checkpoint(&self, reason: CheckpointReason, reading: Option<&Reading>) -> Request {
         Request {
-            project_dir: self.project.clone(),
+            project_dir: self.place.dir.clone(),
             state_dir: self.state_dir.clone(),
             session_id: Some(self.session.clone()).filter(|session| !session.is_empty()),
             transcript: Some(self.transcript.clone()).filter(|path| path.is_file()),
-            reason: self.reason,
-            percent: self.percent,
-            remaining_tokens: self.remaining_tokens,
+            reason,
+            percent: reading.map(Reading::percent),
+            remaining_tokens: reading.map(Reading::remaining_tokens),
+            used_tokens: reading.map_or(0, |reading| reading.used_tokens),
             issue: self.issue.clone(),
             wip: self.wip,
-            now: SystemClock.now(),
+            now: self.now,
         }
     }
 }
 
 /// Begins it in a process of its own, which outlives this one and the client.
-///
-/// # Errors
-///
-/// If that process cannot be started.
-pub fn begin(checkpoint: &Checkpoint) -> Result<(), TakeError> {
-    let program = std::env::current_exe().map_err(TakeError::Begin)?;
-    let text = serde_json::to_string(checkpoint).map_err(|error| TakeError::Begin(error.into()))?;
-    detached::start(&program, &[ROLE.into(), text.into()], &checkpoint.project).map_err(TakeError::Begin)
+pub fn begin(request: &Request) -> io::Result<()> {
+    let text = serde_json::to_string(request)?;
+    start(&[ROLE.into(), text.into()], &request.project_dir)
+}
+
+/// Judges the end of the turn once its last response is in the transcript. WHY: a Stop hook is called before
+/// the client has written it, in almost every second turn.
+pub(super) fn judge_turn(watched: &Watched) -> io::Result<()> {
+    let words = [
+        TURN_ROLE.as_ref(),
+        watched.session.as_ref(),
+        watched.transcript.as_os_str(),
+    ];
+    start(&words.map(OsString::from), &watched.place.dir)
+}
+
+fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
+    let started = std::env::current_exe().and_then(|own| detached::start(&own, words, dir));
+    started.map_err(|error| io::Error::other(format!("begin a checkpoint: {error}")))
 }
 
 /// The process that writes it.
 pub(super) fn run(args: &[OsString]) {
     detached::leave_session();
-    let Some(text) = args.first().and_then(|arg| arg.to_str()) else { return };
-    let Ok(checkpoint) = serde_json::from_str::<Checkpoint>(text) else { return };
-    // What went wrong stands in the session's log, and the next hook tells it.
-    let _ = take(&checkpoint);
+    let text = args
+        .first()
+        .and_then(|arg| arg.to_str())
+        .unwrap_or_default();
+    if let Ok(request) = serde_json::from_str(text) {
+        // What went wrong is in the session's log, and the next hook says it.
+        let _ = take(&request);
+    }
+}
+
+/// The process that waits for a turn's last response. Alerts are left to the next event, which has a person
+/// to read them.
+pub(super) fn run_turn(args: &[OsString]) {
+    detached::leave_session();
+    let ([session, transcript], Ok(dir)) = (args, std::env::current_dir()) else {
+        return;
+    };
+    let session = session.to_string_lossy();
+    let Some(mut watched) = Watched::of(&session, transcript.into(), &dir) else {
+        return;
+    };
+    for _ in 0..TURN_LOOKS {
+        if watched.recent().settled {
+            break;
+        }
+        std::thread::sleep(TURN_PAUSE);
+    }
+    watched.now = SystemClock.now();
+    let reading = watched.reading();
+    let moment = Moment::Stops { background: true };
+    let begins = watched
+        .decide(&watched.watch(), &moment, reading.as_ref())
+        .begin;
+    if begins.is_some()
+        && let Some(reason) = settle(&watched, &moment, reading.as_ref()).1.begin
+    {
+        watched.or_complain(take(&watched.checkpoint(reason, reading.as_ref())));
+    } else if let Some(reading) = &reading {
+        watched.publish(&watched.watch(), reading);
+    }
 }
 
 /// Takes it here and now, and records how that ended.
-///
-/// # Errors
-///
-/// If the document cannot be written or the session's files cannot be used.
-pub fn take(checkpoint: &Checkpoint) -> Result<ekiden_engine::checkpoint::Taken, TakeError> {
-    let place = ProjectPlace::find(&checkpoint.project, checkpoint.state_dir.as_deref());
-    let place = place.ok_or(TakeError::NoProject)?;
-    let disk = Arc::new(RealDisk::fenced(&place.dir));
-    let files = GuardFiles::new(disk, &place.state_dir, &checkpoint.session);
-    let patience = Duration::from(limits::CHECKPOINT_WAIT);
-    let _writing = files.lock_writing(patience)?.ok_or(TakeError::Busy)?;
-    let taken = take_checkpoint(&checkpoint.request(), &NoTracker);
-    let event = match &taken {
-        Ok(taken) => WatchEvent::Taken(Taken {
-            reason: checkpoint.reason,
-            document: taken
-                .document
-                .strip_prefix(&place.dir)
-                .unwrap_or(&taken.document)
-                .display()
-                .to_string(),
-            commit: taken.commit.clone(),
-            modified_files: taken.modified_files.iter().take(limits::STATE_FILES_MAX).cloned().collect(),
-            issue: taken.issue.clone(),
-        }),
-        Err(error) => WatchEvent::Failed { why: chain(error) },
+pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
+    let request = Request {
+        now: SystemClock.now(),
+        ..request.clone()
     };
-    files.append(&[WatchRecord { time: SystemClock.now(), event }])?;
-    if let Some(scene) = Scene::of(&checkpoint.session, checkpoint.transcript.clone(), &place.dir)
-        && let Some(reading) = scene.reading()
-    {
-        scene.publish(&scene.watch(), &reading);
+    let session = request.session_id.clone().unwrap_or_default();
+    let place = ProjectPlace::find(&request.project_dir, request.state_dir.as_deref());
+    let Some(place) = place else {
+        // Looked for again it fails, and says why.
+        return checkpoint::take(&request);
+    };
+    let disk = Arc::new(RealDisk::fenced(&place.dir));
+    let files = GuardFiles::new(disk, &place.state_dir, &session);
+    let patience = Duration::from(limits::CHECKPOINT_WAIT);
+    let _writing = files.lock_writing(patience)?.ok_or(CheckpointError::Busy)?;
+    let taken = checkpoint::take(&request);
+    let event = match &taken {
+        Ok(taken) => {
+            let document = taken.document.strip_prefix(&place.dir);
+            let files = taken.modified_files.iter().take(limits::STATE_FILES_MAX);
+            WatchEvent::Taken(Taken {
+                reason: request.reason,
+                document: document.unwrap_or(&taken.document).display().to_string(),
+                used_tokens: request.used_tokens,
+                commit: taken.commit.clone(),
+                modified_files: files.cloned().collect(),
+                issue: taken.issue.clone(),
+            })
+        }
+        Err(error) => WatchEvent::Failed {
+            why: in_full(error),
+        },
+    };
+    if !session.is_empty() {
+        let time = SystemClock.now();
+        files.append(&[WatchRecord { time, event }])?;
     }
-    Ok(taken?)
+    let transcript = request.transcript.clone().unwrap_or_default();
+    if let Some(watched) = Watched::of(&session, transcript, &place.dir)
+        && let Some(reading) = watched.reading()
+    {
+        watched.publish(&watched.watch(), &reading);
+    }
+    taken
 }

@@ -1,43 +1,81 @@
 //! The handoff of an earlier session, given to the one that begins.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use ekiden_core::guard::document::{Loaded, load as load_document};
-use ekiden_core::time::Millis;
+use ekiden_core::guard::document::{Loaded, branch_of, load as load_document};
+use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
+use ekiden_core::limits;
+use ekiden_core::prompt::offered_handoff;
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::disk::{DiskError, RealDisk};
 use ekiden_store::documents::Documents;
-use ekiden_store::layout::{Published, StateLayout};
 
-use super::Scene;
+use super::Watched;
 
-/// The name and the text of the handoff that this session goes on from, if there is one: the newest that
-/// nobody has taken yet, or after a compaction the session's own.
-pub(super) fn load(scene: &Scene, own: bool) -> Result<Option<(String, String)>, DiskError> {
-    let disk = RealDisk::fenced(&scene.place.dir);
-    let published = Published::new(&scene.place.dir);
-    let state = StateLayout::new(&scene.place.state_dir);
-    let documents = Documents::of(&disk, &published, &state);
-    let name = if own { own_document(scene) } else { documents.newest_unconsumed()? };
+/// What is said of the handoff that this session continues from, if there is one: the newest that no session
+/// has worked from, or after a compaction the session's own. One that is old or of another branch is named
+/// only.
+pub(super) fn load(
+    watched: &Watched,
+    own: bool,
+    orient: &str,
+) -> Result<Option<String>, DiskError> {
+    let documents = documents(watched);
+    let name = if own {
+        let last = watched.watch().last;
+        let path = last.map(|last| last.taken.document);
+        path.as_deref()
+            .and_then(|path| Path::new(path).file_name()?.to_str().map(str::to_owned))
+    } else {
+        documents.newest_unconsumed()?
+    };
     let Some(name) = name else { return Ok(None) };
-    let Some(text) = documents.read(&name)? else { return Ok(None) };
-    let path = documents.path(&name);
-    let age = age(scene, &path);
-    // Two sessions that begin at once: one of them goes on from it.
-    if !documents.consume(&name, &scene.session)? && !own {
+    let Some(document) = documents.read(&name)? else {
         return Ok(None);
+    };
+    let path = documents.path(&name);
+    let age = age(watched, &path);
+    let path = &*path.display().to_string();
+    if !own {
+        let event = WatchEvent::Loaded { document: name };
+        let time = watched.now;
+        watched.files.append(&[WatchRecord { time, event }])?;
     }
-    let path = path.display().to_string();
-    Ok(Some((name, load_document(&Loaded { document: &text, path: &path, age }))))
+    let (made_on, here) = (branch_of(&document), watched.place.branch());
+    let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
+    if !own && (is_old || made_on != here) {
+        let days = age.map_or(0, |age| age.as_secs() / (24 * 60 * 60));
+        let age = if days == 0 {
+            "less than a day".to_owned()
+        } else {
+            format!("{days} days")
+        };
+        let branch = made_on.as_deref().unwrap_or("none");
+        return Ok(Some(offered_handoff(path, &age, branch, orient)));
+    }
+    let document = &document;
+    Ok(Some(load_document(&Loaded {
+        document,
+        path,
+        age,
+    })))
 }
 
-fn own_document(scene: &Scene) -> Option<String> {
-    let last = scene.watch().last?;
-    std::path::Path::new(&last.document).file_name()?.to_str().map(str::to_owned)
+/// Keeps a document from being given to another session.
+pub(super) fn consume(watched: &Watched, name: &str) -> Result<bool, DiskError> {
+    documents(watched).consume(name, &watched.session)
 }
 
-fn age(scene: &Scene, path: &std::path::Path) -> Option<Millis> {
+fn documents(watched: &Watched) -> Documents {
+    let (dir, state_dir) = (&watched.place.dir, &watched.place.state_dir);
+    Documents::of(Arc::new(RealDisk::fenced(dir)), dir, state_dir)
+}
+
+fn age(watched: &Watched, path: &Path) -> Option<Millis> {
     let modified = path.metadata().ok()?.modified().ok()?;
     let at = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    let at = ekiden_core::time::Timestamp(u64::try_from(at.as_millis()).ok()?);
-    Some(scene.now.since(at))
+    let at = Timestamp(u64::try_from(at.as_millis()).ok()?);
+    Some(watched.now.since(at))
 }

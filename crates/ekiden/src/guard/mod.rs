@@ -1,8 +1,8 @@
 //! The guard at work in a session that a person started: short processes that the client calls.
 //!
 //! ```text
-//! client ──► `ekiden hook EVENT` ──► Scene (files) ──► core: decide ──► log ──► answer on stdout
-//!        ──► `ekiden statusline` ──► Scene          └──► core: a line  │
+//! client ──► `ekiden hook EVENT` ──► Watched (files) ──► core: decide ──► log ──► answer on stdout
+//!        ──► `ekiden statusline` ──► Watched          └──► core: a line  │
 //!                                                                       └──► `__checkpoint`, detached
 //!                                                                             git, document, log
 //! ```
@@ -23,12 +23,12 @@ mod checkpoint;
 mod handoff;
 mod hook;
 mod report;
-mod scene;
 mod statusline;
+mod watched;
 mod window;
 
-pub use checkpoint::{Checkpoint, take as take_checkpoint};
-pub use scene::Scene;
+pub use checkpoint::take as take_checkpoint;
+pub use watched::Watched;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -42,23 +42,27 @@ const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// else nothing. To be called before anything that takes time: reading a command line whole takes longer
 /// than all of a hook's work. And it would end with 2 over a word that it does not know, which blocks the
 /// client; here such a word is passed over.
-#[must_use]
 pub fn run_if_asked() -> Option<Exit> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (role, rest) = args.split_first()?;
     let asks_for_help = rest.iter().any(|arg| arg == "--help" || arg == "-h");
     match role.to_str()? {
-        "hook" if !asks_for_help && !rest.is_empty() => Some(hook(rest.iter().any(|arg| arg == "--plugin"))),
+        "hook" if !asks_for_help && !rest.is_empty() => {
+            Some(hook(rest.iter().any(|arg| arg == "--plugin")))
+        }
         "statusline" if !asks_for_help => {
-            let wrap = rest.iter().position(|arg| arg == "--wrap").and_then(|at| rest.get(at + 1));
+            let wrap = rest
+                .iter()
+                .position(|arg| arg == "--wrap")
+                .and_then(|at| rest.get(at + 1));
             Some(statusline(wrap.map(OsString::as_os_str)))
         }
         checkpoint::ROLE => Some(failing_open(|| checkpoint::run(rest))),
+        checkpoint::TURN_ROLE => Some(failing_open(|| checkpoint::run_turn(rest))),
         _ => None,
     }
 }
 
-/// One call of a hook.
 pub fn hook(plugin: bool) -> Exit {
     failing_open(|| hook::run(plugin))
 }
@@ -73,7 +77,7 @@ fn failing_open(work: impl FnOnce()) -> Exit {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
-        report::panicked(&panic.to_string());
+        report::note(&panic.to_string());
         std::process::exit(i32::from(Exit::Unfinished.code()));
     }));
     work();
@@ -84,6 +88,45 @@ fn failing_open(work: impl FnOnce()) -> Exit {
 fn input() -> String {
     let mut bytes = Vec::new();
     // What was read until an error is all that there is.
-    let _ = std::io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+    let _ = std::io::stdin()
+        .lock()
+        .take(INPUT_BYTES_MAX)
+        .read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::time::Timestamp;
+
+    use super::*;
+
+    /// The state directory of the copy of this program that panics.
+    const STATE_DIR: &str = "EKIDEN_TEST_PANIC_STATE_DIR";
+
+    /// Seen from outside, by a copy of this program that runs this test alone.
+    // shows: SEC-05
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the exit code of a panic can only be seen from outside"
+    )]
+    fn a_panic_ends_with_1_and_a_line_in_the_log() {
+        if let Some(dir) = std::env::var_os(STATE_DIR) {
+            report::at(dir.as_ref(), Timestamp(0));
+            failing_open(|| panic!("on purpose"));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("guard")).unwrap();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["a_panic_ends_with_1_and_a_line_in_the_log", "--nocapture"])
+            .env(STATE_DIR, dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(child.status.code(), Some(1), "{child:?}");
+        let log = std::fs::read_to_string(dir.path().join("guard/errors.log")).unwrap();
+        assert!(log.contains("on purpose"), "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
 }

@@ -5,55 +5,144 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ekiden_agent::detached;
-use ekiden_core::guard::{Level, Reading, StatusLine};
+use ekiden_core::guard::{Level, Levels, LineFormat, Part, Reading};
+use ekiden_core::ids::RunId;
+use ekiden_core::time::Millis;
 use ekiden_store::guard::Figure;
 use ekiden_wire::status_line::StatusInput;
 
-use super::Scene;
+use super::Watched;
 
-/// Prints the line.
 pub(super) fn run(wrap: Option<&OsStr>) {
     let input = super::input();
     let told = StatusInput::parse(&input);
-    let project = &told.workspace.project_dir;
-    let dir = if project.as_os_str().is_empty() { &told.cwd } else { project };
-    let line =
-        Scene::of(&told.session_id, told.transcript_path.clone(), dir).map(|scene| line(&scene, &told));
-    let foreign = wrap.map(|command| foreign(command, input.as_bytes(), dir));
+    let project = &told.project_dir;
+    let dir = if project.as_os_str().is_empty() {
+        &told.cwd
+    } else {
+        project
+    };
+    let mut foreign = wrap.and_then(|command| foreign(command, input.as_bytes(), dir));
+    let watched = Watched::of(&told.session_id, told.transcript.clone(), dir);
+    let line = watched.map(|watched| {
+        let format = watched.line_format();
+        let beside = if format.shows(Part::Wrapped) {
+            foreign.take()
+        } else {
+            None
+        };
+        line(&watched, &format, &told, beside.as_deref())
+    });
     let mut out = std::io::stdout().lock();
-    for text in line.into_iter().chain(foreign.flatten()) {
+    for text in line.into_iter().chain(foreign) {
         // A client that went away reads no status line.
         let _ = writeln!(out, "{text}");
     }
 }
 
-fn line(scene: &Scene, told: &StatusInput) -> String {
-    keep_figure(scene, told);
-    let (watch, reading) = (scene.watch(), scene.reading());
+fn line(
+    watched: &Watched,
+    format: &LineFormat,
+    told: &StatusInput,
+    beside: Option<&str>,
+) -> String {
+    keep_figure(watched, told);
+    let (watch, reading) = (watched.watch(), watched.reading());
     if let Some(reading) = &reading {
-        scene.publish(&watch, reading);
+        watched.publish(&watch, reading);
     }
-    let issue = scene.issue_name();
-    StatusLine {
-        percent: reading.as_ref().map(Reading::percent),
-        level: reading.as_ref().map_or(Level::L0, |reading| reading.level(scene.settings.levels)),
-        issue: issue.as_deref(),
-        checkpoint: watch.word(),
-    }
-    .render(std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()))
+    let levels = watched.settings.levels;
+    let percent = reading.as_ref().map(Reading::percent);
+    let level = reading
+        .as_ref()
+        .map_or(Level::L0, |reading| reading.level(levels));
+    let text = |part| match part {
+        Part::Context => None,
+        Part::Checkpoint => Some(format!("CKPT: {}", watch.word())),
+        Part::Issue => Some(format!("ISSUE: {}", plain(&watched.issue_name()?))),
+        Part::Phase => {
+            let stage = || stage_of_branch(&watched.place.branch()?);
+            let word = Some(watch.phase_word.clone()).filter(|word| !word.is_empty());
+            named("PHASE: ", &word.or_else(stage)?)
+        }
+        Part::Model => named("", &told.model_name),
+        Part::Branch => named("", &watched.place.branch()?),
+        Part::Trend => trend(reading.as_ref()?, levels),
+        Part::Cost => Some(format!("${:.2}", told.cost_usd)),
+        Part::Time => Some(Millis(told.duration_ms).to_string()),
+        Part::Limits => limits(told),
+        Part::Wrapped => beside
+            .and_then(|text| text.lines().next())
+            .map(str::to_owned),
+    };
+    let columns = std::env::var("COLUMNS").ok();
+    format.render(
+        percent,
+        level,
+        text,
+        columns.and_then(|columns| columns.parse().ok()),
+    )
+}
+
+/// A name comes from a branch or a person, so it can be long.
+const NAME_CHARS_MAX: usize = 24;
+
+fn plain(text: &str) -> String {
+    let shown = text.chars().filter(|c| !c.is_control());
+    shown.take(NAME_CHARS_MAX).collect()
+}
+
+fn named(label: &str, text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| format!("{label}{}", plain(text)))
+}
+
+/// The stage of a plan whose branch is checked out, `ekiden/RUN-STAGE`.
+fn stage_of_branch(branch: &str) -> Option<String> {
+    let (run, stage) = branch.strip_prefix("ekiden/")?.split_once('-')?;
+    RunId::try_from(run.to_owned()).ok()?;
+    Some(stage.to_owned())
+}
+
+fn trend(reading: &Reading, levels: Levels) -> Option<String> {
+    let rate = reading.trend().tokens_per_minute?;
+    let next = [Level::L1, Level::L2, Level::L3]
+        .into_iter()
+        .find_map(|level| Some(format!(", {level} in {}", reading.time_to(levels, level)?)));
+    Some(format!("{rate:+} tokens/min{}", next.unwrap_or_default()))
+}
+
+fn limits(told: &StatusInput) -> Option<String> {
+    let windows = [
+        ("5h", told.five_hour_percent),
+        ("7d", told.seven_day_percent),
+    ];
+    let known: Vec<String> = windows
+        .into_iter()
+        .filter_map(|(name, used)| Some(format!("{name}: {:.0}%", used?)))
+        .collect();
+    (!known.is_empty()).then(|| known.join(" "))
 }
 
 /// Keeps what only the status line is told, if it is news.
-fn keep_figure(scene: &Scene, told: &StatusInput) {
-    let Some(window_tokens) = told.context_window.context_window_size else { return };
-    let figure = Figure { at: scene.now, used_tokens: told.context_window.total_input_tokens, window_tokens };
-    let same = |old: Figure| Figure { at: figure.at, ..old } == figure;
-    if scene.files.figure().is_some_and(same) {
+fn keep_figure(watched: &Watched, told: &StatusInput) {
+    let Some(window_tokens) = told.window_tokens else {
+        return;
+    };
+    let figure = Figure {
+        at: watched.now,
+        used_tokens: told.used_tokens,
+        window_tokens,
+    };
+    let same = |old: Figure| {
+        Figure {
+            at: figure.at,
+            ..old
+        } == figure
+    };
+    if watched.files.figure().is_some_and(same) {
         return;
     }
-    if let Err(error) = scene.files.keep_figure(&figure) {
-        scene.complain(&error);
-    }
+    watched.or_complain(watched.files.keep_figure(&figure));
 }
 
 /// What the status line that stood here before says of the same input.

@@ -15,11 +15,15 @@ use crate::client::window::flag;
 use crate::settings::environment::Environment;
 
 /// The window of models that nobody knows.
-const WINDOW_UNKNOWN: u64 = 200_000;
+pub const WINDOW_UNKNOWN: u64 = 200_000;
 /// The window of the models named here and of what follows them.
 const WINDOW_LARGE: u64 = 1_000_000;
 /// Families whose versions from this one on have the large window.
 const LARGE_FROM: [(&str, u32); 4] = [("opus", 5), ("sonnet", 5), ("haiku", 5), ("fable", 0)];
+
+/// The first client that was seen to give them this window. To 2.1.197 they have 200,000 tokens, but for names
+/// that end in `[1m]`.
+const LARGE_SINCE: [u32; 3] = [2, 1, 329];
 
 /// How the client was told to compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,33 +36,57 @@ pub struct Compaction {
 
 impl Compaction {
     /// What the client's own arguments say, or else the environment, or else its settings.
-    #[must_use]
-    pub fn of(environment: &Environment, client_args: &[String], settings: &ClientSettings) -> Self {
-        let number = |name| environment.variable(name).and_then(|text| text.parse().ok());
+    pub fn of(
+        environment: &Environment,
+        client_args: &[String],
+        settings: &ClientSettings,
+    ) -> Self {
+        let number = |name| {
+            environment
+                .variable(name)
+                .and_then(|text| text.parse().ok())
+        };
         Self {
             window_tokens: flag(client_args)
                 .or_else(|| number("CLAUDE_CODE_AUTO_COMPACT_WINDOW"))
                 .or_else(|| settings.compaction_window()),
-            percent: number("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE").filter(|percent| (1..=100).contains(percent)),
+            percent: number("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")
+                .filter(|percent| (1..=100).contains(percent)),
         }
     }
 
-    /// The window that is filled: the client's figure if there is one, else the model's by its name.
-    #[must_use]
-    pub fn window(self, told_tokens: Option<u64>, model: &str) -> Window {
-        let model_tokens = told_tokens.unwrap_or_else(|| window_of_model(model));
+    /// The window that is filled of a model's.
+    pub fn window(self, model_tokens: u64) -> Window {
         let reserve_tokens = limits::RESERVE_TOKENS_CLAUDE;
         let window = self.window_tokens.unwrap_or(model_tokens).min(model_tokens);
-        let by_share = self.percent.map(|percent| window * percent / 100 + reserve_tokens);
+        let by_share = self
+            .percent
+            .map(|percent| window * percent / 100 + reserve_tokens);
         let compaction_tokens = by_share.into_iter().chain(self.window_tokens).min();
-        Window { model_tokens, compaction_tokens, reserve_tokens, cap_tokens: None }
+        Window {
+            model_tokens,
+            compaction_tokens,
+            reserve_tokens,
+            cap_tokens: None,
+        }
     }
 }
 
-/// The window of a model, in tokens.
-fn window_of_model(model: &str) -> u64 {
-    let large = LARGE_FROM.iter().any(|(family, from)| version_of(model, family).is_some_and(|v| v >= *from));
-    if large || model.contains("[1m]") { WINDOW_LARGE } else { WINDOW_UNKNOWN }
+/// The window of a model in a client of this version, in tokens.
+pub fn window_of(model: &str, client: &str) -> u64 {
+    let parts: Vec<u32> = client
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect();
+    let is_older = !parts.is_empty() && parts[..] < LARGE_SINCE[..];
+    let large = LARGE_FROM
+        .iter()
+        .any(|(family, from)| version_of(model, family).is_some_and(|v| v >= *from));
+    if large && !is_older || model.contains("[1m]") {
+        WINDOW_LARGE
+    } else {
+        WINDOW_UNKNOWN
+    }
 }
 
 /// The version behind a family's name: `claude-opus-5-5` is version 5 of opus.
@@ -69,12 +97,18 @@ fn version_of(model: &str, family: &str) -> Option<u32> {
 }
 
 /// The arguments that the client was started with, if the system tells them.
-#[must_use]
 pub fn client_args(environment: &Environment) -> Vec<String> {
-    let pid = environment.variable("CLAUDE_PID").filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
+    let pid = environment
+        .variable("CLAUDE_PID")
+        .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
     let path = pid.map(|pid| Path::new("/proc").join(pid).join("cmdline"));
-    let bytes = path.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
-    bytes.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+    let bytes = path
+        .and_then(|path| std::fs::read(path).ok())
+        .unwrap_or_default();
+    bytes
+        .split(|byte| *byte == 0)
+        .map(|arg| String::from_utf8_lossy(arg).into_owned())
+        .collect()
 }
 
 #[cfg(test)]
@@ -85,23 +119,29 @@ mod tests {
 
     fn of(vars: &[(&str, &str)], args: &[&str]) -> Compaction {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Compaction::of(&Environment::of(vars.iter().copied()), &args, &ClientSettings::default())
+        Compaction::of(
+            &Environment::of(vars.iter().copied()),
+            &args,
+            &ClientSettings::default(),
+        )
     }
 
     // shows: MON-06
     #[test]
     fn a_window_is_told_from_the_models_name() {
-        for (model, tokens) in [
-            ("claude-opus-5-5", 1_000_000),
-            ("claude-haiku-4-5-20251001", 200_000),
-            ("claude-sonnet-4-5-20250929", 200_000),
-            ("claude-sonnet-4-5[1m]", 1_000_000),
-            ("somebody-elses", 200_000),
-            ("", 200_000),
+        for (model, client, tokens) in [
+            ("claude-opus-5-5", "2.1.329", 1_000_000),
+            ("claude-sonnet-5", "2.1.330", 1_000_000),
+            ("claude-sonnet-5", "2.1.197", 200_000),
+            ("claude-sonnet-5", "", 1_000_000),
+            ("claude-haiku-4-5-20251001", "2.1.329", 200_000),
+            ("claude-sonnet-4-5-20250929", "2.1.329", 200_000),
+            ("claude-sonnet-4-5[1m]", "2.1.197", 1_000_000),
+            ("somebody-elses", "2.1.329", 200_000),
+            ("", "", 200_000),
         ] {
-            assert_eq!(Compaction::default().window(None, model).model_tokens, tokens, "{model}");
+            assert_eq!(window_of(model, client), tokens, "{model} {client}");
         }
-        assert_eq!(Compaction::default().window(Some(500_000), "claude-opus-5-5").model_tokens, 500_000);
     }
 
     /// The rows of what was measured: model, what the client was told, and where it then compacts.
@@ -112,20 +152,43 @@ mod tests {
         let share = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE";
         let rows = [
             ("claude-opus-5-5", of(&[], &[]), 967_000),
-            ("claude-opus-5-5", of(&[], &["claude", "--autocompact", "400000"]), 367_000),
-            ("claude-opus-5-5", of(&[], &["claude", "--autocompact=150000"]), 117_000),
+            (
+                "claude-opus-5-5",
+                of(&[], &["claude", "--autocompact", "400000"]),
+                367_000,
+            ),
+            (
+                "claude-opus-5-5",
+                of(&[], &["claude", "--autocompact=150000"]),
+                117_000,
+            ),
             ("claude-opus-5-5", of(&[(window, "400000")], &[]), 367_000),
-            ("claude-opus-5-5", of(&[(window, "400000"), (share, "50")], &[]), 200_000),
+            (
+                "claude-opus-5-5",
+                of(&[(window, "400000"), (share, "50")], &[]),
+                200_000,
+            ),
             ("claude-opus-5-5", of(&[(share, "50")], &[]), 500_000),
             ("claude-haiku-4-5-20251001", of(&[], &[]), 200_000),
-            ("claude-haiku-4-5-20251001", of(&[(share, "50")], &[]), 200_000),
-            ("claude-haiku-4-5-20251001", of(&[], &["claude", "--autocompact", "200000"]), 167_000),
+            (
+                "claude-haiku-4-5-20251001",
+                of(&[(share, "50")], &[]),
+                200_000,
+            ),
+            (
+                "claude-haiku-4-5-20251001",
+                of(&[], &["claude", "--autocompact", "200000"]),
+                167_000,
+            ),
         ];
         for (model, compaction, compacts_at) in rows {
-            let window = compaction.window(None, model);
+            let window = compaction.window(window_of(model, "2.1.329"));
             for level in [Level::L1, Level::L2, Level::L3] {
                 let begins = window.tokens_of(Profile::Watch.levels(), level);
-                assert!(begins < compacts_at, "{model} {compaction:?} {level} begins at {begins}");
+                assert!(
+                    begins < compacts_at,
+                    "{model} {compaction:?} {level} begins at {begins}"
+                );
             }
         }
     }

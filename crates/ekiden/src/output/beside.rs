@@ -4,161 +4,96 @@
 //! run that waited in a write would answer no hook, order no handoff, and stop. So another thread prints
 //! what the run says, in its order. What moves is left out while it is behind; lines are never left out.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 /// How long a terminal may take nothing at the end of a program, before it is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where a piece goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Answer,
-    /// Standard error.
-    Talk,
+    Messages,
 }
 
-/// A thread that prints.
-#[derive(Debug, Clone, Default)]
-pub struct Beside {
-    queue: Arc<Queue>,
-}
-
-/// One end of it, for one stream.
 #[derive(Debug)]
-pub struct Handle {
-    queue: Arc<Queue>,
-    stream: Stream,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    pieces: VecDeque<(Stream, Vec<u8>)>,
-    /// A piece is being written.
-    writing: bool,
-    /// Pieces that were written.
-    written: u64,
-    /// What went wrong on standard output, until it is told.
+pub struct Beside {
+    pieces: Sender<(Stream, Vec<u8>)>,
+    /// What came of each piece.
+    written: Receiver<io::Result<()>>,
+    /// Pieces of which nothing has come yet.
+    open: usize,
+    /// The first failure on standard output.
     failure: Option<io::Error>,
 }
 
 impl Beside {
     /// Begins to print to these.
-    ///
-    /// # Errors
-    ///
-    /// If the system gives no thread.
     pub fn start(
         mut answer: impl Write + Send + 'static,
-        mut talk: impl Write + Send + 'static,
+        mut messages: impl Write + Send + 'static,
     ) -> io::Result<Self> {
-        let beside = Self::default();
-        let queue = Arc::clone(&beside.queue);
-        std::thread::Builder::new().name("printing".to_owned()).spawn(move || {
-            loop {
-                let (stream, bytes) = queue.next();
-                let written = match stream {
+        let (pieces, to_print) = mpsc::channel::<(Stream, Vec<u8>)>();
+        let (done, written) = mpsc::channel();
+        let print = move || {
+            for (stream, bytes) in to_print {
+                let printed = match stream {
                     Stream::Answer => answer.write_all(&bytes).and_then(|()| answer.flush()),
-                    Stream::Talk => talk.write_all(&bytes).and_then(|()| talk.flush()),
+                    // Nothing can be said if a message cannot be printed.
+                    Stream::Messages => {
+                        let _ = messages.write_all(&bytes).and_then(|()| messages.flush());
+                        Ok(())
+                    }
                 };
-                queue.done(stream, written);
+                if done.send(printed).is_err() {
+                    return;
+                }
             }
-        })?;
-        Ok(beside)
+        };
+        std::thread::Builder::new()
+            .name("printing".to_owned())
+            .spawn(print)?;
+        Ok(Self {
+            pieces,
+            written,
+            open: 0,
+            failure: None,
+        })
     }
 
-    /// An end for a stream.
-    #[must_use]
-    pub fn handle(&self, stream: Stream) -> Handle {
-        Handle { queue: Arc::clone(&self.queue), stream }
+    pub fn print(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.pieces.send((stream, bytes.to_vec())).is_ok() {
+            self.open += 1;
+        }
     }
 
     /// Whoever reads has not taken all of it yet.
-    #[must_use]
-    pub fn is_behind(&self) -> bool {
-        self.queue.lock().is_behind()
+    pub fn is_behind(&mut self) -> bool {
+        while let Ok(printed) = self.written.try_recv() {
+            self.take(printed);
+        }
+        self.open > 0
     }
 
     /// Waits until everything is printed. A terminal that takes nothing is given up after a while; a pipe
     /// or a file is waited for, as any program does.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong on standard output and was not told yet.
-    pub fn finish(&self, to_terminal: bool) -> io::Result<()> {
-        let mut state = self.queue.lock();
-        while state.is_behind() {
-            let before = state.written;
-            let waited = self.queue.changed.wait_timeout(state, PATIENCE);
-            let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = now;
-            if to_terminal && timeout.timed_out() && state.written == before {
-                break;
+    pub fn finish(&mut self, to_terminal: bool) -> io::Result<()> {
+        while self.open > 0 {
+            match self.written.recv_timeout(PATIENCE) {
+                Ok(printed) => self.take(printed),
+                Err(RecvTimeoutError::Timeout) if !to_terminal => {}
+                Err(_) => break,
             }
         }
-        state.failure.take().map_or(Ok(()), Err)
-    }
-}
-
-impl State {
-    fn is_behind(&self) -> bool {
-        self.writing || !self.pieces.is_empty()
-    }
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn next(&self) -> (Stream, Vec<u8>) {
-        let mut state = self.lock();
-        loop {
-            if let Some(piece) = state.pieces.pop_front() {
-                state.writing = true;
-                return piece;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    fn take(&mut self, printed: io::Result<()>) {
+        self.open -= 1;
+        if let Err(error) = printed {
+            self.failure.get_or_insert(error);
         }
-    }
-
-    fn done(&self, stream: Stream, written: io::Result<()>) {
-        let mut state = self.lock();
-        state.writing = false;
-        state.written += 1;
-        if let Err(error) = written
-            && stream == Stream::Answer
-        {
-            state.failure.get_or_insert(error);
-        }
-        self.changed.notify_all();
-    }
-}
-
-impl Write for Handle {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.queue.lock();
-        if self.stream == Stream::Answer
-            && let Some(error) = state.failure.take()
-        {
-            return Err(error);
-        }
-        state.pieces.push_back((self.stream, bytes.to_vec()));
-        self.queue.changed.notify_all();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -168,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that takes a piece when it is told to, and what it took.
+    /// A reader that takes a piece when it is let, and what it took.
     struct Slow {
         take: mpsc::Receiver<()>,
         taken: mpsc::Sender<String>,
@@ -188,16 +123,19 @@ mod tests {
 
     fn slow() -> (Beside, mpsc::Sender<()>, mpsc::Receiver<String>) {
         let ((go, take), (taken, took)) = (mpsc::channel(), mpsc::channel());
-        (Beside::start(Slow { take, taken }, io::sink()).unwrap(), go, took)
+        (
+            Beside::start(Slow { take, taken }, io::sink()).unwrap(),
+            go,
+            took,
+        )
     }
 
     // shows: UIX-02
     #[test]
     fn nobody_waits_for_a_reader_that_takes_nothing() {
-        let (beside, go, took) = slow();
-        let mut answer = beside.handle(Stream::Answer);
+        let (mut beside, go, took) = slow();
         for line in ["one\n", "two\n"] {
-            answer.write_all(line.as_bytes()).unwrap();
+            beside.print(Stream::Answer, line.as_bytes());
         }
         assert!(beside.is_behind());
         go.send(()).unwrap();
@@ -209,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_terminal_is_given_up_in_the_end() {
-        let (beside, go, _took) = slow();
-        beside.handle(Stream::Answer).write_all(b"one\n").unwrap();
+        let (mut beside, go, _took) = slow();
+        beside.print(Stream::Answer, b"one\n");
         assert!(beside.finish(true).is_ok());
         assert!(beside.is_behind());
         drop(go);
@@ -218,10 +156,9 @@ mod tests {
 
     #[test]
     fn what_went_wrong_is_told_once() {
-        let (beside, go, _took) = slow();
+        let (mut beside, go, _took) = slow();
         drop(go);
-        let mut answer = beside.handle(Stream::Answer);
-        answer.write_all(b"one\n").unwrap();
+        beside.print(Stream::Answer, b"one\n");
         assert!(beside.finish(false).is_err());
         assert!(beside.finish(false).is_ok());
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use ekiden_core::text;
+use ekiden_core::{secrets, text};
 
 /// The narrowest terminal that lines are laid out for, in columns.
 pub const COLUMNS_MIN: usize = 60;
@@ -16,15 +16,12 @@ const FOREIGN_CHARS_MAX: usize = 200;
 /// What a part of a line means to the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
     Plain,
     /// Only for those who look for it.
     Quiet,
     /// A person should look at it.
     Attention,
-    /// Something failed.
     Failed,
-    /// Something is done.
     Done,
 }
 
@@ -40,7 +37,6 @@ impl Tone {
     }
 }
 
-/// One line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     parts: Vec<(Tone, String)>,
@@ -50,39 +46,48 @@ pub struct Line {
 
 impl Line {
     /// A line in one tone.
-    #[must_use]
     pub fn new(tone: Tone, text: impl Into<String>) -> Self {
-        Self { parts: vec![(tone, text.into())], hang: 2 }
+        Self {
+            parts: vec![(tone, text.into())],
+            hang: 2,
+        }
     }
 
     /// A line under a session: a label, then what it says.
-    #[must_use]
     pub fn labelled(label: &str, tone: Tone, text: impl Into<String>) -> Self {
-        Self { parts: vec![(Tone::Quiet, format!("  {label:<8}  ")), (tone, text.into())], hang: 12 }
+        Self {
+            parts: vec![
+                (Tone::Quiet, format!("  {label:<8}  ")),
+                (tone, text.into()),
+            ],
+            hang: 12,
+        }
     }
 
     /// A line under a session that a person should see.
-    #[must_use]
     pub fn attention(text: impl Into<String>) -> Self {
-        Self { parts: vec![(Tone::Attention, "  ! ".to_owned()), (Tone::Plain, text.into())], hang: 4 }
+        Self {
+            parts: vec![
+                (Tone::Attention, "  ! ".to_owned()),
+                (Tone::Plain, text.into()),
+            ],
+            hang: 4,
+        }
     }
 
     /// The same with one more part.
-    #[must_use]
     pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.parts.push((tone, text.into()));
         self
     }
 
     /// The same, its rest indented by so many columns where it is broken.
-    #[must_use]
     pub fn hanging(mut self, columns: usize) -> Self {
         self.hang = columns;
         self
     }
 
     /// The same, behind the stage that it is about.
-    #[must_use]
     pub fn under(mut self, stage: &str, columns: usize) -> Self {
         let stage = format!("{stage:<columns$}  ");
         self.hang += stage.len();
@@ -90,21 +95,32 @@ impl Line {
         self
     }
 
-    /// The words alone.
-    #[must_use]
+    /// The same without its secrets.
+    pub fn masked(&self) -> Self {
+        let parts = self.parts.iter();
+        Self {
+            parts: parts
+                .map(|(tone, text)| (*tone, secrets::mask(text).into_owned()))
+                .collect(),
+            hang: self.hang,
+        }
+    }
+
     pub fn plain(&self) -> String {
         self.parts.iter().map(|(_, text)| text.as_str()).collect()
     }
 
     /// The line with escape sequences for its tones, broken at blanks to fit the columns.
-    #[must_use]
     pub fn styled(&self, columns: Option<usize>) -> String {
-        let styled = self.parts.iter().fold(String::new(), |mut line, (tone, text)| {
-            let style = tone.style();
-            // Writing into a string cannot fail.
-            let _ = write!(line, "{style}{text}{style:#}");
-            line
-        });
+        let styled = self
+            .parts
+            .iter()
+            .fold(String::new(), |mut line, (tone, text)| {
+                let style = tone.style();
+                // Writing into a string cannot fail.
+                let _ = write!(line, "{style}{text}{style:#}");
+                line
+            });
         match columns {
             Some(columns) => wrap(&styled, columns.max(COLUMNS_MIN), self.hang),
             None => styled,
@@ -114,7 +130,6 @@ impl Line {
 
 impl Line {
     /// The beginning of the line that fits the columns, for a line that must not be broken.
-    #[must_use]
     pub fn cut(&self, columns: usize, coloured: bool) -> String {
         let mut left = columns;
         let mut kept = Self::default();
@@ -127,14 +142,17 @@ impl Line {
             left -= width;
             kept.parts.push((*tone, text.clone()));
         }
-        if coloured { kept.styled(None) } else { kept.plain() }
+        if coloured {
+            kept.styled(None)
+        } else {
+            kept.plain()
+        }
     }
 }
 
 /// The symbols of ours in characters that every terminal has, and a `?` for any other: for a locale
 /// without UTF-8. Escape sequences are such characters already. No character becomes wider: a line that
 /// was cut to fit must still fit.
-#[must_use]
 pub fn in_ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -153,11 +171,8 @@ pub fn in_ascii(text: &str) -> String {
 }
 
 /// A text from outside on one line: clean, without line ends, not too long.
-#[must_use]
 pub fn one_line(text: &str) -> String {
-    let clean = text::clean(text).text;
-    let words: Vec<&str> = clean.split_whitespace().collect();
-    text::short(&words.join(" "), FOREIGN_CHARS_MAX)
+    text::one_line(text, FOREIGN_CHARS_MAX)
 }
 
 fn cut(text: &str, columns: usize) -> String {
@@ -169,12 +184,18 @@ fn cut(text: &str, columns: usize) -> String {
             break;
         }
     }
-    if columns > 0 { format!("{kept}…") } else { kept }
+    if columns > 0 {
+        format!("{kept}…")
+    } else {
+        kept
+    }
 }
 
 fn wrap(styled: &str, columns: usize, hang: usize) -> String {
     let indent = " ".repeat(hang);
-    let options = textwrap::Options::new(columns).subsequent_indent(&indent).break_words(false);
+    let options = textwrap::Options::new(columns)
+        .subsequent_indent(&indent)
+        .break_words(false);
     textwrap::fill(styled, options)
 }
 
@@ -184,12 +205,21 @@ mod tests {
 
     #[test]
     fn a_line_is_broken_under_its_own_text() {
-        let line =
-            Line::labelled("next", Tone::Plain, "convert tests/test_billing; the fixtures are in conftest");
-        assert_eq!(line.plain(), "  next      convert tests/test_billing; the fixtures are in conftest");
+        let line = Line::labelled(
+            "next",
+            Tone::Plain,
+            "convert tests/test_billing; the fixtures are in conftest",
+        );
+        assert_eq!(
+            line.plain(),
+            "  next      convert tests/test_billing; the fixtures are in conftest"
+        );
         let broken = anstream::adapter::strip_str(&line.styled(Some(60))).to_string();
         let (first, rest) = broken.split_once('\n').unwrap();
-        assert_eq!(first, "  next      convert tests/test_billing; the fixtures are in");
+        assert_eq!(
+            first,
+            "  next      convert tests/test_billing; the fixtures are in"
+        );
         assert_eq!(rest, "            conftest");
         assert!(!line.styled(None).contains('\n'));
     }
@@ -207,17 +237,26 @@ mod tests {
     #[test]
     fn tones_are_few_and_end() {
         assert_eq!(Line::new(Tone::Plain, "x").styled(None), "x");
-        assert_eq!(Line::new(Tone::Failed, "x").styled(None), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(
+            Line::new(Tone::Failed, "x").styled(None),
+            "\u{1b}[31mx\u{1b}[0m"
+        );
     }
 
     #[test]
     fn without_utf_8_the_symbols_are_plain() {
-        assert_eq!(in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"), "|###- |||  | 34% - ~$1 \u{1b}[31m?.");
+        assert_eq!(
+            in_ascii("▕███▍ ┊┊┊  ▏ 34% · ≈$1 \u{1b}[31mé…"),
+            "|###- |||  | 34% - ~$1 \u{1b}[31m?."
+        );
     }
 
     #[test]
     fn foreign_text_stays_on_its_line() {
         assert_eq!(one_line("a\n\u{1b}[31mb\tc\r\n"), "a b c");
-        assert_eq!(one_line(&"x".repeat(500)).chars().count(), FOREIGN_CHARS_MAX);
+        assert_eq!(
+            one_line(&"x".repeat(500)).chars().count(),
+            FOREIGN_CHARS_MAX
+        );
     }
 }

@@ -1,33 +1,35 @@
 //! The only module that prints.
 //!
-//! Standard output is the answer: the lines of a run, the rows of a query. Standard error is talk:
+//! Standard output is the answer: the lines of a run, the rows of a query. Standard error is messages:
 //! errors, hints, warnings. Colour goes to terminals only, and `NO_COLOR` is obeyed. On a terminal one
 //! line may move; it is erased before any other is printed, so nothing of it stays.
 //!
-//! A reader that goes away is not an error: what is printed after that is dropped, and a run goes on.
-//! Any other failure to print is told once, at the end, by [`Output::finish`].
+//! Secrets are masked here, in everything that is printed, and before a line is broken or cut.
+//!
+//! A reader or a terminal that goes away is not an error: what is printed after that is dropped, and a run goes on.
+//! Any other failure to print is reported once, at the end, by [`Output::finish`].
 
-pub mod account;
-pub mod aloud;
+pub mod activity;
 mod beside;
-pub mod bounds;
-pub mod ending;
-mod handed;
-pub mod judged;
+mod ending;
+mod entry;
+mod handed_off;
+pub mod json;
 pub mod line;
-pub mod lines;
 pub mod live;
 pub mod moving;
-pub mod news;
+pub mod outcome;
 pub mod patch;
 pub mod phrase;
-pub mod retell;
+mod problems;
+pub mod reporter;
+pub mod review;
+pub mod session;
+pub mod sessions;
 pub mod stage_table;
-pub mod stages;
-pub mod steering;
-pub mod story;
+mod stages;
+mod steering;
 pub mod table;
-pub mod trouble;
 pub mod waits;
 
 #[cfg(test)]
@@ -35,8 +37,9 @@ mod tests;
 
 use std::io::{self, IsTerminal, Write};
 
-use anstream::{AutoStream, ColorChoice};
+use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
+use ekiden_core::secrets;
 use serde::Serialize;
 
 use self::beside::{Beside, Stream};
@@ -44,71 +47,62 @@ use self::line::Line;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Goes to the start of the line and erases it.
-const ERASE: &str = "\r\u{1b}[2K";
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
-/// Erases what is below.
 const ERASE_BELOW: &str = "\u{1b}[J";
 
-/// Where everything is printed.
+/// Taken where no terminal tells how many rows it has.
+const ROWS_USUAL: usize = 24;
+
 pub struct Output {
-    answer: Box<dyn Write>,
-    /// The same without a filter, for bytes that are not ours.
-    raw: Box<dyn Write>,
+    writer: Writer,
+    /// The answer may hold escape sequences for colour; so may messages.
+    coloured: (bool, bool),
     /// The answer goes to a terminal, of whatever kind.
     to_terminal: bool,
-    talk: Box<dyn Write>,
-    /// The terminal that the moving line is drawn on, if standard output is one.
+    /// The terminal that lines move on, if standard output is one.
     screen: Option<Screen>,
-    printing: Printing,
+    /// What is printed when the terminal is free again: an agent's own interface has it.
+    held: Option<Vec<(Stream, Vec<u8>)>>,
     broken: Option<io::Error>,
 }
 
-/// Which thread prints.
-enum Printing {
-    /// This one, to writers that were given.
-    Here,
-    /// This one, to the process's own streams.
-    HereSoFar,
-    /// Another one.
+/// Who writes: this thread, or one beside it.
+enum Writer {
+    Here {
+        answer: Box<dyn Write>,
+        messages: Box<dyn Write>,
+    },
     Beside(Beside),
 }
 
-/// A terminal.
 struct Screen {
-    out: Box<dyn Write>,
     columns: fn() -> Option<usize>,
-    coloured: bool,
     /// The locale can show more than ASCII.
     utf_8: bool,
-    /// What is drawn on it now.
-    drawn: Option<String>,
-    /// The lines above the cursor that are written over.
-    block: Vec<String>,
+    /// The lines above the cursor that move.
+    drawn: Vec<String>,
 }
 
 impl Output {
-    /// The process's own output.
-    #[must_use]
     pub fn of_process() -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
+        let is_coloured = |choice| choice != ColorChoice::Never;
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let screen = (stdout.is_terminal() && !dumb).then(|| Screen {
-            out: Box::new(io::stdout()),
             columns: stdout_columns,
-            coloured: AutoStream::choice(&stdout) != ColorChoice::Never,
             utf_8: locale_is_utf_8(),
-            drawn: None,
-            block: Vec::new(),
+            drawn: Vec::new(),
         });
         Self {
+            coloured: (
+                is_coloured(AutoStream::choice(&stdout)),
+                is_coloured(AutoStream::choice(&stderr)),
+            ),
             to_terminal: stdout.is_terminal(),
-            raw: Box::new(io::stdout()),
-            answer: Box::new(AutoStream::auto(stdout)),
-            talk: Box::new(AutoStream::auto(stderr)),
+            writer: Writer::here(),
             screen,
-            printing: Printing::HereSoFar,
+            held: None,
             broken: None,
         }
     }
@@ -116,134 +110,181 @@ impl Output {
     /// From now on nobody waits for whoever reads, but for [`Output::finish`]. Without another thread
     /// everything stays as it is.
     pub fn print_beside(&mut self) {
-        if !matches!(self.printing, Printing::HereSoFar) {
-            return;
+        if let Writer::Here { .. } = self.writer
+            && let Ok(beside) = Beside::start(io::stdout(), io::stderr())
+        {
+            self.writer = Writer::Beside(beside);
         }
-        let Ok(beside) = Beside::start(io::stdout(), io::stderr()) else { return };
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let handle = |stream| Box::new(beside.handle(stream)) as Box<dyn Write>;
-        self.answer = Box::new(AutoStream::new(handle(Stream::Answer), AutoStream::choice(&stdout)));
-        self.talk = Box::new(AutoStream::new(handle(Stream::Talk), AutoStream::choice(&stderr)));
-        self.raw = Box::new(beside.handle(Stream::Answer));
-        if let Some(screen) = &mut self.screen {
-            screen.out = Box::new(beside.handle(Stream::Answer));
+    }
+
+    /// Keeps what is printed from now on, until [`Output::release`].
+    pub fn hold(&mut self) {
+        self.erase();
+        self.held.get_or_insert_default();
+    }
+
+    pub fn release(&mut self) {
+        for (stream, bytes) in self.held.take().unwrap_or_default() {
+            self.put(stream, &bytes);
         }
-        self.printing = Printing::Beside(beside);
+    }
+
+    /// Prints the first of the lines that were held, and the last ones; between them a line about how many were left out.
+    pub fn release_last(&mut self, lines_max: usize, left_out: impl FnOnce(usize) -> Line) {
+        let mut held = self.held.take().unwrap_or_default();
+        let count = held.len().saturating_sub(lines_max);
+        if count > 1 {
+            let last = held.split_off(count);
+            self.held = Some(held.into_iter().take(1).collect());
+            self.release();
+            self.line(&left_out(count - 1));
+            held = last;
+        }
+        self.held = Some(held);
+        self.release();
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
     }
 
     /// A line of the answer.
     pub fn line(&mut self, line: &Line) {
-        let text = self.in_locale(line.styled(self.columns()));
+        let text = line.masked().styled(self.columns());
+        let text = match &self.screen {
+            Some(screen) => screen.in_locale(text),
+            // Elsewhere whoever reads it decides what can be shown of it.
+            None => text,
+        };
         self.answer(&format!("{text}\n"));
     }
 
     /// A line of the answer for programs.
     pub fn json(&mut self, value: &impl Serialize) {
-        let text = self.as_json(value);
-        self.answer(&text);
-    }
-
-    /// The same, not printed yet.
-    pub fn as_json(&mut self, value: &impl Serialize) -> String {
         match serde_json::to_string(value) {
-            Ok(text) => text + "\n",
-            Err(error) => {
-                self.broken = Some(error.into());
-                String::new()
-            }
+            Ok(text) => self.answer(&(text + "\n")),
+            Err(error) => self.broken = Some(error.into()),
         }
     }
 
-    /// The answer as it is.
+    /// The answer as it is, but for secrets.
     pub fn answer(&mut self, text: &str) {
-        self.erase();
-        let printed = self.answer.write_all(text.as_bytes()).and_then(|()| self.answer.flush());
-        if let Err(error) = printed {
-            self.broken.get_or_insert(error);
-            self.answer = Box::new(io::sink());
+        self.text(Stream::Answer, self.coloured.0, text);
+    }
+
+    /// What somebody else wrote: byte for byte but for secrets, and on a terminal without anything that could
+    /// act on it or hide.
+    pub fn foreign(&mut self, bytes: &[u8]) {
+        if self.to_terminal {
+            let mut text = ekiden_core::text::clean(&String::from_utf8_lossy(bytes)).text;
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            self.answer(&text);
+        } else {
+            self.put(Stream::Answer, &secrets::mask_bytes(bytes));
         }
     }
 
-    /// Talk as it is. Nothing can be told if it cannot be printed.
-    pub fn talk(&mut self, text: &str) {
+    /// A message as it is, but for secrets.
+    pub fn message(&mut self, text: &str) {
+        self.text(Stream::Messages, self.coloured.1, text);
+    }
+
+    fn text(&mut self, stream: Stream, coloured: bool, text: &str) {
         self.erase();
-        let _ = self.talk.write_all(text.as_bytes()).and_then(|()| self.talk.flush());
+        let text = &secrets::mask(text);
+        if coloured {
+            self.put(stream, text.as_bytes());
+        } else {
+            self.put(stream, strip_str(text).to_string().as_bytes());
+        }
+    }
+
+    /// Asks the person at the terminal, who answers with a line.
+    pub fn ask(&mut self, question: &str) -> Option<String> {
+        self.message(question);
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line).ok()?;
+        (read > 0).then_some(line)
+    }
+
+    /// Asks for a yes.
+    pub fn confirm(&mut self, question: &str) -> bool {
+        let answer = self.ask(question).unwrap_or_default();
+        matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// Something is wrong that stops nothing.
     pub fn warn(&mut self, text: &str) {
-        self.talk(&labelled("warning", AnsiColor::Yellow.on_default(), &line::one_line(text)));
+        let yellow = AnsiColor::Yellow.on_default();
+        self.message(&labelled("warning", yellow, &line::one_line(text)));
     }
 
     /// Why a command ends without its result.
     pub fn failure(&mut self, failure: &Failure) {
         let mut text = labelled("error", AnsiColor::Red.on_default(), failure.error());
-        failure.lines().iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        for line in failure.lines() {
+            text.push_str(&format!("{line}\n"));
+        }
         for hint in failure.hints() {
             text.push_str(&labelled("hint", Style::new().dimmed(), hint));
         }
-        self.talk(&text);
+        self.message(&text);
     }
 
-    /// There is a terminal on which a line may move.
-    #[must_use]
+    /// There is a terminal on which lines may move.
     pub fn has_screen(&self) -> bool {
         self.screen.is_some()
     }
 
-    /// Draws the line that moves, in place of the one before.
-    pub fn draw(&mut self, line: &Line) {
-        let behind = matches!(&self.printing, Printing::Beside(beside) if beside.is_behind());
-        let Some(screen) = self.screen.as_mut().filter(|_| !behind) else { return };
-        let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
-        let text = screen.in_locale(line.cut(columns.saturating_sub(1), screen.coloured));
-        if screen.drawn.as_ref() == Some(&text) {
-            return;
-        }
-        screen.show(&format!("\r{text}{ERASE_REST}"));
-        screen.drawn = Some(text);
-    }
-
-    /// Draws lines that stay in place, over those drawn before. The cursor rests below them, so whatever
-    /// ends the program leaves the terminal in order.
-    pub fn draw_block(&mut self, lines: &[Line]) {
-        let Some(screen) = &mut self.screen else { return };
-        let columns = (screen.columns)().unwrap_or(line::COLUMNS_MIN);
-        let cut = |line: &Line| screen.in_locale(line.cut(columns.saturating_sub(1), screen.coloured));
-        let block: Vec<String> = lines.iter().map(cut).collect();
-        if screen.block == block {
-            return;
-        }
-        let mut text = match screen.block.len() {
-            0 => String::new(),
-            rows => format!("\u{1b}[{rows}A"),
+    /// Draws the lines that move, over those drawn before. The cursor rests below them, so whatever ends the
+    /// program leaves the terminal in order.
+    pub fn draw(&mut self, lines: &[Line]) {
+        let is_behind = match &mut self.writer {
+            Writer::Beside(beside) => beside.is_behind(),
+            Writer::Here { .. } => false,
         };
-        block.iter().for_each(|line| text.push_str(&format!("\r{line}{ERASE_REST}\n")));
-        text.push_str(ERASE_BELOW);
-        screen.show(&text);
-        screen.block = block;
+        let coloured = self.coloured.0;
+        let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
+            return;
+        };
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|line| screen.cut(line, coloured))
+            .collect();
+        if screen.drawn == lines {
+            return;
+        }
+        let mut text = screen.to_first();
+        for line in &lines {
+            text.push_str(&format!("\r{line}{ERASE_REST}\n"));
+        }
+        screen.drawn = lines;
+        self.put(Stream::Answer, (text + ERASE_BELOW).as_bytes());
     }
 
-    /// Erases the line that moves.
+    /// Erases the lines that move.
     pub fn erase(&mut self) {
-        if let Some(screen) = self.screen.as_mut().filter(|screen| screen.drawn.is_some()) {
-            screen.drawn = None;
-            screen.show(ERASE);
+        if let Some(screen) = &mut self.screen
+            && !screen.drawn.is_empty()
+        {
+            let text = screen.to_first() + ERASE_BELOW;
+            screen.drawn.clear();
+            self.put(Stream::Answer, text.as_bytes());
         }
     }
 
     /// Ends printing: how the program exits if it would have exited so.
-    #[must_use]
     pub fn finish(mut self, exit: Exit) -> Exit {
         self.erase();
-        if let Printing::Beside(beside) = std::mem::replace(&mut self.printing, Printing::Here) {
-            if let Err(error) = beside.finish(self.to_terminal) {
-                self.broken.get_or_insert(error);
-            }
-            self.talk = Box::new(AutoStream::auto(io::stderr()));
+        self.release();
+        if let Writer::Beside(beside) = &mut self.writer {
+            self.broken = beside.finish(self.to_terminal).err();
+            self.writer = Writer::here();
         }
         match self.broken.take() {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe && exit == Exit::Done => {
+            Some(error) if !nobody_reads(&error) && exit == Exit::Done => {
                 let failure = Failure::caused(Exit::State, "cannot print the answer", &error);
                 self.failure(&failure);
                 failure.exit()
@@ -252,49 +293,84 @@ impl Output {
         }
     }
 
-    /// What somebody else wrote: byte for byte, but on a terminal without anything that could act on it or
-    /// hide.
-    pub fn foreign(&mut self, bytes: &[u8]) {
-        if self.to_terminal {
-            let mut text = ekiden_core::text::clean(&String::from_utf8_lossy(bytes)).text;
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            return self.answer(&text);
-        }
-        let printed = self.raw.write_all(bytes).and_then(|()| self.raw.flush());
-        if let Err(error) = printed {
-            self.broken.get_or_insert(error);
-            self.raw = Box::new(io::sink());
-        }
-    }
-
     /// Where lines are broken: nowhere without a terminal.
-    #[must_use]
     pub fn columns(&self) -> Option<usize> {
         self.screen.as_ref().and_then(|screen| (screen.columns)())
     }
+
+    /// How many lines a person sees at once, with some room for those that are broken and those that move.
+    pub fn rows(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let rows = size.map_or(0, |size| usize::from(size.ws_row));
+        let rows = if rows == 0 { ROWS_USUAL } else { rows };
+        rows.saturating_sub(4)
+    }
+
+    /// After a failure to print the answer the rest of it is dropped. Nothing can be said if a message cannot
+    /// be printed.
+    fn put(&mut self, stream: Stream, bytes: &[u8]) {
+        if let Some(held) = &mut self.held {
+            held.push((stream, bytes.to_vec()));
+            return;
+        }
+        match &mut self.writer {
+            Writer::Beside(beside) => beside.print(stream, bytes),
+            Writer::Here { answer, messages } => match stream {
+                Stream::Answer if self.broken.is_some() => {}
+                Stream::Answer => self.broken = write(answer, bytes).err(),
+                Stream::Messages => drop(write(messages, bytes)),
+            },
+        }
+    }
 }
 
-impl Output {
-    /// What the terminal can show of it. Elsewhere whoever reads it decides.
-    fn in_locale(&self, text: String) -> String {
-        match &self.screen {
-            Some(screen) => screen.in_locale(text),
-            None => text,
+impl Writer {
+    fn here() -> Self {
+        Self::Here {
+            answer: Box::new(io::stdout()),
+            messages: Box::new(io::stderr()),
         }
     }
 }
 
 impl Screen {
+    /// What the terminal can show of a text.
     fn in_locale(&self, text: String) -> String {
-        if self.utf_8 { text } else { line::in_ascii(&text) }
+        if self.utf_8 {
+            text
+        } else {
+            line::in_ascii(&text)
+        }
     }
 
-    /// What moves is worth nothing a second later; a failure shows with the next real line.
-    fn show(&mut self, text: &str) {
-        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    /// What has room of a line that must not be broken.
+    fn cut(&self, line: &Line, coloured: bool) -> String {
+        let columns = (self.columns)().unwrap_or(line::COLUMNS_MIN);
+        self.in_locale(line.masked().cut(columns.saturating_sub(1), coloured))
     }
+
+    /// From below the drawn lines to the first of them.
+    fn to_first(&self) -> String {
+        match self.drawn.len() {
+            0 => String::new(),
+            rows => format!("\u{1b}[{rows}A\r"),
+        }
+    }
+}
+
+/// A person sees what is asked, and can answer.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The reader went away, or the terminal did.
+fn nobody_reads(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes).and_then(|()| to.flush())
 }
 
 fn labelled(label: &str, style: Style, text: &str) -> String {
@@ -304,7 +380,10 @@ fn labelled(label: &str, style: Style, text: &str) -> String {
 /// By the variables that decide it, the strongest first.
 fn locale_is_utf_8() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(set)
+        .unwrap_or_default();
     let locale = locale.to_string_lossy().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
@@ -316,35 +395,37 @@ fn stdout_columns() -> Option<usize> {
 
 #[cfg(test)]
 impl Output {
-    /// An output of these writers, with a screen on the same writer as the answer.
-    fn to(answer: impl Write + 'static, screen: Option<Box<dyn Write>>) -> Self {
-        let screen = screen.map(|out| Screen {
-            out,
+    /// An output to this writer, with a screen of 60 columns or without one.
+    fn to(answer: impl Write + 'static, has_screen: bool) -> Self {
+        let screen = has_screen.then(|| Screen {
             columns: || Some(60),
-            coloured: false,
             utf_8: true,
-            drawn: None,
-            block: Vec::new(),
+            drawn: Vec::new(),
         });
-        let (raw, to_terminal) = (Box::new(io::sink()), false);
-        Self {
+        let writer = Writer::Here {
             answer: Box::new(answer),
-            raw,
-            to_terminal,
-            talk: Box::new(io::sink()),
+            messages: Box::new(io::sink()),
+        };
+        Self {
+            writer,
+            coloured: (false, false),
+            to_terminal: false,
             screen,
-            printing: Printing::Here,
+            held: None,
             broken: None,
         }
     }
 
     /// The same, as if the answer went to a terminal without a moving line.
     fn on_terminal(self) -> Self {
-        Self { to_terminal: true, ..self }
+        Self {
+            to_terminal: true,
+            ..self
+        }
     }
 
     /// An output that nobody reads.
     pub fn nowhere() -> Self {
-        Self::to(io::sink(), None)
+        Self::to(io::sink(), false)
     }
 }

@@ -1,45 +1,124 @@
-//! What a person said to a run while it was under way.
+//! The entries of what a person asks of a run that is under way.
 
-use ekiden_core::event::LimitsChanged;
+use ekiden_core::bounds::OnRateLimit;
+use ekiden_core::limits;
+use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
-use ekiden_core::{bounds::OnRateLimit, text};
+use ekiden_core::settings::LimitsChanged;
+use ekiden_core::steering::{Steered, Steering, StopRequest};
+use ekiden_core::text;
 
-use super::bounds;
+use super::entry::Entry;
+use super::json::fields;
 use super::line::{Line, Tone, one_line};
-use super::news::News;
 use super::phrase;
+use super::reporter::session_max;
+
+/// What a message to the run changed: nothing for a late stop or a second pause.
+pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
+    let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+    match &steered.steering {
+        Steering::Stop { .. } => Some(stop_requested(steered.steering.stop()?, run)),
+        Steering::Pause if run.relays().any(|(_, relay)| is_held(relay)) => None,
+        Steering::Pause => Some(pause_requested(run)),
+        Steering::Unpause => {
+            let line = Line::new(Tone::Plain, format!("unpaused · {clock}"));
+            Some(Entry::new("unpaused").line(line))
+        }
+        Steering::Instruct { words } => Some(instructed(words, run)),
+        Steering::Answer { stage, words } => {
+            let words = one_line(words);
+            let line = Line::new(Tone::Plain, format!("{stage}  answered: {words}"));
+            let fields = fields! { "stage": stage, "words": words };
+            Some(Entry::new("answered").fields(fields).line(line))
+        }
+        Steering::ChangeLimits(limits) => Some(limits_changed(limits, run)),
+    }
+}
+
+/// Somebody wants the run to stop.
+pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
+    let session = working_session(run);
+    let text = match (request, session) {
+        (StopRequest::Gently, Some(session)) => {
+            let grace = phrase::duration(limits::STOP_GRACE);
+            format!(
+                "session {session} is asked to hand off within {grace}; ctrl-c again stops at once"
+            )
+        }
+        (StopRequest::Gently, None) => "stopping".to_owned(),
+        (StopRequest::Now { .. }, _) => "stopping at once".to_owned(),
+    };
+    Entry::new("stop_requested")
+        .fields(fields! { "request": request, "session": session })
+        .line(Line::attention(text))
+}
+
+fn pause_requested(run: &Run) -> Entry {
+    let session = working_session(run);
+    let begins = match session {
+        Some(session) => format!("nothing begins after session {session}"),
+        None => "nothing begins any more".to_owned(),
+    };
+    let line = Line::attention(format!("{begins}; `ekiden unpause` takes that back"));
+    Entry::new("pause_requested")
+        .fields(fields! { "session": session })
+        .line(line)
+}
+
+/// Nothing begins until the run is unpaused; whoever guides it can type meanwhile.
+pub fn paused(session: u32, guided: bool) -> Entry {
+    if !guided {
+        let text = format!("paused before session {session}; `ekiden unpause` continues");
+        return Entry::new("paused").line(Line::attention(text));
+    }
+    let quiet = |text: &str| Line::new(Tone::Quiet, format!("    {text}"));
+    Entry::new("paused").lines([
+        Line::attention(format!(
+            "held before session {session}: type what it should know, one line each"
+        )),
+        quiet("-m 20, --run-budget 5 and the like change limits (see `ekiden limits --help`)"),
+        quiet("go begins the session; quit stops, and `ekiden resume` continues"),
+    ])
+}
 
 /// Words for the next session.
-#[must_use]
-pub fn instructed(words: &str, run: &Run) -> News {
+fn instructed(words: &str, run: &Run) -> Entry {
     let clean = text::clean(words).text;
-    let taken = run.relays().any(|(_, relay)| relay.words().last().is_some_and(|last| last == clean.trim()));
-    News::Instructed { words: clean.trim().to_owned(), taken }
+    let words = clean.trim();
+    let is_last = |relay: &Relay| relay.wishes.words.last().is_some_and(|last| last == words);
+    let taken = run.relays().any(|(_, relay)| is_last(relay));
+    let shown = one_line(words);
+    let line = if taken {
+        Line::labelled("message", Tone::Quiet, "the next session will read: ")
+            .with(Tone::Plain, shown)
+    } else {
+        Line::attention(format!(
+            "no room for another message to the next session: {shown}"
+        ))
+    };
+    Entry::new("instructed")
+        .fields(fields! { "words": words, "taken": taken })
+        .line(line)
 }
 
-/// Other limits.
-#[must_use]
-pub fn limits_changed(limits: &LimitsChanged, run: &Run) -> News {
-    let session_max = run.relays().map(|(_, relay)| relay.session_max()).sum();
-    let now = run.relays().map(|(_, relay)| relay.bounds()).next().cloned().unwrap_or_default();
-    let (run_budget, session_budget) = (now.run, now.session);
-    News::LimitsChanged { session_max, run_budget, session_budget, changed: changed(limits, session_max) }
-}
-
-/// The line of words for the next session.
-#[must_use]
-pub fn instructed_line(words: &str, taken: bool) -> Line {
-    let words = one_line(words);
-    if taken {
-        return Line::labelled("told", Tone::Quiet, "the next session will read: ").with(Tone::Plain, words);
-    }
-    Line::attention(format!("no room for more words to the next session: {words}"))
-}
-
-/// The line of other limits.
-#[must_use]
-pub fn limits_line(changed: &[String]) -> Line {
-    Line::labelled("limits", Tone::Quiet, "from now on ").with(Tone::Plain, changed.join(", "))
+fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
+    let session_max = session_max(run);
+    let mut relays = run.relays();
+    let now = relays
+        .next()
+        .map(|(_, relay)| relay.settings.bounds.clone());
+    let now = now.unwrap_or_default();
+    let changed = changed(limits, session_max);
+    let line = Line::labelled("limits", Tone::Quiet, "from now on ");
+    Entry::new("limits_changed")
+        .fields(fields! {
+            "session_max": session_max,
+            "run_budget": now.run,
+            "session_budget": now.session,
+            "changed": changed,
+        })
+        .line(line.with(Tone::Plain, changed.join(", ")))
 }
 
 fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
@@ -53,13 +132,18 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
         bounds,
         permissions,
     } = limits;
-    let stall = |sessions: &u32| format!("{} without progress", phrase::count((*sessions).into(), "session"));
+    let either = |choice: Option<bool>, yes: &str, no: &str| {
+        choice.map(|choice| if choice { yes } else { no }.to_owned())
+    };
+    let quiet_hours = bounds.quiet_hours.as_ref();
+    let mode = permissions.mode.as_ref();
+    let rules = &permissions.allowed_tools;
     [
         sessions_max.map(|_| format!("up to session {session_max}")),
-        bounds::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
-        bounds::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
+        phrase::budget(bounds.run).map(|budget| format!("at most {budget} in all")),
+        phrase::budget(bounds.session).map(|budget| format!("at most {budget} a session")),
         bounds.session_timeout.map(|time| match time.as_secs() {
-            0 => "no limit of a session's time".to_owned(),
+            0 => "no time limit for a session".to_owned(),
             _ => format!("{} a session", phrase::duration(time)),
         }),
         bounds.turns_max.map(|turns| match turns {
@@ -68,22 +152,30 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
         }),
         wait_max.map(|wait| format!("waits up to {}", phrase::duration(wait))),
         pause.map(|pause| format!("pauses of {}", phrase::duration(pause))),
-        bounds.quiet_hours.as_ref().map(|_| "other quiet hours".to_owned()),
+        quiet_hours.map(|_| "other quiet hours".to_owned()),
         bounds.on_rate_limit.map(|on| match on {
             OnRateLimit::Wait => "usage limits are waited for".to_owned(),
             OnRateLimit::Stop => "a usage limit ends the run".to_owned(),
         }),
-        stall_sessions.as_ref().map(stall),
-        research.map(|yes| if yes { "it is research" } else { "it is no research" }.to_owned()),
-        guided.map(|yes| if yes { "guided" } else { "not guided" }.to_owned()),
-        permissions.mode.as_ref().map(|mode| format!("permission mode {}", one_line(mode))),
-        permissions
-            .skip
-            .map(|yes| if yes { "every call is allowed" } else { "calls are asked about" }.to_owned()),
-        (!permissions.allowed_tools.is_empty())
-            .then(|| format!("allowed: {}", one_line(&permissions.allowed_tools.join(", ")))),
+        stall_sessions
+            .map(|max| format!("{} without progress", phrase::count(max.into(), "session"))),
+        either(*research, "it is research", "it is not research"),
+        either(*guided, "guided", "not guided"),
+        mode.map(|mode| format!("permission mode {}", one_line(mode))),
+        either(
+            permissions.skip,
+            "every call is allowed",
+            "calls are asked about",
+        ),
+        (!rules.is_empty()).then(|| format!("allowed: {}", one_line(&rules.join(", ")))),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn working_session(run: &Run) -> Option<u32> {
+    let is_working = |relay: &&Relay| matches!(relay.phase, Phase::Running(_));
+    let mut relays = run.relays().map(|(_, relay)| relay);
+    relays.find(is_working).map(|relay| relay.session().get())
 }

@@ -5,28 +5,28 @@
 
 use super::line::{Line, Tone};
 
-/// Between two columns.
 const GAP: usize = 2;
 /// What the last column should have at least.
 const LAST_COLUMNS_MIN: usize = 16;
 
-/// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its heading.
     pub head: &'static str,
-    /// How its cells stand.
     pub side: Side,
     /// Columns of the highest rank go first where there is no room; those of rank 0 always stay.
     pub rank: u8,
 }
 
+impl Column {
+    pub const fn new(head: &'static str, side: Side, rank: u8) -> Self {
+        Self { head, side, rank }
+    }
+}
+
 /// On which side a cell's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// For words.
     Left,
-    /// For numbers.
     Right,
 }
 
@@ -34,11 +34,15 @@ pub enum Side {
 pub type Cell = (Tone, String);
 
 /// The heading and the rows, for so many columns of a terminal.
-#[must_use]
 pub fn lines(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<Line> {
     let shown = fitting(columns, rows, wide);
-    let heads: Vec<Cell> = columns.iter().map(|column| (Tone::Quiet, column.head.to_owned())).collect();
-    let widths: Vec<usize> = (0..columns.len()).map(|at| width(columns, rows, at)).collect();
+    let heads: Vec<Cell> = columns
+        .iter()
+        .map(|column| (Tone::Quiet, column.head.to_owned()))
+        .collect();
+    let widths: Vec<usize> = (0..columns.len())
+        .map(|at| width(columns, rows, at))
+        .collect();
     std::iter::once(&heads)
         .chain(rows)
         .map(|cells| {
@@ -76,8 +80,11 @@ fn fitting(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<u
                 GAP + if last { own.min(LAST_COLUMNS_MIN) } else { own }
             })
             .sum();
-        let dropped =
-            shown.iter().copied().filter(|&at| columns[at].rank > 0).max_by_key(|&at| columns[at].rank);
+        let dropped = shown
+            .iter()
+            .copied()
+            .filter(|&at| columns[at].rank > 0)
+            .max_by_key(|&at| columns[at].rank);
         match dropped {
             Some(dropped) if needed > wide + GAP => shown.retain(|&at| at != dropped),
             Some(_) | None => return shown,
@@ -87,7 +94,9 @@ fn fitting(columns: &[Column], rows: &[Vec<Cell>], wide: Option<usize>) -> Vec<u
 
 fn width(columns: &[Column], rows: &[Vec<Cell>], at: usize) -> usize {
     let cells = rows.iter().map(|cells| cells[at].1.as_str());
-    let widths = cells.chain([columns[at].head]).map(textwrap::core::display_width);
+    let widths = cells
+        .chain([columns[at].head])
+        .map(textwrap::core::display_width);
     widths.max().unwrap_or(0)
 }
 
@@ -101,16 +110,22 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 4] = [
-        Column { head: "#", side: Side::Right, rank: 0 },
-        Column { head: "calls", side: Side::Right, rank: 2 },
-        Column { head: "cost", side: Side::Right, rank: 1 },
-        Column { head: "ended", side: Side::Left, rank: 0 },
+        Column::new("#", Side::Right, 0),
+        Column::new("calls", Side::Right, 2),
+        Column::new("cost", Side::Right, 1),
+        Column::new("ended", Side::Left, 0),
     ];
 
     fn told(cost: &str, wide: Option<usize>) -> String {
         let row = |cells: [&str; 4]| cells.map(|cell| (Tone::Plain, cell.to_owned())).to_vec();
-        let rows = [row(["9", "38", cost, "handed off"]), row(["10", "5", cost, "says that all is done"])];
-        lines(&COLUMNS, &rows, wide).iter().map(|line| line.plain() + "\n").collect()
+        let rows = [
+            row(["9", "38", cost, "handed off"]),
+            row(["10", "5", cost, "says all is done"]),
+        ];
+        lines(&COLUMNS, &rows, wide)
+            .iter()
+            .map(|line| line.plain() + "\n")
+            .collect()
     }
 
     #[test]
@@ -118,19 +133,19 @@ mod tests {
         expect_test::expect![[r"
              #  calls   cost  ended
              9     38  $1.84  handed off
-            10      5  $1.84  says that all is done
+            10      5  $1.84  says all is done
         "]]
         .assert_eq(&told("$1.84", None));
         expect_test::expect![[r"
              #   cost  ended
              9  $1.84  handed off
-            10  $1.84  says that all is done
+            10  $1.84  says all is done
         "]]
         .assert_eq(&told("$1.84", Some(30)));
         expect_test::expect![[r"
              #  ended
              9  handed off
-            10  says that all is done
+            10  says all is done
         "]]
         .assert_eq(&told("$1.84", Some(8)));
     }

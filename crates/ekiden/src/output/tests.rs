@@ -1,15 +1,16 @@
-//! Whole stories: what a person reads of runs that go well and of runs that do not.
+//! Whole runs: what a person reads of those that go well and of those that do not.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Budget, Crossing, Mark, Measure, Prices, Spend};
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{
-    AttemptEnded, Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RelayEvent, RunResumed,
-    StopRequest, Survey, Traces,
+    AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Continued, Counters, Event,
+    RelayEvent, RunResumed, Survey, TaskOutcome, Traces,
 };
 use ekiden_core::guard::{Level, Profile, Window};
 use ekiden_core::handoff::{FileText, HandoffFiles, Marker};
@@ -17,35 +18,37 @@ use ekiden_core::ids::{AttemptId, AttemptNumber, EffectId, RunId, SessionNumber,
 use ekiden_core::limits;
 use ekiden_core::manifest::{Manifest, Part, Stage, Verification};
 use ekiden_core::record::{LOGIC, Record};
+use ekiden_core::renewal::NewTask;
 use ekiden_core::run::Run;
-use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, DirtyFile, Interface, Permissions, Place, RunStarted, Settings,
-};
+use ekiden_core::settings::{CommitPlan, DirtyFile, LimitsChanged, Place, RunStarted, Settings};
+use ekiden_core::steering::StopRequest;
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
-use super::Output;
 use super::line::{Line, Tone};
-use super::lines::Telling;
-use super::news::{JSON_VERSION, JsonLine};
-use super::story::Story;
+use super::reporter::Reporter;
+use super::session::Left;
+use super::sessions::Sessions;
+use super::{Output, Writer};
+use crate::exit::Exit;
+use crate::failure::Failure;
 
 /// 22:04 in Athens.
 const START: Timestamp = Timestamp(1_795_291_440_000);
 const EFFECT: EffectId = EffectId { seq: 0, index: 0 };
 
-/// A run to which things happen, and what it tells of them.
-struct Tale {
+/// A run to which things happen, and what is reported of them.
+struct Scenario {
     run: Run,
-    story: Story,
-    telling: Telling,
+    reporter: Reporter,
+    sessions: Sessions,
     now: Timestamp,
     seq: u64,
     lines: Vec<String>,
     json: Vec<String>,
 }
 
-impl Tale {
+impl Scenario {
     fn begin(verification: Option<&str>, git: bool) -> Self {
         Self::begun(header(verification, git))
     }
@@ -60,28 +63,32 @@ impl Tale {
     fn begun(header: RunStarted) -> Self {
         let (run, effects) = Run::begin(START, &header);
         let zone = TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap();
-        let telling = Telling::of(&run, &[], zone);
-        let mut tale = Self {
+        let mut scenario = Self {
             run,
-            story: Story::default(),
-            telling,
+            reporter: Reporter::new(Vec::new(), zone),
+            sessions: Sessions::new(Vec::new(), None),
             now: START,
             seq: 0,
             lines: Vec::new(),
             json: Vec::new(),
         };
-        tale.record(Event::RunStarted(Box::new(header)), effects);
-        tale
+        scenario.record(Event::RunStarted(Box::new(header)), effects);
+        scenario
     }
 
     fn record(&mut self, event: Event, effects: Vec<ekiden_core::effect::Effect>) {
         self.seq += 1;
-        let record = Record { seq: self.seq, time: self.now, logic: LOGIC, event, effects };
-        for told in self.story.tell(&record, &self.run) {
-            self.lines.extend(self.telling.lines(self.now, &told.news).iter().map(Line::plain));
-            let run = &self.run.header().run;
-            let stage = told.stage.as_ref();
-            let line = JsonLine { v: JSON_VERSION, time: self.now, run, stage, news: &told.news };
+        let record = Record {
+            seq: self.seq,
+            time: self.now,
+            logic: LOGIC,
+            event,
+            effects,
+        };
+        self.sessions.take(&record, &self.run);
+        for entry in self.reporter.entries(&record, &self.run) {
+            self.lines.extend(entry.lines.iter().map(Line::plain));
+            let line = entry.json(self.now, &self.run.header().run);
             self.json.push(serde_json::to_string(&line).unwrap());
         }
     }
@@ -93,7 +100,10 @@ impl Tale {
     }
 
     fn relay(&mut self, event: RelayEvent) -> &mut Self {
-        self.event(Event::Stage { stage: StageId::only(), event })
+        self.event(Event::Stage {
+            stage: StageId::only(),
+            event,
+        })
     }
 
     fn pass(&mut self, secs: u64) -> &mut Self {
@@ -107,20 +117,36 @@ impl Tale {
     }
 
     fn check(&mut self, outcome: CheckOutcome, tail: &str) -> &mut Self {
-        let check = Check { outcome, tree: None, duration: Millis::from_secs(41), tail: tail.to_owned() };
-        self.pass(41).relay(RelayEvent::Verified { effect: EFFECT, check })
+        let check = Check {
+            outcome,
+            tree: None,
+            duration: Millis::from_secs(41),
+            tail: tail.to_owned(),
+        };
+        self.pass(41).relay(RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Verified { check },
+        })
     }
 
     fn survey(&mut self, status: &[&str]) -> &mut Self {
         let status = status.iter().map(|line| (*line).to_owned()).collect();
-        self.relay(RelayEvent::Surveyed {
+        self.relay(RelayEvent::Task {
             effect: EFFECT,
-            survey: Ok(Survey { status, ..Survey::default() }),
+            outcome: TaskOutcome::Surveyed {
+                survey: Ok(Survey {
+                    status,
+                    ..Survey::default()
+                }),
+            },
         })
     }
 
     fn commit(&mut self, commit: Commit) -> &mut Self {
-        self.relay(RelayEvent::Committed { effect: EFFECT, commit })
+        self.relay(RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Committed { commit },
+        })
     }
 
     fn window(&mut self, session: u32) -> &mut Self {
@@ -131,7 +157,10 @@ impl Tale {
             cap_tokens: Some(200_000),
         };
         let model = Some("opus".to_owned());
-        self.relay(RelayEvent::WindowChanged { attempt: attempt(session, 1), window, model })
+        self.relay(RelayEvent::Attempt {
+            attempt: attempt(session, 1),
+            event: AttemptEvent::WindowChanged { window, model },
+        })
     }
 
     fn ends(&mut self, at: AttemptId, cause: EndCause, files: HandoffFiles) -> &mut Self {
@@ -139,11 +168,13 @@ impl Tale {
             duration: Millis::from_secs(846),
             tool_calls: 38,
             usage_tokens: 122_300,
-            cost_micro_usd: 1_840_000,
+            spend: Spend {
+                micro_usd: 1_840_000,
+                ..Spend::default()
+            },
             ..Counters::default()
         };
         let ended = AttemptEnded {
-            attempt: at,
             cause,
             files,
             touched: Vec::new(),
@@ -152,7 +183,10 @@ impl Tale {
             counters,
             traces: Traces::default(),
         };
-        self.pass(846).relay(RelayEvent::AttemptEnded(Box::new(ended)))
+        self.pass(846).relay(RelayEvent::Attempt {
+            attempt: at,
+            event: AttemptEvent::Ended(Box::new(ended)),
+        })
     }
 
     fn text(&self) -> String {
@@ -161,8 +195,9 @@ impl Tale {
 }
 
 fn header(verification: Option<&str>, git: bool) -> RunStarted {
-    let verification = verification
-        .map(|command| Verification::by_command(command.to_owned(), limits::VERIFY_TIMEOUT_DEFAULT));
+    let verification = verification.map(|command| {
+        Verification::by_command(command.to_owned(), limits::VERIFY_TIMEOUT_DEFAULT)
+    });
     let stage = Stage {
         id: StageId::only(),
         task: "Migrate the tests.".to_owned(),
@@ -175,13 +210,19 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
+        in_session: false,
         ekiden: "0.1.0".to_owned(),
-        place: Place { work_dir: "/home/me/project".to_owned(), worktree: None, git, branch: None },
+        place: Place {
+            work_dir: "/home/me/project".to_owned(),
+            worktree: None,
+            git,
+            branch: None,
+        },
         manifest: Manifest::single(stage),
         settings: Settings {
             marker: Marker::default(),
             levels: Profile::Relay.levels(),
-            cap_tokens: Profile::Relay.cap_tokens(),
+            cap_tokens: Some(limits::RELAY_CAP_TOKENS),
             pause: Millis(0),
             wait_max: limits::WAIT_MAX_DEFAULT,
             judging: None,
@@ -195,11 +236,13 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             },
             commit: None,
             notify: true,
+            notify_text: false,
             subagents: false,
             guided: false,
             bounds: Bounds::default(),
         },
         prices: Prices::default(),
+        handoff_spend: Default::default(),
     }
 }
 
@@ -230,51 +273,125 @@ fn handoff(status: &str) -> HandoffFiles {
 }
 
 fn complete() -> HandoffFiles {
-    let text =
-        "STATUS: ALL_COMPLETE\n\n## Done\n- all: `pytest -q`\n\n## Stopped at\nThe end.\n\n## Issues\nnone\n";
-    HandoffFiles { progress: FileText::Text(text.to_owned()), ..HandoffFiles::default() }
+    let text = "STATUS: ALL_COMPLETE\n\n## Done\n- all: `pytest -q`\n\n## Stopped at\nThe end.\n\n## Issues\nnone\n";
+    HandoffFiles {
+        progress: FileText::Text(text.to_owned()),
+        ..HandoffFiles::default()
+    }
+}
+
+#[test]
+fn a_verification_that_was_cancelled_is_neither_a_check_nor_a_veto() {
+    let mut scenario = Scenario::begin(Some("pytest"), true);
+    scenario
+        .survey(&[" M a"])
+        .check(CheckOutcome::Failed { code: 1 }, "")
+        .ends(attempt(1, 1), EndCause::Completed, complete())
+        .survey(&[" M b"])
+        .check(CheckOutcome::Cancelled, "");
+    let session = scenario.sessions.get(1).unwrap();
+    assert!(session.survey.is_some() && matches!(session.end, Some((Left::Completion, _))));
+    assert!(session.check.is_none() && !session.is_vetoed());
 }
 
 // shows: UIX-02
 #[test]
 fn a_run_that_goes_well() {
-    let mut tale = Tale::begin(Some("pytest -q"), true);
-    tale.survey(&[]).check(CheckOutcome::Failed { code: 1 }, "847 failed\n").window(1);
-    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS")).survey(&[" M a", " M b"]);
-    tale.check(CheckOutcome::Failed { code: 1 }, "...\n635 failed, 212 passed\n\n").window(2);
-    tale.ends(attempt(2, 1), EndCause::Completed, complete()).survey(&[" M a", " M b"]);
-    tale.check(CheckOutcome::Passed, "");
+    let mut scenario = Scenario::begin(Some("pytest -q"), true);
+    scenario
+        .survey(&[])
+        .check(CheckOutcome::Failed { code: 1 }, "847 failed\n")
+        .window(1);
+    scenario
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
+        .survey(&[" M a", " M b"]);
+    scenario
+        .check(
+            CheckOutcome::Failed { code: 1 },
+            "...\n635 failed, 212 passed\n\n",
+        )
+        .window(2);
+    scenario
+        .ends(attempt(2, 1), EndCause::Completed, complete())
+        .survey(&[" M a", " M b"]);
+    scenario.check(CheckOutcome::Passed, "");
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         verification `pytest -q` fails now, so a later pass ends the run
         session 1 · 22:04
-          window    1M tokens (opus), hands off at 120k
+          window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
           61% 122k  handed off after 14m · 38 tool calls · $1.84
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done
           verify    failed in 41s: 635 failed, 212 passed
         session 2 · 22:19
-          61% 122k  says that all is done after 14m · 38 tool calls · $1.84
+          61% 122k  says all is done after 14m · 38 tool calls · $1.84
           verify    passed in 41s
 
         verified complete · 2 sessions · 30m · $3.68 · 2 files not committed
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         next       git status"#]]
-    .assert_eq(&tale.text());
+    .assert_eq(&scenario.text());
+}
+
+// shows: UIX-04
+#[test]
+fn a_look_at_the_tree_and_a_check_belong_to_the_session_before_or_after_which_they_were() {
+    let mut scenario = Scenario::begin(Some("pytest -q"), true);
+    scenario
+        .survey(&[" M a"])
+        .check(CheckOutcome::Failed { code: 1 }, "")
+        .ends(attempt(1, 1), EndCause::Completed, complete())
+        .survey(&[" M b"])
+        .check(CheckOutcome::Passed, "1 passed\n");
+    scenario
+        .event(Event::Continued(Continued {
+            ekiden: "0.1.0".to_owned(),
+            task: NewTask {
+                text: "More.".to_owned(),
+                name: "more.md".to_owned(),
+            },
+            limits: LimitsChanged::default(),
+        }))
+        .survey(&[" M c"])
+        .check(CheckOutcome::Failed { code: 1 }, "2 failed\n");
+    let session = |number| scenario.sessions.get(number).unwrap();
+    let status = |survey: &Option<Survey>| survey.clone().map(|survey| survey.status.concat());
+    assert_eq!(status(&session(1).survey_before).as_deref(), Some(" M a"));
+    assert_eq!(status(&session(1).survey).as_deref(), Some(" M b"));
+    assert!(session(1).check.as_ref().unwrap().passed());
+    assert_eq!(status(&session(2).survey_before).as_deref(), Some(" M c"));
+    assert!(session(2).survey.is_none() && session(2).check.is_none());
+    let text = scenario.text();
+    let after = text.rsplit("continues").next().unwrap();
+    assert!(
+        after.contains(
+            "verification `pytest -q` fails now, so a later pass ends the run\nsession 2"
+        ),
+        "{text}"
+    );
 }
 
 // shows: REL-23
 #[test]
 fn a_run_that_reaches_its_limit_says_how_to_go_on() {
-    let mut tale = Tale::begin(None, false);
+    let mut scenario = Scenario::begin(None, false);
     for session in 1..=3 {
-        tale.ends(attempt(session, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+        scenario.ends(
+            attempt(session, 1),
+            EndCause::Completed,
+            handoff("IN_PROGRESS"),
+        );
     }
-    tale.pass(36_000);
-    tale.event(Event::RunResumed(RunResumed {
+    scenario.pass(36_000);
+    scenario.event(Event::RunResumed(RunResumed {
         ekiden: "0.1.0".to_owned(),
-        limits: LimitsChanged { sessions_max: Some(5), ..LimitsChanged::default() },
+        limits: LimitsChanged {
+            sessions_max: Some(5),
+            ..LimitsChanged::default()
+        },
         task: None,
+        answer: None,
     }));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
@@ -293,65 +410,96 @@ fn a_run_that_reaches_its_limit_says_how_to_go_on() {
 
         stopped (3): session limit reached after 3 of 3 sessions · 42m · $5.52 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
-        to go on:  ekiden resume -m 3
-        run 7f3a goes on · Sun 22 Nov 08:46 · up to session 8
+        to continue:  ekiden resume -m 3
+        run 7f3a continues · Sun 22 Nov 08:46 · up to session 8
         session 4 · Sun 22 Nov 08:46"#]]
-    .assert_eq(&tale.text());
+    .assert_eq(&scenario.text());
 }
 
 // shows: REL-11
 #[test]
 fn a_wait_outlasts_the_engine_and_is_told_again() {
-    let mut tale = Tale::begin(None, true);
-    tale.survey(&[]).window(1);
-    let limit = EndCause::RateLimited { resets_at: None, kind: LimitKind::SevenDay };
-    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).pass(60);
-    tale.event(Event::RunResumed(RunResumed { ekiden: "0.1.0".to_owned(), ..RunResumed::default() }));
-    tale.wake();
+    let mut scenario = Scenario::begin(None, true);
+    scenario.survey(&[]).window(1);
+    let limit = EndCause::RateLimited {
+        resets_at: None,
+        kind: LimitKind::SevenDay,
+    };
+    scenario
+        .ends(attempt(1, 1), limit, HandoffFiles::default())
+        .pass(60);
+    scenario.event(Event::RunResumed(RunResumed {
+        ekiden: "0.1.0".to_owned(),
+        ..RunResumed::default()
+    }));
+    scenario.wake();
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
-          window    1M tokens (opus), hands off at 120k
+          window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
           61% 122k  interrupted after 14m · 38 tool calls · $1.84
-          ! the weekly limit is reached, and nobody says until when; session 1 goes on in 5m
-            ctrl-c stops, `ekiden resume` carries on
-        run 7f3a goes on · 22:19 · up to session 3
-          ! the weekly limit is reached, and nobody says until when; session 1 goes on in 4m
-            ctrl-c stops, `ekiden resume` carries on
+          ! the weekly limit is reached, and no reset time is known; session 1 continues in 5m
+            ctrl-c stops, `ekiden resume` continues
+        run 7f3a continues · 22:19 · up to session 3
+          ! the weekly limit is reached, and no reset time is known; session 1 continues in 4m
+            ctrl-c stops, `ekiden resume` continues
         session 1 · 22:23 · attempt 2, the same conversation"#]]
-    .assert_eq(&tale.text());
+    .assert_eq(&scenario.text());
 }
 
 #[test]
 fn waits_crashes_and_rescues_are_told() {
-    let mut tale = Tale::begin(None, true);
-    tale.survey(&[]).window(1);
+    let mut scenario = Scenario::begin(None, true);
+    scenario.survey(&[]).window(1);
     let limit = EndCause::RateLimited {
         resets_at: Some(START + Millis::from_secs(5 * 3600)),
         kind: LimitKind::FiveHour,
     };
-    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).wake().window(1);
-    let level = RelayEvent::LevelCrossed { attempt: attempt(1, 2), level: Level::L3, usage_tokens: 141_000 };
-    tale.relay(level);
-    tale.ends(attempt(1, 2), EndCause::Crashed { exit: 1 }, HandoffFiles::default()).wake();
-    tale.ends(attempt(1, 3), EndCause::ContextFull, HandoffFiles::default()).survey(&[]);
-    tale.event(Event::StopRequested(StopRequest::Gently));
-    tale.event(Event::StopRequested(StopRequest::Now { signal: 2 }));
-    tale.ends(attempt(2, 1), EndCause::Stopped, HandoffFiles::default());
+    scenario
+        .ends(attempt(1, 1), limit, HandoffFiles::default())
+        .wake()
+        .window(1);
+    scenario
+        .ends(
+            attempt(1, 2),
+            EndCause::Crashed { exit: 1 },
+            HandoffFiles::default(),
+        )
+        .wake();
+    let level = RelayEvent::Attempt {
+        attempt: attempt(1, 3),
+        event: AttemptEvent::LevelCrossed {
+            level: Level::L3,
+            usage_tokens: 141_000,
+            spend: Spend::default(),
+            is_done: false,
+        },
+    };
+    scenario.relay(level);
+    scenario
+        .ends(
+            attempt(1, 3),
+            EndCause::ContextFull,
+            HandoffFiles::default(),
+        )
+        .survey(&[]);
+    scenario.event(Event::StopRequested(StopRequest::Gently));
+    scenario.event(Event::StopRequested(StopRequest::Now { signal: 2 }));
+    scenario.ends(attempt(2, 1), EndCause::Stopped, HandoffFiles::default());
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
-          window    1M tokens (opus), hands off at 120k
+          window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
           61% 122k  interrupted after 14m · 38 tool calls · $1.84
-          ! the 5-hour limit is reached until Sun 22 Nov 03:04 EET; session 1 goes on 30s later, in 4h 46m
-            ctrl-c stops, `ekiden resume` carries on
+          ! the 5-hour limit is reached until Sun 22 Nov 03:04 EET; session 1 continues 30s later, in 4h 46m
+            ctrl-c stops, `ekiden resume` continues
         session 1 · Sun 22 Nov 03:04 · attempt 2, the same conversation
+          61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
+          ! the agent crashed (exit code 1); session 1 is retried (attempt 3) in 2s
+        session 1 · Sun 22 Nov 03:18 · attempt 3, the same conversation
           context   at 70% 141k: only the handoff may still be written
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
-          ! the agent crashed (exit code 1); session 1 is tried again (attempt 3) in 2s
-        session 1 · Sun 22 Nov 03:18 · attempt 3
-          61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
-          ! no handoff that can be used (the context is full: the handoff came too late); rescue handoff written from what ekiden saw (session 1)
+          ! no usable handoff (the context is full: the handoff came too late); rescue handoff written from what ekiden saw (session 1)
         session 2 · Sun 22 Nov 03:32
           ! session 2 is asked to hand off within 2m; ctrl-c again stops at once
           ! stopping at once
@@ -359,74 +507,105 @@ fn waits_crashes_and_rescues_are_told() {
 
         stopped (130): at once, as you asked · 1 session · 5h 43m, of which 4h 46m waiting · $7.36
         trouble    1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
-        to go on:  ekiden resume"#]].assert_eq(&tale.text());
+        to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
 #[test]
 fn a_claim_that_the_verification_refutes_is_told() {
-    let mut tale = Tale::begin(Some("make test"), false);
-    tale.check(CheckOutcome::Passed, "");
-    tale.ends(attempt(1, 1), EndCause::Completed, complete());
-    tale.check(CheckOutcome::TimedOut, "test 3\n");
-    tale.ends(attempt(2, 1), EndCause::AuthenticationFailed, HandoffFiles::default());
+    let mut scenario = Scenario::begin(Some("make test"), false);
+    scenario.check(CheckOutcome::Passed, "");
+    scenario.ends(attempt(1, 1), EndCause::Completed, complete());
+    scenario.check(CheckOutcome::TimedOut, "test 3\n");
+    scenario.ends(
+        attempt(2, 1),
+        EndCause::AuthenticationFailed,
+        HandoffFiles::default(),
+    );
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
-        verification `make test` passes already, so the agent must say that all is done as well
+        verification `make test` passes already, so the agent must also say all is done
         session 1 · 22:04
-          122k      says that all is done after 14m · 38 tool calls · $1.84
+          122k      says all is done after 14m · 38 tool calls · $1.84
           verify    took too long: over 41s: test 3
-          ! session 1 said that all is done, but the verification does not pass; its output goes to the next session
+          ! session 1 said all is done, but the verification does not pass; its output goes to the next session
         session 2 · 22:19
           122k      ended without a handoff after 14m · 38 tool calls · $1.84
 
         failed (69): the login is not accepted · 1 session · 30m · $3.68
         what to do:  log in with the agent, or set its key
         trouble    1 veto (session 1)
-        to go on:  ekiden resume"#]].assert_eq(&tale.text());
+        to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
 #[test]
 fn a_question_is_shown_whole() {
-    let mut tale = Tale::begin(None, false);
-    tale.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
+    let mut scenario = Scenario::begin(None, false);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
-          122k      asks for a person after 14m · 38 tool calls · $1.84
+          122k      needs your input after 14m · 38 tool calls · $1.84
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done
 
-        blocked (4): a person is needed · 1 session · 14m · $1.84 · 1 of 2 items done
+        blocked (4): session 1 needs your input · 1 session · 14m · $1.84 · 1 of 2 items done
           Which currency do old invoices have?
+        in full    .ekiden/PROGRESS.md
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
-        to go on, once that is settled:  ekiden resume"#]]
-    .assert_eq(&tale.text());
+        answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)"#]]
+    .assert_eq(&scenario.text());
 }
 
 /// A run that commits on a branch, with files that are a person's.
-fn committing() -> Tale {
+fn committing() -> Scenario {
     let mut header = header(None, true);
     header.place.branch = Some("migrate".to_owned());
-    let dirty = DirtyFile { path: "notes.txt".to_owned(), committed: None, content: None };
-    header.settings.commit = Some(CommitPlan { dirty: vec![dirty.clone(), dirty] });
-    Tale::begun(header)
+    let dirty = DirtyFile {
+        path: "notes.txt".to_owned(),
+        committed: None,
+        content: None,
+    };
+    header.settings.commit = Some(CommitPlan {
+        dirty: vec![dirty.clone(), dirty],
+    });
+    Scenario::begun(header)
 }
 
 // shows: REL-18
 #[test]
 fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
-    let mut tale = committing();
-    tale.survey(&[]).ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let mut scenario = committing();
+    scenario
+        .survey(&[])
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
     let (id, left_out) = ("1a2b3c4d5e6f".to_owned(), vec!["notes.txt".to_owned()]);
-    tale.commit(Commit::Made { id, files: 12, left_out }).survey(&[]);
-    tale.ends(attempt(2, 1), EndCause::Completed, handoff("IN_PROGRESS"));
-    let (error, tail) = ("git or a hook refused it (exit code 1)", "one\n\u{1b}[31mtwo\n\n3\n4\n5\n6\n");
-    tale.commit(Commit::Failed { error: error.to_owned(), tail: tail.to_owned() }).survey(&[]);
-    tale.ends(attempt(3, 1), EndCause::Completed, complete());
-    tale.commit(Commit::Nothing { left_out: Vec::new() }).survey(&[]);
+    scenario
+        .commit(Commit::Made {
+            id,
+            files: 12,
+            left_out,
+        })
+        .survey(&[]);
+    scenario.ends(attempt(2, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let (error, tail) = (
+        "git or a hook refused it (exit code 1)",
+        "one\n\u{1b}[31mtwo\n\n3\n4\n5\n6\n",
+    );
+    scenario
+        .commit(Commit::Failed {
+            error: error.to_owned(),
+            tail: tail.to_owned(),
+        })
+        .survey(&[]);
+    scenario.ends(attempt(3, 1), EndCause::Completed, complete());
+    scenario
+        .commit(Commit::Nothing {
+            left_out: Vec::new(),
+        })
+        .survey(&[]);
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
-        commits after each session on `migrate`; 2 files with changes from before stay out of it
+        commits after each session on `migrate`; 2 files with earlier changes stay out of it
         session 1 · 22:04
           122k      handed off after 14m · 38 tool calls · $1.84
           items     1 of 2 done
@@ -445,22 +624,24 @@ fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
             5
             6
         session 3 · 22:32
-          122k      says that all is done after 14m · 38 tool calls · $1.84
+          122k      says all is done after 14m · 38 tool calls · $1.84
           commit    nothing to commit
 
-        complete, as the agent says; nothing verified it · 3 sessions · 42m · $5.52
+        complete (not verified) · 3 sessions · 42m · $5.52
         trouble    1 session not committed (session 2)
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
-        next       git log --stat"#]].assert_eq(&tale.text());
+        next       git log --stat"#]].assert_eq(&scenario.text());
 }
 
 // shows: UIX-02
 #[test]
 fn programs_are_told_everything() {
-    let mut tale = Tale::begin(Some("pytest -q"), false);
-    tale.check(CheckOutcome::Failed { code: 1 }, "x").window(1);
-    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
-    tale.check(CheckOutcome::Passed, "");
+    let mut scenario = Scenario::begin(Some("pytest -q"), false);
+    scenario
+        .check(CheckOutcome::Failed { code: 1 }, "x")
+        .window(1);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    scenario.check(CheckOutcome::Passed, "");
     expect_test::expect![[r#"
         {"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","event":"run_started","ekiden":"0.1.0","task":"migrate.md","work_dir":"/home/me/project","agent":"claude","model":"opus","session_max":3,"levels":[50,60,70],"verification":"pytest -q","run_budget":{"micro_usd":null,"tokens":null}}
         {"v":1,"time":"2026-11-21T20:04:41.000Z","run":"7f3a0b1c","stage":"main","event":"first_check","command":"pytest -q","result":{"kind":"failed","code":1},"duration_ms":41000,"last_line":"x"}
@@ -469,7 +650,7 @@ fn programs_are_told_everything() {
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"attempt_ended","session":1,"attempt":1,"left":"handoff","cause":"completed","duration_ms":846000,"usage_tokens":122300,"percent":61,"tool_calls":38,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"turns":0,"touched":[],"misplaced":[],"cautions":[],"malformed_lines":0,"goes_on":false}
         {"v":1,"time":"2026-11-21T20:18:47.000Z","run":"7f3a0b1c","stage":"main","event":"handoff","session":1,"next":"convert tests/test_billing; the fixtures in conftest.py are done","items_open":1,"items_done":1,"warnings":[],"facts":1}
         {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","stage":"main","event":"check","session":1,"command":"pytest -q","result":{"kind":"passed"},"duration_ms":41000,"last_line":null,"veto":false}
-        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&tale.json.join("\n"));
+        {"v":1,"time":"2026-11-21T20:19:28.000Z","run":"7f3a0b1c","event":"run_ended","outcome":{"kind":"complete","verified":true},"exit_code":0,"sessions":1,"session_max":3,"sessions_max":3,"duration_ms":928000,"waiting_ms":0,"cost_micro_usd":1840000,"estimated":false,"subscription":false,"tokens":0,"items_open":1,"items_done":1,"facts":1,"files_changed":null}"#]].assert_eq(&scenario.json.join("\n"));
 }
 
 // shows: UIX-02
@@ -477,26 +658,59 @@ fn programs_are_told_everything() {
 fn every_event_and_field_is_documented() {
     let document = include_str!("../../../../docs/json.md");
     let mut told = Vec::new();
-    let mut tale = Tale::begin(Some("x"), false);
-    tale.check(CheckOutcome::Passed, "").window(1);
-    let limit = EndCause::RateLimited { resets_at: None, kind: LimitKind::Unknown };
-    tale.ends(attempt(1, 1), limit, HandoffFiles::default()).wake();
-    tale.relay(RelayEvent::KnowledgeEdited { text: String::new() });
-    tale.relay(RelayEvent::Surveyed { effect: EFFECT, survey: Err("no git".to_owned()) });
-    let level = RelayEvent::LevelCrossed { attempt: attempt(1, 2), level: Level::L1, usage_tokens: 1 };
-    tale.relay(level).ends(attempt(1, 2), EndCause::ContextFull, HandoffFiles::default());
-    tale.check(CheckOutcome::TimedOut, "").event(Event::StopRequested(StopRequest::Gently));
-    tale.ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED")).check(CheckOutcome::TimedOut, "");
-    tale.event(Event::LogicChanged { seq: 1 });
-    tale.event(Event::RunResumed(RunResumed {
+    let mut scenario = Scenario::begin(Some("x"), false);
+    scenario.check(CheckOutcome::Passed, "").window(1);
+    let limit = EndCause::RateLimited {
+        resets_at: None,
+        kind: LimitKind::Unknown,
+    };
+    scenario
+        .ends(attempt(1, 1), limit, HandoffFiles::default())
+        .wake();
+    scenario.relay(RelayEvent::KnowledgeEdited {
+        text: String::new(),
+    });
+    scenario.relay(RelayEvent::Task {
+        effect: EFFECT,
+        outcome: TaskOutcome::Surveyed {
+            survey: Err("no git".to_owned()),
+        },
+    });
+    let level = RelayEvent::Attempt {
+        attempt: attempt(1, 2),
+        event: AttemptEvent::LevelCrossed {
+            level: Level::L1,
+            usage_tokens: 1,
+            spend: Spend::default(),
+            is_done: false,
+        },
+    };
+    scenario.relay(level).ends(
+        attempt(1, 2),
+        EndCause::ContextFull,
+        HandoffFiles::default(),
+    );
+    scenario
+        .check(CheckOutcome::TimedOut, "")
+        .event(Event::StopRequested(StopRequest::Gently));
+    scenario
+        .ends(attempt(2, 1), EndCause::Completed, handoff("BLOCKED"))
+        .check(CheckOutcome::TimedOut, "");
+    scenario.event(Event::LogicChanged { seq: 1 });
+    scenario.event(Event::RunResumed(RunResumed {
         ekiden: String::new(),
         limits: LimitsChanged::default(),
         task: None,
+        answer: None,
     }));
     let mut other = committing();
-    other.survey(&[]).ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
-    other.commit(Commit::Nothing { left_out: Vec::new() });
-    for line in tale.json.iter().chain(&other.json) {
+    other
+        .survey(&[])
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    other.commit(Commit::Nothing {
+        left_out: Vec::new(),
+    });
+    for line in scenario.json.iter().chain(&other.json) {
         let line: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
         told.push(line["event"].as_str().unwrap().to_owned());
         told.extend(line.keys().cloned());
@@ -516,7 +730,10 @@ fn every_event_and_field_is_documented() {
         "level",
         "commit",
     ] {
-        assert!(told.iter().any(|word| word == event), "the tale has no {event}");
+        assert!(
+            told.iter().any(|word| word == event),
+            "the scenario has no {event}"
+        );
     }
 }
 
@@ -540,7 +757,6 @@ impl Write for Page {
     }
 }
 
-/// A writer that fails.
 struct Broken(io::ErrorKind);
 
 impl Write for Broken {
@@ -557,21 +773,24 @@ impl Write for Broken {
 #[test]
 fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
     let page = Page::default();
-    let mut output = Output::to(page.clone(), Some(Box::new(page.clone())));
+    let mut output = Output::to(page.clone(), true);
     let moving = Line::new(Tone::Plain, "moves");
-    output.draw(&moving);
-    output.draw(&moving);
+    output.draw(std::slice::from_ref(&moving));
+    output.draw(&[moving]);
     output.line(&Line::new(Tone::Plain, "stays"));
     output.erase();
-    assert_eq!(page.text(), "\rmoves\u{1b}[K\r\u{1b}[2Kstays\n");
+    assert_eq!(
+        page.text(),
+        "\rmoves\u{1b}[K\n\u{1b}[J\u{1b}[1A\r\u{1b}[Jstays\n"
+    );
 }
 
 // shows: UIX-02
 #[test]
 fn without_a_terminal_nothing_moves() {
     let page = Page::default();
-    let mut output = Output::to(page.clone(), None);
-    output.draw(&Line::new(Tone::Plain, "moves"));
+    let mut output = Output::to(page.clone(), false);
+    output.draw(&[Line::new(Tone::Plain, "moves")]);
     assert_eq!(page.text(), "");
 }
 
@@ -579,31 +798,76 @@ fn without_a_terminal_nothing_moves() {
 #[test]
 fn a_block_is_written_over_in_place_and_only_if_it_changed() {
     let page = Page::default();
-    let mut output = Output::to(io::sink(), Some(Box::new(page.clone())));
+    let mut output = Output::to(page.clone(), true);
     let line = |text: &str| Line::new(Tone::Plain, text);
-    output.draw_block(&[line("one"), line("two")]);
-    output.draw_block(&[line("one"), line("two")]);
+    output.draw(&[line("one"), line("two")]);
+    output.draw(&[line("one"), line("two")]);
     assert_eq!(page.text(), "\rone\u{1b}[K\n\rtwo\u{1b}[K\n\u{1b}[J");
-    output.draw_block(&[line("over")]);
-    assert!(page.text().ends_with("\u{1b}[J\u{1b}[2A\rover\u{1b}[K\n\u{1b}[J"), "{:?}", page.text());
+    output.draw(&[line("over")]);
+    assert!(
+        page.text()
+            .ends_with("\u{1b}[J\u{1b}[2A\r\rover\u{1b}[K\n\u{1b}[J"),
+        "{:?}",
+        page.text()
+    );
 }
 
 // shows: UIX-04
 #[test]
 fn what_an_agent_wrote_cannot_act_on_a_terminal() {
     let page = Page::default();
-    let mut output = Output::to(page.clone(), None).on_terminal();
+    let mut output = Output::to(page.clone(), false).on_terminal();
     output.foreign("a\u{1b}[2Jb\u{1b}]0;title\u{7}c\u{202e}d\u{9b}31me\r\n\tf".as_bytes());
     assert_eq!(page.text(), "abcde\n\tf\n");
+}
+
+// shows: MEM-12
+#[test]
+fn secrets_are_masked_in_all_that_is_printed() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let text = format!("it is {secret} now");
+    let line = Line::labelled("says", Tone::Plain, &text);
+    let masked = "it is [masked: github token] now";
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), false);
+    output.line(&line);
+    output.answer(&format!("{text}\n"));
+    output.json(&serde_json::json!({ "text": format!("\n{secret}\"") }));
+    output.foreign(&[b"\xff", text.as_bytes(), b"\n"].concat());
+    let printed = String::from_utf8_lossy(&page.0.borrow()).into_owned();
+    let json = r#"{"text":"\n[masked: github token]\""}"#;
+    let expected = format!("  says      {masked}\n{masked}\n{json}\n\u{fffd}{masked}\n");
+    assert_eq!(printed, expected);
+
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), true);
+    output.draw(&[line]);
+    output.foreign(text.as_bytes());
+    assert_eq!(page.text().matches(masked).count(), 2, "{:?}", page.text());
+
+    let messages = Page::default();
+    let mut output = Output::nowhere();
+    output.writer = Writer::Here {
+        answer: Box::new(io::sink()),
+        messages: Box::new(messages.clone()),
+    };
+    output.warn(&text);
+    output.failure(&Failure::new(Exit::Usage, &text).hint(&text));
+    assert_eq!(
+        messages.text().matches(masked).count(),
+        3,
+        "{:?}",
+        messages.text()
+    );
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
     let exit = |kind| {
-        let mut output = Output::to(Broken(kind), None);
+        let mut output = Output::to(Broken(kind), false);
         output.answer("one\n");
         output.answer("two\n");
-        output.finish(crate::exit::Exit::Done).code()
+        output.finish(Exit::Done).code()
     };
     assert_eq!(exit(io::ErrorKind::BrokenPipe), 0);
     assert_eq!(exit(io::ErrorKind::StorageFull), 74);
@@ -612,13 +876,28 @@ fn a_reader_that_goes_away_is_no_error_but_a_full_disk_is() {
 // shows: REL-22
 #[test]
 fn a_budget_is_told_where_it_begins_to_bind_and_how_to_go_on() {
-    let mut tale = Tale::of(|header| {
-        header.settings.bounds.run = Budget { micro_usd: Some(2_000_000), tokens: None };
+    let mut scenario = Scenario::of(|header| {
+        header.settings.bounds.run = Budget {
+            micro_usd: Some(2_000_000),
+            tokens: None,
+        };
     });
-    let spend = Spend { micro_usd: 1_810_000, tokens: 90_000, estimated: true };
-    let crossing = Crossing { mark: Mark::Nearly, measure: Measure::Money, spend, turns: 40 };
-    tale.relay(RelayEvent::SpendCrossed { attempt: attempt(1, 1), crossing });
-    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let spend = Spend {
+        micro_usd: 1_810_000,
+        tokens: 90_000,
+        estimated: true,
+    };
+    let crossing = Crossing {
+        mark: Mark::Nearly,
+        measure: Measure::Money,
+        spend,
+        turns: 40,
+    };
+    scenario.relay(RelayEvent::Attempt {
+        attempt: attempt(1, 1),
+        event: AttemptEvent::SpendCrossed { crossing },
+    });
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions, at most $2.00 · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
@@ -629,46 +908,119 @@ fn a_budget_is_told_where_it_begins_to_bind_and_how_to_go_on() {
 
         stopped (3): the budget has no room for another session: $1.84 of $2.00 is spent · 1 session · 14m · $1.84 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
-        to go on:  ekiden resume --run-budget 4"#]].assert_eq(&tale.text());
-    expect_test::expect![[r#"{"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","stage":"main","event":"spend","session":1,"mark":"nearly","measure":"money","cost_micro_usd":1810000,"estimated":true,"tokens":90000,"turns":40}"#]].assert_eq(tale.json.iter().find(|line| line.contains("spend")).unwrap());
+        to continue:  ekiden resume --run-budget 4"#]].assert_eq(&scenario.text());
+    expect_test::expect![[r#"{"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","stage":"main","event":"spend","session":1,"mark":"nearly","measure":"money","cost_micro_usd":1810000,"estimated":true,"tokens":90000,"turns":40}"#]].assert_eq(scenario.json.iter().find(|line| line.contains("spend")).unwrap());
 }
 
 // shows: REL-22
 #[test]
 fn a_session_that_has_used_all_is_told_with_a_cost_that_is_a_guess() {
-    let mut tale = Tale::of(|header| {
-        header.settings.bounds.session = Budget { micro_usd: Some(2_000_000), tokens: None };
+    let mut scenario = Scenario::of(|header| {
+        header.settings.bounds.session = Budget {
+            micro_usd: Some(2_000_000),
+            tokens: None,
+        };
     });
-    let spend = Spend { micro_usd: 2_100_000, tokens: 90_000, estimated: true };
+    let spend = Spend {
+        micro_usd: 2_100_000,
+        tokens: 90_000,
+        estimated: true,
+    };
     for mark in [Mark::Spent, Mark::Beyond] {
-        let crossing = Crossing { mark, measure: Measure::Money, spend, turns: 40 };
-        tale.relay(RelayEvent::SpendCrossed { attempt: attempt(1, 1), crossing });
+        let crossing = Crossing {
+            mark,
+            measure: Measure::Money,
+            spend,
+            turns: 40,
+        };
+        scenario.relay(RelayEvent::Attempt {
+            attempt: attempt(1, 1),
+            event: AttemptEvent::SpendCrossed { crossing },
+        });
     }
-    tale.ends(attempt(1, 1), EndCause::BudgetSpent, HandoffFiles::default());
+    scenario.ends(
+        attempt(1, 1),
+        EndCause::BudgetSpent,
+        HandoffFiles::default(),
+    );
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
           ! session 1 has used all it may (≈$2.10); its turn is ended
-          ! session 1 went on after that (≈$2.10); it is ended
+          ! session 1 continued after that (≈$2.10); it is ended
           122k      ended without a handoff after 14m · 38 tool calls · $1.84
-          ! no handoff that can be used (the budget is spent); rescue handoff written from what ekiden saw (session 1)
-        session 2 · 22:18"#]].assert_eq(&tale.text());
+          ! no usable handoff (the budget is spent); rescue handoff written from what ekiden saw (session 1)
+        session 2 · 22:18"#]].assert_eq(&scenario.text());
+}
+
+// shows: UIX-11
+#[test]
+fn a_session_that_hands_off_since_its_time_is_up_says_so_with_the_time_of_day() {
+    let mut scenario = Scenario::of(|header| {
+        header.settings.bounds.session_timeout = Some(Millis::from_secs(1800));
+    });
+    scenario.relay(RelayEvent::Attempt {
+        attempt: attempt(1, 1),
+        event: AttemptEvent::Started { pid: 7 },
+    });
+    scenario.window(1);
+    // The wall clock is set six hours forward.
+    scenario.pass(6 * 3600).relay(RelayEvent::Woke);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
+          time      30m are over at Sun 22 Nov 04:04; session 1 is asked to hand off
+          61% 122k  handed off after 14m · 38 tool calls · $1.84
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+        session 2 · Sun 22 Nov 04:18"#]]
+    .assert_eq(&scenario.text());
+}
+
+// shows: UIX-11
+#[test]
+fn git_s_log_is_offered_only_where_a_commit_was_made() {
+    let next = |commits: &[&str]| {
+        let mut scenario = Scenario::begin(None, true);
+        scenario
+            .survey(&[])
+            .ends(attempt(1, 1), EndCause::Completed, complete());
+        let commits = commits.iter().map(|line| (*line).to_owned()).collect();
+        let survey = Ok(Survey {
+            commits,
+            ..Survey::default()
+        });
+        scenario.relay(RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Surveyed { survey },
+        });
+        scenario.lines.pop().unwrap()
+    };
+    assert_eq!(next(&[]), "next       ekiden log 7f3a");
+    assert_eq!(next(&["1a2b3c4 tests"]), "next       git log --stat");
 }
 
 // shows: REL-31
 #[test]
 fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
-    let mut tale = Tale::of(|_| {});
-    let filled_by = vec![("MCP tools".to_owned(), 81_000), ("Memory files".to_owned(), 30_400)];
-    let event = |level| RelayEvent::BaselineMeasured {
+    let mut scenario = Scenario::of(|_| {});
+    let filled_by = vec![
+        ("MCP tools".to_owned(), 81_000),
+        ("Memory files".to_owned(), 30_400),
+    ];
+    let event = |level| RelayEvent::Attempt {
         attempt: attempt(1, 1),
-        level,
-        usage_tokens: 122_300,
-        filled_by: filled_by.clone(),
+        event: AttemptEvent::BaselineMeasured {
+            level,
+            usage_tokens: 122_300,
+            filled_by: filled_by.clone(),
+        },
     };
-    tale.relay(event(Level::L1));
-    tale.relay(event(Level::L2));
-    tale.ends(attempt(1, 1), EndCause::Stopped, HandoffFiles::default());
+    scenario.relay(event(Level::L1));
+    scenario.relay(event(Level::L2));
+    scenario.ends(attempt(1, 1), EndCause::Stopped, HandoffFiles::default());
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
@@ -679,21 +1031,27 @@ fn a_window_that_is_full_from_the_start_is_told_with_what_fills_it() {
         failed (78): the first response already took 122k tokens: there is no room to work · 0 sessions · 14m · $1.84
         what fills it: MCP tools 81k, Memory files 30k
         what to do:  give the agent fewer tools, servers and standing files, a shorter task, or a larger window (--model, --context-cap-tokens)
-        to go on after that:  ekiden resume"#]].assert_eq(&tale.text());
+        to continue after that:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
 // shows: REL-12
 #[test]
 fn quiet_hours_and_a_limit_that_is_not_waited_for_name_their_time() {
-    let mut tale = Tale::of(|header| {
+    let mut scenario = Scenario::of(|header| {
         header.settings.bounds.quiet_hours = "22:18-07:00".parse().unwrap();
         header.settings.bounds.utc_offset_secs = 7200;
         header.settings.bounds.on_rate_limit = ekiden_core::bounds::OnRateLimit::Stop;
     });
-    tale.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS")).wake();
-    let resets_at = Some(tale.now + Millis::from_secs(3600));
+    scenario
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
+        .wake();
+    let resets_at = Some(scenario.now + Millis::from_secs(3600));
     let kind = ekiden_core::ends::LimitKind::FiveHour;
-    tale.ends(attempt(2, 1), EndCause::RateLimited { resets_at, kind }, HandoffFiles::default());
+    scenario.ends(
+        attempt(2, 1),
+        EndCause::RateLimited { resets_at, kind },
+        HandoffFiles::default(),
+    );
     expect_test::expect![[r#"
         run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
         session 1 · 22:04
@@ -706,5 +1064,5 @@ fn quiet_hours_and_a_limit_that_is_not_waited_for_name_their_time() {
 
         stopped (3): a usage limit is reached, until 08:00 EET · 1 session · 9h 10m, of which 8h 42m waiting · $3.68 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
-        to go on then:  ekiden resume"#]].assert_eq(&tale.text());
+        to continue then:  ekiden resume"#]].assert_eq(&scenario.text());
 }

@@ -2,19 +2,16 @@
 
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::limits;
-use ekiden_core::relay::WaitCause;
+use ekiden_core::outcome::WaitCause;
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::line::{Line, Tone, one_line};
 use super::phrase;
 
-/// A wait that is told.
 #[derive(Debug)]
 pub struct Wait<'a> {
-    /// Until when.
     pub until: Timestamp,
-    /// Why.
     pub why: WaitCause,
     /// What ended the attempt before, if that is why.
     pub cause: Option<&'a EndCause>,
@@ -23,75 +20,84 @@ pub struct Wait<'a> {
 }
 
 /// Why there is a wait, in a few words.
-#[must_use]
 pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
+    let failure = |without: &str| match ended {
+        // An orderly end without work or handoff is a failure too.
+        Some(cause) if cause.class() == EndClass::Fine => {
+            format!("{} with nothing done", one_line(&cause.to_string()))
+        }
+        Some(cause) => one_line(&cause.to_string()),
+        None => without.to_owned(),
+    };
     match why {
-        WaitCause::UsageLimit => ended.map_or_else(|| "a usage limit is reached".to_owned(), failure),
-        WaitCause::Failure => ended.map_or_else(|| "the agent failed".to_owned(), failure),
+        WaitCause::UsageLimit => failure("a usage limit is reached"),
+        WaitCause::Failure => failure("the agent failed"),
         WaitCause::Pause => "the pause between sessions".to_owned(),
         WaitCause::QuietHours => "quiet hours".to_owned(),
         WaitCause::Guided => "enter holds it".to_owned(),
+        WaitCause::Budget => "other stages hold what is left of the budget".to_owned(),
     }
 }
 
 impl Wait<'_> {
-    /// The lines that stay.
-    #[must_use]
     pub fn lines(&self, at: Timestamp, zone: &TimeZone) -> Vec<Line> {
         let why = why(self.why, self.cause);
         let length = phrase::duration(self.until.since(at));
         let (session, then) = (self.next.0, self.then());
-        match self.why {
+        let begins = format!("session {session} begins in {length}");
+        let line = match self.why {
             WaitCause::UsageLimit => {
-                let hint = "    ctrl-c stops, `ekiden resume` carries on";
+                let hint = "    ctrl-c stops, `ekiden resume` continues";
                 let text = format!("{why}{}", self.of_limit(at, zone, &length));
-                vec![Line::attention(text), Line::new(Tone::Quiet, hint)]
+                return vec![Line::attention(text), Line::new(Tone::Quiet, hint)];
             }
-            WaitCause::Failure => vec![Line::attention(format!("{why}; {then} in {length}"))],
+            WaitCause::Failure => Line::attention(format!("{why}; {then} in {length}")),
             WaitCause::QuietHours => {
                 let until = phrase::future(self.until, at, zone);
-                vec![Line::labelled("quiet", Tone::Quiet, format!("session {session} begins at {until}"))]
+                let text = format!("session {session} begins at {until}");
+                Line::labelled("quiet", Tone::Quiet, text)
             }
             WaitCause::Guided => {
-                let text = format!("session {session} begins in {length}; enter holds it");
-                vec![Line::labelled("guided", Tone::Quiet, text)]
+                Line::labelled("guided", Tone::Quiet, format!("{begins}; enter holds it"))
             }
-            WaitCause::Pause => {
-                vec![Line::labelled("pause", Tone::Quiet, format!("session {session} begins in {length}"))]
+            WaitCause::Pause => Line::labelled("pause", Tone::Quiet, begins),
+            WaitCause::Budget => {
+                let text = format!("session {session} waits: {why}");
+                Line::labelled("budget", Tone::Quiet, text)
             }
-        }
+        };
+        vec![line]
     }
 
-    /// When it goes on, and how that is known.
+    /// When it continues, and how that is known.
     fn of_limit(&self, at: Timestamp, zone: &TimeZone, length: &str) -> String {
         let then = self.then();
+        let future = |at_then: Timestamp| phrase::future(at_then, at, zone);
         match self.cause {
-            Some(EndCause::RateLimited { resets_at: Some(reset), .. }) if *reset > at => {
-                let reset = phrase::future(*reset, at, zone);
+            Some(EndCause::RateLimited {
+                resets_at: None, ..
+            }) => format!(", and no reset time is known; {then} in {length}"),
+            Some(EndCause::RateLimited {
+                resets_at: Some(reset),
+                ..
+            }) if *reset > at => {
                 let later = phrase::duration(limits::RESET_BUFFER);
-                format!(" until {reset}; {then} {later} later, in {length}")
+                format!(
+                    " until {}; {then} {later} later, in {length}",
+                    future(*reset)
+                )
             }
-            Some(EndCause::RateLimited { resets_at: None, .. }) => {
-                format!(", and nobody says until when; {then} in {length}")
-            }
-            Some(_) | None => format!("; {then} in {length}, at {}", phrase::future(self.until, at, zone)),
+            Some(_) | None => format!("; {then} in {length}, at {}", future(self.until)),
         }
     }
 
     fn then(&self) -> String {
         match self.next {
             (session, 1) => format!("session {session} begins"),
-            (session, _) if self.why == WaitCause::UsageLimit => format!("session {session} goes on"),
-            (session, attempt) => format!("session {session} is tried again (attempt {attempt})"),
+            (session, _) if self.why == WaitCause::UsageLimit => {
+                format!("session {session} continues")
+            }
+            (session, attempt) => format!("session {session} is retried (attempt {attempt})"),
         }
-    }
-}
-
-/// An orderly end without work or handoff is a failure too.
-fn failure(cause: &EndCause) -> String {
-    let text = one_line(&cause.to_string());
-    match cause.class() {
-        EndClass::Fine => format!("{text} with nothing done"),
-        EndClass::Wait | EndClass::Retry | EndClass::Stop(_) | EndClass::Left | EndClass::TooLate => text,
     }
 }

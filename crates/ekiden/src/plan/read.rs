@@ -1,4 +1,4 @@
-//! Reading a manifest's file, and telling its faults.
+//! Reads a manifest's file, and shows its faults.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, stdin};
@@ -6,82 +6,138 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
-use ekiden_core::limits::MANIFEST_BYTES_MAX;
-use ekiden_core::manifest::{self, Document, Faults, Syntax};
+use ekiden_core::limits::{self, MANIFEST_BYTES_MAX};
+use ekiden_core::manifest::{Isolation, Manifest, PlanRules};
+use ekiden_core::settings::Settings;
 use ekiden_engine::workspace::Workspace;
+use ekiden_manifest::{Defaults, Document, Faults, Syntax};
 
 use super::resolve::Asked;
+use crate::commands::task::file_meant;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
-use crate::settings::chosen;
-use crate::settings::given::Given;
+use crate::settings::given::{Given, Origin};
+use crate::settings::table;
 
-/// Stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// A manifest as its file says it.
 #[derive(Debug)]
 pub struct ManifestFile {
-    /// Where it lies.
-    pub path: PathBuf,
+    path: PathBuf,
     /// SHA-256 of its bytes.
-    pub hash: String,
-    /// What it says.
+    hash: String,
     pub document: Document,
 }
 
-/// Reads a manifest, and asks for every file and agent that it names.
-///
-/// # Errors
-///
-/// If it is not there, too large, no text, or at fault; then with every fault at once. If a setting is wrong.
-pub fn read(path: &Path, given: &Given, here: &Path, workspace: &Workspace) -> Result<ManifestFile, Failure> {
-    let bytes = bytes(path)?;
-    let hash = sha256_hex(&bytes);
-    let text = text(path, bytes)?;
-    let agent = chosen::settings(given, here)?.agent;
-    let mut asked = Asked { given, agent: &agent, manifest: path, workspace };
+/// Reads a manifest, and every file and agent that it names. Settings fill in what it leaves out.
+pub fn read(
+    path: &Path,
+    given: &Given,
+    settings: &Settings,
+    workspace: &Workspace,
+) -> Result<ManifestFile, Failure> {
+    let text = text(path)?;
+    let defaults = Defaults {
+        timeout: given.need(&table::VERIFY_TIMEOUT)?,
+        sessions_max: given.need(&table::MAX_SESSIONS)?,
+        turns_max: settings
+            .bounds
+            .turns_max
+            .unwrap_or(limits::STAGE_TURNS_DEFAULT),
+        ..Defaults::default()
+    };
+    let mut asked = Asked {
+        given,
+        agent: &settings.agent,
+        manifest: path,
+        workspace,
+    };
     let syntax = Syntax::of(&path.to_string_lossy(), &text);
-    let document = manifest::read_among(&text, syntax, &mut asked).map_err(|faults| faulty(path, &faults))?;
-    Ok(ManifestFile { path: path.to_owned(), hash, document })
+    let mut document = ekiden_manifest::read(&text, syntax, &defaults, &mut asked)
+        .map_err(|faults| faulty(path, &faults))?;
+    // A plan may come with a project: it can lower what the user has set, never raise it.
+    if given.origin(&table::MAX_SESSIONS.row) != Origin::Default {
+        for stage in &mut document.stages {
+            stage.sessions_max = stage.sessions_max.min(defaults.sessions_max);
+        }
+    }
+    Ok(ManifestFile {
+        path: path.to_owned(),
+        hash: sha256_hex(text.as_bytes()),
+        document,
+    })
+}
+
+impl ManifestFile {
+    /// What a run of it decides from. `jobs` was typed.
+    pub fn into_manifest(self, jobs: Option<u32>, isolation: Isolation) -> Manifest {
+        let document = self.document;
+        let (name_of_document, architecture) = document
+            .architecture
+            .map(|architecture| (architecture.name, architecture.summary))
+            .unwrap_or_default();
+        let rules = PlanRules {
+            project: document.project,
+            file: name(&self.path),
+            hash: self.hash,
+            jobs: jobs.or(document.jobs).unwrap_or(limits::JOBS_DEFAULT),
+            isolation,
+            architecture,
+            document: name_of_document,
+        };
+        Manifest {
+            stages: document.stages,
+            plan: Some(Box::new(rules)),
+        }
+    }
 }
 
 /// A manifest with faults: each on a line of its own.
-#[must_use]
 pub fn faulty(path: &Path, faults: &Faults) -> Failure {
     let name = name(path);
     let failure = Failure::new(Exit::InvalidInput, format!("{name} has {}", faults.title()));
-    failure.details(faults.to_string().lines().map(str::to_owned))
+    let failure = failure.details(faults.to_string().lines().map(str::to_owned));
+    match path.extension().is_some_and(|end| end == "md") {
+        true => failure.hint(format!(
+            "a task is run by `ekiden run {name}`; `ekiden split {name}` makes a manifest of a document"
+        )),
+        false => failure,
+    }
 }
 
-/// How a manifest is called, for people.
-#[must_use]
-pub fn name(path: &Path) -> String {
-    if path == Path::new(STANDARD_INPUT) { "standard input".to_owned() } else { phrase::path(path) }
+/// What a manifest is called, for people.
+fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) {
+        "standard input".to_owned()
+    } else {
+        phrase::path(path)
+    }
 }
 
-/// The directory that a manifest lies in; of one that was handed over, the current one.
-#[must_use]
-pub fn dir_of(path: &Path) -> PathBuf {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !was_handed_over(path));
+/// The directory that a manifest lies in; of one that a shell passed on, the current one.
+pub(super) fn dir_of(path: &Path) -> PathBuf {
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty() && !is_passed_on(path));
     dir.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// A shell hands over standard input, and what a command in `<(...)` writes.
-fn was_handed_over(path: &Path) -> bool {
-    let of_a_process = path.starts_with("/proc") && path.parent().is_some_and(|dir| dir.ends_with("fd"));
-    [STANDARD_INPUT, "/dev/stdin"].iter().any(|name| path == Path::new(name))
+/// A shell passes on standard input, and what a command in `<(...)` writes.
+fn is_passed_on(path: &Path) -> bool {
+    let of_a_process =
+        path.starts_with("/proc") && path.parent().is_some_and(|dir| dir.ends_with("fd"));
+    [STANDARD_INPUT, "/dev/stdin"]
+        .iter()
+        .any(|name| path == Path::new(name))
         || path.starts_with("/dev/fd")
         || of_a_process
 }
 
-/// What the file holds. Not more of it is read than a manifest may have.
-fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let unread = |error: &std::io::Error| {
-        let exit = if error.kind() == ErrorKind::NotFound { Exit::MissingInput } else { Exit::InvalidInput };
-        Failure::caused(exit, &format!("cannot read the manifest {}", name(path)), error)
-    };
+/// The text of the file, not more than a manifest may have.
+fn text(path: &Path) -> Result<String, Failure> {
+    let of = format!("the manifest {}", name(path));
+    let invalid = |what: String| Failure::new(Exit::InvalidInput, what);
     let mut bytes = Vec::new();
     let most = MANIFEST_BYTES_MAX as u64 + 1;
     let read = if path == Path::new(STANDARD_INPUT) {
@@ -90,39 +146,45 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
         refuse_endless(path)?;
         File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
-    read.map_err(|error| unread(&error))?;
+    read.map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Failure::caused(Exit::InvalidInput, &format!("cannot read {of}"), &error);
+        }
+        let text = format!("there is no file `{}`", name(path));
+        let failure = Failure::new(Exit::MissingInput, text);
+        match file_meant(&path.to_string_lossy()) {
+            Some(file) => failure.hint(format!("did you mean `{file}`?")),
+            None => failure.hint("`ekiden plan IDEA` makes a manifest of an idea"),
+        }
+    })?;
     if bytes.len() > MANIFEST_BYTES_MAX {
-        let text = format!("the manifest {} is larger than {} MB", name(path), MANIFEST_BYTES_MAX >> 20);
-        return Err(Failure::new(Exit::InvalidInput, text));
+        let most = MANIFEST_BYTES_MAX >> 20;
+        return Err(invalid(format!("{of} is larger than {most} MB")));
     }
-    Ok(bytes)
-}
-
-/// Opening a pipe waits for somebody who writes, which is meant only where a shell handed it over.
-fn refuse_endless(path: &Path) -> Result<(), Failure> {
-    let Ok(found) = path.metadata() else { return Ok(()) };
-    let kind = found.file_type();
-    let what = if kind.is_dir() {
-        "a directory"
-    } else if was_handed_over(path) || kind.is_file() {
-        return Ok(());
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    let text = format!("cannot read the manifest {}: it is {what}", name(path));
-    let failure = Failure::new(Exit::InvalidInput, text);
-    Err(if kind.is_fifo() { failure.hint("`ekiden execute -` reads from standard input") } else { failure })
-}
-
-fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + read.iter().filter(|byte| **byte == b'\n').count();
-        let text = format!("the manifest {} is not UTF-8 text: line {line}", name(path));
-        Failure::new(Exit::InvalidInput, text)
+        invalid(format!("{of} is not UTF-8 text: line {line}"))
+    })
+}
+
+/// Opening a pipe waits for somebody who writes, which is meant only where a shell passed it on.
+fn refuse_endless(path: &Path) -> Result<(), Failure> {
+    let Ok(found) = path.metadata() else {
+        return Ok(());
+    };
+    let kind = found.file_type();
+    let what = match () {
+        () if kind.is_dir() => "a directory",
+        () if is_passed_on(path) || kind.is_file() => return Ok(()),
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    let text = format!("cannot read the manifest {}: it is {what}", name(path));
+    let failure = Failure::new(Exit::InvalidInput, text);
+    Err(match kind.is_fifo() {
+        true => failure.hint("`ekiden execute -` reads from standard input"),
+        false => failure,
     })
 }

@@ -1,156 +1,146 @@
-//! A plan before it runs: waves, estimates, and every command that it would run.
+//! Shows a plan before it runs: waves, estimates, and every command that it would run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use ekiden_core::ids::StageId;
 use ekiden_core::manifest::graph::Graph;
-use ekiden_core::manifest::{Ground, Manifest, Stage, Take, Verification};
+use ekiden_core::manifest::{Isolation, Manifest, PlanRules, Stage, Take, Verification};
 use ekiden_core::text::clean;
 use serde::Serialize;
 
 use super::select::left_out;
+use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;
-
-/// The version of the JSON form.
-const JSON_VERSION: u32 = 1;
-
-/// A plan, for programs.
-#[derive(Debug, Serialize)]
-pub struct PlanAnswer<'a> {
-    v: u32,
-    project: &'a str,
-    manifest: &'a str,
-    hash: &'a str,
-    jobs: u32,
-    worktrees: bool,
-    estimate_tokens: u64,
-    waves: Vec<Vec<StageAnswer<'a>>>,
-    commands: Vec<Command>,
-}
-
-#[derive(Debug, Serialize)]
-struct StageAnswer<'a> {
-    id: &'a str,
-    name: &'a str,
-    needs: Vec<&'a str>,
-    take: Take,
-    estimate_tokens: u64,
-    sessions_max: u32,
-    turns_max: Option<u32>,
-    validation: Option<String>,
-    outputs: &'a [String],
-}
 
 /// A command that the plan would run, and for which stages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Command {
-    /// For `sh -c`.
     pub command: String,
-    /// What for.
     pub stages: Vec<String>,
 }
 
 /// Every command that a plan would run, each once.
-#[must_use]
 pub fn commands(manifest: &Manifest) -> Vec<Command> {
     let left_out = left_out(manifest);
-    let setup = match manifest.plan.as_deref().map(|rules| &rules.ground) {
-        Some(Ground::Worktrees { setup, .. }) => setup.as_deref(),
-        Some(Ground::InPlace) | None => None,
+    let setup = match manifest.plan.as_deref().map(|rules| &rules.isolation) {
+        Some(Isolation::Worktrees { setup, .. }) => setup.as_deref(),
+        Some(Isolation::InPlace) | None => None,
     };
-    gathered(setup, manifest.stages.iter().filter(|stage| !left_out.contains(&stage.id)))
+    gathered(
+        setup,
+        manifest
+            .stages
+            .iter()
+            .filter(|stage| !left_out.contains(&stage.id)),
+    )
 }
 
-/// Every command that stands in a manifest: what is approved is all of it, whichever stages run today.
-#[must_use]
+/// Every command in a manifest: all of it is approved, whichever stages run today.
 pub fn all_commands(manifest: &Manifest, setup: Option<&str>) -> Vec<Command> {
     gathered(setup, manifest.stages.iter())
 }
 
-fn gathered<'a>(setup: Option<&'a str>, stages: impl Iterator<Item = &'a Stage>) -> Vec<Command> {
-    let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut order: Vec<&str> = Vec::new();
-    let of_setup = setup.map(|setup| (setup, "setup"));
-    let of_stage = |stage: &'a Stage| {
-        let commands = stage.verification.iter().flat_map(Verification::commands);
-        commands.map(|(command, _)| (command, stage.id.as_str()))
+fn gathered<'a>(setup: Option<&str>, stages: impl Iterator<Item = &'a Stage>) -> Vec<Command> {
+    let mut all: Vec<Command> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut add = |command: &str, stage: &str| {
+        let place = *places.entry(command.to_owned()).or_insert(all.len());
+        if place == all.len() {
+            all.push(Command {
+                command: command.to_owned(),
+                stages: Vec::new(),
+            });
+        }
+        all[place].stages.push(stage.to_owned());
     };
-    for (command, of) in of_setup.into_iter().chain(stages.flat_map(of_stage)) {
-        let stages = all.entry(command).or_insert_with(|| {
-            order.push(command);
-            Vec::new()
-        });
-        stages.push(of.to_owned());
+    if let Some(setup) = setup {
+        add(setup, "setup");
     }
-    let stages = |command: &str| all.get(command).cloned().unwrap_or_default();
-    order
-        .into_iter()
-        .map(|command| Command { command: command.to_owned(), stages: stages(command) })
-        .collect()
+    for stage in stages {
+        let commands = stage.verification.iter().flat_map(Verification::commands);
+        commands.for_each(|(command, _)| add(command, stage.id.as_str()));
+    }
+    all
 }
 
-/// What all stages that would run are thought to take, in tokens.
+/// The estimate of all stages that would run, in tokens.
 fn estimate(manifest: &Manifest) -> u64 {
     let left_out = left_out(manifest);
     let runs = |stage: &&Stage| stage.part.take == Take::Run && !left_out.contains(&stage.id);
     let runs = manifest.stages.iter().filter(runs);
-    runs.map(|stage| stage.part.estimate_tokens).fold(0, u64::saturating_add)
+    runs.map(|stage| stage.part.estimate_tokens)
+        .fold(0, u64::saturating_add)
 }
 
 /// The plan for programs.
-#[must_use]
-pub fn answer(manifest: &Manifest) -> PlanAnswer<'_> {
+pub fn answer(manifest: &Manifest) -> Fields {
     let (rules, left_out) = (manifest.plan.as_deref(), left_out(manifest));
-    PlanAnswer {
-        v: JSON_VERSION,
-        project: rules.map(|rules| rules.project.as_str()).unwrap_or_default(),
-        manifest: rules.map(|rules| rules.file.as_str()).unwrap_or_default(),
-        hash: rules.map(|rules| rules.hash.as_str()).unwrap_or_default(),
-        jobs: rules.map_or(1, |rules| rules.jobs),
-        worktrees: rules.is_some_and(|rules| rules.ground != Ground::InPlace),
-        estimate_tokens: estimate(manifest),
-        waves: waves(manifest)
-            .into_iter()
-            .map(|wave| wave.into_iter().map(|stage| stage_answer(stage, &left_out)).collect())
-            .collect(),
-        commands: commands(manifest),
-    }
+    let text = |of: fn(&PlanRules) -> &String| rules.map(of).map_or("", String::as_str);
+    let in_place = |rules: &PlanRules| rules.isolation == Isolation::InPlace;
+    let wave = |wave: Vec<&Stage>| -> Vec<Fields> {
+        let stages = wave.into_iter();
+        stages.map(|stage| stage_answer(stage, &left_out)).collect()
+    };
+    let waves: Vec<_> = waves(manifest).into_iter().map(wave).collect();
+    Fields::versioned()
+        .with("project", text(|rules| &rules.project))
+        .with("manifest", text(|rules| &rules.file))
+        .with("hash", text(|rules| &rules.hash))
+        .with("jobs", rules.map_or(1, |rules| rules.jobs))
+        .with("worktrees", !rules.is_none_or(in_place))
+        .with("estimate_tokens", estimate(manifest))
+        .with("waves", waves)
+        .with("commands", commands(manifest))
 }
 
-fn stage_answer<'a>(stage: &'a Stage, left_out: &BTreeSet<StageId>) -> StageAnswer<'a> {
-    StageAnswer {
-        id: stage.id.as_str(),
-        name: &stage.task_name,
-        needs: stage.part.needs.iter().map(|need| need.stage.as_str()).collect(),
-        take: if left_out.contains(&stage.id) { Take::Skip } else { stage.part.take },
-        estimate_tokens: stage.part.estimate_tokens,
-        sessions_max: stage.sessions_max,
-        turns_max: stage.part.turns_max,
-        validation: stage.verification.as_ref().map(Verification::told),
-        outputs: &stage.part.outputs,
-    }
+fn stage_answer(stage: &Stage, left_out: &BTreeSet<StageId>) -> Fields {
+    let needs: Vec<&StageId> = stage.part.needs.iter().map(|need| &need.stage).collect();
+    let take = match left_out.contains(&stage.id) {
+        true => Take::Skip,
+        false => stage.part.take,
+    };
+    let validation = stage.verification.as_ref().map(Verification::told);
+    Fields::default()
+        .with("id", &stage.id)
+        .with("name", &stage.task_name)
+        .with("needs", needs)
+        .with("take", take)
+        .with("estimate_tokens", stage.part.estimate_tokens)
+        .with("sessions_max", stage.sessions_max)
+        .with("turns_max", stage.part.turns_max)
+        .with("validation", validation)
+        .with("outputs", &stage.part.outputs)
 }
 
 /// The stages by waves: those of one wave need nothing of each other.
 fn waves(manifest: &Manifest) -> Vec<Vec<&Stage>> {
     let waves = Graph::of(&manifest.stages).waves().unwrap_or_default();
-    waves.into_iter().map(|wave| wave.into_iter().map(|at| &manifest.stages[at]).collect()).collect()
+    let stages = |wave: Vec<usize>| wave.into_iter().map(|at| &manifest.stages[at]).collect();
+    waves.into_iter().map(stages).collect()
 }
 
-/// The plan for people: its waves, then its commands, then what it is thought to take.
-#[must_use]
+/// The plan for people: its waves, then its commands, then its estimate.
 pub fn lines(manifest: &Manifest) -> Vec<Line> {
-    let Some(rules) = manifest.plan.as_deref() else { return Vec::new() };
-    let stages = phrase::count(manifest.stages.len() as u64, "stage");
-    let at_once = match rules.ground {
-        Ground::InPlace => "one at a time in the work dir".to_owned(),
-        Ground::Worktrees { .. } => format!("at most {} at a time, each in a worktree", rules.jobs),
+    let Some(rules) = manifest.plan.as_deref() else {
+        return Vec::new();
     };
-    let head =
-        Line::new(Tone::Plain, one_line(&rules.project)).with(Tone::Quiet, format!(" · {stages}, {at_once}"));
+    let stages = phrase::count(manifest.stages.len() as u64, "stage");
+    let at_once = match rules.isolation {
+        Isolation::InPlace => "one at a time in the work dir".to_owned(),
+        Isolation::Worktrees { .. } => {
+            format!("at most {} at a time, each in a worktree", rules.jobs)
+        }
+    };
+    let head = Line::new(Tone::Plain, one_line(&rules.project))
+        .with(Tone::Quiet, format!(" · {stages}, {at_once}"));
     let mut lines = vec![head];
-    let width = manifest.stages.iter().map(|stage| stage.id.as_str().len()).max().unwrap_or(0);
+    let width = manifest
+        .stages
+        .iter()
+        .map(|stage| stage.id.as_str().len())
+        .max()
+        .unwrap_or(0);
     let left_out = left_out(manifest);
     for (number, wave) in waves(manifest).iter().enumerate() {
         lines.push(Line::new(Tone::Quiet, format!("wave {}", number + 1)));
@@ -159,14 +149,16 @@ pub fn lines(manifest: &Manifest) -> Vec<Line> {
     lines.extend(command_lines("commands that it runs", &commands(manifest)));
     let tokens = estimate(manifest);
     if tokens > 0 {
-        let text = format!("about {} tokens in all, as the manifest says", phrase::tokens(tokens));
+        let text = format!(
+            "about {} tokens in all, as the manifest says",
+            phrase::tokens(tokens)
+        );
         lines.push(Line::new(Tone::Quiet, text));
     }
     lines
 }
 
 /// Commands under a title, word for word and line by line: whoever approves them approves what they read.
-#[must_use]
 pub fn command_lines(title: &str, commands: &[Command]) -> Vec<Line> {
     let mut lines = Vec::new();
     if !commands.is_empty() {
@@ -205,14 +197,21 @@ fn stage_line(stage: &Stage, width: usize, left_out: &BTreeSet<StageId>) -> Line
         about.push(format!("needs {}", needs.collect::<Vec<_>>().join(", ")));
     }
     if stage.part.estimate_tokens > 0 {
-        about.push(format!("about {} tokens", phrase::tokens(stage.part.estimate_tokens)));
+        about.push(format!(
+            "about {} tokens",
+            phrase::tokens(stage.part.estimate_tokens)
+        ));
     }
     if stage.verification.is_none() {
         about.push("no validation".to_owned());
     }
-    let about = if about.is_empty() { String::new() } else { format!("   {}", about.join(" · ")) };
-    Line::new(Tone::Plain, format!("  {id:<width$}  {take}{}", one_line(&stage.task_name)))
-        .with(Tone::Quiet, about)
+    let gap = if about.is_empty() { "" } else { "   " };
+    let about = format!("{gap}{}", about.join(" · "));
+    Line::new(
+        Tone::Plain,
+        format!("  {id:<width$}  {take}{}", one_line(&stage.task_name)),
+    )
+    .with(Tone::Quiet, about)
 }
 
 fn some(stages: &[String]) -> String {

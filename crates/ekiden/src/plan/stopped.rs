@@ -1,4 +1,4 @@
-//! A planning session that did not come to its end: its cause, its exit code, what to do.
+//! A planning session that did not finish: its cause, its exit code, what to do.
 
 use ekiden_core::ends::{EndCause, EndClass, Hint};
 use jiff::tz::TimeZone;
@@ -9,7 +9,6 @@ use crate::output::line::one_line;
 use crate::output::phrase;
 
 /// The failure of a planning session that ended like this.
-#[must_use]
 pub fn stopped(cause: &EndCause) -> Failure {
     let text = format!("planning stopped: {}", one_line(&cause.to_string()));
     let failure = Failure::new(exit(cause), text);
@@ -18,18 +17,18 @@ pub fn stopped(cause: &EndCause) -> Failure {
         EndClass::Wait => match cause.resets_at() {
             Some(at) => {
                 let at = phrase::day_and_time(at, &TimeZone::system());
-                failure.hint(format!("the same command begins anew; the limit is lifted {at}"))
+                failure.hint(format!("run the same command again; the limit is lifted {at}"))
             }
-            None => failure.hint("the same command begins anew, later"),
+            None => failure.hint("run the same command again, later"),
         },
         EndClass::TooLate => failure.hint(
             "`--session-budget`, `--session-tokens`, `--session-timeout` and `--max-turns` say what it may use",
         ),
-        EndClass::Fine | EndClass::Retry | EndClass::Left => failure.hint("the same command begins anew"),
+        EndClass::Fine | EndClass::Retry | EndClass::Left => failure.hint("run the same command again"),
     }
 }
 
-/// As a run that ended so would exit.
+/// The exit code that a run would have.
 fn exit(cause: &EndCause) -> Exit {
     match cause.class() {
         EndClass::Stop(Hint::Permit) => Exit::NotPermitted,
@@ -50,7 +49,10 @@ mod tests {
     // shows: PLN-01
     #[test]
     fn every_end_has_its_cause_and_its_code() {
-        let limit = EndCause::RateLimited { resets_at: Some(Timestamp(0)), kind: LimitKind::FiveHour };
+        let limit = EndCause::RateLimited {
+            resets_at: Some(Timestamp(0)),
+            kind: LimitKind::FiveHour,
+        };
         let code = |cause: &EndCause| stopped(cause).exit().code();
         assert_eq!(code(&limit), 3);
         assert_eq!(code(&EndCause::BudgetSpent), 3);
@@ -60,7 +62,10 @@ mod tests {
         assert_eq!(code(&EndCause::AutoModeBlocked), 77);
         assert_eq!(code(&EndCause::Crashed { exit: 1 }), 1);
         let failure = stopped(&EndCause::AuthenticationFailed);
-        assert_eq!(failure.error(), "planning stopped: the login is not accepted");
+        assert_eq!(
+            failure.error(),
+            "planning stopped: the login is not accepted"
+        );
         assert_eq!(failure.hints(), ["log in with the agent, or set its key"]);
     }
 }

@@ -1,9 +1,10 @@
-//! The agents that can be named, as rows of differences: built-in ones and those of settings files.
+//! The agents that can be named: built-in ones, and the rows of settings files, which may change those.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ekiden_core::settings::AgentKind;
+use ekiden_core::agent::AgentKind;
 
+use super::form::Read;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -11,13 +12,11 @@ use crate::output::phrase;
 /// An agent's row in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
-    /// What the user calls it.
     pub name: String,
     /// Which adapter drives it; that of the built-in agent of this name if not said.
     pub kind: Option<AgentKind>,
     /// The program and its first arguments.
     pub command: Option<Vec<String>>,
-    /// The file that the row is in.
     pub path: PathBuf,
     /// The line that it begins on, from 1.
     pub line: usize,
@@ -26,73 +25,65 @@ pub struct AgentRow {
 /// An agent as it can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// What the user calls it.
     pub name: String,
-    /// Which adapter drives it.
     pub kind: AgentKind,
     /// The program and its first arguments; nothing for the one that is built in.
     pub command: Vec<String>,
 }
 
-impl AgentRow {
-    /// A row that says nothing yet.
-    #[must_use]
-    pub fn new(name: &str, path: &Path, line: usize) -> Self {
-        Self { name: name.to_owned(), kind: None, command: None, path: path.to_owned(), line }
-    }
-}
-
 /// The agent of this name. The last row of a name wins.
-///
-/// # Errors
-///
-/// If there is none, or its row does not say enough.
 pub fn find(rows: &[AgentRow], name: &str) -> Result<Agent, Failure> {
-    let built_in = built_in(name);
     let row = rows.iter().rev().find(|row| row.name == name);
-    let Some(kind) = row.and_then(|row| row.kind).or(built_in.as_ref().map(|agent| agent.kind)) else {
-        return Err(match row {
-            Some(row) => incomplete(row, "kind = \"claude\" or kind = \"exec\""),
-            None => unknown(rows, name),
-        });
+    let built_in = match name {
+        "claude" => Some((AgentKind::Claude, vec!["claude".to_owned()])),
+        "rehearsal" => Some((AgentKind::Rehearsal, Vec::new())),
+        _ => None,
     };
-    let command = row
-        .and_then(|row| row.command.clone())
-        .or(built_in.map(|agent| agent.command))
-        .or_else(|| (kind == AgentKind::Rehearsal).then(Vec::new));
-    match (command, row) {
-        (Some(command), _) => Ok(Agent { name: name.to_owned(), kind, command }),
-        (None, Some(row)) => Err(incomplete(row, "command = \"...\"")),
-        (None, None) => Err(unknown(rows, name)),
-    }
+    let kind = row.and_then(|row| row.kind);
+    let kind = kind.or(built_in.as_ref().map(|built_in| built_in.0));
+    let command = row.and_then(|row| row.command.clone());
+    let command = command
+        .or(built_in.map(|built_in| built_in.1))
+        .or((kind == Some(AgentKind::Rehearsal)).then(Vec::new));
+    let missing = match (kind, command) {
+        (Some(kind), Some(command)) => {
+            let name = name.to_owned();
+            return Ok(Agent {
+                name,
+                kind,
+                command,
+            });
+        }
+        (None, _) => "kind = \"claude\" or kind = \"exec\"",
+        (Some(_), None) => "command = \"...\"",
+    };
+    let Some(row) = row else {
+        return Err(unknown(rows, name));
+    };
+    let place = format!("{}:{}", phrase::path(&row.path), row.line);
+    let text = format!("{place}: agent `{name}` needs {missing}");
+    Err(Failure::new(Exit::Settings, text))
 }
 
 /// The kind of this name, as settings files call it.
-#[must_use]
-pub fn kind_named(name: &str) -> Option<AgentKind> {
-    [AgentKind::Claude, AgentKind::Rehearsal, AgentKind::Exec].into_iter().find(|kind| kind.name() == name)
+pub fn kind(name: &str) -> Read<AgentKind> {
+    let mut kinds = [AgentKind::Claude, AgentKind::Rehearsal, AgentKind::Exec].into_iter();
+    let kind = kinds.find(|kind| kind.name() == name);
+    kind.ok_or_else(|| "claude, rehearsal or exec".to_owned())
 }
 
-fn built_in(name: &str) -> Option<Agent> {
-    let (kind, command) = match name {
-        "claude" => (AgentKind::Claude, vec!["claude".to_owned()]),
-        "rehearsal" => (AgentKind::Rehearsal, Vec::new()),
-        _ => return None,
-    };
-    Some(Agent { name: name.to_owned(), kind, command })
-}
-
-fn incomplete(row: &AgentRow, missing: &str) -> Failure {
-    let place = format!("{}:{}", phrase::path(&row.path), row.line);
-    Failure::new(Exit::Settings, format!("{place}: agent `{}` needs {missing}", row.name))
+/// The names that can be used, those of the settings files last.
+pub fn names(rows: &[AgentRow]) -> Vec<String> {
+    let known = ["claude", "rehearsal"].into_iter();
+    let names = known.chain(rows.iter().map(|row| row.name.as_str()));
+    names.map(str::to_owned).collect()
 }
 
 fn unknown(rows: &[AgentRow], name: &str) -> Failure {
-    let mut names = vec!["claude", "rehearsal"];
-    names.extend(rows.iter().map(|row| row.name.as_str()));
-    let failure = Failure::new(Exit::Settings, format!("there is no agent `{name}`"))
-        .hint(format!("there are: {}", names.join(", ")));
-    failure.hint("any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`")
+    let names = names(rows).join(", ");
+    Failure::new(Exit::Settings, format!("there is no agent `{name}`"))
+        .hint(format!("there are: {names}"))
+        .hint("any other program works for one run with `--agent-command 'PROGRAM ARGUMENTS'`")
 }
 
 #[cfg(test)]
@@ -101,7 +92,13 @@ mod tests {
 
     fn row(name: &str, kind: Option<AgentKind>, command: Option<&str>) -> AgentRow {
         let command = command.map(|program| vec![program.to_owned()]);
-        AgentRow { kind, command, ..AgentRow::new(name, Path::new("config.toml"), 4) }
+        AgentRow {
+            name: name.to_owned(),
+            kind,
+            command,
+            path: PathBuf::from("config.toml"),
+            line: 4,
+        }
     }
 
     #[test]
@@ -112,9 +109,15 @@ mod tests {
 
     #[test]
     fn a_row_changes_what_it_says_and_the_last_one_wins() {
-        let rows = [row("claude", None, Some("one")), row("claude", None, Some("two"))];
+        let rows = [
+            row("claude", None, Some("one")),
+            row("claude", None, Some("two")),
+        ];
         let agent = find(&rows, "claude").unwrap();
-        assert_eq!((agent.kind, agent.command), (AgentKind::Claude, vec!["two".to_owned()]));
+        assert_eq!(
+            (agent.kind, agent.command),
+            (AgentKind::Claude, vec!["two".to_owned()])
+        );
     }
 
     #[test]

@@ -1,68 +1,62 @@
-//! A person's approval of what a project's own settings file may not say by itself.
+//! A person's approval of settings that a project may not set by itself, and of a plan's commands.
 //!
-//! It holds for this file with these bytes: whoever changes it, an agent or a `git pull`, loses it. The
-//! approvals lie beside the user's settings, where no project writes, a line each: hash and project.
+//! An approval holds for the bytes that were approved: whoever changes the file, an agent or a `git pull`, loses it.
+//! Approvals are kept beside the user's settings, where no project writes: `KIND HASH PROJECT` on each line.
 
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
-use ekiden_store::disk::{DiskResult, RealDisk};
+use ekiden_store::archive::ensure_dir;
+use ekiden_store::disk::{RealDisk, parent};
 use ekiden_store::replace::{Durability, replace};
 use serde::Serialize;
 
 use super::environment::Environment;
 use super::file::SettingsFile;
-use super::remember::create_dirs;
-use super::setting::{AnySetting, Trust};
-use super::table;
+use super::table::{self, Row};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
 
-/// The file's name.
 const FILE_NAME: &str = "approved";
-
-/// What stands in place of a hash for an approved manifest.
+const SETTINGS: &str = "settings";
 const MANIFEST: &str = "manifest";
+/// The agent may do everything in this project. WHY not a setting: it would hold for every project.
+const EVERYTHING: &str = "everything -";
+/// The command that withdraws a project's approvals.
+pub const WITHDRAW: &str = "ekiden config approve --remove";
 
-/// What a project's file says that it may not say by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A setting in a project's file that needs an approval.
+#[derive(Debug, Serialize)]
 pub struct Restricted {
     /// The line in the file, from 1.
     pub line: usize,
-    /// What is set there.
     pub what: String,
-    /// What is said of it.
     pub value: String,
+    /// How to set it without the project's file.
     #[serde(skip)]
-    /// Where the user says it instead.
     instead: String,
 }
 
-/// How a file stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Approved,
-    Changed,
-    Unknown,
-}
-
-/// The approvals of a user.
 #[derive(Debug)]
 pub struct Approvals {
     path: Option<PathBuf>,
-    /// Hash and project.
-    lines: Vec<(String, String)>,
+    lines: Vec<String>,
 }
 
-/// Every restricted thing of a file, in the order of its lines.
-#[must_use]
-pub fn restricted(file: &SettingsFile, environment: &Environment) -> Vec<Restricted> {
-    let own = environment.user_file().map_or("your own config.toml".to_owned(), |path| phrase::path(&path));
-    let row_of = |name| table::find(name).map(AnySetting::row).filter(|row| row.trust == Trust::User);
+/// Everything in a project's file that needs an approval, in the order of its lines. `raises` says whether a value
+/// allows more than the user's own.
+pub fn needing(
+    file: &SettingsFile,
+    environment: &Environment,
+    raises: impl Fn(&Row, &str) -> bool,
+) -> Vec<Restricted> {
+    let own = environment.user_file();
+    let own = own.map_or("your own config.toml".to_owned(), |own| phrase::path(&own));
     let values = file.values.iter().filter_map(|value| {
-        let row = row_of(value.name)?;
-        let flag = row.long.unwrap_or(row.name);
+        let needs = |row: &&Row| row.user_only || raises(row, &value.text);
+        let row = table::find(value.name).filter(needs)?;
+        let flag = row.long().unwrap_or_else(|| row.name.to_owned());
         Some(Restricted {
             line: value.line,
             what: format!("`{}`", row.name),
@@ -73,7 +67,7 @@ pub fn restricted(file: &SettingsFile, environment: &Environment) -> Vec<Restric
     let agents = file.agents.iter().map(|agent| Restricted {
         line: agent.line,
         what: format!("[agents.{}]", agent.name),
-        value: agent.command.as_ref().map(|words| words.join(" ")).unwrap_or_default(),
+        value: agent.command.clone().unwrap_or_default().join(" "),
         instead: format!("put it into {own}"),
     });
     let mut all: Vec<_> = values.chain(agents).collect();
@@ -81,22 +75,28 @@ pub fn restricted(file: &SettingsFile, environment: &Environment) -> Vec<Restric
     all
 }
 
-/// A project's file may not decide which commands run, unless a person has approved it: whoever clones a
+/// A project's file may not decide which commands run unless the user approved it: everybody who clones the
 /// repository would run them.
-///
-/// # Errors
-///
-/// If it says so without an approval, or the approvals cannot be read.
 pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failure> {
-    let all = restricted(file, environment);
-    let Some(first) = all.first() else { return Ok(()) };
-    let changed = match Approvals::read(environment)?.standing(file) {
-        Standing::Approved => return Ok(()),
-        Standing::Changed => ", and the file is not the one that was approved",
-        Standing::Unknown => "",
+    let all = needing(file, environment, |_, _| false);
+    let Some(first) = all.first() else {
+        return Ok(());
     };
-    let path = phrase::path(&file.path);
-    let text = format!("{path}:{}: a project's own file may not set {}{changed}", first.line, first.what);
+    let (approvals, project) = (
+        Approvals::read(environment)?,
+        project_name(&project_of(&file.path)),
+    );
+    if approvals.holds(SETTINGS, &file.hash, &project) {
+        return Ok(());
+    }
+    let mut lines = approvals.lines.iter();
+    let changed = match lines.any(|line| is_for(line, &project)) {
+        true => "; the file changed since you approved it",
+        false => "",
+    };
+    let place = format!("{}:{}", phrase::path(&file.path), first.line);
+    let what = &first.what;
+    let text = format!("{place}: a project's own file may not set {what}{changed}");
     Err(Failure::new(Exit::Settings, text)
         .hint("it would decide what runs on the machine of everybody who clones the project")
         .hint(first.instead.clone())
@@ -105,106 +105,132 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
 
 impl Approvals {
     /// Those of the user, none without a home.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read.
     pub fn read(environment: &Environment) -> Result<Self, Failure> {
-        let path = environment.user_file().map(|path| path.with_file_name(FILE_NAME));
-        let text = match path.as_deref().map(std::fs::read_to_string) {
-            Some(Ok(text)) => text,
-            Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
-                let what = format!("cannot read {}", path.as_deref().map(phrase::path).unwrap_or_default());
-                return Err(Failure::caused(Exit::Settings, &what, &error));
+        let file = environment.user_file();
+        let path = file.map(|path| path.with_file_name(FILE_NAME));
+        let mut text = String::new();
+        if let Some(path) = &path {
+            match std::fs::read_to_string(path) {
+                Ok(read) => text = read,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let what = format!("cannot read {}", phrase::path(path));
+                    return Err(Failure::caused(Exit::Settings, &what, &error));
+                }
             }
-            None | Some(Err(_)) => String::new(),
-        };
-        let pair = |line: &str| line.split_once(' ').map(|(hash, path)| (hash.to_owned(), path.to_owned()));
-        Ok(Self { path, lines: text.lines().filter_map(pair).collect() })
+        }
+        let lines = text.lines().map(str::to_owned).collect();
+        Ok(Self { path, lines })
     }
 
-    fn standing(&self, file: &SettingsFile) -> Standing {
-        let name = name_of(&file.path);
-        match self.lines.iter().find(|(_, path)| *path == name) {
-            Some((hash, _)) if *hash == file.hash => Standing::Approved,
-            Some(_) => Standing::Changed,
-            None => Standing::Unknown,
-        }
+    /// A project's settings file is approved as it is.
+    pub fn has_settings(&self, file: &SettingsFile) -> bool {
+        self.holds(SETTINGS, &file.hash, &project_name(&project_of(&file.path)))
     }
 
     /// A manifest with these bytes is approved for this project.
-    #[must_use]
-    pub fn holds(&self, project: &Path, hash: &str) -> bool {
-        let name = format!("{} {hash}", manifest_name(project));
-        self.lines.iter().any(|(kind, known)| kind == MANIFEST && *known == name)
+    pub fn has_manifest(&self, project: &Path, hash: &str) -> bool {
+        self.holds(MANIFEST, hash, &project_name(project))
     }
 
     /// Approves a manifest with these bytes for this project. Durable.
-    ///
-    /// # Errors
-    ///
-    /// If that cannot be written.
     pub fn approve_manifest(mut self, project: &Path, hash: &str) -> Result<(), Failure> {
-        self.lines.push((MANIFEST.to_owned(), format!("{} {hash}", manifest_name(project))));
+        let project = project_name(project);
+        self.lines.push(format!("{MANIFEST} {hash} {project}"));
         self.write()
     }
 
-    /// Approves a file as it is. Durable.
-    ///
-    /// # Errors
-    ///
-    /// If that cannot be written.
+    /// The file that they are kept in, if the user has a home.
+    pub fn file(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The user chose that an agent may do everything in this project.
+    pub fn has_everything(&self, project: &Path) -> bool {
+        let line = format!("{EVERYTHING} {}", project_name(project));
+        self.lines.contains(&line)
+    }
+
+    /// Keeps that choice. Durable.
+    pub fn allow_everything(mut self, project: &Path) -> Result<(), Failure> {
+        self.lines
+            .push(format!("{EVERYTHING} {}", project_name(project)));
+        self.write()
+    }
+
+    /// Approves a settings file as it is. Durable.
     pub fn approve(mut self, file: &SettingsFile) -> Result<(), Failure> {
-        let name = name_of(&file.path);
-        self.lines.retain(|(_, path)| *path != name);
-        self.lines.push((file.hash.clone(), name));
+        let (hash, project) = (&file.hash, project_name(&project_of(&file.path)));
+        self.lines.retain(|line| !is_for(line, &project));
+        self.lines.push(format!("{SETTINGS} {hash} {project}"));
         self.write()
     }
 
-    /// Withdraws the approval of a file; whether there was one. Durable.
-    ///
-    /// # Errors
-    ///
-    /// If that cannot be written.
-    pub fn withdraw(mut self, file: &Path) -> Result<bool, Failure> {
-        let (name, before) = (name_of(file), self.lines.len());
-        self.lines.retain(|(_, path)| *path != name);
-        let had = self.lines.len() < before;
-        if had {
+    /// Withdraws every approval of a project; what they were for. Durable.
+    pub fn withdraw(mut self, project: &Path) -> Result<Vec<&'static str>, Failure> {
+        let project = project_name(project);
+        let (of_it, kept): (Vec<_>, Vec<_>) = self.lines.into_iter().partition(|line| {
+            let mut words = line.splitn(3, ' ');
+            words.nth(2) == Some(&*project)
+        });
+        self.lines = kept;
+        if !of_it.is_empty() {
             self.write()?;
         }
-        Ok(had)
+        let kinds = [
+            (SETTINGS, "its config.toml"),
+            (MANIFEST, "its plans"),
+            (EVERYTHING, "that the agent may do everything"),
+        ];
+        let had = |kind: &str| of_it.iter().any(|line| line.starts_with(kind));
+        Ok(kinds
+            .into_iter()
+            .filter_map(|(kind, what)| had(kind).then_some(what))
+            .collect())
+    }
+
+    fn holds(&self, kind: &str, hash: &str, project: &str) -> bool {
+        self.lines.contains(&format!("{kind} {hash} {project}"))
     }
 
     fn write(&self) -> Result<(), Failure> {
         let Some(path) = &self.path else {
-            return Err(Failure::new(Exit::Settings, "no approval can be kept without a home directory"));
+            let text = "no approval can be kept without a home directory";
+            return Err(Failure::new(Exit::Settings, text));
         };
-        let text: String = self.lines.iter().map(|(hash, path)| format!("{hash} {path}\n")).collect();
-        let written = || -> DiskResult<()> {
-            let disk = RealDisk::new();
-            create_dirs(&disk, ekiden_store::disk::parent(path))?;
-            replace(&disk, path, text.as_bytes(), Durability::Full)
-        };
-        let failed =
-            |error| Failure::caused(Exit::State, &format!("cannot write {}", phrase::path(path)), &error);
-        written().map_err(failed)
+        let text: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
+        let disk = RealDisk::new();
+        ensure_dir(&disk, parent(path))
+            .and_then(|()| replace(&disk, path, text.as_bytes(), Durability::Full))
+            .map_err(|error| {
+                let what = format!("cannot write {}", phrase::path(path));
+                Failure::caused(Exit::State, &what, &error)
+            })
     }
 }
 
-/// A manifest holds for one project; its name says which, on one line.
-fn manifest_name(project: &Path) -> String {
-    name_of(&project.join(".ekiden").join(FILE_NAME))
+/// A line approves this project's settings, whatever the hash.
+fn is_for(line: &str, project: &str) -> bool {
+    let mut words = line.splitn(3, ' ');
+    words.next() == Some(SETTINGS) && words.nth(1) == Some(project)
 }
 
-/// The project that the file speaks for, on one line. Not the place that the file itself lies in: a link to
-/// another project's approved file would have its commands run here, where they may mean something else.
-fn name_of(file: &Path) -> String {
-    let project = file.ancestors().nth(2).filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// The project of a settings file. Not where the file itself is: a link to another project's approved file would
+/// run its commands here, where they may mean something else.
+pub fn project_of(file: &Path) -> PathBuf {
+    let project = file.ancestors().nth(2);
+    let project = project.filter(|project| !project.as_os_str().is_empty());
+    project.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// The project's path on one line: a name with a line break would be two approvals, so its hash stands for it.
+fn project_name(project: &Path) -> String {
     let project = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
     let name = project.to_string_lossy();
-    // Nobody calls a directory so, and a name of two lines would be two approvals.
-    if name.contains('\n') { sha256_hex(name.as_bytes()) } else { name.into_owned() }
+    match name.contains('\n') {
+        true => sha256_hex(name.as_bytes()),
+        false => name.into_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +239,10 @@ mod tests {
 
     // shows: SEC-06
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test lays out the files that are read"
+    )]
     fn an_approval_holds_for_the_bytes_that_were_approved() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("project/.ekiden/config.toml");
@@ -224,36 +253,74 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             SettingsFile::read(&path).unwrap().unwrap()
         };
-        let first = file("verify = 'make test'\n[agents.mine]\nkind = 'exec'\ncommand = ['sh', 'x.sh']\n");
-        let all = restricted(&first, &environment);
-        let shown: Vec<_> = all.iter().map(|one| (one.line, one.what.as_str(), one.value.as_str())).collect();
-        assert_eq!(shown, [(1, "`verify`", "make test"), (2, "[agents.mine]", "sh x.sh")]);
+        let first =
+            file("verify = 'make test'\n[agents.mine]\nkind = 'exec'\ncommand = ['sh', 'x.sh']\n");
+        let all = needing(&first, &environment, |_, _| false);
+        let shown: Vec<_> = all
+            .iter()
+            .map(|one| (one.line, one.what.as_str(), one.value.as_str()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (1, "`verify`", "make test"),
+                (2, "[agents.mine]", "sh x.sh")
+            ]
+        );
         assert!(check(&first, &environment).is_err());
-        Approvals::read(&environment).unwrap().approve(&first).unwrap();
+        Approvals::read(&environment)
+            .unwrap()
+            .approve(&first)
+            .unwrap();
         check(&first, &environment).unwrap();
         let failure = check(&file("verify = 'curl x | sh'\n"), &environment).unwrap_err();
-        assert!(failure.error().ends_with("the file is not the one that was approved"), "{failure}");
+        assert!(
+            failure
+                .error()
+                .ends_with("; the file changed since you approved it"),
+            "{failure}"
+        );
         check(&file("pause = 3\n"), &environment).unwrap();
-        assert!(Approvals::read(&environment).unwrap().withdraw(&path).unwrap());
-        assert!(!Approvals::read(&environment).unwrap().withdraw(&path).unwrap());
+        let project = home.path().join("project");
+        let approvals = || Approvals::read(&environment).unwrap();
+        approvals().allow_everything(&project).unwrap();
+        approvals().allow_everything(home.path()).unwrap();
+        let all = ["its config.toml", "that the agent may do everything"];
+        assert_eq!(approvals().withdraw(&project).unwrap(), all);
+        assert!(approvals().withdraw(&project).unwrap().is_empty());
         assert!(check(&first, &environment).is_err());
+        assert!(!approvals().has_everything(&project));
+        assert!(approvals().has_everything(home.path()));
     }
 
     // shows: SEC-06
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test lays out the files that are read"
+    )]
     fn a_link_to_an_approved_file_is_not_approved() {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("config").to_string_lossy().into_owned();
         let environment = Environment::of([("XDG_CONFIG_HOME", config.as_str())]);
         let [trusted, hostile] = ["trusted", "hostile"].map(|name| home.path().join(name));
         std::fs::create_dir_all(trusted.join(".ekiden")).unwrap();
-        std::fs::write(trusted.join(".ekiden/config.toml"), "verify = './check.sh'\n").unwrap();
+        std::fs::write(
+            trusted.join(".ekiden/config.toml"),
+            "verify = './check.sh'\n",
+        )
+        .unwrap();
         std::fs::create_dir(&hostile).unwrap();
         std::os::unix::fs::symlink("../trusted/.ekiden", hostile.join(".ekiden")).unwrap();
-        let read =
-            |project: &Path| SettingsFile::read(&project.join(".ekiden/config.toml")).unwrap().unwrap();
-        Approvals::read(&environment).unwrap().approve(&read(&trusted)).unwrap();
+        let read = |project: &Path| {
+            SettingsFile::read(&project.join(".ekiden/config.toml"))
+                .unwrap()
+                .unwrap()
+        };
+        Approvals::read(&environment)
+            .unwrap()
+            .approve(&read(&trusted))
+            .unwrap();
         check(&read(&trusted), &environment).unwrap();
         assert!(check(&read(&hostile), &environment).is_err());
     }
@@ -266,9 +333,11 @@ mod tests {
         let environment = Environment::of([("XDG_CONFIG_HOME", config.as_str())]);
         let (here, there) = (home.path().join("here"), home.path().join("there"));
         let approvals = || Approvals::read(&environment).unwrap();
-        assert!(!approvals().holds(&here, "abc"));
+        assert!(!approvals().has_manifest(&here, "abc"));
         approvals().approve_manifest(&here, "abc").unwrap();
-        assert!(approvals().holds(&here, "abc"));
-        assert!(!approvals().holds(&here, "abd") && !approvals().holds(&there, "abc"));
+        assert!(approvals().has_manifest(&here, "abc"));
+        assert!(
+            !approvals().has_manifest(&here, "abd") && !approvals().has_manifest(&there, "abc")
+        );
     }
 }

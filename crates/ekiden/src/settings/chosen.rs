@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions, PermissionsChange};
 use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
 use ekiden_core::manifest::Verification;
-use ekiden_core::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, PermissionsChange, Settings,
-};
+use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
+use ekiden_engine::clock::{self, Clock as _, SystemClock};
 
 use super::agents::{self, Agent};
 use super::given::Given;
@@ -15,16 +15,12 @@ use super::table;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// The client's name for the mode in which only its rules decide.
-const DEFAULT_MODE: &str = "default";
-
 /// The settings of a run that begins.
-///
-/// # Errors
-///
-/// If they do not fit together.
 pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
     let cap = given.need(&table::CAP_TOKENS)?;
+    let mut limits = Bounds::default();
+    limits.change(&bounds(given)?);
+    limits.utc_offset_secs = clock::utc_offset_secs(SystemClock.now());
     Ok(Settings {
         marker: given.need(&table::COMPLETION_MARKER)?,
         levels: given.need(&table::LEVELS)?,
@@ -36,20 +32,23 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
             research: given.need(&table::RESEARCH)?,
         }),
         agent: agent(given, here)?,
-        // What stays out of the commits is noted when the run begins.
+        // The paths that stay out of the commits are added when the run begins.
         commit: given.need(&table::GIT_COMMIT)?.then(CommitPlan::default),
         notify: given.need(&table::NOTIFY)?,
+        notify_text: given.need(&table::NOTIFY_TEXT)?,
         subagents: given.need(&table::SUBAGENTS)?,
         guided: given.need(&table::GUIDED)?,
-        bounds: bounds(given)?,
+        bounds: limits,
     })
 }
 
-/// What a run may use. The hour of the day is the caller's to tell.
-fn bounds(given: &Given) -> Result<Bounds, Failure> {
-    let mut bounds = Bounds::default();
-    bounds.change(&BoundsChange {
-        run: Budget { micro_usd: given.get(&table::RUN_BUDGET)?, tokens: given.get(&table::RUN_TOKENS)? },
+/// The bounds that are set: of all sources for a new run, and of [`Given::typed`] for one that continues.
+fn bounds(given: &Given) -> Result<BoundsChange, Failure> {
+    Ok(BoundsChange {
+        run: Budget {
+            micro_usd: given.get(&table::RUN_BUDGET)?,
+            tokens: given.get(&table::RUN_TOKENS)?,
+        },
         session: Budget {
             micro_usd: given.get(&table::SESSION_BUDGET)?,
             tokens: given.get(&table::SESSION_TOKENS)?,
@@ -58,124 +57,108 @@ fn bounds(given: &Given) -> Result<Bounds, Failure> {
         turns_max: given.get(&table::MAX_TURNS)?,
         quiet_hours: given.get(&table::QUIET_HOURS)?,
         on_rate_limit: given.get(&table::ON_RATE_LIMIT)?,
-    });
-    Ok(bounds)
-}
-
-/// The bounds that were typed for a resumption.
-///
-/// # Errors
-///
-/// As [`Given::get`].
-pub fn bounds_typed(given: &Given) -> Result<BoundsChange, Failure> {
-    Ok(BoundsChange {
-        run: Budget { micro_usd: given.typed(&table::RUN_BUDGET)?, tokens: given.typed(&table::RUN_TOKENS)? },
-        session: Budget {
-            micro_usd: given.typed(&table::SESSION_BUDGET)?,
-            tokens: given.typed(&table::SESSION_TOKENS)?,
-        },
-        session_timeout: given.typed(&table::SESSION_TIMEOUT)?,
-        turns_max: given.typed(&table::MAX_TURNS)?,
-        quiet_hours: given.typed(&table::QUIET_HOURS)?,
-        on_rate_limit: given.typed(&table::ON_RATE_LIMIT)?,
     })
 }
 
-/// What of the agent's permissions was typed, for a run that goes on.
-///
-/// # Errors
-///
-/// As [`Given::get`], and in a mode in which no session could hand off.
-pub fn permissions_typed(given: &Given) -> Result<PermissionsChange, Failure> {
-    let allowed_tools = given.typed(&table::ALLOWED_TOOL)?.unwrap_or_default();
-    if given.typed(&table::SAFE_MODE)? == Some(true) {
-        let mode = Some(DEFAULT_MODE.to_owned());
-        return Ok(PermissionsChange { mode, skip: Some(false), allowed_tools });
-    }
-    let mode = given.typed(&table::PERMISSION_MODE)?;
-    refuse_plan_mode(mode.as_deref())?;
-    Ok(PermissionsChange { mode, skip: given.typed(&table::SKIP_PERMISSIONS)?, allowed_tools })
+/// The permissions that are set, of all sources or of those that were typed.
+fn permissions(given: &Given) -> Result<PermissionsChange, Failure> {
+    let is_safe = given.get(&table::SAFE_MODE)? == Some(true);
+    let (mode, skip) = match is_safe {
+        // The client's name for the mode in which only its rules decide.
+        true => (Some("default".to_owned()), Some(false)),
+        false => (
+            given.get(&table::PERMISSION_MODE)?,
+            given.get(&table::SKIP_PERMISSIONS)?,
+        ),
+    };
+    Ok(PermissionsChange {
+        mode,
+        skip,
+        allowed_tools: given.get(&table::ALLOWED_TOOL)?.unwrap_or_default(),
+    })
+}
+
+/// The limits that were typed for a run that continues.
+pub fn limits_typed(given: &Given) -> Result<LimitsChanged, Failure> {
+    let typed = given.typed();
+    let permissions = permissions(&typed)?;
+    refuse_plan_mode(permissions.mode.as_deref())?;
+    Ok(LimitsChanged {
+        sessions_max: typed.get(&table::MAX_SESSIONS)?,
+        wait_max: typed.get(&table::MAX_WAIT)?,
+        pause: typed.get(&table::PAUSE)?,
+        stall_sessions: typed.get(&table::STALL_SESSIONS)?,
+        research: typed.get(&table::RESEARCH)?,
+        guided: typed.get(&table::GUIDED)?,
+        bounds: bounds(&typed)?,
+        permissions,
+    })
 }
 
 /// The verification of a run that begins, if there is one.
-///
-/// # Errors
-///
-/// As [`Given::get`].
 pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
     let timeout = given.need(&table::VERIFY_TIMEOUT)?;
-    Ok(given.get(&table::VERIFY)?.map(|command| Verification::by_command(command, timeout)))
-}
-
-/// Where the command works.
-///
-/// # Errors
-///
-/// As [`Given::get`].
-pub fn work_dir(given: &Given) -> Result<PathBuf, Failure> {
-    given.need(&table::WORK_DIR).map(PathBuf::from)
+    let command = given.get(&table::VERIFY)?;
+    Ok(command.map(|command| Verification::by_command(command, timeout)))
 }
 
 /// Where state is kept, if the user says so.
-///
-/// # Errors
-///
-/// As [`Given::get`].
 pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(given.get(&table::STATE_DIR)?.map(|dir| here.join(dir)))
 }
 
 fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
-    let Agent { name, kind, command } = named(given)?;
+    let Agent {
+        name,
+        kind,
+        mut command,
+    } = named(given)?;
+    let permissions = permissions(given)?;
+    if kind == AgentKind::Claude {
+        refuse_plan_mode(permissions.mode.as_deref())?;
+    }
+    // The agent runs in the work dir, but a relative path of a program is meant from the current directory.
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        *program = here.join(&*program).to_string_lossy().into_owned();
+    }
     Ok(AgentSpec {
         name,
         kind,
-        command: from_here(command, here),
+        command,
         model: given.get(&table::MODEL)?,
-        permissions: permissions(given, kind)?,
+        permissions: Permissions {
+            mode: permissions.mode,
+            skip: permissions.skip.unwrap_or(false),
+            allowed_tools: permissions.allowed_tools,
+            isolated: given.need(&table::ISOLATED)?,
+        },
         interface: interface(given, kind)?,
     })
 }
 
-/// Another agent than the run's, for one stage. It may do what the run's agent may.
-///
-/// # Errors
-///
-/// If there is none of this name.
+/// An agent for one stage that is not the run's. It has the permissions of the run's agent.
 pub fn agent_named(given: &Given, name: &str, of_run: &AgentSpec) -> Result<AgentSpec, Failure> {
-    let Agent { name, kind, command } = agents::find(given.agents(), name)?;
-    let model = of_run.model.clone().filter(|_| kind == of_run.kind);
-    Ok(AgentSpec { name, kind, command, model, ..of_run.clone() })
+    let agent = agents::find(&given.agents, name)?;
+    Ok(AgentSpec {
+        name: agent.name,
+        kind: agent.kind,
+        command: agent.command,
+        model: of_run.model.clone().filter(|_| agent.kind == of_run.kind),
+        ..of_run.clone()
+    })
 }
 
 /// Only Claude Code has an interface that hooks can lead.
 fn interface(given: &Given, kind: AgentKind) -> Result<Interface, Failure> {
-    match (given.need(&table::TUI)?, kind) {
-        (false, _) => Ok(Interface::Headless),
-        (true, AgentKind::Claude) => Ok(Interface::Terminal),
-        (true, AgentKind::Rehearsal | AgentKind::Exec) => {
-            let text = format!("cannot start a session: agents of kind `{}` have no interface", kind.name());
+    match given.need(&table::TUI)? {
+        false => Ok(Interface::Headless),
+        true if kind == AgentKind::Claude => Ok(Interface::Terminal),
+        true => {
+            let kind = kind.name();
+            let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
             Err(Failure::new(Exit::Settings, text).hint("leave out `--tui`"))
         }
     }
-}
-
-fn permissions(given: &Given, kind: AgentKind) -> Result<Permissions, Failure> {
-    let (mode, skip) = if given.need(&table::SAFE_MODE)? {
-        (Some(DEFAULT_MODE.to_owned()), false)
-    } else {
-        (permission_mode(given, kind)?, given.need(&table::SKIP_PERMISSIONS)?)
-    };
-    let allowed_tools = given.get(&table::ALLOWED_TOOL)?.unwrap_or_default();
-    Ok(Permissions { mode, skip, allowed_tools, isolated: given.need(&table::ISOLATED)? })
-}
-
-fn permission_mode(given: &Given, kind: AgentKind) -> Result<Option<String>, Failure> {
-    let mode = given.get(&table::PERMISSION_MODE)?;
-    if kind == AgentKind::Claude {
-        refuse_plan_mode(mode.as_deref())?;
-    }
-    Ok(mode)
 }
 
 /// In plan mode Claude Code writes nothing, whatever a hook allows, so no session could hand off.
@@ -184,29 +167,28 @@ fn refuse_plan_mode(mode: Option<&str>) -> Result<(), Failure> {
         return Ok(());
     }
     let text =
-        "cannot start a session: in permission mode `plan` the agent writes no file, its handoff neither";
-    let hint = "choose another mode, such as `--permission-mode acceptEdits`";
-    Err(Failure::new(Exit::Settings, text).hint(hint))
+        "cannot start a session: in permission mode `plan` the agent cannot write its handoff";
+    Err(Failure::new(Exit::Settings, text)
+        .hint("choose another mode, such as `--permission-mode acceptEdits`"))
 }
 
-/// The agent by name, with its command replaced if one was given beside the name. A command for
-/// which nobody named an agent, at the same place or above, is an agent of its own.
+/// The agent by name, with its command replaced if one was given too. A command is an agent of its own if
+/// no source of the same rank or a higher one names an agent.
 fn named(given: &Given) -> Result<Agent, Failure> {
-    let name = given.need(&table::AGENT)?;
-    let Some(command) = given.get(&table::AGENT_COMMAND)? else { return agents::find(given.agents(), &name) };
-    if given.origin(&table::AGENT.row).rank() < given.origin(&table::AGENT_COMMAND.row).rank() {
-        let program = Path::new(&command[0]).file_name().unwrap_or_default();
-        return Ok(Agent { name: program.to_string_lossy().into_owned(), kind: AgentKind::Exec, command });
+    let agent = || agents::find(&given.agents, &given.need(&table::AGENT)?);
+    let Some(command) = given.get(&table::AGENT_COMMAND)? else {
+        return agent();
+    };
+    if given.origin(&table::AGENT.row) >= given.origin(&table::AGENT_COMMAND.row) {
+        let agent = agent()?;
+        return Ok(Agent { command, ..agent });
     }
-    Ok(Agent { command, ..agents::find(given.agents(), &name)? })
-}
-
-/// The agent runs in the work dir; a program named by a path is meant from where the person stands.
-fn from_here(mut command: Vec<String>, here: &Path) -> Vec<String> {
-    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
-        *program = here.join(&*program).to_string_lossy().into_owned();
-    }
-    command
+    let program = Path::new(&command[0]).file_name().unwrap_or_default();
+    Ok(Agent {
+        name: program.to_string_lossy().into_owned(),
+        kind: AgentKind::Exec,
+        command,
+    })
 }
 
 #[cfg(test)]
@@ -216,8 +198,14 @@ mod tests {
     use super::*;
 
     fn given(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Given {
-        let flags: Flags = flags.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-        let vars = env.iter().copied().chain([("EKIDEN_WORK_DIR", "/no/such/project")]);
+        let flags: Flags = flags
+            .iter()
+            .map(|(name, text)| (*name, (*text).to_owned()))
+            .collect();
+        let vars = env
+            .iter()
+            .copied()
+            .chain([("EKIDEN_WORK_DIR", "/no/such/project")]);
         Given::gather(flags, &Environment::of(vars)).unwrap()
     }
 
@@ -225,7 +213,10 @@ mod tests {
         settings(&given(flags, env), Path::new("/here"))
     }
 
-    fn agent_of(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> (String, AgentKind, Vec<String>) {
+    fn agent_of(
+        flags: &[(&'static str, &str)],
+        env: &[(&str, &str)],
+    ) -> (String, AgentKind, Vec<String>) {
         let agent = chosen(flags, env).unwrap().agent;
         (agent.name, agent.kind, agent.command)
     }
@@ -234,24 +225,38 @@ mod tests {
     fn a_command_alone_is_an_agent_of_its_own() {
         let command = ("agent_command", "./bin/my-agent --fast");
         let words = vec!["/here/./bin/my-agent".to_owned(), "--fast".to_owned()];
-        assert_eq!(agent_of(&[command], &[]), ("my-agent".to_owned(), AgentKind::Exec, words.clone()));
+        assert_eq!(
+            agent_of(&[command], &[]),
+            ("my-agent".to_owned(), AgentKind::Exec, words.clone())
+        );
         let env = [("EKIDEN_AGENT", "claude")];
         assert_eq!(agent_of(&[command], &env).1, AgentKind::Exec);
         let both = [command, ("agent", "claude")];
-        assert_eq!(agent_of(&both, &[]), ("claude".to_owned(), AgentKind::Claude, words));
+        assert_eq!(
+            agent_of(&both, &[]),
+            ("claude".to_owned(), AgentKind::Claude, words)
+        );
     }
 
     #[test]
     fn no_cap_is_no_cap() {
         assert_eq!(chosen(&[], &[]).unwrap().cap_tokens, Some(200_000));
-        assert_eq!(chosen(&[("context.cap_tokens", "0")], &[]).unwrap().cap_tokens, None);
+        assert_eq!(
+            chosen(&[("context.cap_tokens", "0")], &[])
+                .unwrap()
+                .cap_tokens,
+            None
+        );
     }
 
     #[test]
     fn permissions_are_the_users_choice_or_none() {
         let permissions = chosen(&[], &[]).unwrap().agent.permissions;
         assert_eq!(permissions, Permissions::default());
-        let flags = [("allowed_tool", "Read\nBash(git:*)"), ("permission_mode", "acceptEdits")];
+        let flags = [
+            ("allowed_tool", "Read\nBash(git:*)"),
+            ("permission_mode", "acceptEdits"),
+        ];
         let permissions = chosen(&flags, &[]).unwrap().agent.permissions;
         assert_eq!(permissions.allowed_tools, ["Read", "Bash(git:*)"]);
         assert_eq!(permissions.mode.as_deref(), Some("acceptEdits"));
@@ -260,23 +265,40 @@ mod tests {
     // shows: AGT-13
     #[test]
     fn what_is_typed_changes_the_permissions_of_a_run_that_goes_on() {
-        let typed = |flags: &[(&'static str, &str)]| permissions_typed(&given(flags, &[]));
+        let typed = |flags: &[(&'static str, &str)]| {
+            limits_typed(&given(flags, &[])).map(|limits| limits.permissions)
+        };
         assert!(typed(&[]).unwrap().is_empty());
-        let change = typed(&[("allowed_tool", "Edit\nBash(make:*)"), ("skip_permissions", "true")]).unwrap();
-        let mut permissions =
-            Permissions { allowed_tools: vec!["Edit".to_owned()], ..Permissions::default() };
+        let change = typed(&[
+            ("allowed_tool", "Edit\nBash(make:*)"),
+            ("skip_permissions", "true"),
+        ])
+        .unwrap();
+        let mut permissions = Permissions {
+            allowed_tools: vec!["Edit".to_owned()],
+            ..Permissions::default()
+        };
         permissions.change(&change);
         assert_eq!(permissions.allowed_tools, ["Edit", "Bash(make:*)"]);
         assert!(permissions.skip);
         permissions.change(&typed(&[("safe_mode", "true")]).unwrap());
-        assert_eq!((permissions.mode.as_deref(), permissions.skip), (Some("default"), false));
-        assert_eq!(typed(&[("permission_mode", "plan")]).unwrap_err().exit(), Exit::Settings);
+        assert_eq!(
+            (permissions.mode.as_deref(), permissions.skip),
+            (Some("default"), false)
+        );
+        assert_eq!(
+            typed(&[("permission_mode", "plan")]).unwrap_err().exit(),
+            Exit::Settings
+        );
     }
 
     // shows: AGT-02
     #[test]
     fn only_claude_code_has_an_interface() {
-        assert_eq!(chosen(&[("tui", "true")], &[]).unwrap().agent.interface, Interface::Terminal);
+        assert_eq!(
+            chosen(&[("tui", "true")], &[]).unwrap().agent.interface,
+            Interface::Terminal
+        );
         let failure = chosen(&[("tui", "true"), ("agent", "rehearsal")], &[]).unwrap_err();
         assert_eq!(failure.exit(), Exit::Settings);
     }
@@ -284,9 +306,18 @@ mod tests {
     // shows: RUN-02
     #[test]
     fn safe_mode_goes_over_any_skipping() {
-        let env = [("EKIDEN_SKIP_PERMISSIONS", "true"), ("EKIDEN_PERMISSION_MODE", "bypassPermissions")];
-        let permissions = chosen(&[("safe_mode", "true")], &env).unwrap().agent.permissions;
-        assert_eq!((permissions.mode.as_deref(), permissions.skip), (Some("default"), false));
+        let env = [
+            ("EKIDEN_SKIP_PERMISSIONS", "true"),
+            ("EKIDEN_PERMISSION_MODE", "bypassPermissions"),
+        ];
+        let permissions = chosen(&[("safe_mode", "true")], &env)
+            .unwrap()
+            .agent
+            .permissions;
+        assert_eq!(
+            (permissions.mode.as_deref(), permissions.skip),
+            (Some("default"), false)
+        );
         assert!(chosen(&[], &env).unwrap().agent.permissions.skip);
     }
 

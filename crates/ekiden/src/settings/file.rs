@@ -1,214 +1,257 @@
 //! A settings file: which settings it sets, on which line.
 //!
-//! A key that is no setting is an error: a typing mistake must not look like a choice. So is a value
-//! of the wrong form. Each error names file and line.
+//! An unknown key is an error: a typing mistake must not look like a choice. So is a value of the wrong
+//! form. Each error names file and line.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
+use ekiden_store::archive::ensure_dir;
+use ekiden_store::beneath;
+use ekiden_store::disk::{Disk as _, DiskResult, RealDisk, parent};
+use ekiden_store::replace::{Durability, replace, replace_foreign};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::agents::{self, AgentRow};
 use super::form;
-use super::table::{self, Joins, TABLE};
+use super::table::{self, Row, TABLE, Takes};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
 
 /// The name of a project's or a user's settings file.
 pub const FILE_NAME: &str = "config.toml";
-/// The largest settings file that is read, in bytes. Larger is a mistake, not settings.
+/// The largest settings file that is read, in bytes. A larger one is a mistake.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// The keys of an agent's row.
-const AGENT_KEYS: [&str; 2] = ["kind", "command"];
 
-/// What a settings file says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct SettingsFile {
-    /// The file.
     pub path: PathBuf,
-    /// The settings that it sets.
     pub values: Vec<FileValue>,
-    /// The agents that it describes.
     pub agents: Vec<AgentRow>,
     /// The hash of its bytes.
     pub hash: String,
 }
 
-/// A setting in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct FileValue {
-    /// The setting's name.
     pub name: &'static str,
-    /// Its value as text.
     pub text: String,
-    /// The line that it stands on, from 1.
+    /// From 1.
     pub line: usize,
 }
 
 impl SettingsFile {
     /// Reads a settings file; nothing if there is none.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or says what no settings file can say.
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
-        let unreadable = |error: std::io::Error| {
-            Failure::caused(Exit::Settings, &format!("cannot read {}", phrase::path(path)), &error)
+        let what = || format!("cannot use {} as settings", phrase::path(path));
+        let bytes = match RealDisk::new().read(path, BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(Failure::caused(Exit::Settings, &what(), &error)),
         };
-        match std::fs::metadata(path) {
-            Ok(meta) if meta.len() > BYTES_MAX => {
-                let text = format!("{} is too large for a settings file (over 1 MiB)", phrase::path(path));
-                return Err(Failure::new(Exit::Settings, text));
-            }
-            Ok(_) => {}
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(unreadable(error)),
-        }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| Failure::caused(Exit::Settings, &what(), &error))?;
         Self::parse(path, &text).map(Some)
     }
 
-    /// Reads the text of a settings file.
-    ///
-    /// # Errors
-    ///
-    /// If it is no TOML, or has a key or value that it cannot have.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        let place = Place { path, text };
-        let root = DeTable::parse(text).map_err(|error| {
-            let what = error.message().trim().replace('\n', ", ");
-            place.failure(error.span().unwrap_or(0..0), &what)
-        })?;
-        let hash = sha256_hex(text.as_bytes());
-        let mut file = Self { path: path.to_owned(), values: Vec::new(), agents: Vec::new(), hash };
-        file.take_table(&place, "", root.get_ref())?;
-        file.values.sort_by_key(|value| value.line);
-        Ok(file)
+    /// Reads the settings file of a project. It may be a link, but not one that leads out of the project: a
+    /// message about a fault would show a line of any file.
+    pub fn of_project(path: &Path) -> Result<Option<Self>, Failure> {
+        let dir = path
+            .ancestors()
+            .nth(2)
+            .filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new("."));
+        let name = path.strip_prefix(dir).unwrap_or(path);
+        match beneath::open_file(dir, name) {
+            Err(refused) if refused.is_refused() && path.exists() => {
+                let text = format!(
+                    "cannot use {} as settings: it {refused}",
+                    phrase::path(path)
+                );
+                Err(Failure::new(Exit::Settings, text)
+                    .hint("put the settings into the file itself, or into your own config.toml"))
+            }
+            Ok(_) | Err(_) => Self::read(path),
+        }
     }
 
-    fn take_table(&mut self, place: &Place<'_>, prefix: &str, table: &DeTable<'_>) -> Result<(), Failure> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
+        let file = Self {
+            path: path.to_owned(),
+            values: Vec::new(),
+            agents: Vec::new(),
+            hash: sha256_hex(text.as_bytes()),
+        };
+        let mut parser = Parser { text, file };
+        let root = DeTable::parse(text).map_err(|error| {
+            let what = error.message().trim().replace('\n', ", ");
+            parser.failure(error.span().unwrap_or(0..0), &what)
+        })?;
+        parser.settings("", root.get_ref())?;
+        parser.file.values.sort_by_key(|value| value.line);
+        Ok(parser.file)
+    }
+}
+
+/// Sets a setting in a settings file, and creates the file if there is none. Durable.
+///
+/// The rest of the file stays byte for byte as it is.
+pub fn set(file: &Path, row: &Row, value: &str) -> DiskResult<()> {
+    let disk = RealDisk::new();
+    if disk.stat(file)?.is_none() {
+        ensure_dir(&disk, parent(file))?;
+        return replace(
+            &disk,
+            file,
+            with("", row, value).as_bytes(),
+            Durability::Full,
+        );
+    }
+    let before = disk.read(&disk.resolve(file)?, BYTES_MAX)?;
+    let after = with(&String::from_utf8_lossy(&before), row, value);
+    replace_foreign(&disk, file, after.as_bytes())
+}
+
+/// The text with this setting: in place of its value, below its table's head, or above everything.
+fn with(text: &str, row: &Row, value: &str) -> String {
+    let (table, key) = row.name.rsplit_once('.').unwrap_or(("", row.name));
+    let root = DeTable::parse(text).ok().map(Spanned::into_inner);
+    let inside = root.as_ref().and_then(|root| match table {
+        "" => Some(root),
+        table => value_of(root, table)?.get_ref().as_table(),
+    });
+    if let Some(old) = inside.and_then(|inside| value_of(inside, key)) {
+        let (before, after) = (&text[..old.span().start], &text[old.span().end..]);
+        return format!("{before}{value}{after}");
+    }
+    let head = format!("[{table}]");
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        end += line.len();
+        if line.trim() == head {
+            return format!(
+                "{}\n{key} = {value}\n{}",
+                text[..end].trim_end(),
+                &text[end..]
+            );
+        }
+    }
+    format!("{} = {value}\n{text}", row.name)
+}
+
+fn value_of<'t, 'v>(table: &'t DeTable<'v>, key: &str) -> Option<&'t Spanned<DeValue<'v>>> {
+    let mut entries = table.iter();
+    let (_, value) = entries.find(|(name, _)| name.get_ref() == key)?;
+    Some(value)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// What was read so far.
+    file: SettingsFile,
+}
+
+impl Parser<'_> {
+    fn settings(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), Failure> {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            match value.get_ref() {
-                DeValue::Table(agents) if name == "agents" => self.take_agents(place, agents)?,
-                DeValue::Table(inner) if is_table(&name) => {
-                    self.take_table(place, &format!("{name}."), inner)?;
-                }
-                DeValue::Table(_)
-                | DeValue::String(_)
-                | DeValue::Integer(_)
-                | DeValue::Float(_)
-                | DeValue::Boolean(_)
-                | DeValue::Datetime(_)
-                | DeValue::Array(_) => self.take_value(place, &name, key.span(), value)?,
+            match value.get_ref().as_table() {
+                Some(agents) if name == "agents" => self.agents(agents)?,
+                Some(inner) if is_table(&name) => self.settings(&format!("{name}."), inner)?,
+                Some(_) | None => self.setting(&name, key.span(), value)?,
             }
         }
         Ok(())
     }
 
-    fn take_value(
+    fn setting(
         &mut self,
-        place: &Place<'_>,
         name: &str,
         key: Range<usize>,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), Failure> {
-        let Some(setting) = table::find(name).filter(|setting| setting.row().in_files) else {
-            let known = TABLE.iter().map(|setting| setting.row()).filter(|row| row.in_files);
-            return Err(place.unknown(key, name, known.map(|row| row.name)));
+        let Some(row) = table::find(name).filter(|row| row.in_files) else {
+            let meant = table::meant(name).filter(|row| row.in_files);
+            return Err(self.unknown(key, name, meant.map(|row| row.name)));
         };
-        let row = setting.row();
-        let text = as_text(value.get_ref(), row.joins).ok_or_else(|| {
-            place.failure(value.span(), &format!("`{name}` cannot be {}", value.get_ref().type_str()))
-        })?;
-        if let Err(wanted) = setting.check(&text) {
-            return Err(place.failure(value.span(), &format!("`{name}` must be {wanted}, not `{text}`")));
-        }
-        self.values.push(FileValue { name: row.name, text, line: place.line(key) });
+        let wrong = |what: String| self.failure(value.span(), &format!("`{name}` {what}"));
+        let text = text_of(value.get_ref(), row.takes)
+            .ok_or_else(|| wrong(format!("takes no {}", value.get_ref().type_str())))?;
+        (row.check)(&text).map_err(|wanted| wrong(format!("must be {wanted}, not `{text}`")))?;
+        self.file.values.push(FileValue {
+            name: row.name,
+            text,
+            line: self.line(key),
+        });
         Ok(())
     }
 
-    fn take_agents(&mut self, place: &Place<'_>, agents: &DeTable<'_>) -> Result<(), Failure> {
+    fn agents(&mut self, agents: &DeTable<'_>) -> Result<(), Failure> {
         for (name, value) in agents {
-            let DeValue::Table(table) = value.get_ref() else {
-                let text = format!("`agents.{0}` must be a table: [agents.{0}]", name.get_ref());
-                return Err(place.failure(name.span(), &text));
+            let Some(table) = value.get_ref().as_table() else {
+                let what = format!("`agents.{0}` must be a table: [agents.{0}]", name.get_ref());
+                return Err(self.failure(name.span(), &what));
             };
-            let row = agent_row(place, name, table)?;
-            self.agents.push(row);
+            let mut row = AgentRow {
+                name: name.get_ref().to_string(),
+                kind: None,
+                command: None,
+                path: self.file.path.clone(),
+                line: self.line(name.span()),
+            };
+            for (key, value) in table {
+                let key_name = key.get_ref().as_ref();
+                let text = text_of(value.get_ref(), Takes::Words("")).unwrap_or_default();
+                let read = match key_name {
+                    "kind" => agents::kind(&text).map(|kind| row.kind = Some(kind)),
+                    "command" => form::command(&text).map(|words| row.command = Some(words)),
+                    other => {
+                        let meant = phrase::nearest(other, ["kind", "command"].into_iter());
+                        return Err(self.unknown(key.span(), other, meant));
+                    }
+                };
+                read.map_err(|wanted| {
+                    self.failure(value.span(), &format!("`{key_name}` must be {wanted}"))
+                })?;
+            }
+            self.file.agents.push(row);
         }
         Ok(())
     }
-}
 
-fn agent_row(
-    place: &Place<'_>,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    table: &DeTable<'_>,
-) -> Result<AgentRow, Failure> {
-    let line = place.line(name.span());
-    let mut row = AgentRow::new(name.get_ref(), place.path, line);
-    for (key, value) in table {
-        let text = as_text(value.get_ref(), Joins::Words).unwrap_or_default();
-        match key.get_ref().as_ref() {
-            "kind" => {
-                let kind = agents::kind_named(&text)
-                    .ok_or_else(|| place.failure(value.span(), "`kind` must be claude, rehearsal or exec"))?;
-                row.kind = Some(kind);
-            }
-            "command" => {
-                let words = form::command(&text)
-                    .map_err(|wanted| place.failure(value.span(), &format!("`command` must be {wanted}")))?;
-                row.command = Some(words);
-            }
-            other => return Err(place.unknown(key.span(), other, AGENT_KEYS.into_iter())),
-        }
-    }
-    Ok(row)
-}
-
-/// A file while it is read.
-struct Place<'a> {
-    path: &'a Path,
-    text: &'a str,
-}
-
-impl Place<'_> {
     fn line(&self, span: Range<usize>) -> usize {
-        let end = span.start.min(self.text.len());
-        self.text.as_bytes()[..end].iter().filter(|byte| **byte == b'\n').count() + 1
+        let ends = self.text.bytes().take(span.start);
+        ends.filter(|byte| *byte == b'\n').count() + 1
     }
 
     fn failure(&self, span: Range<usize>, what: &str) -> Failure {
-        Failure::new(Exit::Settings, format!("{}:{}: {what}", phrase::path(self.path), self.line(span)))
+        let place = format!("{}:{}", phrase::path(&self.file.path), self.line(span));
+        Failure::new(Exit::Settings, format!("{place}: {what}"))
     }
 
-    fn unknown(&self, span: Range<usize>, name: &str, known: impl Iterator<Item = &'static str>) -> Failure {
+    fn unknown(&self, span: Range<usize>, name: &str, meant: Option<&str>) -> Failure {
+        let hint = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "`ekiden config show` lists all settings".to_owned(),
+        };
         let failure = self.failure(span, &format!("there is no setting `{name}`"));
-        match phrase::nearest(name, known) {
-            Some(near) => failure.hint(format!("did you mean `{near}`?")),
-            None => failure.hint("`ekiden config show` lists all settings"),
-        }
+        failure.hint(hint)
     }
 }
 
-/// There is no such file. A path through something that is no directory is none either.
-fn is_absent(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
-}
-
-/// Settings lie in a table of this name.
+/// Whether there are settings in a table of this name. An empty table of another name is a mistake as well.
 fn is_table(name: &str) -> bool {
-    TABLE
-        .iter()
-        .any(|setting| setting.row().name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+    let rest = |known: &'static str| known.strip_prefix(name);
+    let mut rests = TABLE.iter().filter_map(|row| rest(row.name));
+    rests.any(|rest| rest.starts_with('.'))
 }
 
 /// A value as the text that a flag would give.
-fn as_text(value: &DeValue<'_>, joins: Joins) -> Option<String> {
+fn text_of(value: &DeValue<'_>, takes: Takes) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),
@@ -216,13 +259,13 @@ fn as_text(value: &DeValue<'_>, joins: Joins) -> Option<String> {
         DeValue::Boolean(value) => Some(value.to_string()),
         DeValue::Datetime(_) | DeValue::Table(_) => None,
         DeValue::Array(items) => {
-            let texts: Vec<String> =
-                items.iter().map(|item| as_text(item.get_ref(), Joins::No)).collect::<Option<_>>()?;
-            match joins {
-                Joins::No => None,
-                Joins::Lines => Some(texts.join("\n")),
-                Joins::Commas => Some(texts.join(",")),
-                Joins::Words => shlex::try_join(texts.iter().map(String::as_str)).ok(),
+            let text = |item: &Spanned<DeValue<'_>>| text_of(item.get_ref(), Takes::Switch);
+            let texts: Vec<String> = items.iter().map(text).collect::<Option<_>>()?;
+            match takes {
+                Takes::Switch | Takes::One(_) => None,
+                Takes::Lines(_) => Some(texts.join("\n")),
+                Takes::Commas(_) => Some(texts.join(",")),
+                Takes::Words(_) => shlex::try_join(texts.iter().map(String::as_str)).ok(),
             }
         }
     }
@@ -230,7 +273,7 @@ fn as_text(value: &DeValue<'_>, joins: Joins) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::settings::AgentKind;
+    use ekiden_core::agent::AgentKind;
 
     use super::*;
 
@@ -248,7 +291,11 @@ mod tests {
         let text = "# mine\nmax_sessions = 3\nlevels = [40, 50, 60]\nallowed_tool = [\"Read\", \"Edit\"]\n\n\
                     [context]\ncap_tokens = 100_000\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"a\", \"b c\"]\n";
         let file = parse(text).unwrap();
-        let values: Vec<_> = file.values.iter().map(|v| (v.name, v.text.as_str(), v.line)).collect();
+        let values: Vec<_> = file
+            .values
+            .iter()
+            .map(|v| (v.name, v.text.as_str(), v.line))
+            .collect();
         let wanted = [
             ("max_sessions", "3", 2),
             ("levels", "40,50,60", 3),
@@ -257,7 +304,10 @@ mod tests {
         ];
         assert_eq!(values, wanted);
         let agent = &file.agents[0];
-        assert_eq!((agent.name.as_str(), agent.kind, agent.line), ("mine", Some(AgentKind::Exec), 9));
+        assert_eq!(
+            (agent.name.as_str(), agent.kind, agent.line),
+            ("mine", Some(AgentKind::Exec), 9)
+        );
         assert_eq!(agent.command.as_deref().unwrap(), ["a", "b c"]);
     }
 
@@ -276,6 +326,21 @@ mod tests {
         assert!(fails("agents.x.knd = 'exec'").contains("did you mean `kind`?"));
     }
 
+    // shows: RUN-03
+    #[test]
+    fn an_empty_table_that_is_no_table_of_settings_is_an_error() {
+        expect_test::expect![[r"
+            error: config.toml:2: there is no setting `levles`
+            hint: did you mean `levels`?"]]
+        .assert_eq(&fails("\n[levles]\n"));
+        let inner = fails("[context.colour]\n");
+        assert!(inner.contains("no setting `context.colour`"), "{inner}");
+        let verify = parse("verify = {}").unwrap_err();
+        assert_eq!(verify.error(), "config.toml:1: `verify` takes no table");
+        assert_eq!(verify.exit(), Exit::Settings);
+        assert!(parse("[context]\n[agents]\n").unwrap().values.is_empty());
+    }
+
     #[test]
     fn a_bad_value_says_where_and_what_would_be_right() {
         let cases = [
@@ -287,9 +352,15 @@ mod tests {
                 "pause = 2.5",
                 "config.toml:1: `pause` must be a whole number from 0 to 3600 (seconds), not `2.5`",
             ),
-            ("verify = ['a']", "config.toml:1: `verify` cannot be array"),
-            ("agents.x = 3", "config.toml:1: `agents.x` must be a table: [agents.x]"),
-            ("agents.x.kind = 'robot'", "config.toml:1: `kind` must be claude, rehearsal or exec"),
+            ("verify = ['a']", "config.toml:1: `verify` takes no array"),
+            (
+                "agents.x = 3",
+                "config.toml:1: `agents.x` must be a table: [agents.x]",
+            ),
+            (
+                "agents.x.kind = 'robot'",
+                "config.toml:1: `kind` must be claude, rehearsal or exec",
+            ),
         ];
         for (text, wanted) in cases {
             assert_eq!(parse(text).unwrap_err().error(), wanted);
@@ -299,6 +370,55 @@ mod tests {
 
     #[test]
     fn no_file_is_no_settings() {
-        assert!(SettingsFile::read(Path::new("/no/such/config.toml")).unwrap().is_none());
+        assert!(
+            SettingsFile::read(Path::new("/no/such/config.toml"))
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_choice_stands_above_what_the_file_says() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".config/ekiden/config.toml");
+        let cap = table::find("context.cap_tokens").unwrap();
+        set(&file, cap, "9").unwrap();
+        let mode = &table::PERMISSION_MODE.row;
+        set(&file, mode, "\"acceptEdits\"").unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(
+            text,
+            "permission_mode = \"acceptEdits\"\ncontext.cap_tokens = 9\n"
+        );
+    }
+
+    // shows: RUN-03
+    #[test]
+    fn a_setting_is_set_where_it_stands() {
+        let set = |text: &str, name: &str, value: &str| {
+            let after = with(text, table::find(name).unwrap(), value);
+            parse(&after).unwrap();
+            after
+        };
+        let cap = "context.cap_tokens";
+        assert_eq!(set("", "pause", "3"), "pause = 3\n");
+        assert_eq!(
+            set("# mine\npause = 2 # s\n", "pause", "3"),
+            "# mine\npause = 3 # s\n"
+        );
+        assert_eq!(set("[context]\n", cap, "9"), "[context]\ncap_tokens = 9\n");
+        assert_eq!(
+            set("[context] \ncap_tokens=1", cap, "9"),
+            "[context] \ncap_tokens=9"
+        );
+        assert_eq!(
+            set("[agents]\n", cap, "9"),
+            "context.cap_tokens = 9\n[agents]\n"
+        );
+        assert_eq!(
+            set("levels = [\n1,\n2,3]\n", "levels", "\"4,5,6\""),
+            "levels = \"4,5,6\"\n"
+        );
     }
 }

@@ -1,39 +1,55 @@
 //! How the text of a setting becomes a value, and what to say when it cannot.
 //!
-//! Every source gives text: a flag, a variable, a value of a file. One function per form reads it,
-//! so that a setting means the same wherever it was set.
+//! Every source gives text: a flag, a variable, a value in a file. One function reads each form, so that a
+//! setting means the same wherever it was set.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::guard::Levels;
+use ekiden_core::guard::LineFormat;
+use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::handoff::Marker;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
+use ekiden_engine::runner::OnHangup;
 
 /// A value, or what would have been right.
 pub type Read<T> = Result<T, String>;
 
+fn parsed<T: FromStr>(text: &str, wanted: &str) -> Read<T> {
+    text.trim().parse().map_err(|_| wanted.to_owned())
+}
+
 /// A whole number within a range.
-pub fn number(text: &str, range: RangeInclusive<u64>) -> Read<u64> {
-    let plain = text.trim().replace('_', "");
-    let wanted = || format!("a whole number from {} to {}", range.start(), range.end());
-    plain.parse().ok().filter(|number| range.contains(number)).ok_or_else(wanted)
+pub fn number<N>(text: &str, range: RangeInclusive<N>) -> Read<N>
+where
+    N: FromStr + PartialOrd + Display,
+{
+    let number = text.trim().replace('_', "").parse().ok();
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("a whole number from {} to {}", range.start(), range.end()))
 }
 
 /// Whole seconds within a range.
 pub fn seconds(text: &str, range: RangeInclusive<u64>) -> Read<Millis> {
-    number(text, range).map(Millis::from_secs).map_err(|wanted| format!("{wanted} (seconds)"))
+    number(text, range)
+        .map(Millis::from_secs)
+        .map_err(|wanted| format!("{wanted} (seconds)"))
 }
 
-/// A length of time with its unit, such as `90s`, `5m`, `6h` or `1h 30m`.
+/// A duration with its unit, such as `90s`, `5m`, `6h` or `1h 30m`.
 pub fn duration(text: &str) -> Read<Millis> {
-    let wanted = || "a duration such as 90s, 5m, 6h or 1h 30m".to_owned();
-    let length: jiff::SignedDuration = text.trim().parse().map_err(|_| wanted())?;
-    u64::try_from(length.as_millis()).map(Millis).map_err(|_| wanted())
+    let wanted = "a duration such as 90s, 5m, 6h or 1h 30m";
+    let length: jiff::SignedDuration = parsed(text, wanted)?;
+    let millis = u64::try_from(length.as_millis());
+    millis.map(Millis).map_err(|_| wanted.to_owned())
 }
 
-/// A length of time with its unit; `0` or `none` for no limit.
+/// A duration with its unit; `0` or `none` for no limit.
 pub fn duration_or_none(text: &str) -> Read<Millis> {
     match text.trim() {
         "0" | "none" => Ok(Millis(0)),
@@ -45,9 +61,7 @@ pub fn duration_or_none(text: &str) -> Read<Millis> {
 pub fn dollars(text: &str) -> Read<u64> {
     let plain = text.trim();
     let plain = plain.strip_prefix('$').unwrap_or(plain);
-    scaled(plain, 1_000_000)
-        .filter(|micro| *micro > 0)
-        .ok_or_else(|| "US dollars such as 5 or 2.50".to_owned())
+    scaled(plain, 1_000_000).ok_or_else(|| "US dollars such as 5 or 2.50".to_owned())
 }
 
 /// Tokens, such as `400000`, `400k` or `1.5M`.
@@ -56,48 +70,55 @@ pub fn tokens(text: &str) -> Read<u64> {
     let read = match (plain.strip_suffix(['k', 'K']), plain.strip_suffix('M')) {
         (Some(thousands), _) => scaled(thousands, 1_000),
         (_, Some(millions)) => scaled(millions, 1_000_000),
-        (None, None) => plain.parse().ok(),
+        (None, None) => scaled(&plain, 1),
     };
-    read.filter(|tokens| *tokens > 0)
-        .ok_or_else(|| "a number of tokens such as 400000, 400k or 1.5M".to_owned())
+    read.ok_or_else(|| "a number of tokens such as 400000, 400k or 1.5M".to_owned())
 }
 
-/// A decimal number of units, exactly.
+/// A decimal number of units, exactly and more than nothing. A fraction finer than the unit is not a value.
 fn scaled(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 6 {
-        return None;
-    }
-    let part: u64 = if part.is_empty() { 0 } else { format!("{part:0<6}").parse().ok()? };
-    let whole: u64 = whole.parse().ok()?;
-    // A part finer than the unit is no value of it.
-    let scaled = u128::from(part) * u128::from(unit);
-    let exact = scaled.is_multiple_of(1_000_000).then_some(scaled / 1_000_000)?;
-    whole.checked_mul(unit)?.checked_add(u64::try_from(exact).ok()?)
+    let digits: u64 = format!("{whole}{part}").parse().ok()?;
+    let scaled = u128::from(digits) * u128::from(unit);
+    let parts = 10u128.checked_pow(u32::try_from(part.len()).ok()?)?;
+    let is_exact = !whole.is_empty() && scaled > 0 && scaled.is_multiple_of(parts);
+    u64::try_from(scaled / parts).ok().filter(|_| is_exact)
 }
 
 /// Local times in which no session starts.
 pub fn quiet_hours(text: &str) -> Read<QuietHours> {
     match text.trim() {
         "none" => Ok(QuietHours::default()),
-        text => text.parse().map_err(|_| {
-            "local times such as 22:00-07:00, several with commas between, not the whole day; or none"
-                .to_owned()
-        }),
+        text => parsed(
+            text,
+            "local times such as 22:00-07:00, several with commas between, not the whole day; or none",
+        ),
     }
 }
 
-/// What a usage limit leads to.
-pub fn on_rate_limit(text: &str) -> Read<OnRateLimit> {
+/// One of two words.
+fn either<T>(text: &str, [one, other]: [(&str, T); 2]) -> Read<T> {
     match text.trim() {
-        "wait" => Ok(OnRateLimit::Wait),
-        "stop" => Ok(OnRateLimit::Stop),
-        _ => Err("wait or stop".to_owned()),
+        text if text == one.0 => Ok(one.1),
+        text if text == other.0 => Ok(other.1),
+        _ => Err(format!("{} or {}", one.0, other.0)),
     }
 }
 
-/// Yes or no.
+pub fn on_rate_limit(text: &str) -> Read<OnRateLimit> {
+    either(
+        text,
+        [("wait", OnRateLimit::Wait), ("stop", OnRateLimit::Stop)],
+    )
+}
+
+pub fn on_hangup(text: &str) -> Read<OnHangup> {
+    either(
+        text,
+        [("continue", OnHangup::Continue), ("stop", OnHangup::Stop)],
+    )
+}
+
 pub fn switch(text: &str) -> Read<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),
@@ -108,12 +129,16 @@ pub fn switch(text: &str) -> Read<bool> {
 
 /// Any text that is not empty.
 pub fn text(text: &str) -> Read<String> {
-    if text.trim().is_empty() { Err("a text that is not empty".to_owned()) } else { Ok(text.to_owned()) }
+    match text.trim() {
+        "" => Err("a text that is not empty".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// Several texts, one a line.
 pub fn lines(text: &str) -> Read<Vec<String>> {
-    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
 }
 
 /// A program and its arguments, quoted as in a shell.
@@ -123,15 +148,34 @@ pub fn command(text: &str) -> Read<Vec<String>> {
         .ok_or_else(|| "a program and its arguments, quoted as in a shell".to_owned())
 }
 
-/// The word that claims completion.
+/// The word by which the agent says that the task is complete.
 pub fn marker(text: &str) -> Read<Marker> {
-    Marker::try_from(text.to_owned())
-        .map_err(|_| "one word of at most 40 characters, other than IN_PROGRESS and BLOCKED".to_owned())
+    Marker::try_from(text.to_owned()).map_err(|_| {
+        "one word of at most 40 characters, other than IN_PROGRESS and BLOCKED".to_owned()
+    })
 }
 
-/// Where the levels begin.
 pub fn levels(text: &str) -> Read<Levels> {
-    text.parse().map_err(|_| "three rising percentages from 1 to 99, such as 50,60,70".to_owned())
+    parsed(
+        text,
+        "three rising percentages from 1 to 99, such as 50,60,70",
+    )
+}
+
+/// Whether a call of a watched session is refused at L3.
+pub fn at_l3(text: &str) -> Read<bool> {
+    either(text, [("refuse", true), ("advise", false)])
+}
+
+pub fn line_format(text: &str) -> Read<LineFormat> {
+    let parts = "names separated by spaces (context, checkpoint, issue, phase, model, branch, trend, cost, time, \
+                 limits, wrapped, colour)";
+    parsed(text, parts)
+}
+
+/// Where a watched session's uncommitted work goes.
+pub fn wip(text: &str) -> Read<Wip> {
+    parsed(text, "ref, branch or off")
 }
 
 #[cfg(test)]
@@ -168,7 +212,17 @@ mod tests {
         assert_eq!(tokens("400k"), Ok(400_000));
         assert_eq!(tokens("1.5M"), Ok(1_500_000));
         assert_eq!(tokens("400_000"), Ok(400_000));
-        for bad in ["", "0", "-1", "five", "1.2.3", ".5", "0.0000001", "99999999999999999999", "5 USD"] {
+        for bad in [
+            "",
+            "0",
+            "-1",
+            "five",
+            "1.2.3",
+            ".5",
+            "0.0000001",
+            "99999999999999999999",
+            "5 USD",
+        ] {
             assert!(dollars(bad).is_err(), "{bad}");
             assert!(tokens(bad).is_err(), "{bad}");
         }
@@ -205,6 +259,9 @@ mod tests {
 
     #[test]
     fn a_list_has_one_entry_a_line() {
-        assert_eq!(lines("Bash(git:*, x)\n\n Read ").unwrap(), ["Bash(git:*, x)", "Read"]);
+        assert_eq!(
+            lines("Bash(git:*, x)\n\n Read ").unwrap(),
+            ["Bash(git:*, x)", "Read"]
+        );
     }
 }

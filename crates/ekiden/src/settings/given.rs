@@ -1,17 +1,16 @@
-//! What was said, and by whom: flag > environment > project's file > user's file > default.
+//! Every setting's text with its origin: flag > environment > project's file > user's file > default.
 //!
-//! [`Given`] keeps each setting's text with its origin; a value of the right type comes out only
-//! through [`Given::get`], which asks the setting's own row how to read it. Text that no row can
-//! read is an error where it is gathered, whether the command needs it or not.
+//! A value of the right type comes out only through [`Given::get`], which reads the text as the setting's row says.
+//! Text that cannot be read is an error when it is gathered, whether the command needs it or not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::agents::AgentRow;
-use super::approval;
+use super::approval::{self, Approvals};
 use super::environment::Environment;
-use super::file::{FILE_NAME, SettingsFile};
-use super::table::{AnySetting, Row, Setting, TABLE, WORK_DIR};
+use super::file::{FILE_NAME, FileValue, SettingsFile};
+use super::table::{self, Row, Setting, TABLE, WORK_DIR};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -19,190 +18,203 @@ use crate::output::phrase;
 /// The flags that were typed: the setting's name and the text.
 pub type Flags = BTreeMap<&'static str, String>;
 
-/// Every setting that somebody set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What the five sources say together.
+#[derive(Debug, Clone, Default)]
 pub struct Given {
-    values: BTreeMap<&'static str, Said>,
-    agents: Vec<AgentRow>,
+    values: BTreeMap<&'static str, Value>,
+    /// Limits that the project's file would raise, and that hold as the user has them: nobody approved the file.
+    held_back: BTreeMap<&'static str, Value>,
+    /// The agents of the settings files, the user's first.
+    pub agents: Vec<AgentRow>,
 }
 
-/// A setting's text, and who said it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// The text.
+/// A setting's text, and where it comes from.
+#[derive(Debug, Clone)]
+pub struct Value {
     pub text: String,
-    /// Who said it.
     pub origin: Origin,
+    /// The flag, the variable, or the file with the line.
+    pub place: String,
 }
 
-/// Who set a setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where a value comes from; a later one wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Nobody.
     Default,
-    /// The user's file.
-    User(FilePlace),
-    /// The project's file.
-    Project(FilePlace),
-    /// A variable, by its name.
-    Env(&'static str),
-    /// A flag, by its name without dashes.
-    Flag(&'static str),
-}
-
-/// A line of a settings file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePlace {
-    /// The file.
-    pub path: PathBuf,
-    /// The line, from 1.
-    pub line: usize,
-}
-
-impl Origin {
-    /// Who wins: the higher one.
-    #[must_use]
-    pub fn rank(&self) -> u8 {
-        match self {
-            Self::Default => 0,
-            Self::User(_) => 1,
-            Self::Project(_) => 2,
-            Self::Env(_) => 3,
-            Self::Flag(_) => 4,
-        }
-    }
+    User,
+    Project,
+    Environment,
+    Flag,
 }
 
 impl Given {
-    /// Asks every source.
-    ///
-    /// # Errors
-    ///
-    /// If a source says something that cannot be, or that it may not say.
     pub fn gather(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
-        let mut given = Self { values: BTreeMap::new(), agents: Vec::new() };
-        let project_file = project_file(&flags, environment);
-        if let Some(file) =
-            environment.user_file().map(|path| SettingsFile::read(&path)).transpose()?.flatten()
-        {
-            given.take_file(file, Origin::User);
-        }
-        if let Some(file) = SettingsFile::read(&project_file)? {
+        let mut given = Self::of_user(environment)?;
+        if let Some(file) = SettingsFile::of_project(&project_file(&flags, environment))? {
             approval::check(&file, environment)?;
-            given.take_file(file, Origin::Project);
+            let is_approved = Approvals::read(environment)?.has_settings(&file);
+            given.put_project(file, is_approved);
         }
-        given.take_environment(environment)?;
-        given.take_flags(flags)?;
+        given.with_process(flags, environment)
+    }
+
+    /// What holds without any project.
+    pub fn of_user(environment: &Environment) -> Result<Self, Failure> {
+        let mut given = Self::built_in();
+        let user = environment.user_file().as_deref().map(SettingsFile::read);
+        if let Some(file) = user.transpose()?.flatten() {
+            given.put_file(file, Origin::User);
+        }
         Ok(given)
     }
 
-    /// The value of a setting, or its default, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// Never for a text that came through [`Given::gather`].
-    pub fn get<T>(&self, setting: &Setting<T>) -> Result<Option<T>, Failure> {
-        match self.said(&setting.row) {
-            Some(said) => (setting.read)(&said.text).map(Some).map_err(|w| bad(&setting.row, &said, &w)),
-            None => Ok(None),
+    /// The same without the settings files.
+    pub fn without_files(flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+        Self::built_in().with_process(flags, environment)
+    }
+
+    fn built_in() -> Self {
+        let mut given = Self::default();
+        for row in TABLE {
+            if let Some(text) = row.default {
+                given.put(row.name, text, Origin::Default, "default".to_owned());
+            }
         }
+        given
+    }
+
+    /// With what the environment and the command line say.
+    fn with_process(mut self, flags: Flags, environment: &Environment) -> Result<Self, Failure> {
+        for row in TABLE {
+            let name = row.env();
+            if let Some(text) = environment.setting(&name) {
+                check(row, text, &name, Exit::Settings)?;
+                self.put(row.name, text, Origin::Environment, name);
+            }
+        }
+        for (name, text) in flags {
+            if let Some(row) = table::find(name) {
+                let flag = format!("--{}", row.long().unwrap_or_default());
+                check(row, &text, &format!("`{flag}`"), Exit::Usage)?;
+                self.put(name, &text, Origin::Flag, flag);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Only what flags say, without defaults.
+    pub fn typed(&self) -> Self {
+        let mut typed = self.clone();
+        typed.values.retain(|_, value| value.origin == Origin::Flag);
+        typed
+    }
+
+    pub fn get<T>(&self, setting: &Setting<T>) -> Result<Option<T>, Failure> {
+        let value = self.value(&setting.row).map(|value| &*value.text);
+        value.map(setting.read).transpose().map_err(|wanted| {
+            let text = format!("`{}` must be {wanted}", setting.row.name);
+            Failure::new(Exit::Bug, text)
+        })
     }
 
     /// The value of a setting that has a default.
-    ///
-    /// # Errors
-    ///
-    /// As [`Given::get`], and if the setting has no default after all.
     pub fn need<T>(&self, setting: &Setting<T>) -> Result<T, Failure> {
-        let missing = || Failure::new(Exit::Bug, format!("setting `{}` has no value", setting.row.name));
-        self.get(setting)?.ok_or_else(missing)
+        let missing = || format!("setting `{}` has no value", setting.row.name);
+        self.get(setting)?
+            .ok_or_else(|| Failure::new(Exit::Bug, missing()))
     }
 
-    /// The value of a setting if a flag gave it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Given::get`].
-    pub fn typed<T>(&self, setting: &Setting<T>) -> Result<Option<T>, Failure> {
-        match self.origin(&setting.row) {
-            Origin::Flag(_) => self.get(setting),
-            Origin::Default | Origin::User(_) | Origin::Project(_) | Origin::Env(_) => Ok(None),
+    pub fn value(&self, row: &Row) -> Option<&Value> {
+        self.values.get(row.name)
+    }
+
+    pub fn origin(&self, row: &Row) -> Origin {
+        self.value(row)
+            .map_or(Origin::Default, |value| value.origin)
+    }
+
+    /// The value that the project's file would have, where it would raise a limit of the user's.
+    pub fn held_back(&self, row: &Row) -> Option<&Value> {
+        // A flag or a variable is the user's own word.
+        let is_typed = self.origin(row) > Origin::Project;
+        self.held_back.get(row.name).filter(|_| !is_typed)
+    }
+
+    /// What to say about limits that a run does not raise.
+    pub fn held_back_told(&self) -> Vec<String> {
+        let told = |row: &&&Row| {
+            let held = self.held_back(row)?;
+            let own = self.value(row).map_or("none", |value| &value.text);
+            Some(format!(
+                "{} would raise `{}` from {own} to {}, which needs your approval: `ekiden config approve`",
+                held.place, row.name, held.text
+            ))
+        };
+        TABLE.iter().filter_map(|row| told(&row)).collect()
+    }
+
+    /// The project's value allows more than what holds without it.
+    pub fn is_raised_by(&self, row: &Row, text: &str) -> bool {
+        let own = self.value(row);
+        row.raises
+            .zip(own)
+            .is_some_and(|(raises, own)| raises(text, &own.text))
+    }
+
+    fn put_project(&mut self, mut file: SettingsFile, is_approved: bool) {
+        let (raising, rest) = std::mem::take(&mut file.values)
+            .into_iter()
+            .partition(|value| {
+                let row = table::find(value.name);
+                !is_approved && row.is_some_and(|row| self.is_raised_by(row, &value.text))
+            });
+        let path = file.path.clone();
+        file.values = rest;
+        self.put_file(file, Origin::Project);
+        let raising: Vec<FileValue> = raising;
+        for value in raising {
+            let held = Value {
+                text: value.text,
+                origin: Origin::Project,
+                place: format!("{}:{}", phrase::path(&path), value.line),
+            };
+            self.held_back.insert(value.name, held);
         }
     }
 
-    /// What was said of a setting, or its default.
-    #[must_use]
-    pub fn said(&self, row: &Row) -> Option<Said> {
-        let default = || row.default.map(|text| Said { text: text.to_owned(), origin: Origin::Default });
-        self.values.get(row.name).cloned().or_else(default)
-    }
-
-    /// Who set a setting.
-    #[must_use]
-    pub fn origin(&self, row: &Row) -> Origin {
-        self.values.get(row.name).map_or(Origin::Default, |said| said.origin.clone())
-    }
-
-    /// The agents of the settings files, the user's first.
-    #[must_use]
-    pub fn agents(&self) -> &[AgentRow] {
-        &self.agents
-    }
-
-    fn take_file(&mut self, file: SettingsFile, origin: impl Fn(FilePlace) -> Origin) {
+    fn put_file(&mut self, file: SettingsFile, origin: Origin) {
         for value in file.values {
-            let origin = origin(FilePlace { path: file.path.clone(), line: value.line });
-            self.values.insert(value.name, Said { text: value.text, origin });
+            let place = format!("{}:{}", phrase::path(&file.path), value.line);
+            self.put(value.name, &value.text, origin, place);
         }
         self.agents.extend(file.agents);
     }
 
-    fn take_environment(&mut self, environment: &Environment) -> Result<(), Failure> {
-        for setting in TABLE {
-            let row = setting.row();
-            if let Some(text) = environment.setting(row.env) {
-                self.take(*setting, Said { text: text.to_owned(), origin: Origin::Env(row.env) })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take_flags(&mut self, flags: Flags) -> Result<(), Failure> {
-        for (name, text) in flags {
-            if let Some(setting) = super::table::find(name) {
-                let origin = Origin::Flag(setting.row().long.unwrap_or(name));
-                self.take(setting, Said { text, origin })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, setting: &'static dyn AnySetting, said: Said) -> Result<(), Failure> {
-        setting.check(&said.text).map_err(|wanted| bad(setting.row(), &said, &wanted))?;
-        self.values.insert(setting.row().name, said);
-        Ok(())
+    fn put(&mut self, name: &'static str, text: &str, origin: Origin, place: String) {
+        let text = text.to_owned();
+        let value = Value {
+            text,
+            origin,
+            place,
+        };
+        self.values.insert(name, value);
     }
 }
 
-/// Where the project's own settings file would lie. Which project it is was said before any file is read.
-#[must_use]
+/// Where the project's own settings file would be. Only a flag and a variable can say which project it is.
 pub fn project_file(flags: &Flags, environment: &Environment) -> PathBuf {
-    let row = &WORK_DIR.row;
-    let said = flags.get(row.name).map(String::as_str).or_else(|| environment.setting(row.env));
-    Path::new(said.unwrap_or(".")).join(".ekiden").join(FILE_NAME)
+    let variable = WORK_DIR.row.env();
+    let typed = flags.get(WORK_DIR.row.name).map(String::as_str);
+    let dir = typed.or_else(|| environment.setting(&variable));
+    Path::new(dir.unwrap_or("."))
+        .join(".ekiden")
+        .join(FILE_NAME)
 }
 
-fn bad(row: &Row, said: &Said, wanted: &str) -> Failure {
-    let text = &said.text;
-    let wrong = |exit, place: String| Failure::new(exit, format!("{place} must be {wanted}, not `{text}`"));
-    match &said.origin {
-        Origin::Flag(flag) => wrong(Exit::Usage, format!("`--{flag}`")),
-        Origin::Env(name) => wrong(Exit::Settings, name.to_string()),
-        Origin::User(place) | Origin::Project(place) => {
-            wrong(Exit::Settings, format!("{}:{}: `{}`", phrase::path(&place.path), place.line, row.name))
-        }
-        Origin::Default => wrong(Exit::Bug, format!("the default of `{}`", row.name)),
-    }
+fn check(row: &Row, text: &str, place: &str, exit: Exit) -> Result<(), Failure> {
+    (row.check)(text)
+        .map_err(|wanted| Failure::new(exit, format!("{place} must be {wanted}, not `{text}`")))
 }
 
 #[cfg(test)]
@@ -219,7 +231,10 @@ mod tests {
             Self(tempfile::tempdir().unwrap())
         }
 
-        #[expect(clippy::disallowed_methods, reason = "a test lays out the files that are read")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test lays out the files that are read"
+        )]
         fn file(&self, path: &str, text: &str) -> &Self {
             let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -227,12 +242,22 @@ mod tests {
             self
         }
 
-        fn gather(&self, flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Given, Failure> {
+        fn gather(
+            &self,
+            flags: &[(&'static str, &str)],
+            env: &[(&str, &str)],
+        ) -> Result<Given, Failure> {
             let config = self.0.path().join("home").to_string_lossy().into_owned();
             let project = self.0.path().join("project").to_string_lossy().into_owned();
-            let mut vars = vec![("XDG_CONFIG_HOME", config.as_str()), ("EKIDEN_WORK_DIR", &project)];
+            let mut vars = vec![
+                ("XDG_CONFIG_HOME", config.as_str()),
+                ("EKIDEN_WORK_DIR", &project),
+            ];
             vars.extend(env);
-            let mut flags: Flags = flags.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+            let mut flags: Flags = flags
+                .iter()
+                .map(|(name, text)| (*name, (*text).to_owned()))
+                .collect();
             if env.iter().any(|(name, _)| *name == "EKIDEN_RUN") {
                 flags.insert("work_dir", project.clone());
             }
@@ -240,36 +265,47 @@ mod tests {
         }
     }
 
-    fn sessions(given: &Given) -> (u32, &'static str) {
-        let origin = match given.origin(&MAX_SESSIONS.row) {
-            Origin::Default => "default",
-            Origin::User(_) => "user",
-            Origin::Project(_) => "project",
-            Origin::Env(_) => "env",
-            Origin::Flag(_) => "flag",
-        };
-        (given.need(&MAX_SESSIONS).unwrap(), origin)
+    fn sessions(given: &Given) -> (u32, Origin) {
+        (
+            given.need(&MAX_SESSIONS).unwrap(),
+            given.origin(&MAX_SESSIONS.row),
+        )
     }
 
     // shows: RUN-03
     #[test]
     fn each_source_wins_over_those_below() {
         let home = Home::new();
-        assert_eq!(sessions(&home.gather(&[], &[]).unwrap()), (10, "default"));
-        home.file("home/ekiden/config.toml", "max_sessions = 2");
-        assert_eq!(sessions(&home.gather(&[], &[]).unwrap()), (2, "user"));
-        home.file("project/.ekiden/config.toml", "max_sessions = 3");
-        assert_eq!(sessions(&home.gather(&[], &[]).unwrap()), (3, "project"));
+        assert_eq!(
+            sessions(&home.gather(&[], &[]).unwrap()),
+            (10, Origin::Default)
+        );
+        home.file("home/ekiden/config.toml", "max_sessions = 3");
+        assert_eq!(sessions(&home.gather(&[], &[]).unwrap()), (3, Origin::User));
+        home.file("project/.ekiden/config.toml", "max_sessions = 2");
+        assert_eq!(
+            sessions(&home.gather(&[], &[]).unwrap()),
+            (2, Origin::Project)
+        );
         let env = [("EKIDEN_MAX_SESSIONS", "4")];
-        assert_eq!(sessions(&home.gather(&[], &env).unwrap()), (4, "env"));
-        assert_eq!(sessions(&home.gather(&[("max_sessions", "5")], &env).unwrap()), (5, "flag"));
+        assert_eq!(
+            sessions(&home.gather(&[], &env).unwrap()),
+            (4, Origin::Environment)
+        );
+        assert_eq!(
+            sessions(&home.gather(&[("max_sessions", "5")], &env).unwrap()),
+            (5, Origin::Flag)
+        );
     }
 
     // shows: RUN-03
     #[test]
     fn inside_a_session_no_variable_is_inherited() {
         let env = [("EKIDEN_RUN", "7f3a0b1c"), ("EKIDEN_MAX_SESSIONS", "4")];
-        assert_eq!(sessions(&Home::new().gather(&[], &env).unwrap()), (10, "default"));
+        assert_eq!(
+            sessions(&Home::new().gather(&[], &env).unwrap()),
+            (10, Origin::Default)
+        );
     }
 
     #[test]
@@ -300,7 +336,12 @@ mod tests {
             home.file("project/.ekiden/config.toml", text);
             let failure = home.gather(&[], &[]).unwrap_err();
             assert_eq!(failure.exit(), Exit::Settings, "{text}");
-            assert!(failure.error().contains("config.toml:1: a project's own file may not set"), "{failure}");
+            assert!(
+                failure
+                    .error()
+                    .contains("config.toml:1: a project's own file may not set"),
+                "{failure}"
+            );
         }
     }
 
@@ -310,6 +351,6 @@ mod tests {
         home.file("home/ekiden/config.toml", "verify = 'make test'\npause = 3");
         let given = home.gather(&[], &[]).unwrap();
         assert_eq!(given.get(&VERIFY).unwrap().as_deref(), Some("make test"));
-        assert_eq!(given.typed(&PAUSE).unwrap(), None);
+        assert_eq!(given.typed().get(&PAUSE).unwrap(), None);
     }
 }

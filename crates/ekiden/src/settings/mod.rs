@@ -11,14 +11,10 @@
 
 pub mod agents;
 pub mod approval;
-mod bounds;
 pub mod chosen;
 pub mod environment;
 pub mod file;
 pub mod flags;
 pub mod form;
 pub mod given;
-mod guard;
-pub mod remember;
-mod setting;
 pub mod table;

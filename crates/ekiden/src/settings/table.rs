@@ -1,464 +1,371 @@
-//! The settings, each once: name, flag, variable, key, default, form, one line of help.
+//! The settings, each once: what it does, key, value, flag, how its text is read, default, who may set it.
 //!
 //! The command line, the environment, the settings files, `ekiden config show` and
 //! `docs/settings.md` are all made from [`TABLE`]; nothing about a setting is said anywhere else.
 
 use ekiden_core::bounds::OnRateLimit;
-use ekiden_core::guard::Levels;
+use ekiden_core::guard::checkpoint::Wip;
+use ekiden_core::guard::{Levels, LineFormat};
 use ekiden_core::handoff::Marker;
-use ekiden_core::limits;
+use ekiden_core::limits::{SESSIONS_MAX_MAX, TURNS_MAX_MAX};
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
+use ekiden_engine::runner::OnHangup;
 
-pub use super::bounds::{MAX_TURNS, RUN_BUDGET, RUN_TOKENS, SESSION_BUDGET, SESSION_TIMEOUT, SESSION_TOKENS};
-use super::form;
-pub use super::guard::{GUARD_ISSUE, GUARD_LEVELS, GUARD_REMINDER, GUARD_WIP};
-pub use super::setting::{AnySetting, Joins, Row, Setting, Takes, Trust, UsedBy};
+use super::form::{self, Read};
+use crate::output::phrase;
+use Group::{Agent, All, Budget, Guided, NoFlag, Permission, Relay, Result, Run, Show, State};
+use Takes::{Commas, Lines, One, Switch, Words};
 
-/// All settings, in the order of help and of `ekiden config show`.
-pub static TABLE: &[&dyn AnySetting] = &[
-    &MAX_SESSIONS,
-    &WORK_DIR,
-    &PAUSE,
-    &COMPLETION_MARKER,
-    &VERIFY,
-    &VERIFY_TIMEOUT,
-    &GIT_COMMIT,
-    &BRANCH,
-    &AGENT,
-    &AGENT_COMMAND,
-    &MODEL,
-    &PERMISSION_MODE,
-    &SKIP_PERMISSIONS,
-    &ALLOWED_TOOL,
-    &SAFE_MODE,
-    &ISOLATED,
-    &TUI,
-    &SUBAGENTS,
-    &LEVELS,
-    &CAP_TOKENS,
-    &SESSION_TIMEOUT,
-    &MAX_TURNS,
-    &SESSION_BUDGET,
-    &RUN_BUDGET,
-    &SESSION_TOKENS,
-    &RUN_TOKENS,
-    &MAX_WAIT,
-    &ON_RATE_LIMIT,
-    &QUIET_HOURS,
-    &STALL_SESSIONS,
-    &RESEARCH,
-    &NOTIFY,
-    &GUARD_WIP,
-    &GUARD_ISSUE,
-    &GUIDED,
-    &VERBOSE,
-    &JSON,
-    &STATE_DIR,
-    &GUARD_LEVELS,
-    &GUARD_REMINDER,
-];
+/// A setting whose values are of type `T`.
+#[derive(Debug)]
+pub struct Setting<T> {
+    /// What is known about it whatever its type.
+    pub row: Row,
+    /// Reads a value, or says what would be right.
+    pub read: fn(&str) -> Read<T>,
+}
 
-/// Sessions that a run may take.
-pub static MAX_SESSIONS: Setting<u32> = Setting {
-    row: Row {
-        short: Some('m'),
-        default: Some("10"),
-        takes: Takes::One("N"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Sessions that may begin, counted from here; 1 to 10000",
-        ..Row::flag("max_sessions", "max-sessions", "EKIDEN_MAX_SESSIONS")
-    },
-    read: |text| {
-        let number = form::number(text, 1..=u64::from(limits::SESSIONS_MAX_MAX))?;
-        u32::try_from(number).map_err(|error| error.to_string())
-    },
-};
+#[derive(Debug)]
+pub struct Row {
+    /// The key in settings files, with a dot after a table's name. The flag and the variable follow from it.
+    pub name: &'static str,
+    pub takes: Takes,
+    pub group: Group,
+    /// What it does, for help.
+    pub doc: &'static str,
+    pub short: Option<char>,
+    pub default: Option<&'static str>,
+    pub in_files: bool,
+    /// Only the user may set it: it decides which commands run or what is permitted, and a project that was
+    /// merely cloned must not.
+    pub user_only: bool,
+    /// It is a limit: whether a project's value would allow more than the user's own. Such a value needs an
+    /// approval, since it is the user who pays.
+    pub raises: Option<fn(&str, &str) -> bool>,
+    /// Whether a text is a value of it; if not, what would be right.
+    pub check: fn(&str) -> Read<()>,
+}
 
-/// Where the run works.
-pub static WORK_DIR: Setting<String> = Setting {
-    row: Row {
-        short: Some('d'),
-        in_files: false,
-        default: Some("."),
-        takes: Takes::One("DIR"),
-        used_by: UsedBy::All,
-        doc: "Where the agent works",
-        ..Row::flag("work_dir", "work-dir", "EKIDEN_WORK_DIR")
-    },
-    read: form::text,
-};
+/// What a setting's flag takes, named as in help. Some values may be an array in a settings file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing. `--no-NAME` says the opposite.
+    Switch,
+    One(&'static str),
+    /// One value; an array is joined by commas.
+    Commas(&'static str),
+    /// One value; an array holds the words of a command.
+    Words(&'static str),
+    /// Several values, one a line; the flag may be given more than once.
+    Lines(&'static str),
+}
 
-/// The pause between two sessions.
-pub static PAUSE: Setting<Millis> = Setting {
-    row: Row {
-        short: Some('p'),
-        default: Some("0"),
-        takes: Takes::One("SECONDS"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Pause between two sessions, in seconds; 0 to 3600",
-        ..Row::flag("pause", "pause", "EKIDEN_PAUSE")
-    },
-    read: |text| form::seconds(text, 0..=3600),
-};
+/// The settings whose flags the same commands take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Of every command.
+    All,
+    Agent,
+    /// What the agent may do.
+    Permission,
+    /// How much of the agent's work is shown.
+    Show,
+    /// Whether what is kept of earlier runs is believed: of every command that starts sessions.
+    State,
+    /// What the agent may use: of every command that starts sessions or changes their limits.
+    Budget,
+    /// How long a relay goes on.
+    Relay,
+    /// What a person at the terminal can do between sessions.
+    Guided,
+    /// How a new run is done, and what is kept of it.
+    Result,
+    /// How the sessions of a new run work.
+    Run,
+    NoFlag,
+}
 
-/// The word that claims completion.
-pub static COMPLETION_MARKER: Setting<Marker> = Setting {
-    row: Row {
-        short: Some('c'),
-        default: Some("ALL_COMPLETE"),
-        takes: Takes::One("WORD"),
-        doc: "The STATUS word by which the agent says that all is done",
-        ..Row::flag("completion_marker", "completion-marker", "EKIDEN_COMPLETION_MARKER")
-    },
-    read: form::marker,
-};
+impl Group {
+    /// The heading of these flags in help.
+    pub fn heading(self) -> Option<&'static str> {
+        match self {
+            All | Show | State | NoFlag => None,
+            Agent => Some("Agent"),
+            Permission => Some("What the agent may do"),
+            Budget | Relay => Some("Limits"),
+            Result => Some("Done, and what is kept"),
+            Guided | Run => Some("Sessions"),
+        }
+    }
+}
 
-/// The objective check of done.
-pub static VERIFY: Setting<String> = Setting {
-    row: Row {
-        takes: Takes::One("COMMAND"),
-        trust: Trust::User,
-        doc: "Shell command whose exit code 0 means done; it may run more than once",
-        ..Row::flag("verify", "verify", "EKIDEN_VERIFY")
-    },
-    read: form::text,
-};
+impl Row {
+    const fn new(name: &'static str, takes: Takes, group: Group, doc: &'static str) -> Self {
+        Self {
+            name,
+            takes,
+            group,
+            doc: doc.trim_ascii(),
+            short: None,
+            default: match takes {
+                Switch => Some("false"),
+                One(_) | Commas(_) | Words(_) | Lines(_) => None,
+            },
+            in_files: true,
+            user_only: false,
+            raises: None,
+            check: |_| Ok(()),
+        }
+    }
 
-/// How long the check may take.
-pub static VERIFY_TIMEOUT: Setting<Millis> = Setting {
-    row: Row {
-        default: Some("120"),
-        takes: Takes::One("SECONDS"),
-        doc: "How long the verification may take, in seconds; 1 to 86400",
-        ..Row::flag("verify_timeout", "verify-timeout", "EKIDEN_VERIFY_TIMEOUT")
-    },
-    read: |text| form::seconds(text, 1..=86_400),
-};
+    /// Its flag without the dashes, if it has one.
+    pub fn long(&self) -> Option<String> {
+        (self.group != NoFlag).then(|| self.name.replace(['.', '_'], "-"))
+    }
 
-/// Commits after each session.
-pub static GIT_COMMIT: Setting<bool> = Setting {
-    row: Row {
-        short: Some('g'),
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-git-commit" },
-        doc: "Commit after each session what it changed; the repository's hooks run",
-        ..Row::flag("git_commit", "git-commit", "EKIDEN_GIT_COMMIT")
-    },
-    read: form::switch,
-};
+    pub fn env(&self) -> String {
+        format!("EKIDEN_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
 
-/// The branch that the run works on.
-pub static BRANCH: Setting<String> = Setting {
-    row: Row {
-        takes: Takes::One("NAME"),
-        doc: "Work on this branch, made from where you are if there is none",
-        ..Row::flag("branch", "branch", "EKIDEN_BRANCH")
-    },
-    read: form::text,
-};
+/// An amount that can be compared.
+trait Amount: Copy {
+    fn amount(self) -> u64;
+}
 
-/// Who works.
-pub static AGENT: Setting<String> = Setting {
-    row: Row {
-        default: Some("claude"),
-        takes: Takes::One("NAME"),
-        trust: Trust::User,
-        doc: "Who works: claude, rehearsal (free, without a model), or one of your own [agents.NAME]",
-        ..Row::flag("agent", "agent", "EKIDEN_AGENT")
-    },
-    read: form::text,
-};
+impl Amount for u32 {
+    fn amount(self) -> u64 {
+        u64::from(self)
+    }
+}
 
-/// The agent's program.
-pub static AGENT_COMMAND: Setting<Vec<String>> = Setting {
-    row: Row {
-        takes: Takes::One("COMMAND"),
-        joins: Joins::Words,
-        trust: Trust::User,
-        doc: "The agent's program and arguments; without --agent beside it, any program that reads a \
-              prompt on its standard input",
-        ..Row::flag("agent_command", "agent-command", "EKIDEN_AGENT_COMMAND")
-    },
-    read: form::command,
-};
+impl Amount for u64 {
+    fn amount(self) -> u64 {
+        self
+    }
+}
 
-/// The model.
-pub static MODEL: Setting<String> = Setting {
-    row: Row {
-        takes: Takes::One("MODEL"),
-        doc: "The model, by the agent's own name for it",
-        ..Row::flag("model", "model", "EKIDEN_MODEL")
-    },
-    read: form::text,
-};
+impl Amount for Millis {
+    fn amount(self) -> u64 {
+        self.0
+    }
+}
 
-/// The agent's permission mode.
-pub static PERMISSION_MODE: Setting<String> = Setting {
-    row: Row {
-        takes: Takes::One("MODE"),
-        used_by: UsedBy::Watching,
-        trust: Trust::User,
-        doc: "The agent's permission mode, by its own name, such as acceptEdits",
-        ..Row::flag("permission_mode", "permission-mode", "EKIDEN_PERMISSION_MODE")
-    },
-    read: form::text,
-};
+/// `new` is more than `own`. What cannot be read is more than anything.
+fn is_more<T: Amount>(setting: &Setting<T>, new: &str, own: &str) -> bool {
+    let amount = |text| (setting.read)(text).map_or(u64::MAX, Amount::amount);
+    amount(new) > amount(own)
+}
 
-/// No permission is asked for.
-pub static SKIP_PERMISSIONS: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-skip-permissions" },
-        used_by: UsedBy::Watching,
-        trust: Trust::User,
-        doc: "Let the agent do everything without asking",
-        ..Row::flag("skip_permissions", "skip-permissions", "EKIDEN_SKIP_PERMISSIONS")
-    },
-    read: form::switch,
-};
+/// The same of a setting whose zero stands for no limit.
+fn is_more_or_none<T: Amount>(setting: &Setting<T>, new: &str, own: &str) -> bool {
+    let amount = |text| match (setting.read)(text).map(Amount::amount) {
+        Ok(0) | Err(_) => u64::MAX,
+        Ok(amount) => amount,
+    };
+    amount(new) > amount(own)
+}
 
-/// The agent's own interface.
-pub static TUI: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-tui" },
-        trust: Trust::User,
-        doc: "Show the agent in its own interface, where you can type at any time (Claude Code on a terminal)",
-        ..Row::flag("tui", "tui", "EKIDEN_TUI")
-    },
-    read: form::switch,
-};
+pub fn find(name: &str) -> Option<&'static Row> {
+    TABLE.iter().copied().find(|row| row.name == name)
+}
 
-/// Tools that may run.
-pub static ALLOWED_TOOL: Setting<Vec<String>> = Setting {
-    row: Row {
-        takes: Takes::Many("RULE"),
-        joins: Joins::Lines,
-        used_by: UsedBy::Watching,
-        trust: Trust::User,
-        doc: "A tool that may run without asking, such as 'Bash(git:*)'; can be given more than once",
-        ..Row::flag("allowed_tool", "allowed-tool", "EKIDEN_ALLOWED_TOOL")
-    },
-    read: form::lines,
-};
+/// The setting that was probably meant by an unknown name, or by the last part of one.
+pub fn meant(name: &str) -> Option<&'static Row> {
+    let last = |row: &&&Row| row.name.rsplit('.').next() == Some(name);
+    let near = || find(phrase::nearest(name, TABLE.iter().map(|row| row.name))?);
+    TABLE.iter().find(last).copied().or_else(near)
+}
 
-/// The delegation hint.
-pub static SUBAGENTS: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-subagents" },
-        doc: "Ask each session to give bulky work to subagents",
-        ..Row::flag("subagents", "subagents", "EKIDEN_SUBAGENTS")
-    },
-    read: form::switch,
-};
+/// `NAME: TYPE = "key", what its flag takes, group, how it is read; FIELD: VALUE, ...;`
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $key:literal, $takes:expr, $group:expr, $read:expr
+        $(; $($field:ident: $value:expr),+)?;)+) => {
+        $(pub static $name: Setting<$type> = Setting {
+            row: Row {
+                check: |text| ($name.read)(text).map(|_| ()),
+                $($($field: $value,)+)?
+                ..Row::new($key, $takes, $group, concat!($($doc),+))
+            },
+            read: $read,
+        };)+
 
-/// The agent's own rules decide, whatever else is set.
-pub static SAFE_MODE: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-safe-mode" },
-        used_by: UsedBy::Watching,
-        trust: Trust::User,
-        doc: "Let the agent do only what its own rules allow, over any other mode or skipping that is set",
-        ..Row::flag("safe_mode", "safe-mode", "EKIDEN_SAFE_MODE")
-    },
-    read: form::switch,
-};
+        /// All settings, in the order of help and of `ekiden config show`.
+        pub static TABLE: &[&Row] = &[$(&$name.row),+];
+    };
+}
 
-/// The user's own settings of the agent are left out.
-pub static ISOLATED: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-isolated" },
-        trust: Trust::User,
-        doc: "Leave out your own settings, hooks, plugins and MCP servers of the agent, and the project's",
-        ..Row::flag("isolated", "isolated", "EKIDEN_ISOLATED")
-    },
-    read: form::switch,
-};
-
-/// Where the levels begin.
-pub static LEVELS: Setting<Levels> = Setting {
-    row: Row {
-        default: Some("50,60,70"),
-        takes: Takes::One("A,B,C"),
-        joins: Joins::Commas,
-        doc: "Percent of the usable window that warn, order the handoff, force it",
-        ..Row::flag("levels", "levels", "EKIDEN_LEVELS")
-    },
-    read: form::levels,
-};
-
-/// The most of a window that is used.
-pub static CAP_TOKENS: Setting<u64> = Setting {
-    row: Row {
-        default: Some("200000"),
-        takes: Takes::One("TOKENS"),
-        doc: "The most of a large window that is used, in tokens; 0 for all of it",
-        ..Row::flag("context.cap_tokens", "context-cap-tokens", "EKIDEN_CONTEXT_CAP_TOKENS")
-    },
-    read: |text| form::number(text, 0..=100_000_000),
-};
-
-/// What a usage limit leads to.
-pub static ON_RATE_LIMIT: Setting<OnRateLimit> = Setting {
-    row: Row {
-        default: Some("wait"),
-        takes: Takes::One("WHAT"),
-        used_by: UsedBy::RunAndResume,
-        doc: "What a usage limit leads to: wait until it resets, or stop the run",
-        ..Row::flag("on_rate_limit", "on-rate-limit", "EKIDEN_ON_RATE_LIMIT")
-    },
-    read: form::on_rate_limit,
-};
-
-/// When no session starts.
-pub static QUIET_HOURS: Setting<QuietHours> = Setting {
-    row: Row {
-        takes: Takes::One("HOURS"),
-        joins: Joins::Commas,
-        used_by: UsedBy::RunAndResume,
-        doc: "Local times in which no session starts, such as 22:00-07:00; none for no such times",
-        ..Row::flag("quiet_hours", "quiet-hours", "EKIDEN_QUIET_HOURS")
-    },
-    read: form::quiet_hours,
-};
-
-/// The longest wait for a usage limit.
-pub static MAX_WAIT: Setting<Millis> = Setting {
-    row: Row {
-        default: Some("6h"),
-        takes: Takes::One("DURATION"),
-        used_by: UsedBy::RunAndResume,
-        doc: "The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once",
-        ..Row::flag("max_wait", "max-wait", "EKIDEN_MAX_WAIT")
-    },
-    read: form::duration,
-};
-
-/// Sessions without progress that end the run.
-pub static STALL_SESSIONS: Setting<u32> = Setting {
-    row: Row {
-        default: Some("3"),
-        takes: Takes::One("N"),
-        used_by: UsedBy::RunAndResume,
-        doc: "Sessions in a row without progress that end the run; 0 for any number",
-        ..Row::flag("stall_sessions", "stall-sessions", "EKIDEN_STALL_SESSIONS")
-    },
-    read: |text| {
-        let number = form::number(text, 0..=u64::from(limits::SESSIONS_MAX_MAX))?;
-        u32::try_from(number).map_err(|error| error.to_string())
-    },
-};
-
-/// The task is to find something out.
-pub static RESEARCH: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-research" },
-        used_by: UsedBy::RunAndResume,
-        doc: "The task is to find something out: unchanged files are no stall",
-        ..Row::flag("research", "research", "EKIDEN_RESEARCH")
-    },
-    read: form::switch,
-};
-
-/// Notifications.
-pub static NOTIFY: Setting<bool> = Setting {
-    row: Row {
-        default: Some("true"),
-        takes: Takes::Nothing { off: "no-notify" },
-        doc: "Desktop notification when the run ends or waits for a limit; --no-notify for none",
-        ..Row::flag("notify", "notify", "EKIDEN_NOTIFY")
-    },
-    read: form::switch,
-};
-
-/// Somebody sits there.
-pub static GUIDED: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-guided" },
-        used_by: UsedBy::Watching,
-        trust: Trust::User,
-        doc: "Count down 10 s between sessions: enter holds it, to tell the next session something, change \
-              limits or quit; on a terminal",
-        ..Row::flag("guided", "guided", "EKIDEN_GUIDED")
-    },
-    read: form::switch,
-};
-
-/// What the agent says and does.
-pub static VERBOSE: Setting<bool> = Setting {
-    row: Row {
-        short: Some('v'),
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-verbose" },
-        used_by: UsedBy::Watching,
-        doc: "Tell as well what the agent says and which tools it calls; --json does not hold it",
-        ..Row::flag("verbose", "verbose", "EKIDEN_VERBOSE")
-    },
-    read: form::switch,
-};
-
-/// Output for programs.
-pub static JSON: Setting<bool> = Setting {
-    row: Row {
-        default: Some("false"),
-        takes: Takes::Nothing { off: "no-json" },
-        used_by: UsedBy::All,
-        doc: "Print versioned JSON instead of lines for people",
-        ..Row::flag("json", "json", "EKIDEN_JSON")
-    },
-    read: form::switch,
-};
-
-/// Where state is kept.
-pub static STATE_DIR: Setting<String> = Setting {
-    row: Row {
-        long: None,
-        in_files: false,
-        takes: Takes::One("DIR"),
-        used_by: UsedBy::None,
-        doc: "Where runs are kept, instead of in the repository's git directory or .ekiden/state",
-        ..Row::flag("state_dir", "", "EKIDEN_STATE_DIR")
-    },
-    read: form::text,
-};
-
-/// The setting of this name.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static dyn AnySetting> {
-    TABLE.iter().copied().find(|setting| setting.row().name == name)
+settings! {
+    /// Sessions that may begin, counted from here; 1 to 10000
+    MAX_SESSIONS: u32 = "max_sessions", One("N"), Relay, |text| form::number(text, 1..=SESSIONS_MAX_MAX);
+        raises: Some(|new, own| is_more(&MAX_SESSIONS, new, own)),
+        short: Some('m'), default: Some("10");
+    /// Where the agent works
+    WORK_DIR: String = "work_dir", One("DIR"), All, form::text;
+        short: Some('d'), default: Some("."), in_files: false;
+    /// Pause between two sessions, in seconds; 0 to 3600
+    PAUSE: Millis = "pause", One("SECONDS"), Relay, |text| form::seconds(text, 0..=3600);
+        short: Some('p'), default: Some("0");
+    /// The STATUS word by which the agent says that all is done
+    COMPLETION_MARKER: Marker = "completion_marker", One("WORD"), Result, form::marker;
+        short: Some('c'), default: Some("ALL_COMPLETE");
+    /// Shell command whose exit code 0 means done; it may run more than once
+    VERIFY: String = "verify", One("COMMAND"), Result, form::text;
+        user_only: true;
+    /// How long the verification may take, in seconds; 1 to 86400
+    VERIFY_TIMEOUT: Millis = "verify_timeout", One("SECONDS"), Result, |text| form::seconds(text, 1..=86_400);
+        raises: Some(|new, own| is_more(&VERIFY_TIMEOUT, new, own)),
+        default: Some("120");
+    /// Commit what each session changed; the repository's hooks run
+    GIT_COMMIT: bool = "git_commit", Switch, Result, form::switch;
+        short: Some('g');
+    /// Work on this branch; it is created from where you are if it does not exist
+    BRANCH: String = "branch", One("NAME"), Result, form::text;
+    /// Who works: claude, rehearsal (free, without a model), or one of your own [agents.NAME]
+    AGENT: String = "agent", One("NAME"), Agent, form::text;
+        default: Some("claude"), user_only: true;
+    /// The agent's program and arguments; without --agent, any program that reads a prompt on its
+    /// standard input
+    AGENT_COMMAND: Vec<String> = "agent_command", Words("COMMAND"), Agent, form::command;
+        user_only: true;
+    /// The model, by the agent's own name for it
+    MODEL: String = "model", One("MODEL"), Agent, form::text;
+    /// The agent's permission mode, by its own name, such as acceptEdits
+    PERMISSION_MODE: String = "permission_mode", One("MODE"), Permission, form::text;
+        user_only: true;
+    /// Let the agent do everything without asking
+    SKIP_PERMISSIONS: bool = "skip_permissions", Switch, Permission, form::switch;
+        user_only: true;
+    /// A tool that may run without asking, such as 'Bash(git:*)'; may be repeated
+    ALLOWED_TOOL: Vec<String> = "allowed_tool", Lines("RULE"), Permission, form::lines;
+        user_only: true;
+    /// Let the agent do only what its own rules allow, whatever other mode is set
+    SAFE_MODE: bool = "safe_mode", Switch, Permission, form::switch;
+        user_only: true;
+    /// Run the agent without its settings, hooks, plugins and MCP servers, yours and the project's
+    ISOLATED: bool = "isolated", Switch, Agent, form::switch;
+        user_only: true;
+    /// Show the agent in its own interface, where you can type at any time (Claude Code on a terminal)
+    TUI: bool = "tui", Switch, Run, form::switch;
+        user_only: true;
+    /// Ask each session to give bulky work to subagents
+    SUBAGENTS: bool = "subagents", Switch, Run, form::switch;
+    /// Percent of the usable window that warn, order the handoff, force it
+    LEVELS: Levels = "levels", Commas("A,B,C"), Run, form::levels;
+        default: Some("50,60,70");
+    /// Use at most this much of a large context window, in tokens; 0 for all of it
+    CAP_TOKENS: u64 = "context.cap_tokens", One("TOKENS"), Run, |text| form::number(text, 0..=100_000_000);
+        raises: Some(|new, own| is_more_or_none(&CAP_TOKENS, new, own)),
+        default: Some("200000");
+    /// How long a session works before it is told to hand off, such as 45m, 2h; 0 for no limit
+    SESSION_TIMEOUT: Millis = "session_timeout", One("DURATION"), Budget, form::duration_or_none;
+        raises: Some(|new, own| is_more_or_none(&SESSION_TIMEOUT, new, own)),
+        default: Some("30m");
+    /// Responses of the model before a session is told to hand off; 0 for no limit
+    MAX_TURNS: u32 = "max_turns", One("N"), Budget, |text| form::number(text, 0..=TURNS_MAX_MAX);
+        raises: Some(|new, own| is_more_or_none(&MAX_TURNS, new, own));
+    /// What one session may cost, in US dollars; it is told to hand off at 90 %
+    SESSION_BUDGET: u64 = "session_budget", One("USD"), Budget, form::dollars;
+        raises: Some(|new, own| is_more(&SESSION_BUDGET, new, own));
+    /// What all sessions of a run may cost, in US dollars, including before a resume
+    RUN_BUDGET: u64 = "run_budget", One("USD"), Budget, form::dollars;
+        raises: Some(|new, own| is_more(&RUN_BUDGET, new, own));
+    /// Tokens that one session may use, cache reads not counted, such as 400k, 2M; for subscriptions
+    SESSION_TOKENS: u64 = "session_tokens", One("TOKENS"), Budget, form::tokens;
+        raises: Some(|new, own| is_more(&SESSION_TOKENS, new, own));
+    /// Tokens that all sessions of a run may use, cache reads not counted
+    RUN_TOKENS: u64 = "run_tokens", One("TOKENS"), Budget, form::tokens;
+        raises: Some(|new, own| is_more(&RUN_TOKENS, new, own));
+    /// The longest wait for a usage limit, such as 90s, 5m, 6h; 0s to stop at once
+    MAX_WAIT: Millis = "max_wait", One("DURATION"), Budget, form::duration;
+        raises: Some(|new, own| is_more(&MAX_WAIT, new, own)),
+        default: Some("6h");
+    /// What to do at a usage limit: wait until it resets, or stop the run
+    ON_RATE_LIMIT: OnRateLimit = "on_rate_limit", One("WHAT"), Budget, form::on_rate_limit;
+        raises: Some(|new, own| new.trim() != own.trim() && own.trim() == "stop"),
+        default: Some("wait");
+    /// Local times in which no session starts, such as 22:00-07:00; none to start at any time
+    QUIET_HOURS: QuietHours = "quiet_hours", Commas("HOURS"), Relay, form::quiet_hours;
+        // Other hours are neither more nor less: those of the user hold.
+        raises: Some(|new, own| new != own && own.trim() != "none");
+    /// Sessions in a row without progress that end the run; 0 for any number
+    STALL_SESSIONS: u32 = "stall_sessions", One("N"), Relay, |text| form::number(text, 0..=SESSIONS_MAX_MAX);
+        raises: Some(|new, own| is_more_or_none(&STALL_SESSIONS, new, own)),
+        default: Some("3");
+    /// The task is to find something out: a session without changed files is no stall
+    RESEARCH: bool = "research", Switch, Relay, form::switch;
+        // It takes the bound on sessions without progress away.
+        raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
+    /// Desktop notification when the run ends or waits for a limit; --no-notify for none
+    NOTIFY: bool = "notify", Switch, Run, form::switch;
+        default: Some("true");
+    /// The notification that a run asks something holds the question, which a lock screen may show
+    NOTIFY_TEXT: bool = "notify_text", Switch, Run, form::switch;
+    /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
+    ON_HANGUP: OnHangup = "on_hangup", One("WHAT"), Run, form::on_hangup;
+        default: Some("continue");
+    /// Where a watched session's uncommitted work goes at a checkpoint: ref (refs/ekiden/wip/), branch, or off
+    // A project that was merely cloned must not have commits made on a branch.
+    GUARD_WIP: Wip = "guard.wip", One("PLACE"), NoFlag, form::wip;
+        default: Some("ref"), user_only: true;
+    /// The issue that watched sessions work on, such as ANV-123 [default: from the branch's name]
+    GUARD_ISSUE: String = "guard.issue", One("ISSUE"), NoFlag, form::text;
+    /// Count down 10 s between sessions: press enter to pause, then tell the next session something,
+    /// change limits or quit; needs a terminal
+    GUIDED: bool = "guided", Switch, Guided, form::switch;
+        user_only: true;
+    /// Also show what the agent says and which tools it calls; not in --json
+    VERBOSE: bool = "verbose", Switch, Show, form::switch;
+        short: Some('v');
+    /// Print versioned JSON instead of lines for people
+    JSON: bool = "json", Switch, All, form::switch;
+    /// Believe the state here, though it was moved, unpacked from an archive, or made by another user
+    TRUST_STATE: bool = "trust_state", Switch, State, form::switch;
+        in_files: false;
+    /// Where runs are kept, instead of in the repository's git directory or .ekiden/state
+    STATE_DIR: String = "state_dir", One("DIR"), NoFlag, form::text;
+        in_files: false;
+    /// Percent of a watched session's usable window that warn, begin the handoff, force it
+    GUARD_LEVELS: Levels = "guard.levels", Commas("A,B,C"), NoFlag, form::levels;
+        default: Some("70,85,95");
+    /// Remind once when a watched session stops with more than half of its window used and no handoff
+    GUARD_REMINDER: bool = "guard.reminder", Switch, NoFlag, form::switch;
+        default: Some("true");
+    /// What happens to a watched session's calls at L3: refuse (one call, with the reason), or advise
+    GUARD_L3: bool = "guard.l3", One("HOW"), NoFlag, form::at_l3;
+        default: Some("refuse");
+    /// The status line's parts in order: context, checkpoint, issue, phase, model, branch, trend, cost, time,
+    /// limits, wrapped (another program's line), and colour
+    GUARD_LINE: LineFormat = "guard.line", One("PARTS"), NoFlag, form::line_format;
+        default: Some("context issue phase checkpoint");
 }
 
 #[cfg(test)]
 mod tests {
+    use ekiden_core::limits;
+
     use super::*;
 
     // shows: RUN-03
     #[test]
     fn every_default_is_a_value() {
-        for setting in TABLE {
-            if let Some(default) = setting.row().default {
-                assert_eq!(setting.check(default), Ok(()), "{}", setting.row().name);
+        for row in TABLE {
+            if let Some(default) = row.default {
+                assert_eq!((row.check)(default), Ok(()), "{}", row.name);
             }
         }
     }
 
     // shows: RUN-03
     #[test]
-    fn names_flags_and_variables_agree() {
-        for setting in TABLE {
-            let row = setting.row();
-            let words = row.name.replace('.', "_");
-            assert_eq!(row.env, format!("EKIDEN_{}", words.to_uppercase()));
-            if let Some(long) = row.long {
-                assert_eq!(long, words.replace('_', "-"));
-            }
-            assert!(!row.doc.is_empty() && !row.doc.ends_with('.'), "{}", row.name);
+    fn flags_and_variables_follow_from_the_name() {
+        let row = &CAP_TOKENS.row;
+        assert_eq!(row.env(), "EKIDEN_CONTEXT_CAP_TOKENS");
+        assert_eq!(row.long().as_deref(), Some("context-cap-tokens"));
+        for row in TABLE {
+            let sentence = !row.doc.is_empty() && !row.doc.ends_with('.');
+            assert!(sentence, "{}", row.name);
         }
     }
 
@@ -475,7 +382,10 @@ mod tests {
         assert_eq!(default(&SESSION_TIMEOUT), limits::SESSION_TIMEOUT_DEFAULT);
         assert_eq!(default(&ON_RATE_LIMIT), OnRateLimit::default());
         assert_eq!(default(&CAP_TOKENS), limits::RELAY_CAP_TOKENS);
-        assert_eq!(default(&LEVELS), ekiden_core::guard::Profile::Relay.levels());
+        assert_eq!(
+            default(&LEVELS),
+            ekiden_core::guard::Profile::Relay.levels()
+        );
         assert_eq!(default(&COMPLETION_MARKER), Marker::default());
     }
 }

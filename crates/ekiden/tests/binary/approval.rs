@@ -39,32 +39,71 @@ fn is_asked(pty: &mut Pty) -> bool {
     pty.wait_until(PATIENCE, |pty| pty.written().contains(QUESTION))
 }
 
+// shows: SEC-09
+#[test]
+fn settings_that_are_a_link_out_of_the_project_are_not_read() {
+    let environment = Environment::new();
+    environment.shell("mkdir -p .ekiden && ln -s /etc/passwd .ekiden/config.toml");
+    let said = environment.run(&["config", "show"]).expect(78);
+    insta::assert_snapshot!(said.stderr, @"
+    error: cannot use .ekiden/config.toml as settings: it leads out of the project, to /etc/passwd
+    hint: put the settings into the file itself, or into your own config.toml
+    ");
+    environment.shell("echo 'pause = 3' > mine && ln -sf ../mine .ekiden/config.toml");
+    environment.run(&["config", "show"]).expect(0);
+}
+
 // shows: PLN-18
 #[test]
 fn a_no_starts_nothing_and_a_yes_is_remembered() {
     let environment = project();
     let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
     assert!(is_asked(&mut pty), "{}", pty.written());
-    assert!(pty.written().contains("test -s tea.txt"), "{}", pty.written());
+    assert!(
+        pty.written().contains("test -s tea.txt"),
+        "{}",
+        pty.written()
+    );
     pty.press("\n").unwrap();
-    let is_told = pty.wait_until(PATIENCE, |pty| pty.written().contains("nothing was started"));
+    let is_told = pty.wait_until(PATIENCE, |pty| {
+        pty.written().contains("nothing was started")
+    });
     assert!(is_told, "{}", pty.written());
-    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(78), "{}", pty.written());
+    assert_eq!(
+        pty.wait(PATIENCE).and_then(|end| end.code()),
+        Some(78),
+        "{}",
+        pty.written()
+    );
     assert!(environment.runs().is_empty());
 
     let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
     assert!(is_asked(&mut pty), "{}", pty.written());
     pty.press("y\n").unwrap();
-    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert_eq!(
+        pty.wait(PATIENCE).and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        pty.written()
+    );
     assert_eq!(environment.read("tea.txt"), "tea\n");
 
     let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
-    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert_eq!(
+        pty.wait(PATIENCE).and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        pty.written()
+    );
     assert!(!pty.written().contains(QUESTION), "{}", pty.written());
 
     environment.write("plan.toml", &PLAN.replace("test -s", "test -f"));
     let mut pty = on_terminal(&environment, &["execute", "plan.toml"]);
-    assert!(is_asked(&mut pty), "another manifest is approved anew: {}", pty.written());
+    assert!(
+        is_asked(&mut pty),
+        "another manifest is approved anew: {}",
+        pty.written()
+    );
     pty.hang_up();
     assert!(pty.wait(PATIENCE).is_some());
     assert_eq!(environment.runs().len(), 2);
@@ -78,7 +117,11 @@ fn a_person_may_leave_at_the_question_with_the_plan_written() {
     assert!(is_asked(&mut pty), "{}", pty.written());
     pty.press("\u{3}").unwrap();
     let end = pty.wait(PATIENCE).unwrap();
-    assert!(end.signal() == Some(2) || end.code() == Some(130), "{end}: {}", pty.written());
+    assert!(
+        end.signal() == Some(2) || end.code() == Some(130),
+        "{end}: {}",
+        pty.written()
+    );
     assert!(pty.is_sane());
     assert!(environment.exists("plan.json") && environment.exists("architecture.md"));
     assert!(environment.runs().is_empty() && !environment.exists("tea.txt"));
@@ -86,6 +129,11 @@ fn a_person_may_leave_at_the_question_with_the_plan_written() {
     let mut pty = on_terminal(&environment, &["execute", "plan.json"]);
     assert!(is_asked(&mut pty), "{}", pty.written());
     pty.press("yes\n").unwrap();
-    assert_eq!(pty.wait(PATIENCE).and_then(|end| end.code()), Some(0), "{}", pty.written());
+    assert_eq!(
+        pty.wait(PATIENCE).and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        pty.written()
+    );
     assert_eq!(environment.read("tea.txt"), "tea\n");
 }

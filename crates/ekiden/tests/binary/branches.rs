@@ -27,10 +27,12 @@ fn branch(environment: &Environment) -> String {
 fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
     let environment = repository();
     environment.write("file", "not committed\n");
-    let said = environment.run(&run(&["-g", "--branch", "work", "-m", "1"])).expect(3);
+    let said = environment
+        .run(&run(&["-g", "--branch", "work", "-m", "1"]))
+        .expect(3);
     insta::assert_snapshot!(environment.normal(&said), @r#"
     run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
-    commits after each session on `work`; 2 files with changes from before stay out of it
+    commits after each session on `work`; 2 files with earlier changes stay out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       context   at 70% 28k: only the handoff may still be written
@@ -41,7 +43,7 @@ fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 4 of 5 items done · 2 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
     assert_eq!(branch(&environment), "work\n");
@@ -55,13 +57,43 @@ fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
     assert_eq!(environment.read("file"), "not committed\n");
 }
 
+/// A session that checks out another branch is not committed there; the user and the next session are told.
+// shows: RUN-17, REL-18
+#[test]
+fn commits_go_to_the_promised_branch_or_nowhere() {
+    let environment = repository();
+    let item = |text: &str| format!("- [ ] {text}\n\n  ```sh\n  {text}\n  ```\n");
+    let away = item("git switch -q main && echo one > one.txt");
+    let between: String = (2..5)
+        .map(|n| item(&format!("echo made > {n}.txt")))
+        .collect();
+    let back = item("git switch -q night && echo two > two.txt");
+    environment.write("task.md", &format!("{away}{between}{back}"));
+    let said = environment
+        .run(&run(&["-g", "--branch", "night"]))
+        .expect(0);
+    assert!(
+        said.stdout.contains(
+            "session 1 is not committed: `main` is checked out, and commits of this run go to `night` only"
+        ),
+        "{said}"
+    );
+    environment.shell("grep -q 'checked out another branch' .ekiden/runs/*/sessions/2/prompt.md");
+    let log = |range: &str| environment.git(&["log", "--format=%s", range]);
+    assert!(!log("main").contains("checkpoint"));
+    assert_eq!(log("main..night"), "ekiden: session 2 checkpoint\n");
+}
+
 // shows: RUN-17
 #[test]
 fn a_branch_that_is_there_is_taken() {
     let environment = repository();
     environment.git(&["branch", "work"]);
     environment.run(&run(&["-g", "--branch", "work"])).expect(0);
-    assert_eq!(environment.git(&["rev-list", "--count", "main..work"]), "2\n");
+    assert_eq!(
+        environment.git(&["rev-list", "--count", "main..work"]),
+        "2\n"
+    );
 }
 
 // shows: RUN-17
@@ -74,13 +106,16 @@ fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
     let told = |args: &[&str]| {
         let said = environment.told(&run(args));
         assert_eq!(branch(&environment), "main\n");
-        assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{said}");
+        assert!(
+            !environment.exists(".ekiden") && !environment.exists(".git/ekiden"),
+            "{said}"
+        );
         said
     };
     insta::assert_snapshot!(told(&["--branch", "work"]), @r"
     --- standard error
     error: cannot switch to branch `work`: it would overwrite file, which is not committed
-    hint: settle that, or switch yourself; `git stash` puts changes aside
+    hint: resolve that, or switch branches yourself; `git stash` puts changes aside
     --- exit code 78
     ");
     insta::assert_snapshot!(told(&["--branch", "-x y"]), @r"
@@ -93,14 +128,14 @@ fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
     insta::assert_snapshot!(told(&["--branch", "work"]), @r"
     --- standard error
     error: cannot switch to branch `work`: it is checked out in ROOT/tree
-    hint: settle that, or switch yourself; `git stash` puts changes aside
+    hint: resolve that, or switch branches yourself; `git stash` puts changes aside
     --- exit code 78
     ");
     environment.shell("git worktree remove --force ../tree; git rev-parse HEAD > .git/MERGE_HEAD");
     insta::assert_snapshot!(told(&["--branch", "work"]), @r"
     --- standard error
     error: cannot switch to branch `work`: a merge is under way
-    hint: settle that, or switch yourself; `git stash` puts changes aside
+    hint: resolve that, or switch branches yourself; `git stash` puts changes aside
     --- exit code 78
     ");
     environment.shell("rm .git/MERGE_HEAD");
@@ -112,17 +147,19 @@ fn a_branch_that_cannot_be_taken_is_told_before_anything_is_created() {
 #[test]
 fn the_default_branch_is_warned_of_once() {
     let warnings = |environment: &Environment, args: &[&str]| {
-        let said = environment.run(&run(&[args, &["--new"]].concat())).expect(0);
+        let said = environment
+            .run(&run(&[args, &["--new"]].concat()))
+            .expect(0);
         said.stderr
     };
     let environment = repository();
-    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on the default branch `main`; `--branch NAME` works on another");
-    insta::assert_snapshot!(warnings(&environment, &["--skip-permissions"]), @"warning: the agent may do everything without asking on the default branch `main`; `--branch NAME` works on another");
-    insta::assert_snapshot!(warnings(&environment, &["-g", "--skip-permissions"]), @"warning: this run commits, and the agent may do everything without asking, on the default branch `main`; `--branch NAME` works on another");
+    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on the default branch `main`; use `--branch NAME` for another");
+    insta::assert_snapshot!(warnings(&environment, &["--skip-permissions"]), @"warning: the agent may do everything without asking on the default branch `main`; use `--branch NAME` for another");
+    insta::assert_snapshot!(warnings(&environment, &["-g", "--skip-permissions"]), @"warning: this run commits, and the agent may do everything without asking, on the default branch `main`; use `--branch NAME` for another");
     assert_eq!(warnings(&environment, &[]), "");
     assert_eq!(warnings(&environment, &["-g", "--branch", "work"]), "");
     environment.git(&["switch", "--quiet", "--detach"]);
-    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on no branch (detached HEAD); `--branch NAME` makes one");
+    insta::assert_snapshot!(warnings(&environment, &["-g"]), @"warning: this run commits on no branch (detached HEAD); use `--branch NAME` to create one");
 }
 
 // shows: RUN-17
@@ -130,8 +167,12 @@ fn the_default_branch_is_warned_of_once() {
 fn the_remote_says_which_branch_is_the_default_one() {
     let environment = repository();
     environment.git(&["update-ref", "refs/remotes/origin/trunk", "HEAD"]);
-    environment.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+    environment.git(&[
+        "symbolic-ref",
+        "refs/remotes/origin/HEAD",
+        "refs/remotes/origin/trunk",
+    ]);
     assert_eq!(environment.run(&run(&["-g"])).expect(0).stderr, "");
     environment.git(&["switch", "--quiet", "--create", "trunk"]);
-    insta::assert_snapshot!(environment.run(&run(&["-g"])).expect(0).stderr, @"warning: this run commits on the default branch `trunk`; `--branch NAME` works on another");
+    insta::assert_snapshot!(environment.run(&run(&["-g"])).expect(0).stderr, @"warning: this run commits on the default branch `trunk`; use `--branch NAME` for another");
 }

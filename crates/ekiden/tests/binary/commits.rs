@@ -28,7 +28,13 @@ fn item(line: &str) -> String {
 
 /// The commits after the first, oldest first, with their files.
 fn commits(environment: &Environment) -> String {
-    environment.git(&["log", "--reverse", "--format=%s", "--name-only", "--diff-merges=first-parent"])
+    environment.git(&[
+        "log",
+        "--reverse",
+        "--format=%s",
+        "--name-only",
+        "--diff-merges=first-parent",
+    ])
 }
 
 fn status(environment: &Environment) -> String {
@@ -39,6 +45,35 @@ fn hook(environment: &Environment, name: &str, text: &str) {
     environment.script(&format!(".git/hooks/{name}"), text);
 }
 
+/// A session that committed all it did has not changed nothing.
+#[test]
+fn what_a_session_committed_is_measured_for_the_next() {
+    let environment = repository();
+    environment.write("task.md", &items(5));
+    environment.run(&RUN).expect(0);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(
+        prompt.contains("\nChanged files:\n¦ A item-1.txt\n¦ A item-2.txt\n"),
+        "{prompt}"
+    );
+}
+
+// shows: REL-18
+#[test]
+fn a_hook_that_hangs_is_shown_while_it_hangs() {
+    let environment = repository();
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    hook(&environment, "pre-commit", "#!/bin/sh\nsleep 17\n");
+    let said = environment.run(&RUN).expect(0);
+    assert!(
+        said.stderr
+            .contains("`git commit` has taken 15s and is ended after 10m"),
+        "{said}"
+    );
+    assert!(commits(&environment).contains("session 1 checkpoint"));
+}
+
 // shows: REL-18
 #[test]
 fn each_session_is_committed_and_what_was_there_before_is_not() {
@@ -47,7 +82,7 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     let said = environment.run(&RUN).expect(0);
     insta::assert_snapshot!(environment.normal(&said), @r#"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
-    commits after each session; 1 file with changes from before stay out of it
+    commits after each session; 1 file with earlier changes stays out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       context   at 70% 28k: only the handoff may still be written
@@ -56,15 +91,15 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
       next      The item "Item 5", with `echo made > item-5.txt`.
       commit    COMMIT, 4 files
     session 2 · CLOCK
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     5 of 5 done
       commit    COMMIT, 1 file
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME · 1 file not committed
+    complete (not verified) · 2 sessions · TIME · 1 file not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error
-    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    warning: this run commits on the default branch `main`; use `--branch NAME` for another
     --- exit code 0
     "#);
     insta::assert_snapshot!(commits(&environment), @r"
@@ -83,7 +118,10 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     let run = &environment.runs()[0];
     let trailers = environment.git(&["log", "--format=%(trailers:key=Ekiden-Effect,valueonly)"]);
     let trailers: Vec<&str> = trailers.split_whitespace().collect();
-    assert!(trailers.len() == 2 && trailers.iter().all(|effect| effect.starts_with(run)), "{trailers:?}");
+    assert!(
+        trailers.len() == 2 && trailers.iter().all(|effect| effect.starts_with(run)),
+        "{trailers:?}"
+    );
     assert!(trailers[0] != trailers[1]);
 }
 
@@ -99,24 +137,25 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
         environment.write(name, "mine\n");
     }
     environment.shell("rm deleted; git add staged; mkdir deep; echo mine > deep/note");
-    let work = "for file in both kept new; do echo its >> $file; done; mkdir -p deep; echo its > deep/new";
+    let work =
+        "for file in both kept new; do echo its >> $file; done; mkdir -p deep; echo its > deep/new";
     environment.write("task.md", &item(work));
     let said = environment.run(&RUN).expect(0);
     insta::assert_snapshot!(environment.normal(&said), @r"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
-    commits after each session; 7 files with changes from before stay out of it
+    commits after each session; 7 files with earlier changes stay out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
       commit    COMMIT, 3 files
       ! not committed, since they had changes before the run: both
 
-    complete, as the agent says; nothing verified it · 1 session · TIME · 7 files not committed
+    complete (not verified) · 1 session · TIME · 7 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error
-    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    warning: this run commits on the default branch `main`; use `--branch NAME` for another
     --- exit code 0
     ");
     insta::assert_snapshot!(commits(&environment), @r"
@@ -171,26 +210,30 @@ fn what_the_person_commits_meanwhile_is_a_file_like_any_other() {
 #[test]
 fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
     let environment = repository();
-    hook(&environment, "pre-commit", "echo checking\necho 'line 3: no tabs' >&2\nexit 3\n");
+    hook(
+        &environment,
+        "pre-commit",
+        "echo checking\necho 'line 3: no tabs' >&2\nexit 3\n",
+    );
     environment.write("task.md", &items(1));
     let said = environment.run(&RUN).expect(0);
     insta::assert_snapshot!(environment.normal(&said), @r"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
-    commits after each session; 1 file with changes from before stay out of it
+    commits after each session; 1 file with earlier changes stays out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
       ! session 1 is not committed: git or a hook refused it (exit code 1)
         checking
         line 3: no tabs
 
-    complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    complete (not verified) · 1 session · TIME · 2 files not committed
     trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error
-    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    warning: this run commits on the default branch `main`; use `--branch NAME` for another
     --- exit code 0
     ");
     assert_eq!(status(&environment), "?? item-1.txt\n?? task.md\n");
@@ -200,7 +243,11 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
 #[test]
 fn a_hook_that_mends_files_is_heeded() {
     let environment = repository();
-    hook(&environment, "pre-commit", "echo mended > item-1.txt\ngit add item-1.txt\n");
+    hook(
+        &environment,
+        "pre-commit",
+        "echo mended > item-1.txt\ngit add item-1.txt\n",
+    );
     environment.write("task.md", &items(1));
     environment.run(&RUN).expect(0);
     assert_eq!(environment.git(&["show", "HEAD:item-1.txt"]), "mended\n");
@@ -215,7 +262,10 @@ fn only_the_work_dirs_subtree_is_committed_in_a_linked_worktree_too() {
     environment.write("apps/api/old", "committed\n");
     environment.commit_all();
     environment.git(&["worktree", "add", "--quiet", "-b", "other", "../tree"]);
-    environment.write("task.md", &item("echo its > ../api/old; echo its > old; echo its > new"));
+    environment.write(
+        "task.md",
+        &item("echo its > ../api/old; echo its > old; echo its > new"),
+    );
     let args = [&RUN[..], &["-d", "../tree/apps/web"]].concat();
     environment.run(&args).expect(0);
     let there = |args: &[&str]| environment.git(&[&["-C", "../tree"], args].concat());
@@ -226,7 +276,10 @@ fn only_the_work_dirs_subtree_is_committed_in_a_linked_worktree_too() {
     apps/web/old
     ");
     assert_eq!(there(&["status", "--short"]), " M apps/api/old\n");
-    assert_eq!(environment.git(&["log", "--format=%s", "main"]), "begin\nbegin\n");
+    assert_eq!(
+        environment.git(&["log", "--format=%s", "main"]),
+        "begin\nbegin\n"
+    );
 }
 
 // shows: REL-18
@@ -240,7 +293,9 @@ fn a_submodules_new_commit_is_taken_and_a_repository_inside_is_not() {
     let inside = "git -c user.name=a -c user.email=b commit -q --allow-empty -m two";
     environment.write(
         "task.md",
-        &item(&format!("(cd module && {inside}); git init -q nested && (cd nested && {inside})")),
+        &item(&format!(
+            "(cd module && {inside}); git init -q nested && (cd nested && {inside})"
+        )),
     );
     environment.run(&RUN).expect(0);
     insta::assert_snapshot!(commits(&environment), @r"
@@ -277,7 +332,9 @@ fn nothing_is_committed_into_a_merge_or_without_a_name() {
         environment.write("task.md", &items(1));
         let said = environment.normal(&environment.run(&RUN).expect(0));
         assert_eq!(commits(environment).lines().count(), 1, "{said}");
-        said.lines().filter(|line| line.contains("is not committed")).collect::<String>()
+        said.lines()
+            .filter(|line| line.contains("is not committed"))
+            .collect::<String>()
     };
     let environment = repository();
     environment.shell("git rev-parse HEAD > .git/MERGE_HEAD");
@@ -299,7 +356,10 @@ fn a_locked_repository_is_waited_for() {
     let run = environment.start(&RUN);
     wait_until("the commit", || {
         !environment.runs().is_empty()
-            && environment.log().iter().any(|record| record.to_string().contains(r#""commit","session""#))
+            && environment
+                .log()
+                .iter()
+                .any(|record| record.to_string().contains(r#""commit","session""#))
     });
     std::fs::remove_file(environment.dir().join(".git/index.lock")).unwrap();
     run.end().expect(0);
@@ -320,20 +380,19 @@ fn a_repository_that_stays_locked_is_left_alone_with_a_warning() {
     let said = environment.run(&RUN).expect(0);
     insta::assert_snapshot!(environment.normal(&said), @r"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
-    commits after each session; 1 file with changes from before stay out of it
+    commits after each session; 1 file with earlier changes stays out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     1 of 1 done
-      ! session 1 is not committed: another process has locked the repository; if none is at work in it, remove the lock
-        fatal: Unable to create 'PROJECT/.git/index.lock': File exists.
+      ! session 1 is not committed: another process has locked the repository; if no git is at work there, `rm PROJECT/.git/index.lock` unlocks it
 
-    complete, as the agent says; nothing verified it · 1 session · TIME · 2 files not committed
+    complete (not verified) · 1 session · TIME · 2 files not committed
     trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       git status
     --- standard error
-    warning: this run commits on the default branch `main`; `--branch NAME` works on another
+    warning: this run commits on the default branch `main`; use `--branch NAME` for another
     --- exit code 0
     ");
 }
@@ -345,17 +404,19 @@ fn without_a_repository_a_typed_flag_is_an_error_and_a_setting_is_not() {
     environment.write("task.md", &items(1));
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
-    error: cannot commit: the work dir lies in no git repository
-    hint: `git init` makes one
+    error: cannot commit: the work dir is not in a git repository
+    hint: `git init` creates one
     hint: without `--git-commit` the run needs none
     --- exit code 78
     ");
     assert!(!environment.exists(".ekiden"));
-    let environment = environment.with("EKIDEN_GIT_COMMIT", "true").with("EKIDEN_BRANCH", "work");
+    let environment = environment
+        .with("EKIDEN_GIT_COMMIT", "true")
+        .with("EKIDEN_BRANCH", "work");
     let said = environment.run(&RUN[..4]).expect(0);
     insta::assert_snapshot!(said.stderr, @r"
-    warning: cannot commit: the work dir lies in no git repository
-    warning: cannot work on a branch: the work dir lies in no git repository
+    warning: cannot commit: the work dir is not in a git repository
+    warning: cannot work on a branch: the work dir is not in a git repository
     ");
 }
 
@@ -364,8 +425,9 @@ const SLOW: &str = "[ -e .git/in-hook ] || { touch .git/in-hook; sleep 60; }\n";
 
 /// One commit for each session, each with a trailer of its own, and nothing left behind.
 fn expect_each_once(environment: &Environment, sessions: u32) {
-    let expected: Vec<String> =
-        (1..=sessions).map(|session| format!("ekiden: session {session} checkpoint")).collect();
+    let expected: Vec<String> = (1..=sessions)
+        .map(|session| format!("ekiden: session {session} checkpoint"))
+        .collect();
     let subjects = environment.git(&["log", "--reverse", "--format=%s"]);
     assert_eq!(subjects.lines().skip(1).collect::<Vec<_>>(), expected);
     assert_eq!(status(environment), "?? task.md\n");
@@ -384,9 +446,15 @@ fn killed_in_the_middle_of_a_commit_it_is_made_once() {
         run.signal(Signal::KILL);
         run.end().expect(137);
         expect_nothing_alive(&environment);
+        // There is something to commit, whether the first commit was made or not.
+        environment.write("meanwhile.txt", "mine\n");
         environment.run(&["resume"]).expect(0);
         expect_each_once(&environment, 2);
-        let made = environment.log().iter().filter(|r| r["event"]["event"]["kind"] == "committed").count();
+        let made = environment
+            .log()
+            .iter()
+            .filter(|r| r["event"]["event"]["outcome"]["kind"] == "committed")
+            .count();
         assert_eq!(made, 2, "{name}");
     }
 }

@@ -1,5 +1,5 @@
 //! Defects of the programs before ekiden that only the whole program can show to be gone. The others
-//! stand with the code that has to do without them; `docs/testing.md` lists them all.
+//! stand with the code that has to do without them; `docs/design/testing.md` lists them all.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -29,9 +29,19 @@ fn the_program_works_wherever_it_is_copied_to() {
     std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &copy).unwrap();
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(&copy);
-    command.args(REHEARSAL).current_dir(environment.dir()).env_clear();
-    let done = command.env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    command
+        .args(REHEARSAL)
+        .current_dir(environment.dir())
+        .env_clear();
+    let done = command
+        .env("PATH", std::env::var("PATH").unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     assert_eq!(environment.read("item-1.txt"), "made\n");
 }
 
@@ -56,7 +66,11 @@ fn an_empty_verification_is_refused() {
 fn a_completion_that_lay_there_before_is_not_believed() {
     let environment = Environment::new();
     environment.write("task.md", &items(4));
-    for name in [".ekiden/handoff/PROGRESS.md", ".ekiden/PROGRESS.md", "PROGRESS.md"] {
+    for name in [
+        ".ekiden/handoff/PROGRESS.md",
+        ".ekiden/PROGRESS.md",
+        "PROGRESS.md",
+    ] {
         environment.write(name, "STATUS: ALL_COMPLETE\n\n## Done\n\nall\n");
     }
     environment.run(&REHEARSAL).expect(0);
@@ -70,8 +84,19 @@ fn a_completion_that_lay_there_before_is_not_believed() {
 fn a_marker_of_the_users_own_is_honoured() {
     let environment = Environment::new();
     environment.write("task.md", &items(4));
-    let said = environment.run(&[&REHEARSAL[..], &["--completion-marker", "ALL_FILES_DONE"]].concat());
-    assert!(said.clone().expect(0).stdout.contains("complete, as the agent says"), "{said}");
-    assert!(environment.read(".ekiden/PROGRESS.md").starts_with("STATUS: ALL_FILES_DONE\n"));
+    let said =
+        environment.run(&[&REHEARSAL[..], &["--completion-marker", "ALL_FILES_DONE"]].concat());
+    assert!(
+        said.clone()
+            .expect(0)
+            .stdout
+            .contains("complete (not verified)"),
+        "{said}"
+    );
+    assert!(
+        environment
+            .read(".ekiden/PROGRESS.md")
+            .starts_with("STATUS: ALL_FILES_DONE\n")
+    );
     assert_eq!(environment.read("item-4.txt"), "made\n");
 }

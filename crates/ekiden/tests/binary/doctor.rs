@@ -9,7 +9,11 @@ fn client(version: &str, login: &str) -> Environment {
     let environment = Environment::with_git();
     let answers = format!("case $1 in --version) echo '{version}';; auth) echo '{login}';; esac\n");
     environment.script("bin/claude", &answers);
-    let path = format!("{}:{}", environment.dir().join("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        environment.dir().join("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
     environment.with("PATH", &path).with("TERM", "xterm")
 }
 
@@ -18,17 +22,25 @@ const TESTED: &str = "2.1.329 (Claude Code)";
 
 /// What is not as it should be, by name, and the exit code.
 fn found(environment: &Environment, args: &[&str], code: i32) -> Vec<(String, String)> {
-    let json = environment.run(&[&["doctor", "--json"], args].concat()).expect(code).stdout;
+    let json = environment
+        .run(&[&["doctor", "--json"], args].concat())
+        .expect(code)
+        .stdout;
     let answer: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(answer["v"], 1);
     assert_eq!(answer["ok"], code == 0, "{answer}");
     let checks = answer["checks"].as_array().unwrap();
     for check in checks {
-        assert_eq!(check["state"] == "ok", check["remedy"].is_null(), "what to do: {check}");
+        assert_eq!(
+            check["state"] == "ok",
+            check["remedy"].is_null(),
+            "what to do: {check}"
+        );
     }
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let bad = checks.iter().filter(|check| check["state"] != "ok");
-    bad.map(|check| (text(&check["name"]), text(&check["state"]))).collect()
+    bad.map(|check| (text(&check["name"]), text(&check["state"])))
+        .collect()
 }
 
 fn one(name: &str, state: &str) -> Vec<(String, String)> {
@@ -41,40 +53,76 @@ const CHOSEN: [&str; 2] = ["--permission-mode", "acceptEdits"];
 #[test]
 fn a_place_where_all_is_well() {
     assert_eq!(found(&client(TESTED, LOGGED_IN), &CHOSEN, 0), []);
-    assert_eq!(found(&Environment::with_git(), &["--agent", "rehearsal"], 0), []);
+    assert_eq!(
+        found(&Environment::with_git(), &["--agent", "rehearsal"], 0),
+        []
+    );
 }
 
 // shows: AGT-10
 #[test]
 fn a_client_that_cannot_work_fails_as_a_run_would() {
-    let missing =
-        found(&Environment::with_git(), &["--agent-command", "no-such-client", "--agent", "claude"], 69);
+    let missing = found(
+        &Environment::with_git(),
+        &["--agent-command", "no-such-client", "--agent", "claude"],
+        69,
+    );
     assert_eq!(missing[0], one("agent", "failure")[0]);
-    assert_eq!(found(&client("2.0.1 (Claude Code)", LOGGED_IN), &CHOSEN, 69), one("version", "failure"));
-    assert_eq!(found(&client(TESTED, r#"{"loggedIn":false}"#), &CHOSEN, 69), one("login", "failure"));
-    assert_eq!(found(&client(TESTED, LOGGED_IN), &[], 78), one("permissions", "failure"));
+    assert_eq!(
+        found(&client("2.0.1 (Claude Code)", LOGGED_IN), &CHOSEN, 69),
+        one("version", "failure")
+    );
+    assert_eq!(
+        found(&client(TESTED, r#"{"loggedIn":false}"#), &CHOSEN, 69),
+        one("login", "failure")
+    );
+    assert_eq!(
+        found(&client(TESTED, LOGGED_IN), &[], 78),
+        one("permissions", "failure")
+    );
 }
 
 // shows: AGT-10
 #[test]
 fn what_a_run_can_do_without_is_a_warning() {
-    assert_eq!(found(&client("3.0.0 (Claude Code)", LOGGED_IN), &CHOSEN, 0), one("version", "warning"));
-    assert_eq!(found(&client(TESTED, "what?"), &CHOSEN, 0), one("login", "warning"));
+    assert_eq!(
+        found(&client("3.0.0 (Claude Code)", LOGGED_IN), &CHOSEN, 0),
+        one("version", "warning")
+    );
+    assert_eq!(
+        found(&client(TESTED, "what?"), &CHOSEN, 0),
+        one("login", "warning")
+    );
     let environment = client(TESTED, LOGGED_IN);
-    environment.write(".claude/settings.local.json", r#"{"disableAllHooks": true}"#);
+    environment.write(
+        ".claude/settings.local.json",
+        r#"{"disableAllHooks": true}"#,
+    );
     assert_eq!(found(&environment, &CHOSEN, 0), one("hooks", "warning"));
     let without_git = Environment::new();
-    assert_eq!(found(&without_git, &["--agent", "rehearsal"], 0), one("git", "warning"));
+    assert_eq!(
+        found(&without_git, &["--agent", "rehearsal"], 0),
+        one("git", "warning")
+    );
 }
 
 // shows: AGT-10
 #[test]
 fn lines_say_what_to_do() {
-    let said = client("2.0.1 (Claude Code)", LOGGED_IN).run(&["doctor", "--safe-mode"]).expect(69).stdout;
+    let said = client("2.0.1 (Claude Code)", LOGGED_IN)
+        .run(&["doctor", "--safe-mode"])
+        .expect(69)
+        .stdout;
     let line = |start: &str| said.lines().any(|line| line.starts_with(start));
     assert!(line("ok       agent        claude: "), "{said}");
-    assert!(line("failure  version      2.0.1, older than any that ekiden was tested with"), "{said}");
-    assert!(line("                      update it: npm install -g @anthropic-ai/claude-code"), "{said}");
+    assert!(
+        line("failure  version      2.0.1, older than any that ekiden was tested with"),
+        "{said}"
+    );
+    assert!(
+        line("                      update it: npm install -g @anthropic-ai/claude-code"),
+        "{said}"
+    );
     assert!(line("ok       permissions  mode default"), "{said}");
 }
 
@@ -93,22 +141,75 @@ fn the_guard_is_where_it_should_be_or_the_doctor_says_what_is_wrong() {
     let hooks = |program: &str, events: &[&str]| {
         let hook = |event: &&str| {
             let command = format!("{program} hook {event}");
-            ((*event).to_owned(), serde_json::json!([{"hooks": [{"type": "command", "command": command}]}]))
+            (
+                (*event).to_owned(),
+                serde_json::json!([{"hooks": [{"type": "command", "command": command}]}]),
+            )
         };
-        serde_json::json!({"hooks": events.iter().map(hook).collect::<serde_json::Map<_, _>>()}).to_string()
+        serde_json::json!({"hooks": events.iter().map(hook).collect::<serde_json::Map<_, _>>()})
+            .to_string()
     };
-    insta::assert_snapshot!(guard("{}"), @"ok       guard        not installed; `ekiden setup` has it watch the sessions that you start");
+    insta::assert_snapshot!(guard("{}"), @"ok       guard        not installed; `ekiden setup` lets it watch the sessions that you start");
     insta::assert_snapshot!(guard("{// note\n}"), @r"
-    warning  guard        the agent leaves out all of PROJECT/.claude/settings.local.json: no plain JSON at line 1, column 2
-                          mend the file; comments and trailing commas count as mistakes there
+    warning  guard        the agent ignores all of PROJECT/.claude/settings.local.json: not plain JSON at line 1, column 2
+                          fix the file; comments and trailing commas are not accepted there
     ");
     insta::assert_snapshot!(guard(&hooks("/gone/ekiden", &["Stop"])), @r"
-    warning  guard        PROJECT/.claude/settings.local.json calls `/gone/ekiden`, which is not there
-                          `ekiden setup` puts it right (`--project` for the project's settings)
+    warning  guard        PROJECT/.claude/settings.local.json calls `/gone/ekiden`, which does not exist
+                          `ekiden setup` fixes it (`--project` for the project's settings)
     ");
     insta::assert_snapshot!(guard(&hooks("ekiden", &["Stop", "PreCompact"])), @r"
     warning  guard        hooks are missing: SessionStart, UserPromptSubmit, PreToolUse, PostToolBatch, SessionEnd
-                          `ekiden setup` puts it right (`--project` for the project's settings)
+                          `ekiden setup` fixes it (`--project` for the project's settings)
     ");
     insta::assert_snapshot!(guard(r#"{"enabledPlugins": {"ekiden@ekiden": true}}"#), @"ok       guard        installed as a plugin");
+}
+
+/// Nothing was left behind that could be resumed.
+fn told_before_anything(environment: &Environment) -> String {
+    let told = environment.told(&[&["run", "Do the work."], &CHOSEN[..]].concat());
+    assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"));
+    told
+}
+
+// shows: RUN-20
+#[test]
+fn a_run_does_not_start_with_a_client_that_says_it_cannot_work() {
+    insta::assert_snapshot!(told_before_anything(&client("2.0.1 (Claude Code)", LOGGED_IN)), @r"
+    --- standard error
+    error: cannot start a session: agent `claude`: 2.0.1, older than any that ekiden was tested with (2.1.197)
+    hint: update it: npm install -g @anthropic-ai/claude-code
+    hint: `ekiden doctor` checks everything that a run needs
+    --- exit code 69
+    ");
+    insta::assert_snapshot!(told_before_anything(&client(TESTED, r#"{"loggedIn":false}"#)), @r"
+    --- standard error
+    error: cannot start a session: agent `claude`: not logged in
+    hint: `claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN
+    hint: `ekiden doctor` checks everything that a run needs
+    --- exit code 69
+    ");
+}
+
+/// A wrapper that knows neither command, and a gateway without a login, are tried. What the client says then
+/// is what Claude Code 2.1.197 says when its service does not accept the login.
+// shows: RUN-20, REL-10
+#[test]
+fn a_run_starts_with_a_client_that_does_not_say() {
+    let refused = r#"case $1 in --version) exit 1;; auth) echo '{"loggedIn":false}';; *)
+echo '{"type":"system","subtype":"init"}'
+echo '{"type":"assistant","message":{"id":"m","model":"<synthetic>","content":[]},"error":"authentication_failed"}'
+echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"num_turns":1,"terminal_reason":"completed"}'
+cat > /dev/null;; esac
+"#;
+    let environment = client(TESTED, LOGGED_IN).with("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    environment.script("bin/claude", refused);
+    let said = environment
+        .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
+        .expect(69);
+    assert!(
+        said.to_string().contains("the login is not accepted"),
+        "{said}"
+    );
+    assert!(environment.exists(".git/ekiden"));
 }

@@ -26,8 +26,14 @@ pub(crate) struct Environment {
 impl Environment {
     /// A work dir that lies in no repository.
     pub(crate) fn new() -> Self {
-        let root = tempfile::Builder::new().prefix("ekiden-test-").tempdir().unwrap();
-        let mut environment = Self { root, variables: BTreeMap::new() };
+        let root = tempfile::Builder::new()
+            .prefix("ekiden-test-")
+            .tempdir()
+            .unwrap();
+        let mut environment = Self {
+            root,
+            variables: BTreeMap::new(),
+        };
         let (mark, home) = (environment.path(""), environment.path("home"));
         std::fs::create_dir(environment.dir()).unwrap();
         std::fs::create_dir(&home).unwrap();
@@ -109,7 +115,12 @@ impl Environment {
     pub(crate) fn fed(&self, args: &[&str], input: &str) -> Said {
         let mut command = self.command(args);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         Running::of(child).end()
     }
 
@@ -120,30 +131,60 @@ impl Environment {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ekiden"));
-        command.args(args).current_dir(self.dir()).env_clear().envs(&self.variables);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(args)
+            .current_dir(self.dir())
+            .env_clear()
+            .envs(&self.variables);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
     /// What was said, without what differs from run to run.
     pub(crate) fn normal(&self, said: &Said) -> String {
-        let names = [(self.dir(), "PROJECT"), (self.path("home"), "HOME"), (self.path(""), "ROOT")];
+        let names = [
+            (self.dir(), "PROJECT"),
+            (self.path("home"), "HOME"),
+            (self.path(""), "ROOT"),
+        ];
         Normal::new(&names, self.runs()).text(&said.to_string())
     }
 
     /// Runs a line of shell in the work dir.
     pub(crate) fn shell(&self, line: &str) {
         let mut shell = Command::new("sh");
-        let done =
-            shell.args(["-c", line]).current_dir(self.dir()).env_clear().envs(&self.variables).status();
+        let done = shell
+            .args(["-c", line])
+            .current_dir(self.dir())
+            .env_clear()
+            .envs(&self.variables)
+            .status();
         assert!(done.unwrap().success(), "{line}");
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
-        git.args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"]).args(args);
-        let done = git.current_dir(self.dir()).env_clear().envs(&self.variables).output().unwrap();
-        assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        git.args([
+            "-c",
+            "user.name=Test",
+            "-c",
+            "user.email=test@example.invalid",
+        ])
+        .args(args);
+        let done = git
+            .current_dir(self.dir())
+            .env_clear()
+            .envs(&self.variables)
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "git {args:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         String::from_utf8(done.stdout).unwrap()
     }
 
@@ -165,16 +206,26 @@ impl Environment {
     /// The state directory.
     pub(crate) fn state(&self) -> PathBuf {
         let of_git = self.dir().join(".git");
-        if of_git.exists() { of_git.join("ekiden/root") } else { self.dir().join(".ekiden/state") }
+        if of_git.exists() {
+            of_git.join("ekiden/root")
+        } else {
+            self.dir().join(".ekiden/state")
+        }
     }
 
     /// The ids of all runs that have begun, oldest first.
     pub(crate) fn runs(&self) -> Vec<String> {
-        let Ok(entries) = self.state().join("runs").read_dir() else { return Vec::new() };
+        let Ok(entries) = self.state().join("runs").read_dir() else {
+            return Vec::new();
+        };
         let dirs = entries.map(|entry| entry.unwrap().path());
-        let mut runs: Vec<_> = dirs.filter_map(|dir| Some((began_at(&dir)?, dir))).collect();
+        let mut runs: Vec<_> = dirs
+            .filter_map(|dir| Some((began_at(&dir)?, dir)))
+            .collect();
         runs.sort_unstable();
-        runs.iter().map(|(_, dir)| dir.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+        runs.iter()
+            .map(|(_, dir)| dir.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect()
     }
 
     /// The directory of the newest run.
@@ -196,7 +247,10 @@ impl Environment {
     /// The records of the newest run that are whole.
     pub(crate) fn log(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.run_dir().join("log.jsonl")).unwrap();
-        text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()).collect()
+        text.lines()
+            .skip(1)
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 }
 
@@ -209,7 +263,10 @@ fn began_at(run: &Path) -> Option<u64> {
 /// A task of so many items, each of which makes a file: `item-1.txt`, and so on.
 pub(crate) fn items(count: u32) -> String {
     let item = |n| format!("- [ ] Item {n}\n\n  ```sh\n  echo made > item-{n}.txt\n  ```\n\n");
-    format!("Make the items.\n\n{}", (1..=count).map(item).collect::<String>())
+    format!(
+        "Make the items.\n\n{}",
+        (1..=count).map(item).collect::<String>()
+    )
 }
 
 /// The same behind an item that takes a minute when it is met for the first time, and then makes the

@@ -5,33 +5,51 @@ use std::path::{Path, PathBuf};
 use crate::environment::Environment;
 
 /// What stands before our own arguments in the README.
-const CARGO_RUN: &str = "cargo run --release -- ";
+const CARGO_RUN: &str = "cargo run -- ";
 
 /// A repository with the examples in it.
 fn environment() -> Environment {
     let environment = Environment::with_git();
     for path in files_below(&examples()) {
         let name = Path::new("examples").join(path.strip_prefix(examples()).unwrap());
-        environment.write(name.to_str().unwrap(), &std::fs::read_to_string(path).unwrap());
+        environment.write(
+            name.to_str().unwrap(),
+            &std::fs::read_to_string(path).unwrap(),
+        );
     }
     environment.commit_all();
     environment
 }
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("examples")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples")
 }
 
 fn files_below(dir: &Path) -> Vec<PathBuf> {
     let paths = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                files_below(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 /// The commands in the README's `sh` blocks: one for each of the first two examples, three for the
 /// third, two for the plan.
 fn commands() -> [String; 7] {
     let readme = std::fs::read_to_string(examples().join("README.md")).unwrap();
-    let blocks = readme.split("```sh\n").skip(1).map(|block| block.split("\n```").next().unwrap().to_owned());
+    let blocks = readme
+        .split("```sh\n")
+        .skip(1)
+        .map(|block| block.split("\n```").next().unwrap().to_owned());
     blocks.collect::<Vec<_>>().try_into().unwrap()
 }
 
@@ -56,25 +74,33 @@ fn first_relay_is_done_in_three_sessions() {
     let [command, ..] = commands();
     insta::assert_snapshot!(done(&environment, &command), @r#"
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · examples/first-relay/task.md
+    verification `sh examples/first-relay/check.sh` fails now, so a later pass ends the run
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  handed off after TIME · 6 tool calls
       items     3 of 9 done
       next      The item "Put both days into one list of ten", with `cat target/first-relay/outward.txt target/first-relay/retur…`.
+      verify    failed in TIME
     session 2 · CLOCK
       USAGE  handed off after TIME · 6 tool calls
       items     6 of 9 done
       next      The item "Draw the stages, a mark for each kilometre", with `awk '{ bar = ""; for (i = 1; i <= $2; i++) bar = bar "="; p…`.
+      verify    failed in TIME
     session 3 · CLOCK
-      USAGE  says that all is done after TIME · 5 tool calls
+      USAGE  says all is done after TIME · 5 tool calls
       items     9 of 9 done
+      verify    passed in TIME
 
-    complete, as the agent says; nothing verified it · 3 sessions · TIME · 6 files not committed
+    verified complete · 3 sessions · TIME · 6 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- exit code 0
     "#);
-    assert!(environment.read("target/first-relay/book.txt").contains("In all 217.1 km in ten stages."));
+    assert!(
+        environment
+            .read("target/first-relay/book.txt")
+            .contains("In all 217.1 km in ten stages.")
+    );
 }
 
 // shows: OPS-01, REL-07, REL-08
@@ -92,7 +118,7 @@ fn with_verification_ends_verified() {
       next      The item "Leave no hyphen at either end", with `printf '%s\n' 's/^-//' 's/-$//' >> target/with-verification…`.
       verify    failed in TIME: ok 217.1 km
     session 2 · CLOCK
-      USAGE  says that all is done after TIME · 4 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
       verify    passed in TIME
 
@@ -117,25 +143,26 @@ fn needs_a_person_asks_and_goes_on() {
       items     2 of 4 done
       next      The item "Note how many copies to print: four for each of the ten stages", with `echo "copies: $((4 * 10))" > target/needs-a-person/print.txt`.
     session 2 · CLOCK
-      USAGE  asks for a person after TIME · 5 tool calls
+      USAGE  needs your input after TIME · 5 tool calls
       items     3 of 4 done
       next      The item "Put it into the outbox, if the race director approves", with `set -e cd target/needs-a-person grep -qsx approved approval…`.
 
-    blocked (4): a person is needed · 2 sessions · TIME · 3 of 4 items done · 2 files not committed
+    blocked (4): session 2 needs your input · 2 sessions · TIME · 3 of 4 items done · 2 files not committed
       failed: Put it into the outbox, if the race director approves `set -e cd target/needs-a-person grep -qsx approved approval…` : exit code 1, last line: no line "approved" in target/needs-a-person/appr…
+    in full    .ekiden/PROGRESS.md
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on, once that is settled:  ekiden resume
+    answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)
     --- exit code 4
     "#);
     done(&environment, &approve);
     insta::assert_snapshot!(done(&environment, &resume), @r"
-    run RUN goes on · CLOCK · up to session 12
+    run RUN continues · CLOCK · up to session 12
     session 3 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     4 of 4 done
 
-    complete, as the agent says; nothing verified it · 3 sessions · TIME · 4 files not committed
+    complete (not verified) · 3 sessions · TIME · 4 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- exit code 0
@@ -154,7 +181,7 @@ fn the_plan_builds_a_calculator_from_nothing() {
     let told = done(&environment, &execute);
     for line in [
         // Which of the two is merged first is chance.
-        "    ! changed the same lines as others: ops.h; it goes back to be put right",
+        "    ! changed the same lines as others: ops.h; it goes back to be fixed",
         "S03    ! changed what it had not declared: ops.h",
         "S04    ! failed: all its sessions are used; the check failed in TIME (exit code 2); try 2 of 2 begins",
         "`main` is at",
@@ -162,8 +189,19 @@ fn the_plan_builds_a_calculator_from_nothing() {
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }
-    environment.shell("make -s -C target/calculator test && test \"$(target/calculator/calc 4 x 5)\" = 20");
-    let whole = environment.git(&["-C", "target/calculator", "log", "--first-parent", "--format=%s"]);
+    environment.shell(
+        "make -s -C target/calculator test && test \"$(target/calculator/calc 4 x 5)\" = 20",
+    );
+    let whole = environment.git(&[
+        "-C",
+        "target/calculator",
+        "log",
+        "--first-parent",
+        "--format=%s",
+    ]);
     assert_eq!(whole.lines().count(), 6, "{whole}");
-    assert_eq!(environment.git(&["-C", "target/calculator", "status", "--porcelain"]), "");
+    assert_eq!(
+        environment.git(&["-C", "target/calculator", "status", "--porcelain"]),
+        ""
+    );
 }

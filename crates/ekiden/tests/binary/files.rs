@@ -21,7 +21,11 @@ fn normal(environment: &Environment, mut status: Value) -> String {
     assert_eq!(status["work_dir"], environment.dir().to_str().unwrap());
     let time = status["updated_at"].as_str().unwrap().to_owned();
     assert_eq!(time.len(), "2026-11-21T20:04:00Z".len(), "{time}");
-    for (key, name) in [("run", "RUN"), ("work_dir", "PROJECT"), ("updated_at", "TIME")] {
+    for (key, name) in [
+        ("run", "RUN"),
+        ("work_dir", "PROJECT"),
+        ("updated_at", "TIME"),
+    ] {
         status[key] = name.into();
     }
     serde_json::to_string_pretty(&status).unwrap()
@@ -74,16 +78,26 @@ fn status_json_tells_other_programs_how_it_stands() {
     environment.write("task.md", &items(9));
     let mut run = environment.start(&[&RUN[..], &["--new"]].concat());
     while !run.is_over() {
-        assert!(["running", "complete"].contains(&status(&environment)["status"].as_str().unwrap()));
+        assert!(
+            ["running", "complete"].contains(&status(&environment)["status"].as_str().unwrap())
+        );
     }
 
     let word = |args: &[&str], code| {
-        environment.run(&[&RUN[..], &["--new"], args].concat()).expect(code);
+        environment
+            .run(&[&RUN[..], &["--new"], args].concat())
+            .expect(code);
         status(&environment)["status"].clone()
     };
     environment.write("task.md", &items(5));
     assert_eq!(word(&["-m", "1"], 3), "max_sessions");
-    assert_eq!(word(&["--verify", "[ -e item-5.txt -a -e .ekiden/PROGRESS.md ]"], 0), "verified_complete");
+    assert_eq!(
+        word(
+            &["--verify", "[ -e item-5.txt -a -e .ekiden/PROGRESS.md ]"],
+            0
+        ),
+        "verified_complete"
+    );
 }
 
 // shows: REL-21, REL-01
@@ -91,7 +105,9 @@ fn status_json_tells_other_programs_how_it_stands() {
 fn each_session_keeps_what_it_saw_and_what_it_left() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(5));
-    let said = environment.run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat()).expect(0);
+    let said = environment
+        .run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat())
+        .expect(0);
     let in_dir = |dir: &Path| {
         let mut names: Vec<String> = std::fs::read_dir(dir)
             .unwrap()
@@ -117,18 +133,36 @@ fn each_session_keeps_what_it_saw_and_what_it_left() {
     prompt.md
     verify.log
     ");
-    assert!(environment.kept(1, "prompt.md").starts_with("# Task\n\nMake the items."));
-    assert!(environment.kept(2, "prompt.md").contains("¦ - [x] Item 1\n"));
+    assert!(
+        environment
+            .kept(1, "prompt.md")
+            .starts_with("# Task\n\nMake the items.")
+    );
+    assert!(
+        environment
+            .kept(2, "prompt.md")
+            .contains("¦ - [x] Item 1\n")
+    );
     assert!(environment.kept(1, "progress.md").contains("- [x] Item 1"));
-    assert_eq!(environment.kept(2, "progress.md"), environment.read(".ekiden/PROGRESS.md"));
+    assert_eq!(
+        environment.kept(2, "progress.md"),
+        environment.read(".ekiden/PROGRESS.md")
+    );
     for line in environment.kept(1, "events.jsonl").lines() {
         serde_json::from_str::<Value>(line).unwrap();
     }
     let told_again = environment.run(&["log"]).expect(0).stdout;
     let (first, rest) = told_again.split_once('\n').unwrap();
     assert!(first.starts_with("started "), "{first}");
-    assert_eq!(rest, said.stdout, "the log tells the run again, word for word");
-    let through_link = environment.dir().join(".ekiden/runs").join(&environment.runs()[0]).join("log.jsonl");
+    assert_eq!(
+        rest, said.stdout,
+        "the log tells the run again, word for word"
+    );
+    let through_link = environment
+        .dir()
+        .join(".ekiden/runs")
+        .join(&environment.runs()[0])
+        .join("log.jsonl");
     assert!(through_link.is_file());
 }
 
@@ -145,11 +179,19 @@ fn git_sees_the_settings_and_nothing_else_of_ours() {
     let untracked = || environment.git(&["status", "--porcelain", "--untracked-files=all"]);
     assert_eq!(untracked(), "?? .ekiden/config.toml\n");
     std::fs::write(environment.dir().join(".git/info/exclude"), "").unwrap();
-    assert_eq!(untracked(), "?? .ekiden/config.toml\n", "by its own .gitignore");
+    assert_eq!(
+        untracked(),
+        "?? .ekiden/config.toml\n",
+        "by its own .gitignore"
+    );
     environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
     std::fs::remove_file(environment.dir().join(".ekiden/.gitignore")).unwrap();
     environment.git(&["clean", "--quiet", "--force", "--", "item-1.txt"]);
-    assert_eq!(untracked(), "?? .ekiden/config.toml\n", "by the exclude file");
+    assert_eq!(
+        untracked(),
+        "?? .ekiden/config.toml\n",
+        "by the exclude file"
+    );
 }
 
 // shows: SEC-02, MEM-12
@@ -157,17 +199,48 @@ fn git_sees_the_settings_and_nothing_else_of_ours() {
 fn state_is_private() {
     for environment in [Environment::new(), Environment::with_git()] {
         environment.write("task.md", &items(5));
-        environment.run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat()).expect(0);
+        environment
+            .run(&[&RUN[..], &["--verify", "[ -e item-5.txt ]"]].concat())
+            .expect(0);
         let mut found = modes(&environment.state());
         found.extend(modes(&environment.dir().join(".ekiden")));
         assert!(found.len() > 20, "{found:?}");
         // The agent's mode lasts no longer than the run works: in a directory that is private.
-        assert!(found.iter().any(|(path, _)| path.ends_with(".ekiden/handoff/PROGRESS.md")), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .any(|(path, _)| path.ends_with(".ekiden/handoff/PROGRESS.md")),
+            "{found:?}"
+        );
         for (path, mode) in found {
             let right = if path.is_dir() { 0o700 } else { 0o600 };
             assert_eq!(mode, right, "{} has mode {mode:o}", path.display());
         }
     }
+}
+
+// shows: MEM-12
+#[test]
+fn secrets_are_masked_where_they_are_shown_and_kept_for_the_agent() {
+    let environment = Environment::with_git();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let task = format!("Push with {secret}.\n\n{}", items(1));
+    environment.write("task.md", &task);
+    environment.run(&RUN).expect(0);
+    assert!(environment.kept(1, "prompt.md").contains(&secret));
+    assert!(environment.read(".ekiden/TASK.md").contains(&secret));
+    for args in [
+        &["show", "1", "--prompt"][..],
+        &["show", "1", "--prompt", "--json"],
+        &["show", "1", "--events", "--json"],
+        &["log", "--json"],
+    ] {
+        let shown = environment.run(args).expect(0);
+        assert!(!shown.stdout.contains(&secret), "{shown}");
+    }
+    let shown = environment.run(&["show", "1", "--prompt"]).expect(0);
+    let masked = "Push with [masked: github token].";
+    assert!(shown.stdout.contains(masked), "{shown}");
 }
 
 // shows: SEC-02
@@ -203,26 +276,36 @@ fn nothing_is_written_through_a_link_out_of_the_project() {
 fn a_persons_edit_of_the_knowledge_stands() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(5));
-    environment.run(&[&RUN[..], &["-m", "1"]].concat()).expect(3);
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
     let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
     let (before, after) = knowledge.split_once("## Core Knowledge\n").unwrap();
     let edited = format!("{before}## Core Knowledge\n\n- Ask Mira about item 4.\n{after}");
     environment.write(".ekiden/KNOWLEDGE.md", &edited);
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
-    your edit of KNOWLEDGE.md is taken over: 2 facts
-    run RUN goes on · CLOCK · up to session 2
+    your edit of KNOWLEDGE.md is in use: 2 facts
+    run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     5 of 5 done
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME · 6 files not committed
+    complete (not verified) · 2 sessions · TIME · 6 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- exit code 0
     ");
-    assert!(environment.kept(2, "prompt.md").contains("¦ - Ask Mira about item 4.\n"));
-    assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("- Ask Mira about item 4.\n"));
+    assert!(
+        environment
+            .kept(2, "prompt.md")
+            .contains("¦ - Ask Mira about item 4.\n")
+    );
+    assert!(
+        environment
+            .read(".ekiden/KNOWLEDGE.md")
+            .contains("- Ask Mira about item 4.\n")
+    );
 }
 
 // shows: RUN-12
@@ -232,13 +315,69 @@ fn a_new_run_keeps_what_stood_where_it_publishes() {
     environment.write("task.md", &items(2));
     environment.write(".ekiden/PROGRESS.md", "my own notes\n");
     environment.run(&RUN).expect(0);
-    let left = |name: &str| std::fs::read_to_string(environment.run_dir().join("left").join(name)).unwrap();
+    let left = |name: &str| {
+        std::fs::read_to_string(environment.run_dir().join("left").join(name)).unwrap()
+    };
     assert_eq!(left("PROGRESS.md"), "my own notes\n");
 
-    let edited = format!("{}\n- Ask Mira.\n", environment.read(".ekiden/KNOWLEDGE.md"));
+    let edited = format!(
+        "{}\n- Ask Mira.\n",
+        environment.read(".ekiden/KNOWLEDGE.md")
+    );
     environment.write(".ekiden/KNOWLEDGE.md", &edited);
     environment.run(&[&RUN[..], &["--new"]].concat()).expect(0);
     assert_eq!(environment.runs().len(), 2);
     assert_eq!(left("KNOWLEDGE.md"), edited);
-    assert!(!environment.read(".ekiden/KNOWLEDGE.md").contains("Mira"), "a new run trusts nothing");
+    assert!(
+        !environment.read(".ekiden/KNOWLEDGE.md").contains("Mira"),
+        "a new run trusts nothing"
+    );
+}
+
+/// `.ekiden/state` in an archive says which commands a run goes on with.
+// shows: SEC-10
+#[test]
+fn a_state_that_was_moved_or_unpacked_is_not_believed() {
+    let environment = Environment::new();
+    environment.write("task.md", &crate::environment::items(20));
+    let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "1"];
+    environment.run(&begin).expect(3);
+    environment.shell("mkdir ../moved && cp -a . ../moved/");
+    let dir = environment.path("moved").to_string_lossy().into_owned();
+    let there = ["resume", "--work-dir", &dir, "-m", "1"];
+    let said = environment.run(&there).expect(78);
+    let text = environment.normal(&said);
+    assert!(text.contains("it was made in "), "{text}");
+    assert!(text.contains("`--trust-state` believes it"), "{text}");
+    let new = ["run", "task.md", "--agent", "rehearsal", "--new", "-m", "1"];
+    environment
+        .run(&[&new[..], &["--work-dir", &dir]].concat())
+        .expect(78);
+    environment.run(&["status", "--work-dir", &dir]).expect(0);
+    environment
+        .run(&[&there[..], &["--trust-state"]].concat())
+        .expect(3);
+    environment.run(&there).expect(3);
+    // Where it was made it is still believed, and not by somebody who knows nothing of it.
+    environment.run(&["resume", "-m", "1"]).expect(3);
+    let stranger = environment.with("XDG_STATE_HOME", "/nowhere/at/all");
+    let said = stranger.run(&["resume", "-m", "1"]).expect(78);
+    assert!(
+        said.stderr.contains("nothing says that you made it here"),
+        "{said}"
+    );
+}
+
+// shows: SEC-10
+#[test]
+fn a_repository_can_be_moved_with_its_state() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &crate::environment::items(20));
+    let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "1"];
+    environment.run(&begin).expect(3);
+    environment.shell("mkdir ../moved && cp -a . ../moved/");
+    let dir = environment.path("moved").to_string_lossy().into_owned();
+    environment
+        .run(&["resume", "--work-dir", &dir, "-m", "1"])
+        .expect(3);
 }

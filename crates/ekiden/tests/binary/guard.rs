@@ -33,7 +33,7 @@ impl Watched {
     fn uses(&self, percent: u64) -> &Self {
         let line = json!({"type": "assistant", "isSidechain": false, "timestamp": "2099-11-21T14:00:00.000Z",
             "message": {"id": format!("m{percent}"), "model": MODEL, "role": "assistant",
-                "content": [{"type": "text", "text": "on it"}], "stop_reason": "tool_use",
+                "content": [{"type": "text", "text": "on it"}], "stop_reason": "end_turn",
                 "usage": {"input_tokens": 167_000 * percent / 100 + 1, "output_tokens": 5}}});
         std::fs::write(self.transcript(), format!("{line}\n")).unwrap();
         self
@@ -50,17 +50,28 @@ impl Watched {
 
     /// What a hook answers; nothing is an empty object.
     fn hook(&self, event: &str, more: &Value) -> Value {
-        let said = self.environment.fed(&["hook", event], &self.input(event, more)).expect(0);
-        if said.stdout.is_empty() { json!({}) } else { serde_json::from_str(&said.stdout).unwrap() }
+        let said = self
+            .environment
+            .fed(&["hook", event], &self.input(event, more))
+            .expect(0);
+        if said.stdout.is_empty() {
+            json!({})
+        } else {
+            serde_json::from_str(&said.stdout).unwrap()
+        }
     }
 
     fn batch(&self, command: &str) -> Value {
-        let call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": "ok"});
+        let call =
+            json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": "ok"});
         self.hook("PostToolBatch", &json!({"tool_calls": [call]}))
     }
 
     fn tool(&self, name: &str, input: &Value) -> Value {
-        self.hook("PreToolUse", &json!({"tool_name": name, "tool_input": input, "tool_use_id": "t"}))
+        self.hook(
+            "PreToolUse",
+            &json!({"tool_name": name, "tool_input": input, "tool_use_id": "t"}),
+        )
     }
 
     fn line(&self, used: u64) -> String {
@@ -68,7 +79,10 @@ impl Watched {
             "cwd": self.environment.dir(), "model": {"id": MODEL},
             "workspace": {"project_dir": self.environment.dir()},
             "context_window": {"context_window_size": 200_000, "total_input_tokens": used}});
-        self.environment.fed(&["statusline"], &input.to_string()).expect(0).stdout
+        self.environment
+            .fed(&["statusline"], &input.to_string())
+            .expect(0)
+            .stdout
     }
 
     /// Waits for the detached checkpoint: its lock is free once it is written.
@@ -76,18 +90,27 @@ impl Watched {
         let lock = self.guard(&format!("{SESSION}.writing"));
         let log = self.guard(&format!("{SESSION}.jsonl"));
         for _ in 0..3_000 {
-            if std::fs::read_to_string(&log).unwrap_or_default().contains("\"taken\"") {
+            if std::fs::read_to_string(&log)
+                .unwrap_or_default()
+                .contains("\"taken\"")
+            {
                 let file = std::fs::File::open(&lock).unwrap();
                 file.lock_shared().unwrap();
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        panic!("no checkpoint: {}", std::fs::read_to_string(&log).unwrap_or_default());
+        panic!(
+            "no checkpoint: {}",
+            std::fs::read_to_string(&log).unwrap_or_default()
+        );
     }
 
     fn guard(&self, name: &str) -> PathBuf {
-        self.environment.dir().join(".git/ekiden/root/guard").join(name)
+        self.environment
+            .dir()
+            .join(".git/ekiden/root/guard")
+            .join(name)
     }
 
     fn log(&self) -> String {
@@ -104,7 +127,9 @@ fn person(answer: &Value) -> &str {
 }
 
 fn agent(answer: &Value) -> &str {
-    answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
+    answer["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 // shows: MON-001, MON-004, CHK-001, CHK-002
@@ -113,11 +138,20 @@ fn l1_is_told_once_and_nothing_is_done() {
     let session = Watched::new();
     assert_eq!(session.uses(68).batch("ls"), json!({}));
     let answer = session.uses(71).batch("ls");
-    assert!(person(&answer).starts_with("⚠️ Context at 71% - Consider completing"), "{answer}");
-    assert!(agent(&answer).contains("finish the item at hand"), "{answer}");
+    assert!(
+        person(&answer).starts_with("⚠️ Context at 71% - Consider completing"),
+        "{answer}"
+    );
+    assert!(
+        agent(&answer).contains("finish the item at hand"),
+        "{answer}"
+    );
     assert_eq!(session.uses(72).batch("ls"), json!({}));
     assert!(!session.environment.exists(".ekiden/handoffs"));
-    assert_eq!(session.line(120_000), "[CTX: ███████░░░ 72% ⚠️ L1] [ISSUE: ANV-123] [CKPT: Ready]\n");
+    assert_eq!(
+        session.line(120_000),
+        "[CTX: ███████░░░ 72% ⚠️ L1] [ISSUE: ANV-123] [CKPT: Ready]\n"
+    );
 }
 
 // shows: CHK-003, CHK-004, CHK-13, HND-001, HND-07
@@ -126,7 +160,10 @@ fn l2_takes_a_checkpoint_from_which_the_next_session_goes_on() {
     let session = Watched::new();
     session.hook("SessionStart", &json!({"source": "startup"}));
     let answer = session.uses(86).batch("git commit -m done");
-    assert!(person(&answer).contains("🔶 Context at 86% - Initiating checkpoint sequence."), "{answer}");
+    assert!(
+        person(&answer).contains("🔶 Context at 86% - Initiating checkpoint sequence."),
+        "{answer}"
+    );
     session.checkpointed();
     let told = session.batch("ls");
     assert!(agent(&told).contains(".ekiden/handoffs/"), "{told}");
@@ -135,35 +172,204 @@ fn l2_takes_a_checkpoint_from_which_the_next_session_goes_on() {
     assert_eq!(state["currentLevel"], "L2");
     assert_eq!(state["lastCheckpoint"]["reason"], "L2");
     assert_eq!(state["modifiedFiles"], json!(["src/api.rs"]));
-    let message =
-        session.environment.git(&["log", "-1", "--format=%s", &format!("refs/ekiden/wip/{SESSION}")]);
+    let message = session.environment.git(&[
+        "log",
+        "-1",
+        "--format=%s",
+        &format!("refs/ekiden/wip/{SESSION}"),
+    ]);
     assert_eq!(message, "[WIP] ANV-123 - checkpoint\n");
+    for same in ["resume", "fork"] {
+        let same = json!({"source": same, "session_id": "another"});
+        assert_eq!(session.hook("SessionStart", &same), json!({}), "{same}");
+    }
     let other = json!({"source": "clear", "session_id": "another"});
     let loaded = session.hook("SessionStart", &other);
     assert!(agent(&loaded).contains("It reads:"), "{loaded}");
     assert!(agent(&loaded).encode_utf16().count() <= 9_000);
-    assert_eq!(session.hook("SessionStart", &other), json!({}), "it is given once");
+    let again = session.hook("SessionStart", &other);
+    let unused = "a session that did nothing does not use it up";
+    assert!(agent(&again).contains("It reads:"), "{unused}: {again}");
+    session.hook(
+        "PostToolBatch",
+        &json!({"session_id": "another", "tool_calls": []}),
+    );
+    assert_eq!(
+        session.hook("SessionStart", &other),
+        json!({}),
+        "one worked from it"
+    );
+}
+
+// shows: HND-07
+#[test]
+fn an_old_document_or_one_of_another_branch_is_only_named() {
+    let session = Watched::new();
+    session.uses(60);
+    session
+        .environment
+        .run(&["checkpoint", "--session", SESSION])
+        .expect(0);
+    let start = || {
+        session.hook(
+            "SessionStart",
+            &json!({"source": "startup", "session_id": "b"}),
+        )
+    };
+    assert!(agent(&start()).contains("It reads:"));
+    session.environment.git(&["stash", "--quiet"]);
+    session.environment.git(&["switch", "--quiet", "-"]);
+    let named = start();
+    let text = agent(&named);
+    assert!(
+        text.contains("made on the branch `feature/ANV-123-api`"),
+        "{named}"
+    );
+    assert!(
+        text.contains("/orient reads it") && !text.contains("It reads:"),
+        "{named}"
+    );
+    session.environment.git(&["switch", "--quiet", "-"]);
+    let document = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs"));
+    let document = document.unwrap().next().unwrap().unwrap().path();
+    let weeks_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(52 * 86_400);
+    let file = std::fs::File::open(document).unwrap();
+    file.set_modified(weeks_ago).unwrap();
+    assert!(agent(&start()).contains("52 days old"), "{}", start());
+}
+
+// shows: CHK-003, MON-001
+#[test]
+fn the_end_of_a_turn_is_judged_by_its_last_response() {
+    let session = Watched::new();
+    session.uses(60);
+    let early = std::fs::read_to_string(session.transcript()).unwrap();
+    session.uses(87);
+    let late = std::fs::read_to_string(session.transcript()).unwrap();
+    let asked = json!({"type": "user", "message": {"content": "and now?"}});
+    std::fs::write(session.transcript(), format!("{early}{asked}\n")).unwrap();
+    let answer = session.hook("Stop", &json!({}));
+    assert!(!person(&answer).contains("87%"), "{answer}");
+    assert!(!session.log().contains("\"writing\""));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::fs::write(session.transcript(), format!("{early}{asked}\n{late}")).unwrap();
+    session.checkpointed();
+    assert!(
+        session.log().contains("\"percent\":87"),
+        "{}",
+        session.log()
+    );
+    let told = session.hook("UserPromptSubmit", &json!({"prompt": "go on"}));
+    assert!(person(&told).contains("Handoff written:"), "{told}");
+}
+
+// shows: MON-004, CHK-10
+#[test]
+fn after_a_compaction_work_continues() {
+    let session = Watched::new();
+    session.uses(96).batch("ls");
+    session.checkpointed();
+    session.hook("PreCompact", &json!({"trigger": "auto"}));
+    let boundary = json!({"type": "system", "subtype": "compact_boundary", "isSidechain": false,
+        "timestamp": "2099-11-21T15:00:00.000Z", "compactMetadata": {"postTokens": 16_000}});
+    let before = std::fs::read_to_string(session.transcript()).unwrap();
+    std::fs::write(session.transcript(), format!("{before}{boundary}\n")).unwrap();
+    session.hook("SessionStart", &json!({"source": "compact"}));
+    let prompted = session.hook("UserPromptSubmit", &json!({"prompt": "go on"}));
+    assert!(!person(&prompted).contains("Context at"), "{prompted}");
+    let shell = session.tool("Bash", &json!({"command": "make"}));
+    assert_eq!(shell, json!({}), "nothing is refused by usage of before");
+    let mut fresh = Watched::new();
+    fresh.uses(60);
+    fresh.hook("PreCompact", &json!({"trigger": "auto"}));
+    let before = std::fs::read_to_string(fresh.transcript()).unwrap();
+    std::fs::write(fresh.transcript(), format!("{before}{boundary}\n")).unwrap();
+    fresh.hook("SessionStart", &json!({"source": "compact"}));
+    let told = fresh.batch("ls");
+    assert!(
+        person(&told).starts_with("Before the compaction ekiden wrote"),
+        "{told}"
+    );
+    assert!(agent(&told).contains("the work continues"), "{told}");
+    assert!(
+        fresh.line(16_000).starts_with("[CTX: ░░░░░░░░░░ 9%]"),
+        "{}",
+        fresh.line(16_000)
+    );
+    fresh.environment = fresh
+        .environment
+        .with("EKIDEN_GUARD_LINE", "branch model context");
+    assert!(
+        fresh
+            .line(16_000)
+            .starts_with("[feature/ANV-123-api] [CTX:")
+    );
+}
+
+// shows: CHK-12, CHK-003
+#[test]
+fn a_handoff_of_the_session_is_the_guards_checkpoint() {
+    let mut session = Watched::new();
+    session.environment = session.environment.with("CLAUDE_CODE_SESSION_ID", SESSION);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    session.uses(84);
+    std::fs::copy(
+        session.transcript(),
+        projects.join(format!("{SESSION}.jsonl")),
+    )
+    .unwrap();
+    let document = session.environment.run(&["handoff"]).expect(0).stdout;
+    assert!(
+        document.contains("context_at_checkpoint: 84%"),
+        "{document}"
+    );
+    let answer = session.uses(86).batch("git commit -m done");
+    assert!(
+        person(&answer).contains("The handoff document is written."),
+        "{answer}"
+    );
+    assert_eq!(session.state()["lastCheckpoint"]["reason"], "manual");
+    let documents = session
+        .environment
+        .dir()
+        .join(".ekiden/handoffs")
+        .read_dir();
+    assert_eq!(documents.unwrap().count(), 1);
 }
 
 // shows: CHK-005
 #[test]
-fn at_l3_calls_are_refused_but_for_the_handoff_and_three_end_the_turn() {
+fn at_l3_one_call_is_refused_but_none_of_the_handoff() {
     let session = Watched::new();
     let answer = session.uses(96).batch("ls");
-    assert!(person(&answer).contains("🔴 Context at 96% - Emergency checkpoint!"), "{answer}");
+    assert!(
+        person(&answer).contains("🔴 Context at 96% - Emergency checkpoint!"),
+        "{answer}"
+    );
     session.checkpointed();
-    let shell = || session.tool("Bash", &json!({"command": "make"}));
-    let refused = shell();
-    assert_eq!(refused["hookSpecificOutput"]["permissionDecision"], "deny");
-    assert_eq!(refused["continue"], Value::Null);
-    let document = session.environment.dir().join(".ekiden/handoffs/2026-11-21-1400.md");
+    let shell = |command: &str| session.tool("Bash", &json!({ "command": command }));
+    assert_eq!(shell("ekiden handoff"), json!({}), "our own command");
+    assert_eq!(
+        session.tool("Skill", &json!({"skill": "handoff"})),
+        json!({})
+    );
+    let documents = session.environment.dir().join(".ekiden/handoffs");
+    let document = documents.join("2026-11-21-1400.md");
     let written = session.tool("Edit", &json!({"file_path": document}));
     assert_eq!(written["hookSpecificOutput"]["permissionDecision"], "allow");
-    assert_eq!(session.tool("Skill", &json!({"skill": "handoff"})), json!({}));
-    shell();
-    assert_eq!(shell()["continue"], false, "the third ends the turn");
-    session.hook("UserPromptSubmit", &json!({"prompt": "go on"}));
-    assert_eq!(shell(), json!({}), "the person goes on knowingly");
+    let refused = shell("make");
+    assert_eq!(refused["hookSpecificOutput"]["permissionDecision"], "deny");
+    assert!(
+        person(&refused).contains("To continue here, send any prompt"),
+        "{refused}"
+    );
+    assert_eq!(shell("make"), json!({}), "one is enough");
+    let mut advised = Watched::new();
+    advised.environment = advised.environment.with("EKIDEN_GUARD_L3", "advise");
+    advised.uses(96).batch("ls");
+    advised.checkpointed();
+    assert_eq!(advised.tool("Bash", &json!({"command": "make"})), json!({}));
 }
 
 // shows: CHK-10
@@ -172,9 +378,15 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
     let session = Watched::new();
     session.uses(60);
     let compact = || session.hook("PreCompact", &json!({"trigger": "auto"}));
-    assert_eq!(compact(), json!({}), "nothing is said: it would go into the summary");
+    assert_eq!(
+        compact(),
+        json!({}),
+        "nothing is said: it would go into the summary"
+    );
     compact();
-    let documents = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs")).unwrap().count();
+    let documents = std::fs::read_dir(session.environment.dir().join(".ekiden/handoffs"))
+        .unwrap()
+        .count();
     assert_eq!(documents, 1);
     assert!(session.log().contains("\"reason\":\"compaction\""));
     let loaded = session.hook("SessionStart", &json!({"source": "compact"}));
@@ -186,12 +398,26 @@ fn a_compaction_waits_for_its_checkpoint_and_takes_one_only() {
 fn a_person_asks_and_puts_off() {
     let session = Watched::new();
     session.uses(71).batch("ls");
-    let told = session.environment.run(&["checkpoint", "--defer"]).expect(0).stdout;
-    assert_eq!(told, "The handover is put off until 90% of the usable window.\n");
+    let told = session
+        .environment
+        .run(&["checkpoint", "--defer"])
+        .expect(0)
+        .stdout;
+    assert_eq!(
+        told,
+        "The handoff is put off until 90% of the usable window.\n"
+    );
     assert!(session.line(118_571).contains("[CKPT: Deferred]"));
     let answer = session.uses(86).batch("ls");
-    assert!(person(&answer).contains("The checkpoint waits until 90%"), "{answer}");
-    let taken = session.environment.run(&["checkpoint", "--json"]).expect(0).stdout;
+    assert!(
+        person(&answer).contains("The checkpoint waits until 90%"),
+        "{answer}"
+    );
+    let taken = session
+        .environment
+        .run(&["checkpoint", "--json"])
+        .expect(0)
+        .stdout;
     let taken: Value = serde_json::from_str(&taken).unwrap();
     assert!(taken["document"].as_str().unwrap().ends_with(".md"));
     assert_eq!(taken["modified_files"], json!(["src/api.rs"]));
@@ -201,11 +427,19 @@ fn a_person_asks_and_puts_off() {
 #[test]
 fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
     let session = Watched::new();
-    session.environment.write("docs/spec.md", &"- [ ] port a module\n".repeat(20));
+    session
+        .environment
+        .write("docs/spec.md", &"- [ ] port a module\n".repeat(20));
     session.uses(55);
-    let answer = session.hook("UserPromptSubmit", &json!({"prompt": "Implement docs/spec.md, all of it."}));
+    let answer = session.hook(
+        "UserPromptSubmit",
+        &json!({"prompt": "Implement docs/spec.md, all of it."}),
+    );
     assert_eq!(person(&answer), "");
-    session.environment.write("docs/large.md", &"words of a large specification\n".repeat(3_000));
+    session.environment.write(
+        "docs/large.md",
+        &"words of a large specification\n".repeat(3_000),
+    );
     let prompt = json!({"prompt": "Implement docs/large.md, all of it."});
     let answer = session.hook("UserPromptSubmit", &prompt);
     assert!(person(&answer).contains("or proceed anyway"), "{answer}");
@@ -228,7 +462,13 @@ fn in_a_session_of_ekiden_it_stands_aside() {
 fn subagents_and_the_clients_own_prompts_are_not_the_session() {
     let session = Watched::new();
     session.uses(86);
-    assert_eq!(session.hook("PostToolBatch", &json!({"agent_id": "a1", "tool_calls": []})), json!({}));
+    assert_eq!(
+        session.hook(
+            "PostToolBatch",
+            &json!({"agent_id": "a1", "tool_calls": []})
+        ),
+        json!({})
+    );
     let own = json!({"prompt": "<task-notification>done</task-notification>"});
     assert_eq!(session.hook("UserPromptSubmit", &own), json!({}));
     assert_eq!(session.log(), "");
@@ -238,12 +478,27 @@ fn subagents_and_the_clients_own_prompts_are_not_the_session() {
 #[test]
 fn rubbish_fails_open_and_never_with_2() {
     let environment = Environment::with_git();
-    let half = "{\"hook_event_name\":\"PostToolBatch\",\"session_id\":\"../../x\",\"tool_calls\":[{";
-    for input in ["", "null", "[1,2]", half, "\u{0}\u{1b}[2J", &"x".repeat(2_000_000)] {
-        for args in [&["hook", "PostToolBatch"][..], &["hook", "nonsense", "--wat"], &["statusline", "--wat"]]
-        {
+    let half =
+        "{\"hook_event_name\":\"PostToolBatch\",\"session_id\":\"../../x\",\"tool_calls\":[{";
+    for input in [
+        "",
+        "null",
+        "[1,2]",
+        half,
+        "\u{0}\u{1b}[2J",
+        &"x".repeat(2_000_000),
+    ] {
+        for args in [
+            &["hook", "PostToolBatch"][..],
+            &["hook", "nonsense", "--wat"],
+            &["statusline", "--wat"],
+        ] {
             let said = environment.fed(args, input).expect(0);
-            assert!(!said.stdout.contains("hookSpecificOutput"), "{args:?}: {}", said.stdout);
+            assert!(
+                !said.stdout.contains("hookSpecificOutput"),
+                "{args:?}: {}",
+                said.stdout
+            );
         }
     }
     let session = Watched::new();
@@ -253,16 +508,54 @@ fn rubbish_fails_open_and_never_with_2() {
     assert_eq!(session.batch("ls"), json!({}));
 }
 
-// shows: MON-005, MON-004
+// shows: HND-08, SEC-05
+#[test]
+fn the_hook_of_a_relay_whose_engine_is_gone_says_nothing() {
+    let environment = Environment::new();
+    for asker in ["hook", "status-line", "nonsense"] {
+        let said = environment
+            .run(&["__hook", "/no/such/socket", asker])
+            .expect(0);
+        assert_eq!((&*said.stdout, &*said.stderr), ("", ""));
+    }
+}
+
+/// Else each call would tell it again, and begin another checkpoint.
+// shows: MON-004, SEC-05
+#[test]
+fn what_could_not_be_recorded_is_not_told() {
+    let session = Watched::new();
+    std::fs::create_dir_all(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
+    for percent in [71, 86, 96] {
+        assert_eq!(session.uses(percent).batch("ls"), json!({}));
+    }
+    assert!(!session.environment.exists(".ekiden/handoffs"));
+    let errors = std::fs::read_to_string(session.guard("errors.log")).unwrap();
+    assert!(errors.lines().count() >= 3, "{errors}");
+    assert!(errors.contains(&format!("{SESSION}.jsonl")), "{errors}");
+    std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
+    let told = session.uses(71).batch("ls");
+    assert!(person(&told).contains("Context at 71%"), "{told}");
+}
+
+// shows: MON-004
 #[test]
 fn of_many_calls_at_once_one_tells() {
     let session = Watched::new();
     session.uses(71);
     let answers: Vec<Value> = std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..16).map(|_| scope.spawn(|| session.batch("ls"))).collect();
+        let calls: Vec<_> = (0..16)
+            .map(|_| scope.spawn(|| session.batch("ls")))
+            .collect();
         calls.into_iter().map(|call| call.join().unwrap()).collect()
     });
-    assert_eq!(answers.iter().filter(|answer| !person(answer).is_empty()).count(), 1);
+    assert_eq!(
+        answers
+            .iter()
+            .filter(|answer| !person(answer).is_empty())
+            .count(),
+        1
+    );
     assert_eq!(session.log().matches("\"crossed\"").count(), 1);
 }
 
@@ -280,9 +573,57 @@ fn another_programs_line_stands_below() {
 fn status_says_where_the_session_is() {
     let session = Watched::new();
     session.uses(71).batch("ls");
-    let said = session.environment.run(&["checkpoint", "--status", "--session", SESSION]).expect(0).stdout;
+    let said = session
+        .environment
+        .run(&["checkpoint", "--status", "--session", SESSION])
+        .expect(0)
+        .stdout;
     assert_eq!(
         said, "Context     unknown: the session has no response yet\n",
         "no transcript of it is known"
     );
+}
+
+// shows: CHK-13, MON-001
+#[test]
+fn status_in_a_shell_knows_the_session_that_was_watched_last() {
+    let session = Watched::new();
+    session.uses(66);
+    session.hook(
+        "UserPromptSubmit",
+        &json!({"prompt": "go on", "permission_mode": "plan"}),
+    );
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    std::fs::copy(
+        session.transcript(),
+        projects.join(format!("{SESSION}.jsonl")),
+    )
+    .unwrap();
+    let said = session
+        .environment
+        .run(&["checkpoint", "--status"])
+        .expect(0)
+        .stdout;
+    assert!(said.starts_with("Context     66% L0"), "{said}");
+    assert!(session.line(110_221).contains("[PHASE: plan]"));
+    session
+        .environment
+        .run(&["checkpoint", "--phase", "porting"])
+        .expect(0);
+    assert!(session.line(110_221).contains("[PHASE: porting]"));
+}
+
+// shows: UIX-06
+#[test]
+fn on_the_branch_of_a_stage_the_phase_is_its_name() {
+    let session = Watched::new();
+    session
+        .environment
+        .git(&["checkout", "-q", "-b", "ekiden/7f3a0b1c-S04"]);
+    assert!(session.line(110_221).contains("[PHASE: S04]"));
+    session
+        .environment
+        .git(&["checkout", "-q", "-b", "ekiden/fix-typos"]);
+    assert!(!session.line(110_221).contains("PHASE"));
 }

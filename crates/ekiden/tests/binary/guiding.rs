@@ -36,9 +36,18 @@ fn a_person_holds_the_countdown_tells_limits_and_quits() {
     pty.press("go\n").unwrap();
     shows(&mut pty, "session 3 begins in 10s");
     pty.press("quit\n").unwrap();
-    assert_eq!(pty.wait(WITHIN).and_then(|end| end.code()), Some(3), "{}", pty.written());
+    assert_eq!(
+        pty.wait(WITHIN).and_then(|end| end.code()),
+        Some(3),
+        "{}",
+        pty.written()
+    );
     shows(&mut pty, "ekiden resume");
-    assert!(environment.kept(2, "prompt.md").contains("# From the user\n\nleave the docs alone\n\n# Now"));
+    assert!(
+        environment
+            .kept(2, "prompt.md")
+            .contains("# From the user\n\nleave the docs alone\n\n# Now")
+    );
     assert!(!environment.kept(1, "prompt.md").contains("# From the user"));
 }
 
@@ -77,15 +86,24 @@ fn limits_change_from_another_terminal() {
     hint: such as `ekiden limits -m 20`; `ekiden limits --help` lists them
     --- exit code 2
     ");
-    environment.run(&["limits", "-m", "1", "--session-timeout", "1h"]).expect(0);
+    environment
+        .run(&["limits", "-m", "1", "--session-timeout", "1h"])
+        .expect(0);
     environment.write("go", "");
     let said = run.end().expect(3);
-    assert!(said.stdout.contains("limits    from now on up to session 1, 1h a session"), "{said}");
-    assert!(said.stdout.contains("session limit reached after 1 of 1"), "{said}");
+    assert!(
+        said.stdout
+            .contains("limits    from now on up to session 1, 1h a session"),
+        "{said}"
+    );
+    assert!(
+        said.stdout.contains("session limit reached after 1 of 1"),
+        "{said}"
+    );
     insta::assert_snapshot!(environment.told(&["limits", "-m", "5"]), @r"
     --- standard error
-    error: run RUN is not running: it has stopped early
-    hint: `ekiden resume` carries it on
+    error: run RUN is not running: it stopped early
+    hint: `ekiden resume` continues it
     --- exit code 66
     ");
 }

@@ -12,7 +12,10 @@ const SESSION: &str = "0f2f56bf-5149-4505-ac0e-6c4df0442042";
 fn repository() -> Environment {
     let environment = Environment::with_git().with("CLAUDE_CODE_SESSION_ID", SESSION);
     environment.git(&["switch", "--quiet", "--create", "feature/ANV-123-profile"]);
-    environment.write("CLAUDE.md", "# App\n\n## Error Handling\n\n## File Conventions\n");
+    environment.write(
+        "CLAUDE.md",
+        "# App\n\n## Error Handling\n\n## File Conventions\n",
+    );
     environment.write("src/a.rs", "one\n");
     environment.write(".gitignore", "target/\n");
     // Else git guesses a name from the machine's.
@@ -41,17 +44,24 @@ fn asked(environment: &Environment, args: &[&str]) -> Value {
 
 /// Makes a document; its text.
 fn made(environment: &Environment) -> String {
-    asked(environment, &["handoff", "--new"])["document"].as_str().unwrap().to_owned()
+    asked(environment, &["handoff", "--new"])["document"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// The document without what differs from run to run.
 fn normal(environment: &Environment, document: &str) -> String {
     let commit = environment.git(&["rev-parse", &wip_ref()]);
     let head = environment.git(&["rev-parse", "--short", "HEAD"]);
-    let document = document.replace(commit.trim(), "COMMIT").replace(&commit[..12], "COMMIT");
+    let document = document
+        .replace(commit.trim(), "COMMIT")
+        .replace(&commit[..12], "COMMIT");
     let document = document.replace(head.trim(), "HEAD");
     let lines = document.lines().map(|line| match line.split_once(": ") {
-        Some((key @ ("session_date" | "session_time" | "checkpoint_mark"), _)) => format!("{key}: ..."),
+        Some((key @ ("session_date" | "session_time" | "checkpoint_mark"), _)) => {
+            format!("{key}: ...")
+        }
         Some(_) | None => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -98,7 +108,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Remaining Context Budget
 
-    Unknown: nothing told the usage of the original session.
+    Unknown: the usage of the original session is not known.
 
     ## Git Status
 
@@ -135,7 +145,7 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Next Steps
 
-    1. Look over the uncommitted changes (2 files): `git status`.
+    1. Review the uncommitted changes (2 files): `git status`.
 
     ## Resume
 
@@ -147,11 +157,21 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
         format!("[WIP] ANV-123 - checkpoint|{}", before[0].trim())
     });
     assert_eq!(
-        show(&["ls-tree", "-r", "--name-only", &wip_ref()]).lines().collect::<Vec<_>>(),
+        show(&["ls-tree", "-r", "--name-only", &wip_ref()])
+            .lines()
+            .collect::<Vec<_>>(),
         [".gitignore", "CLAUDE.md", "src/a.rs", "src/new.rs",]
     );
-    assert_eq!(show(&["show", &format!("{}:src/a.rs", wip_ref())]), "staged and more\n");
-    assert!(!environment.state().join(format!("guard/{SESSION}.index")).exists());
+    assert_eq!(
+        show(&["show", &format!("{}:src/a.rs", wip_ref())]),
+        "staged and more\n"
+    );
+    assert!(
+        !environment
+            .state()
+            .join(format!("guard/{SESSION}.index"))
+            .exists()
+    );
 }
 
 // shows: CHK-004
@@ -162,7 +182,13 @@ fn lost_work_comes_back_from_the_ref() {
     made(&environment);
     environment.git(&["reset", "--quiet", "--hard"]);
     environment.git(&["clean", "--quiet", "-fd"]);
-    assert_eq!((environment.read("src/a.rs"), environment.exists("src/new.rs")), ("one\n".into(), false));
+    assert_eq!(
+        (
+            environment.read("src/a.rs"),
+            environment.exists("src/new.rs")
+        ),
+        ("one\n".into(), false)
+    );
     environment.git(&["checkout", &wip_ref(), "--", "."]);
     assert_eq!(environment.read("src/a.rs"), "staged and more\n");
     assert_eq!(environment.read("src/new.rs"), "new\n");
@@ -185,7 +211,12 @@ fn asked_again_nothing_is_made_again() {
     assert_ne!(second["file"], first["file"]);
     let earlier = environment.git(&["rev-parse", &format!("{}@{{1}}", wip_ref())]);
     assert_eq!(earlier, commit, "the reflog keeps it");
-    assert!(second["document"].as_str().unwrap().contains("The document before it of this session: "));
+    assert!(
+        second["document"]
+            .as_str()
+            .unwrap()
+            .contains("The document before it of this session: ")
+    );
 }
 
 // shows: CHK-004
@@ -193,7 +224,12 @@ fn asked_again_nothing_is_made_again() {
 fn no_hook_runs_and_nobody_need_be_known_to_git() {
     let environment = repository();
     dirty(&environment);
-    for hook in ["pre-commit", "post-index-change", "reference-transaction", "post-commit"] {
+    for hook in [
+        "pre-commit",
+        "post-index-change",
+        "reference-transaction",
+        "post-commit",
+    ] {
         environment.script(&format!(".git/hooks/{hook}"), "echo ran >> ../ran; exit 1");
     }
     let document = made(&environment);
@@ -223,11 +259,25 @@ fn odd_repositories_make_no_difference() {
     let before = own(&odd);
     let document = made(&odd);
     assert_eq!(own(&odd), before);
-    assert!(document.contains("- Not in it: big.bin (30 MB)\n"), "{document}");
-    assert!(document.contains("- Not in it: inner/ (a repository of its own"), "{document}");
+    assert!(
+        document.contains("- Not in it: big.bin (30 MB)\n"),
+        "{document}"
+    );
+    assert!(
+        document.contains("- Not in it: inner/ (a repository of its own"),
+        "{document}"
+    );
     let files = odd.git(&["ls-tree", "-rz", "--name-only", &wip_ref()]);
     let files: Vec<&str> = files.split_terminator('\0').collect();
-    let wanted = ["-x", ".gitignore", ":(top)x", "CLAUDE.md", "a\nb", "src/a.rs", "src/new.rs"];
+    let wanted = [
+        "-x",
+        ".gitignore",
+        ":(top)x",
+        "CLAUDE.md",
+        "a\nb",
+        "src/a.rs",
+        "src/new.rs",
+    ];
     assert_eq!(files, wanted);
 
     // In the middle of a merge with a conflict.
@@ -243,8 +293,15 @@ fn odd_repositories_make_no_difference() {
     let document = made(&merge);
     assert_eq!(own(&merge), before);
     assert!(document.contains("- Under way: a merge\n"), "{document}");
-    assert!(document.contains("1. Finish a merge that is under way in git.\n"), "{document}");
-    assert!(merge.git(&["show", &format!("{}:src/a.rs", wip_ref())]).contains("<<<<<<< HEAD\nours\n"));
+    assert!(
+        document.contains("1. Finish a merge, which git is in.\n"),
+        "{document}"
+    );
+    assert!(
+        merge
+            .git(&["show", &format!("{}:src/a.rs", wip_ref())])
+            .contains("<<<<<<< HEAD\nours\n")
+    );
 }
 
 // shows: CHK-004, HND-002
@@ -263,16 +320,24 @@ fn without_git_and_where_git_fails_there_is_a_document() {
     unusable.write(".git/objects/info/alternates", "");
     unusable.shell("rm -rf .git/objects/??");
     let document = made(&unusable);
-    assert!(document.contains("could not be") && document.contains("## Next Steps"), "{document}");
+    assert!(
+        document.contains("could not be") && document.contains("## Next Steps"),
+        "{document}"
+    );
 }
 
 // shows: CHK-004
 #[test]
 fn the_settings_say_where_the_work_goes() {
-    let off = repository().with("EKIDEN_GUARD_WIP", "off").with("EKIDEN_GUARD_ISSUE", "#7");
+    let off = repository()
+        .with("EKIDEN_GUARD_WIP", "off")
+        .with("EKIDEN_GUARD_ISSUE", "#7");
     dirty(&off);
     let document = made(&off);
-    assert!(document.contains("- Work in progress is not committed, as the settings say.\n"), "{document}");
+    assert!(
+        document.contains("- Work in progress is not committed, as the settings say.\n"),
+        "{document}"
+    );
     assert!(document.contains("\nissue: \"#7\"\n"), "{document}");
     assert_eq!(off.git(&["for-each-ref", "refs/ekiden"]), "");
 
@@ -283,13 +348,19 @@ fn the_settings_say_where_the_work_goes() {
     branch.script(".git/hooks/pre-commit", "exit 1");
     let document = made(&branch);
     assert!(document.contains(" on the branch\n"), "{document}");
-    assert_eq!(branch.git(&["log", "-1", "--format=%s %an"]).trim(), "[WIP] ANV-123 - checkpoint Mia");
+    assert_eq!(
+        branch.git(&["log", "-1", "--format=%s %an"]).trim(),
+        "[WIP] ANV-123 - checkpoint Mia"
+    );
     assert_eq!(branch.git(&["status", "--porcelain"]), "");
 
     let nobody = repository().with("EKIDEN_GUARD_WIP", "branch");
     dirty(&nobody);
     let document = made(&nobody);
-    assert!(document.contains("- It is not on the branch: git does not know who you are\n"), "{document}");
+    assert!(
+        document.contains("- It is not on the branch: git does not know who you are\n"),
+        "{document}"
+    );
     assert!(document.contains(" under refs/ekiden/wip/"), "{document}");
 }
 
@@ -297,14 +368,19 @@ fn the_settings_say_where_the_work_goes() {
 #[test]
 fn a_project_that_was_cloned_has_no_commits_made_on_a_branch() {
     let environment = repository();
-    environment.write(".ekiden/config.toml", "[guard]\nwip = \"branch\"\nissue = \"ANV-9\"\n");
+    environment.write(
+        ".ekiden/config.toml",
+        "[guard]\nwip = \"branch\"\nissue = \"ANV-9\"\n",
+    );
     let said = environment.run(&["handoff", "--new"]);
     assert_eq!(said.code, 78, "{said}");
 }
 
 /// A transcript of the session, where the client keeps it.
 fn transcript(environment: &Environment, lines: &[&str]) -> PathBuf {
-    let path = environment.path("home").join(format!(".claude/projects/-project/{SESSION}.jsonl"));
+    let path = environment
+        .path("home")
+        .join(format!(".claude/projects/-project/{SESSION}.jsonl"));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, lines.join("\n")).unwrap();
     path
@@ -325,7 +401,10 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
         ],
     );
     let asked = asked(&environment, &["handoff"]);
-    assert_eq!(asked["fill_in"], serde_json::json!(["Done", "Decisions", "Blockers"]));
+    assert_eq!(
+        asked["fill_in"],
+        serde_json::json!(["Done", "Decisions", "Blockers"])
+    );
     let file = PathBuf::from(asked["file"].as_str().unwrap());
     let text = std::fs::read_to_string(&file).unwrap();
     let filled = text.replace(
@@ -337,8 +416,10 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
 
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
     let normal = |text: String| text.replace(&name, "NAME").replace(&name[..10], "DATE");
-    let next = environment.with("CLAUDE_CODE_SESSION_ID", "another").with("CLAUDECODE", "1");
-    insta::assert_snapshot!(normal(next.told(&["orient"])), @r#"
+    let next = environment
+        .with("CLAUDE_CODE_SESSION_ID", "another")
+        .with("CLAUDECODE", "1");
+    insta::assert_snapshot!(normal(next.told(&["orient"])), @"
     handoff     .ekiden/handoffs/NAME
     made        ¦ DATE CLOCK
     because     ¦ manual
@@ -350,12 +431,15 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
     reload      ¦ **CLAUDE.md**: Sections Error Handling; File Conventions
                 ¦ **Active Spec**: docs/spec-profile.md
     decided     ¦ uploads go through src/a.rs
-    next steps  ¦ 1. Go on with: avatar
-                ¦ 2. Look over the uncommitted changes (3 files): `git status`.
-                ¦ 3. Read the agent's last words in the document and go on from there.
+    next steps  ¦ 1. Continue: avatar
+                ¦ 2. Review the uncommitted changes (3 files): `git status`.
+                ¦ 3. Read the agent's last words in the document and continue from there.
     --- exit code 0
-    "#);
-    assert!(next.state().join("guard/consumed").join(&name).exists(), "it is not loaded again by itself");
+    ");
+    assert!(
+        next.state().join("guard/consumed").join(&name).exists(),
+        "it is not loaded again by itself"
+    );
     assert_eq!(name.len(), "2026-01-07-1045.md".len());
 }
 
@@ -364,12 +448,16 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
 fn where_there_is_nothing_to_go_on_from_that_is_said() {
     let environment = Environment::new();
     insta::assert_snapshot!(environment.told(&["orient"]), @r#"
-    no handoff here yet: nothing to go on from
+    no handoff here yet: nothing to continue from
     next  ekiden handoff
     --- exit code 0
     "#);
-    let json: Value = serde_json::from_str(&environment.run(&["orient", "--json"]).expect(0).stdout).unwrap();
-    assert_eq!(json, serde_json::json!({"v": 1, "handoff": null, "relay": null}));
+    let json: Value =
+        serde_json::from_str(&environment.run(&["orient", "--json"]).expect(0).stdout).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({"v": 1, "handoff": null, "relay": null})
+    );
     assert!(!environment.exists(".ekiden"));
 }
 
@@ -378,9 +466,11 @@ fn where_there_is_nothing_to_go_on_from_that_is_said() {
 fn a_relay_that_is_not_finished_is_something_to_go_on_from() {
     let environment = Environment::new();
     environment.write("task.md", &crate::environment::items(7));
-    environment.run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"]).expect(3);
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"])
+        .expect(3);
     insta::assert_snapshot!(environment.told(&["orient"]), @r#"
-    RUN  relay  stopped  session 1 of 1   session limit   task.md
+    RUN  relay  stopped  session 1 of 1 · CLOCK to CLOCK   all its sessions are used   task.md
     next  ekiden resume -m 1
     notes       .ekiden/NEXT_PROMPT.md
     --- exit code 0

@@ -5,7 +5,10 @@
 //! A moment is a number of records by which the log grows, or a time, whichever comes first: so
 //! kills fall into work as well as into waits, on fast machines and on slow ones. `EKIDEN_SEED`
 //! repeats the moments and the victims of a run, as far as the machine allows.
-#![expect(clippy::disallowed_macros, reason = "a seed must be seen to be used again")]
+#![expect(
+    clippy::disallowed_macros,
+    reason = "a seed must be seen to be used again"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -18,7 +21,7 @@ use crate::environment::{Environment, items};
 use crate::processes::{PROMISE, Process, alive, expect_nothing_alive};
 use crate::running::{Running, Said, wait_until};
 
-const KILLS: usize = 50;
+const KILLS: usize = 200;
 /// Relays beside each other: most of the time is spent in waiting for keepers and after crashes.
 const LANES: usize = 5;
 const ITEMS: u32 = 12;
@@ -35,8 +38,13 @@ enum Victims {
     All,
 }
 
-const VICTIMS: [Victims; 5] =
-    [Victims::Ekiden, Victims::Agent, Victims::Keepers, Victims::EkidenAndKeepers, Victims::All];
+const VICTIMS: [Victims; 5] = [
+    Victims::Ekiden,
+    Victims::Agent,
+    Victims::Keepers,
+    Victims::EkidenAndKeepers,
+    Victims::All,
+];
 
 /// What a relay comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,6 +74,80 @@ fn a_relay_that_is_killed_again_and_again_comes_to_the_same_end() {
     });
 }
 
+/// A tool with a session of its own, when nobody is left to end it. Another run, or an attempt to stop it, does.
+// shows: RUN-10
+#[cfg(target_os = "linux")]
+#[test]
+fn what_outlives_everybody_is_ended_by_the_next_command() {
+    for next in [
+        &["run", "other.md", "--agent", "rehearsal"][..],
+        &["run", "other.md", "--agent", "rehearsal", "--new"],
+        &["resume"],
+        &["stop"],
+        &["knowledge", "edit"],
+        &["config", "set", "pause", "3"],
+        &["init", "new.md"],
+        &["handoff"],
+        // Of a run in another worktree.
+        &["init", "new.md", "-d", "../tree"],
+    ] {
+        let environment = Environment::with_git();
+        environment.git(&["worktree", "add", "--quiet", "../tree"]);
+        let line = "setsid sh -c 'trap : TERM; touch begun; while :; do sleep 1; done' & sleep 60";
+        let task = format!("- [ ] It\n\n  ```sh\n  [ -e begun ] || {{ {line}; }}\n  ```\n");
+        environment.write("task.md", &task);
+        environment.write("other.md", &items(1));
+        let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+        wait_until("the tool", || environment.exists("begun"));
+        let ours = |process: &Process| Victims::EkidenAndKeepers.include(process, &run);
+        let victims: Vec<Process> = alive(&environment).into_iter().filter(ours).collect();
+        for signal in [Signal::STOP, Signal::KILL] {
+            for victim in &victims {
+                kill_process(victim.pid, signal).unwrap();
+            }
+        }
+        run.end();
+        assert!(
+            !alive(&environment).is_empty(),
+            "{next:?}: nothing was left"
+        );
+        // A query ends nothing.
+        environment.run(&["status"]);
+        assert!(
+            !alive(&environment).is_empty(),
+            "{next:?}: a query ended it"
+        );
+        let said = environment.run(next);
+        assert!(
+            said.stderr.contains("that an earlier run left behind"),
+            "{next:?}: {said}"
+        );
+        expect_nothing_alive(&environment);
+    }
+}
+
+/// What a keeper keeps is not left behind, whatever it bears.
+// shows: RUN-10
+#[test]
+fn what_works_is_not_taken_for_left_behind() {
+    let environment = Environment::with_git();
+    let waits = "touch begun; while [ ! -e go ]; do sleep 0.02; done";
+    environment.write(
+        "task.md",
+        &format!("- [ ] It\n\n  ```sh\n  {waits}\n  ```\n"),
+    );
+    let run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("the tool", || environment.exists("begun"));
+    let said = environment.run(&["init", "new.md"]).expect(0);
+    assert!(!said.stderr.contains("left behind"), "{said}");
+    environment.write("go", "");
+    run.end().expect(0);
+    let log = environment.log();
+    let started =
+        |record: &&serde_json::Value| record["event"]["event"]["event"]["kind"] == "started";
+    assert_eq!(log.iter().filter(started).count(), 1, "{log:?}");
+}
+
 /// The kills that are left for one relay after the other.
 struct Lane {
     random: u64,
@@ -74,7 +156,10 @@ struct Lane {
 
 impl Lane {
     fn new(seed: u64, kills: usize) -> Self {
-        Self { random: seed, kills }
+        Self {
+            random: seed,
+            kills,
+        }
     }
 
     /// Carries a relay to its end through as many kills as it meets.
@@ -86,7 +171,11 @@ impl Lane {
             // Killed early, it has not begun.
             let begin = ["run", "task.md", "--agent", "rehearsal", "-m", "200"];
             let resume = ["resume"];
-            let args = if environment.runs().is_empty() { &begin[..] } else { &resume };
+            let args = if environment.runs().is_empty() {
+                &begin[..]
+            } else {
+                &resume
+            };
             let (said, kills) = self.disturbed(&environment, environment.start(args));
             match said.code {
                 0 => break,
@@ -136,11 +225,17 @@ impl Lane {
 /// Kills, and sees that what must not outlive the victims does not. False: there was nobody to kill.
 fn kill(environment: &Environment, run: &Running, victims: Victims) -> bool {
     let living = alive(environment);
-    let chosen: Vec<&Process> = living.iter().filter(|process| victims.include(process, run)).collect();
+    let chosen: Vec<&Process> = living
+        .iter()
+        .filter(|process| victims.include(process, run))
+        .collect();
     // Stopped first, so that none of them can react to another's death.
     for signal in [Signal::STOP, Signal::KILL] {
         // An error says that it has ended meanwhile.
-        let _ = chosen.iter().map(|process| kill_process(process.pid, signal)).collect::<Vec<_>>();
+        let _ = chosen
+            .iter()
+            .map(|process| kill_process(process.pid, signal))
+            .collect::<Vec<_>>();
     }
     let died = Instant::now();
     if chosen.iter().any(|process| process.pid == run.pid()) {
@@ -151,7 +246,11 @@ fn kill(environment: &Environment, run: &Running, victims: Victims) -> bool {
         };
         wait_until("the end of what was alive", || living.iter().all(gone));
     }
-    assert!(died.elapsed() < PROMISE + Duration::from_secs(1), "{victims:?}: {:?}", died.elapsed());
+    assert!(
+        died.elapsed() < PROMISE + Duration::from_secs(1),
+        "{victims:?}: {:?}",
+        died.elapsed()
+    );
     !chosen.is_empty()
 }
 
@@ -171,13 +270,17 @@ impl Victims {
 }
 
 fn seed() -> u64 {
-    let given = std::env::var("EKIDEN_SEED").ok().and_then(|seed| seed.parse().ok());
+    let given = std::env::var("EKIDEN_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| RandomState::new().build_hasher().finish())
 }
 
 /// How many lines the log has, if there is one yet.
 fn records(environment: &Environment) -> u64 {
-    let Some(run) = environment.runs().pop() else { return 0 };
+    let Some(run) = environment.runs().pop() else {
+        return 0;
+    };
     let log = environment.state().join("runs").join(run).join("log.jsonl");
     std::fs::read_to_string(log).map_or(0, |text| text.lines().count() as u64)
 }
@@ -189,22 +292,33 @@ fn is_complete(environment: &Environment) -> bool {
 
 /// No attempt is started twice, and their numbers only rise.
 fn check_attempts(log: &[Value]) {
-    let effects = log.iter().flat_map(|record| record["effects"].as_array().unwrap());
+    let effects = log
+        .iter()
+        .flat_map(|record| record["effects"].as_array().unwrap());
     let started = effects.filter(|effect| effect["effect"]["kind"] == "start_attempt");
     let number = |value: &Value| value.as_u64().unwrap();
     let attempts: Vec<(u64, u64)> = started
         .map(|effect| &effect["effect"]["attempt"])
         .map(|attempt| (number(&attempt["session"]), number(&attempt["attempt"])))
         .collect();
-    assert!(!attempts.is_empty() && attempts.is_sorted_by(|one, two| one < two), "{attempts:?}");
+    assert!(
+        !attempts.is_empty() && attempts.is_sorted_by(|one, two| one < two),
+        "{attempts:?}"
+    );
 }
 
 fn end_state(environment: &Environment) -> EndState {
-    let names = std::fs::read_dir(environment.dir()).unwrap().map(|entry| entry.unwrap().file_name());
-    let names = names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".txt"));
+    let names = std::fs::read_dir(environment.dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let names = names
+        .map(|name| name.into_string().unwrap())
+        .filter(|name| name.ends_with(".txt"));
     let status: Value = serde_json::from_str(&environment.read(".ekiden/status.json")).unwrap();
     EndState {
-        files: names.map(|name| (name.clone(), environment.read(&name))).collect(),
+        files: names
+            .map(|name| (name.clone(), environment.read(&name)))
+            .collect(),
         ticked: environment
             .read(".ekiden/PROGRESS.md")
             .lines()

@@ -13,14 +13,30 @@ fn with_editor(environment: Environment, words: &str) -> Environment {
 fn one_session(environment: &Environment) {
     let fact = "printf '%s\\n' '## Core Knowledge' '' '- Files are written by cat.' '' '## Session Log' '' \\\n  \
                 '- It went well.' > \"$to/KNOWLEDGE.md\"\n";
-    environment.script("agent.sh", &format!("status=IN_PROGRESS; note=new\n{HAND_OVER}{fact}"));
-    environment.run(&["run", "Write two files.", "--agent-command", "./agent.sh", "-m", "1"]).expect(3);
+    environment.script(
+        "agent.sh",
+        &format!("status=IN_PROGRESS; note=new\n{HAND_OVER}{fact}"),
+    );
+    environment
+        .run(&[
+            "run",
+            "Write two files.",
+            "--agent-command",
+            "./agent.sh",
+            "-m",
+            "1",
+        ])
+        .expect(3);
 }
 
 /// What `show` says, without the day.
 fn shown(environment: &Environment) -> String {
     let shown = environment.told(&["knowledge", "show"]);
-    let day = shown.split("### Session 1 - ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    let day = shown
+        .split("### Session 1 - ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next())
+        .unwrap();
     shown.replace(day, "DAY")
 }
 
@@ -53,23 +69,44 @@ fn knowledge_is_shown_and_measured() {
     --- exit code 0
     ");
     let json = environment.told(&["knowledge", "stats", "--json"]);
-    assert!(json.contains(r#""facts":1,"pinned":0,"tokens":11,"tokens_max":3000,"left_out":0"#), "{json}");
+    assert!(
+        json.contains(r#""facts":1,"pinned":0,"tokens":11,"tokens_max":3000,"left_out":0"#),
+        "{json}"
+    );
 }
 
 // shows: REL-17, REL-30
 #[test]
 fn an_edit_stands_and_the_next_session_knows_it() {
-    let environment = with_editor(Environment::with_git(), "sed -i '/^## Core/a\\\n\\\n- pinned: mine'");
+    let environment = with_editor(
+        Environment::with_git(),
+        "sed -i '/^## Core/a\\\n\\\n- pinned: mine'",
+    );
     one_session(&environment);
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     2 facts in .ekiden/KNOWLEDGE.md; the next session knows them
     --- exit code 0
     ");
-    assert!(environment.told(&["knowledge", "show"]).contains("- pinned: mine"));
+    assert!(
+        environment
+            .told(&["knowledge", "show"])
+            .contains("- pinned: mine")
+    );
     let resumed = environment.told(&["resume", "-m", "1"]);
-    assert!(resumed.contains("your edit of KNOWLEDGE.md is taken over"), "{resumed}");
-    assert!(environment.kept(2, "prompt.md").contains("¦ - pinned: mine"));
-    assert!(environment.told(&["knowledge", "show"]).contains("- pinned: mine"));
+    assert!(
+        resumed.contains("your edit of KNOWLEDGE.md is in use"),
+        "{resumed}"
+    );
+    assert!(
+        environment
+            .kept(2, "prompt.md")
+            .contains("¦ - pinned: mine")
+    );
+    assert!(
+        environment
+            .told(&["knowledge", "show"])
+            .contains("- pinned: mine")
+    );
     assert!(!environment.exists(".ekiden/KNOWLEDGE.edit.md"));
 }
 
@@ -81,9 +118,9 @@ fn an_edit_that_would_lose_words_is_refused_and_kept() {
     let before = environment.read(".ekiden/KNOWLEDGE.md");
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     --- standard error
-    error: cannot take over the edit: nothing would keep line 1
+    error: cannot save the edit: nothing would keep line 1
     hint: put it under `## Core Knowledge`, or under `### Session N - date` in `## Session Log`
-    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` goes on with it
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` continues with it
     --- exit code 65
     ");
     assert_eq!(environment.read(".ekiden/KNOWLEDGE.md"), before);
@@ -91,7 +128,7 @@ fn an_edit_that_would_lose_words_is_refused_and_kept() {
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     nothing changed
     --- standard error
-    warning: goes on with an edit that was not taken over
+    warning: continuing with your earlier edit, which was not saved
     --- exit code 0
     ");
 }
@@ -121,14 +158,15 @@ fn an_editor_that_is_missing_or_fails_changes_nothing() {
     --- standard error
     error: cannot start the editor `/no/such/editor`: No such file or directory (os error 2)
     hint: name your editor in $VISUAL or $EDITOR
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` continues with it
     --- exit code 66
     ");
     let environment = environment.with("VISUAL", "");
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     --- standard error
-    warning: goes on with an edit that was not taken over
+    warning: continuing with your earlier edit, which was not saved
     error: cannot edit knowledge: the editor `false` ended with exit status: 1
-    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` goes on with it
+    hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` continues with it
     --- exit code 1
     ");
 }

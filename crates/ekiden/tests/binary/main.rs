@@ -1,11 +1,17 @@
 //! The program as people and scripts meet it: whole outputs, exit codes and what is on the disk
 //! afterwards, in an empty environment. What can be shown further down is shown there; here it is
 //! the wiring.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test starts the program and may stop"
+)]
 
+mod answering;
 mod approval;
 mod bounds;
 mod branches;
+mod chain;
 mod commits;
 mod defects;
 mod doctor;
@@ -21,12 +27,14 @@ mod judging;
 #[cfg(target_os = "linux")]
 mod kill;
 mod knowledge;
+mod looking;
 mod manifests;
 mod misbehave;
 mod night;
 mod normal;
 mod notices;
 mod plan;
+mod plan_edges;
 #[cfg(target_os = "linux")]
 mod plan_kills;
 mod plan_merges;
@@ -42,5 +50,6 @@ mod stalled;
 mod start;
 mod steering;
 mod stop;
+mod terminal_lost;
 mod versions;
 mod watch;

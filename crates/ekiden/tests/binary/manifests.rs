@@ -14,7 +14,11 @@ fn dry(manifest: &str) -> [&str; 5] {
 fn pipes_devices_and_directories_are_refused_and_nothing_is_waited_for() {
     let environment = Environment::new();
     environment.shell("mkfifo f.toml; mkdir d; ln -s /dev/zero zero.toml");
-    for (name, what) in [("f.toml", "a pipe"), ("d", "a directory"), ("/dev/zero", "a device")] {
+    for (name, what) in [
+        ("f.toml", "a pipe"),
+        ("d", "a directory"),
+        ("/dev/zero", "a device"),
+    ] {
         let said = environment.run(&dry(name)).expect(65);
         let told = format!("error: cannot read the manifest {name}: it is {what}\n");
         assert!(said.stderr.starts_with(&told), "{}", said.stderr);
@@ -41,11 +45,67 @@ fn a_manifest_comes_from_standard_input_too() {
     for name in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         for text in [PLAN, yaml] {
             let said = environment.fed(&dry(name), text).expect(0);
-            assert!(said.stdout.contains("Tea") || text == yaml, "{name}: {}", said.stdout);
+            assert!(
+                said.stdout.contains("Tea") || text == yaml,
+                "{name}: {}",
+                said.stdout
+            );
         }
     }
     let said = environment.fed(&dry("-"), "format = 1\n").expect(65);
-    assert!(said.stderr.starts_with("error: standard input has 2 faults\n"), "{}", said.stderr);
+    assert!(
+        said.stderr
+            .starts_with("error: standard input has 2 faults\n"),
+        "{}",
+        said.stderr
+    );
+}
+
+/// A cloned repository comes with links: to a directory, to a file, and one that stays inside.
+// shows: SEC-09
+#[test]
+fn no_path_of_a_manifest_passes_a_link_out_of_the_project() {
+    let environment = Environment::with_git();
+    environment.shell("ln -s /etc link; ln -s /etc/passwd task.md; ln -s link/passwd doc.md");
+    environment.shell("mkdir docs && echo Brew. > docs/tea.md && ln -s docs/tea.md inside.md");
+    let head = "format = 1\nproject = \"p\"\narchitecture = \"doc.md\"\n[worktree]\ncopy = [\"link/hosts\"]\n";
+    let stages = "[[stage]]\nid = \"A\"\nname = \"a\"\nprompt_file = \"task.md\"\n\
+                  context = [\"link/passwd\", \"docs/*\", \"link/pass*\", \"inside.md\"]\n\
+                  outputs = [\"link/x\"]\nvalidation = { kind = \"files\", files = [\"link/\"] }\n\
+                  [[stage]]\nid = \"B\"\nname = \"b\"\nprompt_file = \"inside.md\"\n";
+    environment.write("plan.toml", &format!("{head}{stages}"));
+    environment.commit_all();
+    insta::assert_snapshot!(environment.told(&dry("plan.toml")), @r#"
+    --- standard error
+    error: plan.toml has 7 faults
+      line 3  architecture "doc.md" leads out of the project, to /etc/passwd
+      line 5  worktree: copy "link/hosts" leads out of the project, to /etc/hosts
+      line 9  stage "A": prompt "task.md" leads out of the project, to /etc/passwd
+      line 10  stage "A": context "link/passwd" leads out of the project, to /etc/passwd
+      line 10  stage "A": context "link/pass*" leads out of the project, to /etc
+      line 11  stage "A": outputs "link/x" leads out of the project, to /etc/x
+      line 12  stage "A": files "link/**" leads out of the project, to /etc
+    --- exit code 65
+    "#);
+    assert!(environment.runs().is_empty());
+}
+
+/// Between the reading of the plan and the stage, another stage made the link.
+// shows: SEC-09
+#[test]
+fn a_link_that_a_stage_made_shows_the_next_one_nothing_outside() {
+    let environment = Environment::with_git();
+    let plan = "format = 1\nproject = \"p\"\n[[stage]]\nid = \"A\"\nname = \"a\"\nprompt = '''\n- [ ] Link\n  \
+                ```sh\n  ln -s /etc link\n  ```\n'''\n[[stage]]\nid = \"B\"\nname = \"b\"\nneeds = [\"A\"]\n\
+                retries = 0\ncontext = [\"link/passwd\"]\nprompt = '''\n- [ ] Look\n'''\n";
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.write("plan.toml", plan);
+    environment.commit_all();
+    let said = environment.run(&["execute", "plan.toml", "--yes", "--agent", "rehearsal"]);
+    let told = "`link/passwd` leads out of the project, to /etc/passwd";
+    assert!(format!("{said}").contains(told), "{said}");
+    environment.shell("! grep -rq root:x .ekiden/runs/*/");
 }
 
 // shows: PLN-06
@@ -86,15 +146,26 @@ fn a_prompt_file_is_the_projects_and_that_of_cleave_its_pipelines() {
         environment.write(&format!("{dir}p.md"), &text);
     }
     let made = |manifest: &str| {
-        environment.run(&["execute", manifest, "--agent", "rehearsal", "--yes"]).expect(0);
+        environment
+            .run(&["execute", manifest, "--agent", "rehearsal", "--yes"])
+            .expect(0);
         environment.read("made")
     };
-    environment.write("plans/plan.toml", &PLAN.replace("prompt = \"Brew.\"", "prompt_file = \"p.md\""));
+    environment.write(
+        "plans/plan.toml",
+        &PLAN.replace("prompt = \"Brew.\"", "prompt_file = \"p.md\""),
+    );
     assert_eq!(made("plans/plan.toml"), "project\n");
-    environment.write("plans/pipeline.yaml", "stages:\n  - {name: A, prompt: p.md}\n");
+    environment.write(
+        "plans/pipeline.yaml",
+        "stages:\n  - {name: A, prompt: p.md}\n",
+    );
     assert_eq!(made("plans/pipeline.yaml"), "beside\n");
     std::fs::remove_file(place("p.md")).unwrap();
-    environment.write("plans/p.md", "- [ ] It\n  ```sh\n  echo else > made\n  ```\n");
+    environment.write(
+        "plans/p.md",
+        "- [ ] It\n  ```sh\n  echo else > made\n  ```\n",
+    );
     assert_eq!(made("plans/plan.toml"), "else\n");
 }
 
@@ -103,18 +174,27 @@ fn a_prompt_file_is_the_projects_and_that_of_cleave_its_pipelines() {
 fn a_field_of_another_format_that_may_be_a_slip_is_told_before_anything_begins() {
     let environment = Environment::new();
     environment.write("p.md", "- [ ] It\n  ```sh\n  true\n  ```\n");
-    environment.write("pipeline.yaml", "stages:\n  - name: A\n    prompt: p.md\n    verfy: make test\n");
-    let told =
-        |args: &[&str]| environment.told(args).split("--- standard error\n").nth(1).unwrap().to_owned();
+    environment.write(
+        "pipeline.yaml",
+        "stages:\n  - name: A\n    prompt: p.md\n    verfy: make test\n",
+    );
+    let told = |args: &[&str]| {
+        environment
+            .told(args)
+            .split("--- standard error\n")
+            .nth(1)
+            .unwrap()
+            .to_owned()
+    };
     insta::assert_snapshot!(told(&dry("pipeline.yaml")), @r#"
-    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
-    warning: line 4: stage "A": "verfy" is no field there and is passed over; did you mean "verify"?
+    warning: the work dir is not in a git repository: stages work in it one at a time, and nothing is merged
+    warning: line 4: stage "A": "verfy" is not a field and is ignored; did you mean "verify"?
     --- exit code 0
     "#);
     let asked = told(&["execute", "pipeline.yaml", "--agent", "rehearsal"]);
     insta::assert_snapshot!(asked, @r#"
-    warning: line 4: stage "A": "verfy" is no field there and is passed over; did you mean "verify"?
-    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
+    warning: line 4: stage "A": "verfy" is not a field and is ignored; did you mean "verify"?
+    warning: the work dir is not in a git repository: stages work in it one at a time, and nothing is merged
     --- exit code 0
     "#);
 }

@@ -21,13 +21,23 @@ impl Normal {
     /// `names` of paths, longer ones first; `runs` are the ids that may occur.
     pub(crate) fn new(names: &[(PathBuf, &'static str)], runs: Vec<String>) -> Self {
         let text = |path: &PathBuf| path.to_str().unwrap().trim_end_matches('/').to_owned();
-        Self { paths: names.iter().map(|(path, name)| (text(path), *name)).collect(), runs }
+        Self {
+            paths: names
+                .iter()
+                .map(|(path, name)| (text(path), *name))
+                .collect(),
+            runs,
+        }
     }
 
     pub(crate) fn text(&self, text: &str) -> String {
         let paths = self.paths.iter().map(|(path, name)| (path.as_str(), *name));
         let ids = self.runs.iter().map(|run| (run.as_str(), "RUN"));
-        let text = paths.chain(ids).fold(text.to_owned(), |text, (known, name)| text.replace(known, name));
+        let text = paths
+            .chain(ids)
+            .fold(text.to_owned(), |text, (known, name)| {
+                text.replace(known, name)
+            });
         let lines: Vec<String> = text.lines().map(|line| self.line(line)).collect();
         lines.join("\n")
     }
@@ -39,7 +49,10 @@ impl Normal {
             let (before, core, after) = core(word);
             let core = self.word(core);
             // `2h 51m` is one length.
-            if core == "TIME" && before.is_empty() && normal.last().is_some_and(|last| last == "TIME") {
+            if core == "TIME"
+                && before.is_empty()
+                && normal.last().is_some_and(|last| last == "TIME")
+            {
                 normal.pop();
             }
             if core == "CLOCK" && is_day(&normal) {
@@ -67,7 +80,10 @@ impl Normal {
 
 /// The words end with a day, `Sun 22 Nov`: a time is told with it where the day is another than before.
 fn is_day(words: &[String]) -> bool {
-    let day = words.len().checked_sub(DAY_WORDS).map(|from| words[from..].iter().map(String::as_str));
+    let day = words
+        .len()
+        .checked_sub(DAY_WORDS)
+        .map(|from| words[from..].iter().map(String::as_str));
     let Some(&[weekday, number, month]) = day.map(Iterator::collect::<Vec<&str>>).as_deref() else {
         return false;
     };
@@ -82,13 +98,20 @@ fn usage(line: &str) -> String {
         return line.to_owned();
     };
     let (stage, label) = (&line[..from], line[from..].trim_start());
-    let Some((label, rest)) = label.split_once("  ") else { return line.to_owned() };
+    let Some((label, rest)) = label.split_once("  ") else {
+        return line.to_owned();
+    };
     let figures = label.split_once("% ").is_some_and(|(percent, tokens)| {
-        let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let is_number =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
         is_number(percent) && is_number(tokens.trim_end_matches('k'))
     });
     let gap = if stage.is_empty() { "  " } else { "    " };
-    if figures { format!("{stage}{gap}USAGE  {}", rest.trim_start()) } else { line.to_owned() }
+    if figures {
+        format!("{stage}{gap}USAGE  {}", rest.trim_start())
+    } else {
+        line.to_owned()
+    }
 }
 
 /// `commit    1a2b3c4, 12 files`, `merged    1a2b3c4, 2 files, valid`, `` `main` is at 1a2b3c4 now ``.
@@ -96,7 +119,9 @@ fn commit(line: &str) -> String {
     for before in ["  commit    ", "  merged    ", "` is at "] {
         if let Some(at) = line.find(before).map(|at| at + before.len())
             && line[at..].len() > 7
-            && line[at..at + 7].bytes().all(|byte| byte.is_ascii_hexdigit())
+            && line[at..at + 7]
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit())
         {
             return format!("{}COMMIT{}", &line[..at], &line[at + 7..]);
         }
@@ -123,7 +148,9 @@ fn core(word: &str) -> (&str, &str, &str) {
 
 /// `41s`, `0.3s`, `14m`, `9ms`.
 fn is_length(word: &str) -> bool {
-    let number = word.strip_suffix("ms").or_else(|| word.strip_suffix(['s', 'm', 'h', 'd']));
+    let number = word
+        .strip_suffix("ms")
+        .or_else(|| word.strip_suffix(['s', 'm', 'h', 'd']));
     number.is_some_and(|number| {
         number.starts_with(|c: char| c.is_ascii_digit())
             && number.chars().all(|c| c.is_ascii_digit() || c == '.')
@@ -133,12 +160,16 @@ fn is_length(word: &str) -> bool {
 /// `22:04`.
 fn is_clock(word: &str) -> bool {
     let digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_digit());
-    word.split_once(':').is_some_and(|(hours, minutes)| digits(hours) && digits(minutes))
+    word.split_once(':')
+        .is_some_and(|(hours, minutes)| digits(hours) && digits(minutes))
 }
 
 #[test]
 fn what_differs_is_replaced_and_nothing_else() {
-    let names = [(PathBuf::from("/tmp/x/project"), "PROJECT"), (PathBuf::from("/tmp/x/"), "ROOT")];
+    let names = [
+        (PathBuf::from("/tmp/x/project"), "PROJECT"),
+        (PathBuf::from("/tmp/x/"), "ROOT"),
+    ];
     let normal = Normal::new(&names, vec!["7f3a0b1c".to_owned(), "123d4444".to_owned()]);
     let text = "run 7f3a · at most 10 · 7f3a0b1c, 7f3 · `7f3a` · 123d\nin /tmp/x/project/a.md and /tmp/x/b\n  61% 122k  \
                 handed off after 2m 4s · 2h 51m, 0.3s\nsession 1 · 22:04\nx: 7f3a, pid 17 on a, since Sat";

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use crate::environment::{Environment, items};
 
-const EXECUTE: [&str; 5] = ["execute", "plan.toml", "--agent", "rehearsal", "--yes"];
+pub(crate) const EXECUTE: [&str; 5] = ["execute", "plan.toml", "--agent", "rehearsal", "--yes"];
 
 /// A repository whose owner is known to git.
-fn repository() -> Environment {
+pub(crate) fn repository() -> Environment {
     let environment = Environment::with_git();
     environment.git(&["config", "user.name", "Me"]);
     environment.git(&["config", "user.email", "me@example.invalid"]);
@@ -18,14 +18,14 @@ fn repository() -> Environment {
 }
 
 /// A stage that runs one line, and whose check is another.
-fn stage(id: &str, more: &str, line: &str, check: &str) -> String {
+pub(crate) fn stage(id: &str, more: &str, line: &str, check: &str) -> String {
     format!(
         "[[stage]]\nid = \"{id}\"\nname = \"Stage {id}\"\n{more}\nvalidation = {{ kind = \"command\", command = \
          '''{check}''' }}\nprompt = '''\n- [ ] It\n  ```sh\n  {line}\n  ```\n'''\n\n"
     )
 }
 
-fn plan(stages: &[String]) -> String {
+pub(crate) fn plan(stages: &[String]) -> String {
     format!("format = 1\nproject = \"demo\"\n\n{}", stages.concat())
 }
 
@@ -38,16 +38,21 @@ fn by_stage(told: &str) -> String {
             .split_once(' ')
             .filter(|(id, _)| id.len() == 1 && id.chars().all(|c| c.is_ascii_uppercase()))
         {
-            Some((id, said)) => stages.entry(id).or_default().push(said.strip_prefix(' ').unwrap_or(said)),
+            Some((id, said)) => stages
+                .entry(id)
+                .or_default()
+                .push(said.strip_prefix(' ').unwrap_or(said)),
             None => rest.push(line),
         }
     }
     let mut text = String::new();
     for (id, said) in stages {
         writeln!(text, "{id}").unwrap();
-        said.iter().for_each(|line| writeln!(text, "  {line}").unwrap());
+        said.iter()
+            .for_each(|line| writeln!(text, "  {line}").unwrap());
     }
-    rest.iter().for_each(|line| writeln!(text, "{line}").unwrap());
+    rest.iter()
+        .for_each(|line| writeln!(text, "{line}").unwrap());
     text
 }
 
@@ -65,9 +70,24 @@ fn rounded(told: &str) -> String {
         let number = word
             .strip_suffix('k')
             .is_some_and(|number| number.chars().all(|c| c.is_ascii_digit() || c == '.'));
-        let percent = word.strip_suffix('%').is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+        let percent = word
+            .strip_suffix('%')
+            .is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+        // A stage takes a second or more on a busy machine only.
+        let duration = word.split_once(':').is_some_and(|(minutes, seconds)| {
+            [minutes, seconds]
+                .iter()
+                .all(|part| part.parse::<u32>().is_ok())
+        });
+        if duration {
+            return " ".repeat(word.len());
+        }
         let digits = |c: char| if c.is_ascii_digit() { 'N' } else { c };
-        if number || percent { word.chars().map(digits).collect() } else { word.to_owned() }
+        if number || percent {
+            word.chars().map(digits).collect()
+        } else {
+            word.to_owned()
+        }
     };
     let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
     told.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -82,8 +102,18 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
         &plan(&[
             stage("A", "estimate_tokens = 12000", "echo a > a", "test -s a"),
             stage("B", "needs = [\"A\"]", "echo b > b", "test -s b"),
-            stage("C", "needs = [\"A\"]\nestimate_tokens = 30000", "echo c > c", "test -s c"),
-            stage("D", "needs = [\"B\", { stage = \"C\", optional = true }]", "echo d > d", "test -s d"),
+            stage(
+                "C",
+                "needs = [\"A\"]\nestimate_tokens = 30000",
+                "echo c > c",
+                "test -s c",
+            ),
+            stage(
+                "D",
+                "needs = [\"B\", { stage = \"C\", optional = true }]",
+                "echo d > d",
+                "test -s d",
+            ),
         ]),
     );
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run"]), @r"
@@ -120,7 +150,9 @@ fn a_dry_run_shows_waves_and_commands_and_starts_nothing() {
     --- exit code 0
     ");
     assert!(environment.runs().is_empty());
-    let said = environment.run(&["execute", "plan.toml", "--dry-run", "--json"]).expect(0);
+    let said = environment
+        .run(&["execute", "plan.toml", "--dry-run", "--json"])
+        .expect(0);
     let answer: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(answer["waves"][1][1]["id"], "C");
     assert_eq!(answer["commands"].as_array().unwrap().len(), 4);
@@ -132,7 +164,12 @@ fn every_fault_is_told_at_once_with_its_line() {
     let environment = repository();
     let text = plan(&[
         stage("A", "needs = [\"B\"]", "true", "true"),
-        stage("B", "needs = [\"A\", \"Cc\"]\noutputs = [\"../../etc/passwd\"]", "true", ""),
+        stage(
+            "B",
+            "needs = [\"A\", \"Cc\"]\noutputs = [\"../../etc/passwd\"]",
+            "true",
+            "",
+        ),
         stage("A", "", "true", "true"),
         stage("CC", "retries = 99", "true", "true"),
     ]);
@@ -143,7 +180,7 @@ fn every_fault_is_told_at_once_with_its_line() {
       line 4  cycle: A -> B -> A
       line 19  stage "B" needs "Cc", which does not exist       did you mean "CC"?
       line 20  stage "B": outputs "../../etc/passwd" leads out of the project
-      line 21  stage "B": validation command is empty
+      line 21  stage "B": validation: command is empty
       line 30  id "A" is already that of line 5
       line 44  stage "CC": retries is 99, but must be a whole number from 0 to 10
     --- exit code 65
@@ -151,19 +188,62 @@ fn every_fault_is_told_at_once_with_its_line() {
     assert!(environment.runs().is_empty());
 }
 
+// shows: PLN-25
+#[test]
+fn what_a_plan_names_is_in_the_worktree_though_git_does_not_know_it() {
+    let environment = repository();
+    let look =
+        "grep -q whole .ekiden/context/architecture.md && grep -q noted .ekiden/context/notes/a.md";
+    let stage = stage(
+        "A",
+        "context = [\"notes\"]",
+        &format!("{look} && echo a > a"),
+        "test -s a",
+    );
+    environment.write(
+        "plan.toml",
+        &format!("format = 1\nproject = \"demo\"\narchitecture = \"architecture.md\"\n\n{stage}"),
+    );
+    environment.commit_all();
+    environment.write(
+        "architecture.md",
+        "# It\n\n## Summary\n\nShort.\n\n## Rest\n\nThe whole.\n",
+    );
+    environment.write("notes/a.md", "noted\n");
+    environment.run(&EXECUTE).expect(0);
+    assert_eq!(environment.read("a"), "a\n");
+    environment.shell(
+        "grep -rq '.ekiden/context/notes/a.md' .ekiden/runs/*/stages/A/sessions/1/prompt.md",
+    );
+    let committed = environment.git(&["log", "--all", "--name-only", "--format="]);
+    assert!(!committed.contains("notes"), "{committed}");
+}
+
 // shows: PLN-08, PLN-09, PLN-14, PLN-17
 #[test]
 fn stages_work_side_by_side_hand_off_and_are_merged() {
     let environment = repository();
-    let long =
-        format!("[[stage]]\nid = \"B\"\nname = \"Long\"\nneeds = [\"A\"]\nprompt = '''\n{}'''\n\n", items(6));
+    let long = format!(
+        "[[stage]]\nid = \"B\"\nname = \"Long\"\nneeds = [\"A\"]\nprompt = '''\n{}'''\n\n",
+        items(6)
+    );
     environment.write(
         "plan.toml",
         &plan(&[
             stage("A", "outputs = [\"a\"]", "echo a > a", "test -s a"),
             long,
-            stage("C", "needs = [\"A\"]\ncontext = [\"a\", \"none\"]", "cp a c", "test -s c"),
-            stage("D", "needs = [\"B\", \"C\"]\nknowledge_apart = true", "cat a c > d", "test -s d"),
+            stage(
+                "C",
+                "needs = [\"A\"]\ncontext = [\"a\", \"none\"]",
+                "cp a c",
+                "test -s c",
+            ),
+            stage(
+                "D",
+                "needs = [\"B\", \"C\"]\nknowledge_apart = true",
+                "cat a c > d",
+                "test -s d",
+            ),
         ]),
     );
     environment.commit_all();
@@ -174,7 +254,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
       verification `test -s a; these files exist: a` fails now, as it should
       session 1 · CLOCK
         window    NNk tokens (rehearsal), hands off at NNk
-        USAGE  says that all is done after TIME · 3 tool calls
+        USAGE  says all is done after TIME · 3 tool calls
         items     1 of 1 done
         commit    COMMIT, 1 file
         verify    passed in TIME
@@ -189,7 +269,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
         next      The item "Item 4", with `echo made > item-4.txt`.
         commit    COMMIT, 3 files
       session 2 · CLOCK
-        USAGE  says that all is done after TIME · 5 tool calls
+        USAGE  says all is done after TIME · 5 tool calls
         items     6 of 6 done
         commit    COMMIT, 3 files
         merged    COMMIT, 6 files, valid
@@ -199,7 +279,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
       verification `test -s c` fails now, as it should
       session 1 · CLOCK
         window    NNk tokens (rehearsal), hands off at NNk
-        USAGE  says that all is done after TIME · 3 tool calls
+        USAGE  says all is done after TIME · 3 tool calls
         items     1 of 1 done
         commit    COMMIT, 1 file
         verify    passed in TIME
@@ -210,7 +290,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
       verification `test -s d` fails now, as it should
       session 1 · CLOCK
         window    NNk tokens (rehearsal), hands off at NNk
-        USAGE  says that all is done after TIME · 3 tool calls
+        USAGE  says all is done after TIME · 3 tool calls
         items     1 of 1 done
         commit    COMMIT, 1 file
         verify    passed in TIME
@@ -219,31 +299,60 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
     run RUN · plan, 4 stages, at most 3 at a time · rehearsal, hands off at NN% · demo
     `main` is at COMMIT now, with what all stages made
 
-    complete; 3 of 4 stages verified, the other as its agent says · 5 sessions · TIME
+    complete (3 of 4 stages verified) · 5 sessions · TIME
     knowledge  4 facts in .ekiden/KNOWLEDGE.md
     next       git log --stat
     --- exit code 0
     "#);
     assert_eq!(
         subjects(&environment),
-        ["begin", "begin", "ekiden: A Stage A", "ekiden: B Long", "ekiden: C Stage C", "ekiden: D Stage D"]
+        [
+            "begin",
+            "begin",
+            "ekiden: A Stage A",
+            "ekiden: B Long",
+            "ekiden: C Stage C",
+            "ekiden: D Stage D"
+        ]
     );
     assert_eq!(environment.git(&["status", "--porcelain"]), "");
     assert_eq!(environment.git(&["worktree", "list"]).lines().count(), 1);
-    assert_eq!(environment.git(&["branch", "--format=%(refname:short)"]).trim(), "main");
+    assert_eq!(
+        environment
+            .git(&["branch", "--format=%(refname:short)"])
+            .trim(),
+        "main"
+    );
     let prompt = |stage: &str| {
-        let path = environment.run_dir().join("stages").join(stage).join("sessions/1/prompt.md");
+        let path = environment
+            .run_dir()
+            .join("stages")
+            .join(stage)
+            .join("sessions/1/prompt.md");
         std::fs::read_to_string(path).unwrap()
     };
     let of_c = prompt("C");
-    assert!(of_c.contains("¦ --- a\n¦ a\n") && of_c.contains("¦ --- A: Stage A"), "{of_c}");
-    assert!(of_c.contains("`echo a > a` works here"), "facts of other stages are known: {of_c}");
+    assert!(
+        of_c.contains("¦ --- a\n¦ a\n") && of_c.contains("¦ --- A: Stage A"),
+        "{of_c}"
+    );
+    assert!(
+        of_c.contains("`echo a > a` works here"),
+        "facts of other stages are known: {of_c}"
+    );
     let of_d = prompt("D");
     let knows = of_d.split("# What the relay knows").nth(1).unwrap();
-    assert!(!knows.contains("works here"), "unless the stage wants none: {knows}");
-    assert!(environment.read(".ekiden/handoffs/A.md").contains("## Files changed\n\n- a\n"));
+    assert!(
+        !knows.contains("works here"),
+        "unless the stage wants none: {knows}"
+    );
+    assert!(
+        environment
+            .read(".ekiden/handoffs/A.md")
+            .contains("## Files changed\n\n- a\n")
+    );
     insta::assert_snapshot!(rounded(&environment.told(&["status"])), @r"
-    RUN  plan   complete   4 stages · 4 done   demo
+    RUN  plan   complete   4 stages · 4 done · CLOCK to CLOCK   demo
       A  done             NNk  Stage A
       B  done             NNk  Long
       C  done             NNk  Stage C
@@ -252,11 +361,14 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
     --- exit code 0
     ");
     let sessions = environment.told(&["sessions", "--stage", "B"]);
-    assert!(sessions.contains("6/6  says that all is done"), "{sessions}");
-    assert!(sessions.contains("next  ekiden show 2 --stage B"), "{sessions}");
+    assert!(sessions.contains("6/6  says all is done"), "{sessions}");
+    assert!(
+        sessions.contains("next  ekiden show 2 --stage B"),
+        "{sessions}"
+    );
     insta::assert_snapshot!(environment.told(&["show", "1"]), @r"
     --- standard error
-    error: run RUN is a plan: say which stage, with `--stage ID`
+    error: run RUN is a plan: name the stage with `--stage ID`
     hint: `ekiden status` lists its stages
     --- exit code 66
     ");
@@ -276,8 +388,18 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
             stage("A", "", "echo a > a", "test -s a"),
             stage("B", bad, "test -e ../ready && echo b > b", "test -s b"),
             stage("C", "needs = [\"B\"]", "cp b c", "test -s c"),
-            stage("D", "on_fail = \"skip\"\nretries = 0\nsessions_max = 1", "exit 3", "test -s d"),
-            stage("E", "needs = [{ stage = \"D\", optional = true }]", "echo e > e", "test -s e"),
+            stage(
+                "D",
+                "on_fail = \"skip\"\nretries = 0\nsessions_max = 1",
+                "exit 3",
+                "test -s d",
+            ),
+            stage(
+                "E",
+                "needs = [{ stage = \"D\", optional = true }]",
+                "echo e > e",
+                "test -s e",
+            ),
         ]),
     );
     environment.commit_all();
@@ -285,18 +407,18 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
     let told = environment.normal(&said);
     insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
     failed (1): 1 stage failed · 5 sessions · TIME · 2 of 5 stages done, 1 skipped
-      B  session limit
+      B  all its sessions are used
       1 other stage blocked by that
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on, once that is repaired:  ekiden resume
+    to continue, once that is repaired:  ekiden resume
     --- exit code 1
     ");
     insta::assert_snapshot!(rounded(&environment.told(&["status"])), @r"
-    RUN  plan   failed   5 stages · 2 done · 1 failed · 1 blocked · 1 skipped   demo
+    RUN  plan   failed   5 stages · 2 done · 1 failed · 1 blocked · 1 skipped · CLOCK to CLOCK   demo
       A  done                NNk  Stage A
-      B  failed              NNk  Stage B  try 2, session limit
+      B  failed              NNk  Stage B  try 2, all its sessions are used
       C  blocked                  Stage C  by B
-      D  skipped             NNk  Stage D  session limit
+      D  skipped             NNk  Stage D  all its sessions are used
       E  done                NNk  Stage E
     next  ekiden resume
     --- exit code 0
@@ -306,7 +428,11 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
         diagnosis.contains("It was tried 2 times.") && diagnosis.contains("Blocked by it: C."),
         "{diagnosis}"
     );
-    assert_eq!(subjects(&environment).len(), 2, "the branch is left as it is");
+    assert_eq!(
+        subjects(&environment).len(),
+        2,
+        "the branch is left as it is"
+    );
     let trees = environment.path("home/.local/state/ekiden/worktrees");
     let tree = trees.read_dir().unwrap().next().unwrap().unwrap().path();
     std::fs::write(tree.join("ready"), "").unwrap();
@@ -335,7 +461,13 @@ fn from_a_stage_on_what_lies_before_must_be_done() {
     environment.commit_all();
     let from = |id: &'static str| [&EXECUTE[..], &["--from", id, "--new"]].concat();
     let said = environment.run(&from("C")).expect(1);
-    assert!(environment.normal(&said).contains("not done: its validation failed"), "{}", said.stderr);
+    assert!(
+        environment
+            .normal(&said)
+            .contains("it was taken for done and is not: its validation failed"),
+        "{}",
+        said.stderr
+    );
     environment.write("a", "by hand\n");
     environment.commit_all();
     environment.run(&from("B")).expect(0);
@@ -368,7 +500,7 @@ fn without_git_stages_work_in_place_one_at_a_time() {
     A  verification `test -s a` fails now, as it should
     A  session 1 · CLOCK
     A    window    40k tokens (rehearsal), hands off at 24k
-    A    USAGE  says that all is done after TIME · 3 tool calls
+    A    USAGE  says all is done after TIME · 3 tool calls
     A    items     1 of 1 done
     A    verify    passed in TIME
     A  done · 1 session · 18k tokens
@@ -376,7 +508,7 @@ fn without_git_stages_work_in_place_one_at_a_time() {
     B  verification `test -s b` fails now, as it should
     B  session 1 · CLOCK
     B    window    40k tokens (rehearsal), hands off at 24k
-    B    USAGE  says that all is done after TIME · 3 tool calls
+    B    USAGE  says all is done after TIME · 3 tool calls
     B    items     1 of 1 done
     B    verify    passed in TIME
     B  done · 1 session · 18k tokens
@@ -384,7 +516,7 @@ fn without_git_stages_work_in_place_one_at_a_time() {
     C  verification `test -s c` fails now, as it should
     C  session 1 · CLOCK
     C    window    40k tokens (rehearsal), hands off at 24k
-    C    USAGE  says that all is done after TIME · 3 tool calls
+    C    USAGE  says all is done after TIME · 3 tool calls
     C    items     1 of 1 done
     C    verify    passed in TIME
     C  done · 1 session · 18k tokens
@@ -393,7 +525,7 @@ fn without_git_stages_work_in_place_one_at_a_time() {
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
     next       ekiden log RUN
     --- standard error
-    warning: the work dir lies in no git repository: stages work in it one at a time, and nothing is merged
+    warning: the work dir is not in a git repository: stages work in it one at a time, and nothing is merged
     --- exit code 0
     ");
     assert_eq!(environment.read("c"), "a\na\n");
@@ -405,15 +537,22 @@ fn manifests_of_casm_and_cleave_are_carried_out_as_they_are() {
     let environment = repository();
     environment.write("manifest.json", include_str!("plans/casm.json"));
     environment.write("pipeline.yaml", include_str!("plans/pipeline.yaml"));
-    environment.write("stages/one.md", "- [ ] One\n  ```sh\n  echo 1 > one\n  ```\n");
+    environment.write(
+        "stages/one.md",
+        "- [ ] One\n  ```sh\n  echo 1 > one\n  ```\n",
+    );
     environment.write("stages/two.md", "- [ ] Two\n  ```sh\n  cp one two\n  ```\n");
     environment.commit_all();
-    environment.run(&["execute", "manifest.json", "--agent", "rehearsal", "--yes"]).expect(0);
+    environment
+        .run(&["execute", "manifest.json", "--agent", "rehearsal", "--yes"])
+        .expect(0);
     assert_eq!(
         (environment.read("src/a"), environment.read("src/b")),
         ("a\n".to_owned(), "a\nb\n".to_owned())
     );
-    environment.run(&["execute", "pipeline.yaml", "--agent", "rehearsal", "--yes"]).expect(0);
+    environment
+        .run(&["execute", "pipeline.yaml", "--agent", "rehearsal", "--yes"])
+        .expect(0);
     assert_eq!(environment.read("two"), "1\n");
 }
 
@@ -421,11 +560,14 @@ fn manifests_of_casm_and_cleave_are_carried_out_as_they_are() {
 #[test]
 fn commands_of_a_plan_run_only_after_an_approval() {
     let environment = repository();
-    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a")]),
+    );
     environment.commit_all();
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--agent", "rehearsal"]), @r"
     --- standard error
-    error: nobody has approved this plan, which runs 1 command of its own
+    error: this plan is not approved, which runs 1 command of its own
     hint: `ekiden execute MANIFEST --dry-run` shows them
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
@@ -437,7 +579,10 @@ fn commands_of_a_plan_run_only_after_an_approval() {
 #[test]
 fn changes_that_stages_would_not_see_are_refused() {
     let environment = repository();
-    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a")]),
+    );
     environment.write("kept", "old\n");
     environment.commit_all();
     environment.write("kept", "new\n");
@@ -454,12 +599,24 @@ fn changes_that_stages_would_not_see_are_refused() {
 #[test]
 fn checks_of_the_project_hold_for_every_stage() {
     let environment = repository();
-    let mut text = plan(&[stage("A", "retries = 0\nsessions_max = 1", "echo a > a", "test -s a")]);
-    text = text.replace("\n\n[[stage]]", "\n[validation]\nlint = \"test ! -e a\"\n\n[[stage]]");
+    let mut text = plan(&[stage(
+        "A",
+        "retries = 0\nsessions_max = 1",
+        "echo a > a",
+        "test -s a",
+    )]);
+    text = text.replace(
+        "\n\n[[stage]]",
+        "\n[validation]\nlint = \"test ! -e a\"\n\n[[stage]]",
+    );
     environment.write("plan.toml", &text);
     environment.commit_all();
     environment.run(&EXECUTE).expect(1);
-    assert!(environment.read(".ekiden/handoffs/A.md").contains("`test -s a; test ! -e a`: failed"));
+    assert!(
+        environment
+            .read(".ekiden/handoffs/A.md")
+            .contains("`test -s a; test ! -e a`: failed")
+    );
 }
 
 // shows: PLN-23
@@ -470,7 +627,9 @@ fn a_validation_that_passes_before_its_stage_is_told() {
     environment.commit_all();
     let told = environment.normal(&environment.run(&EXECUTE).expect(0));
     assert!(
-        told.contains("! `true` passes before the work begins: it does not tell whether it is done"),
+        told.contains(
+            "! `true` passes before the work begins: it does not show whether it is done"
+        ),
         "{told}"
     );
 }
@@ -493,26 +652,46 @@ fn a_stage_hands_off_at_its_own_budget_of_tokens() {
 #[test]
 fn what_is_meant_for_one_relay_is_refused_for_a_plan() {
     let environment = repository();
-    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "test -s a")]));
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a")]),
+    );
     environment.commit_all();
     environment.run(&EXECUTE).expect(0);
-    for words in [&["continue", "more of it"][..], &["resume", "-r", "1"], &["knowledge", "edit"]] {
+    for words in [
+        &["continue", "more of it"][..],
+        &["resume", "-r", "1"],
+        &["knowledge", "edit"],
+    ] {
         let said = environment.run(words);
-        assert!(said.stderr.contains("is a plan"), "{words:?}: {}", said.stderr);
+        assert!(
+            said.stderr.contains("is a plan"),
+            "{words:?}: {}",
+            said.stderr
+        );
     }
-    assert!(environment.told(&["knowledge", "show"]).contains("works here"));
+    assert!(
+        environment
+            .told(&["knowledge", "show"])
+            .contains("works here")
+    );
 }
 
 // shows: PLN-12, PLN-17
 #[test]
 fn where_stages_share_the_work_dir_an_edit_is_taken_by_the_one_that_worked_last() {
     let environment = Environment::new();
-    let stages =
-        [stage("A", "", "echo a > a", "test -s a"), stage("B", "", "test -e ready", "test -e ready")];
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "", "test -e ready", "test -e ready"),
+    ];
     environment.write("plan.toml", &plan(&stages));
     environment.run(&EXECUTE).expect(4);
     let published = environment.read(".ekiden/KNOWLEDGE.md");
-    environment.write(".ekiden/KNOWLEDGE.md", &format!("{published}- Ports below 1024 are taken here.\n"));
+    environment.write(
+        ".ekiden/KNOWLEDGE.md",
+        &format!("{published}- Ports below 1024 are taken here.\n"),
+    );
     environment.write("ready", "");
     environment.run(&["resume"]).expect(0);
     let edits: Vec<_> = environment
@@ -522,5 +701,9 @@ fn where_stages_share_the_work_dir_an_edit_is_taken_by_the_one_that_worked_last(
         .map(|record| record["event"]["stage"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(edits, ["B"], "A is done, and the file is B's by now");
-    assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("Ports below 1024"));
+    assert!(
+        environment
+            .read(".ekiden/KNOWLEDGE.md")
+            .contains("Ports below 1024")
+    );
 }

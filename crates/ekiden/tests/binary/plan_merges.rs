@@ -1,7 +1,7 @@
 //! What agents do to the worktrees and branches of their stages, and what of it reaches the whole.
 //!
 //! The agent is a script: the first session of a stage runs the stage's own script, the second its second
-//! one, and each says that all is done, whatever is.
+//! one, and each says all is done, whatever is.
 
 use crate::environment::Environment;
 use crate::running::Said;
@@ -31,7 +31,10 @@ struct Scene {
 impl Scene {
     fn new(setup: &str) -> Self {
         let environment = Environment::with_git();
-        for (key, value) in [("user.name", "Test"), ("user.email", "test@example.invalid")] {
+        for (key, value) in [
+            ("user.name", "Test"),
+            ("user.email", "test@example.invalid"),
+        ] {
             environment.git(&["config", key, value]);
         }
         let scripts = environment.path("scripts");
@@ -41,14 +44,22 @@ impl Scene {
         environment.shell("mv agent.sh ../scripts/agent.sh; printf 'base\\n' > base.txt");
         environment.shell(setup);
         environment.commit_all();
-        Self { environment, plan: "format = 1\nproject = \"merges\"\n".to_owned() }
+        Self {
+            environment,
+            plan: "format = 1\nproject = \"merges\"\n".to_owned(),
+        }
     }
 
     /// One more stage, whose sessions run these scripts.
     fn stage(mut self, id: &str, sessions: &[&str]) -> Self {
         for (at, script) in sessions.iter().enumerate() {
-            std::fs::write(self.environment.path("scripts").join(format!("{id}.{}", at + 1)), script)
-                .unwrap();
+            std::fs::write(
+                self.environment
+                    .path("scripts")
+                    .join(format!("{id}.{}", at + 1)),
+                script,
+            )
+            .unwrap();
         }
         self.plan.push_str(&format!(
             "\n[[stage]]\nid = \"{id}\"\nname = \"Stage {id}\"\nprompt = \"Do it.\"\nretries = 0\n\
@@ -57,18 +68,32 @@ impl Scene {
         self
     }
 
+    /// All stages are validated by this.
+    fn checked_by(mut self, command: &str) -> Self {
+        self.plan = self
+            .plan
+            .replace("command = \"true\"", &format!("command = '{command}'"));
+        self
+    }
+
     fn run(&self) -> Said {
         let plan = self.environment.path("plan.toml");
         std::fs::write(&plan, &self.plan).unwrap();
         let agent = self.environment.path("scripts/agent.sh");
         let (plan, agent) = (plan.to_str().unwrap(), agent.to_str().unwrap());
-        self.environment.run(&["execute", plan, "--yes", "--agent-command", agent])
+        self.environment
+            .run(&["execute", plan, "--yes", "--agent-command", agent])
     }
 
     /// Nothing of a conflict is in what the user has.
     fn expect_no_marks(&self, said: &Said) {
-        self.environment.shell("! git grep -q -e '^<<<<<<<' -e '^=======$' -e '^>>>>>>>' main");
-        assert!(said.stdout.contains("B  failed: does not go together with other stages"), "{said}");
+        self.environment
+            .shell("! git grep -q -e '^<<<<<<<' -e '^=======$' -e '^>>>>>>>' main");
+        assert!(
+            said.stdout
+                .contains("B  failed: it does not merge with other stages"),
+            "{said}"
+        );
     }
 }
 
@@ -79,9 +104,17 @@ fn conflicts_that_an_agent_left_are_never_merged() {
         ("true", "n", &[]),
         ("true", " lead and trail ", &[]),
         ("true", "two\nlines", &[]),
-        ("echo '* conflict-marker-size=20' > .gitattributes", "n", &[]),
+        (
+            "echo '* conflict-marker-size=20' > .gitattributes",
+            "n",
+            &[],
+        ),
         ("true", "n", &["git mv n moved; git commit -qm moved"]),
-        ("git config merge.conflictStyle diff3", "n", &["sed -i '/^<<<<<<< /d' n"]),
+        (
+            "git config merge.conflictStyle diff3",
+            "n",
+            &["sed -i '/^<<<<<<< /d' n"],
+        ),
     ];
     for (setup, name, then) in cases {
         let write = |text: &str| format!("printf '{text}\\n' > '{name}'");
@@ -93,24 +126,75 @@ fn conflicts_that_an_agent_left_are_never_merged() {
     }
 }
 
+/// Each of two stages passes alone, and both together do not: whoever is merged last is told and mends it, or
+/// ends as failed, and the whole stays as it was.
+// shows: PLN-08
+#[test]
+fn a_validation_that_fails_on_the_merge_goes_to_a_session_and_then_to_the_user() {
+    let both = |then: &[&str]| {
+        // B is merged behind A.
+        let wait = "until git log --all --format=%s | grep -q '^ekiden: A '; do sleep 0.1; done";
+        let second = format!("{wait}; echo b > b.txt");
+        let sessions = [&[second.as_str()], then].concat();
+        Scene::new("true")
+            .stage("A", &["echo a > a.txt"])
+            .stage("B", &sessions)
+            .checked_by("! [ -e a.txt ] || ! [ -e b.txt ] || { echo one too many; exit 1; }")
+    };
+    let mended = both(&["cat a.txt b.txt > both.txt; rm a.txt b.txt"]);
+    let said = mended.run().expect(0);
+    assert!(said.stdout.contains("3 sessions"), "{said}");
+    assert_eq!(mended.environment.read("both.txt"), "a\nb\n");
+    assert!(!mended.environment.exists("b.txt"));
+    let prompt = mended
+        .environment
+        .run_dir()
+        .join("stages/B/sessions/2/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(prompt.contains("¦ one too many"), "{prompt}");
+
+    let left = both(&[]);
+    let said = left.run().expect(1);
+    assert!(
+        said.stdout
+            .contains("B  failed: nothing changed in 3 sessions in a row"),
+        "{said}"
+    );
+    let whole = format!("ekiden/{}", left.environment.runs()[0]);
+    let files = left
+        .environment
+        .git(&["ls-tree", "--name-only", &whole, "--", "a.txt", "b.txt"]);
+    assert_eq!(files, "a.txt\n");
+}
+
 // shows: PLN-08
 #[test]
 fn a_file_that_holds_such_marks_by_right_can_be_put_right() {
     let text = "printf '<<<<<<< HEAD\\nis how it begins\\n' > n";
     let theirs = format!("sleep 0.4; {text}; echo b >> n");
     let mend = format!("{text}; printf 'a\\nb\\n' >> n");
-    let scene = Scene::new("true").stage("A", &["echo a > n"]).stage("B", &[&theirs, &mend]);
+    let scene = Scene::new("true")
+        .stage("A", &["echo a > n"])
+        .stage("B", &[&theirs, &mend]);
     scene.run().expect(0);
-    assert_eq!(scene.environment.read("n"), "<<<<<<< HEAD\nis how it begins\na\nb\n");
+    assert_eq!(
+        scene.environment.read("n"),
+        "<<<<<<< HEAD\nis how it begins\na\nb\n"
+    );
 }
 
 // shows: PLN-08
 #[test]
-fn where_git_leaves_no_marks_a_stage_is_asked_twice() {
-    let scene =
-        Scene::new("true").stage("A", &["git rm -q base.txt"]).stage("B", &["sleep 0.4; echo b >> base.txt"]);
+fn where_git_leaves_no_marks_a_stage_is_told_and_what_it_has_stands() {
+    let scene = Scene::new("true")
+        .stage("A", &["git rm -q base.txt"])
+        .stage("B", &["sleep 0.4; echo b >> base.txt"]);
     let said = scene.run().expect(0);
-    assert_eq!(said.stdout.matches("it goes back to be put right").count(), 2, "{said}");
+    assert_eq!(
+        said.stdout.matches("it goes back to be fixed").count(),
+        1,
+        "{said}"
+    );
     assert_eq!(scene.environment.read("base.txt"), "base\nb\n");
 }
 
@@ -118,7 +202,9 @@ fn where_git_leaves_no_marks_a_stage_is_asked_twice() {
 #[test]
 fn what_a_stage_does_elsewhere_than_on_its_branch_is_merged() {
     for elsewhere in ["git checkout -q -b feature", "git checkout -q --detach"] {
-        let work = format!("{elsewhere}; echo hello > f1; git add f1; git commit -qm mine; echo more > f2");
+        let work = format!(
+            "{elsewhere}; echo hello > f1; git add f1; git commit -qm mine; echo more > f2"
+        );
         let scene = Scene::new("true").stage("A", &[&work]);
         scene.run().expect(0);
         assert_eq!(scene.environment.read("f1"), "hello\n", "{elsewhere}");
@@ -133,7 +219,11 @@ fn a_rebase_under_way_is_not_taken_for_an_end() {
                   GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2 || true";
     let scene = Scene::new("true").stage("A", &[rebase]);
     let said = scene.run().expect(1);
-    assert!(said.stdout.contains("the stage left git in the middle of something (rebase-merge)"), "{said}");
+    assert!(
+        said.stdout
+            .contains("the stage left a rebase unfinished in "),
+        "{said}"
+    );
 }
 
 // shows: PLN-08
@@ -148,8 +238,10 @@ fn what_git_is_told_not_to_show_is_merged_all_the_same() {
 // shows: PLN-08
 #[test]
 fn a_file_that_a_stage_takes_out_of_git_is_out() {
-    let scene = Scene::new("echo secret > .env")
-        .stage("A", &["git rm -q --cached .env; echo .env > .gitignore; echo a > a"]);
+    let scene = Scene::new("echo secret > .env").stage(
+        "A",
+        &["git rm -q --cached .env; echo .env > .gitignore; echo a > a"],
+    );
     scene.run().expect(0);
     assert_eq!(scene.environment.git(&["ls-files", ".env", "a"]), "a\n");
 }
@@ -161,10 +253,16 @@ fn a_repository_within_a_stage_is_told_and_not_lost() {
                   git -c user.name=T -c user.email=t@e.i commit -qm p";
     let scene = Scene::new("true").stage("A", &[nested]);
     let said = scene.run().expect(1);
-    assert!(said.stdout.contains("`sub/` is a git repository of its own"), "{said}");
+    assert!(
+        said.stdout
+            .contains("`sub/` is a git repository of its own"),
+        "{said}"
+    );
     let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
-    let tree =
-        trees.lines().filter_map(|line| line.strip_prefix("worktree ")).find(|tree| tree.ends_with("-A"));
+    let tree = trees
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "))
+        .find(|tree| tree.ends_with("-A"));
     assert!(std::path::Path::new(tree.unwrap()).join("sub/p").exists());
 }
 
@@ -177,10 +275,21 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
                 git -c user.name=T -c user.email=t@e.i commit -qm mine";
     let scene = Scene::new(add).stage("A", &[work]);
     let said = scene.run().expect(0);
-    assert!(format!("{said}").contains("a submodule in it has commits that may be nowhere else"), "{said}");
+    assert!(
+        format!("{said}").contains("a submodule in it has commits that may be nowhere else"),
+        "{said}"
+    );
     let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
-    let tree =
-        trees.lines().filter_map(|line| line.strip_prefix("worktree ")).find(|tree| tree.ends_with("-A"));
+    let tree = trees
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "))
+        .find(|tree| tree.ends_with("-A"));
     let commit = scene.environment.git(&["rev-parse", "HEAD:other"]);
-    scene.environment.git(&["-C", &format!("{}/other", tree.unwrap()), "cat-file", "-e", commit.trim()]);
+    scene.environment.git(&[
+        "-C",
+        &format!("{}/other", tree.unwrap()),
+        "cat-file",
+        "-e",
+        commit.trim(),
+    ]);
 }

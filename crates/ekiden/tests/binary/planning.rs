@@ -10,7 +10,10 @@ const IDEA: &str = "# Tea\n\nA shop for tea.\n\n- [ ] Brew tea\n\n  ```sh\n  ech
 
 fn project() -> Environment {
     let environment = Environment::with_git();
-    for (key, value) in [("user.name", "Test"), ("user.email", "test@example.invalid")] {
+    for (key, value) in [
+        ("user.name", "Test"),
+        ("user.email", "test@example.invalid"),
+    ] {
         environment.git(&["config", key, value]);
     }
     environment.write("idea.md", IDEA);
@@ -41,16 +44,25 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     next  ekiden execute plan.json
     --- exit code 0
     ");
-    assert!(environment.read("architecture.md").starts_with("## Summary\n\nA shop for tea.\n"));
+    assert!(
+        environment
+            .read("architecture.md")
+            .starts_with("## Summary\n\nA shop for tea.\n")
+    );
     insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
     --- standard error
-    error: nobody has approved this plan, which runs 1 command of its own
+    error: this plan is not approved, which runs 1 command of its own
     hint: `ekiden execute MANIFEST --dry-run` shows them
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78
     ");
-    assert!(!environment.exists("tea.txt"), "nothing runs before somebody approved it");
-    environment.run(&rehearsal(&["execute", "plan.json", "--yes"])).expect(0);
+    assert!(
+        !environment.exists("tea.txt"),
+        "nothing runs before somebody approved it"
+    );
+    environment
+        .run(&rehearsal(&["execute", "plan.json", "--yes"]))
+        .expect(0);
     assert_eq!(environment.read("table.txt"), "tea\n");
 }
 
@@ -67,36 +79,74 @@ fn what_exists_is_left_as_it_is() {
     ");
     assert_eq!(environment.read("architecture.md"), "mine\n");
     environment.write("plan.json", "mine\n");
-    environment.run(&rehearsal(&["split", "architecture.md"])).expect(78);
+    environment
+        .run(&rehearsal(&["split", "architecture.md"]))
+        .expect(78);
     assert_eq!(environment.read("plan.json"), "mine\n");
-    environment.run(&rehearsal(&["plan", "idea.md", "--force"])).expect(0);
-    assert!(environment.read("architecture.md").starts_with("## Summary"));
+    environment
+        .run(&rehearsal(&["plan", "idea.md", "--force"]))
+        .expect(0);
+    assert!(
+        environment
+            .read("architecture.md")
+            .starts_with("## Summary")
+    );
 }
 
 // shows: PLN-02
 #[test]
 fn a_document_is_split_wherever_the_manifest_goes() {
     let environment = project();
-    environment.write("docs/design.md", "## Summary\n\nTea.\n\n- [ ] Brew\n\n```sh\ntouch tea\n```\n");
+    environment.write(
+        "docs/design.md",
+        "## Summary\n\nTea.\n\n- [ ] Brew\n\n```sh\ntouch tea\n```\n",
+    );
     environment.write("plans/keep", "");
-    let said = environment.run(&rehearsal(&["split", "docs/design.md", "-o", "plans", "--json"])).expect(0);
+    let said = environment
+        .run(&rehearsal(&[
+            "split",
+            "docs/design.md",
+            "-o",
+            "plans",
+            "--json",
+        ]))
+        .expect(0);
     let told: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(told["plan"]["waves"][0][0]["name"], "Brew");
     let manifest: Value = serde_json::from_str(&environment.read("plans/plan.json")).unwrap();
     assert_eq!(manifest["architecture"], "docs/design.md");
-    environment.run(&rehearsal(&["split", "none.md", "-o", "x.json"])).expect(66);
-    environment.run(&rehearsal(&["split", "docs/design.md", "-o", "nowhere/x.json"])).expect(66);
+    environment
+        .run(&rehearsal(&["split", "none.md", "-o", "x.json"]))
+        .expect(66);
+    environment
+        .run(&rehearsal(&[
+            "split",
+            "docs/design.md",
+            "-o",
+            "nowhere/x.json",
+        ]))
+        .expect(66);
 }
 
 // shows: PLN-04
 #[test]
 fn building_plans_asks_and_carries_out() {
     let environment = project();
-    environment.run(&rehearsal(&["build", "idea.md", "--dry-run"])).expect(0);
+    environment
+        .run(&rehearsal(&["build", "idea.md", "--dry-run"]))
+        .expect(0);
     assert!(environment.exists("plan.json") && !environment.exists("tea.txt"));
-    let again = environment.run(&rehearsal(&["build", "idea.md", "--force"])).expect(78);
-    assert!(again.stderr.contains("nobody has approved this plan"), "{}", again.stderr);
-    environment.run(&rehearsal(&["build", "idea.md", "--force", "--yes"])).expect(0);
+    let again = environment
+        .run(&rehearsal(&["build", "idea.md", "--force"]))
+        .expect(78);
+    assert!(
+        again.stderr.contains("this plan is not approved"),
+        "{}",
+        again.stderr
+    );
+    environment
+        .run(&rehearsal(&["build", "idea.md", "--force", "--yes"]))
+        .expect(0);
     assert_eq!(environment.read("table.txt"), "tea\n");
 }
 
@@ -107,24 +157,27 @@ fn what_cannot_be_planned_says_why_and_creates_nothing() {
     environment.write("empty.md", " \n");
     let told = |args: &[&'static str]| {
         let said = environment.told(args);
-        assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{args:?}");
+        assert!(
+            !environment.exists(".ekiden") && !environment.exists(".git/ekiden"),
+            "{args:?}"
+        );
         said
     };
     insta::assert_snapshot!(told(&rehearsal(&["plan", "tidy"])), @r"
     --- standard error
     error: there is no file `tidy`
-    hint: an idea is a file, `-` for standard input, or words in quotes (more than one)
+    hint: name the idea by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
     ");
     insta::assert_snapshot!(told(&rehearsal(&["plan", "empty.md"])), @r"
     --- standard error
     error: the idea is empty: empty.md
-    hint: write down what to do and how to see that it is done
+    hint: write down what to do and how to check that it is done
     --- exit code 65
     ");
     insta::assert_snapshot!(told(&["plan", "idea.md", "--agent-command", "cat"]), @r"
     --- standard error
-    error: agent `cat` cannot plan: it gives no answer that could be held to a form
+    error: agent `cat` cannot plan: its answers cannot be checked against a schema
     hint: name another with `--agent`, or write the manifest yourself (docs/manifests.md)
     --- exit code 78
     ");
@@ -138,7 +191,11 @@ fn planning_ends_with_its_cause_and_holds_the_work_dir() {
     environment.write("crash.toml", act);
     let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", "crash.toml");
     let said = environment.run(&rehearsal(&["plan", "idea.md"])).expect(1);
-    assert!(said.stderr.contains("planning stopped: "), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("planning stopped: "),
+        "{}",
+        said.stderr
+    );
 
     environment.write("crash.toml", "[[act]]\nat = \"prompt\"\ndo = \"hang\"\n");
     let mut planning = environment.start(&rehearsal(&["plan", "idea.md", "--force"]));
@@ -152,11 +209,25 @@ fn planning_ends_with_its_cause_and_holds_the_work_dir() {
 #[test]
 fn a_budget_and_a_timeout_hold_for_planning_too() {
     let environment = project().with("EKIDEN_REHEARSAL_STEP_MS", "3000");
-    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-timeout", "1s"])).expect(3);
-    assert!(said.stderr.contains("planning stopped: the session's time is up"), "{}", said.stderr);
+    let said = environment
+        .run(&rehearsal(&["plan", "idea.md", "--session-timeout", "1s"]))
+        .expect(3);
+    assert!(
+        said.stderr
+            .contains("planning stopped: the session's time is up"),
+        "{}",
+        said.stderr
+    );
     let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
-    let said = environment.run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"])).expect(3);
-    assert!(said.stderr.contains("planning stopped: the budget is spent"), "{}", said.stderr);
+    let said = environment
+        .run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"]))
+        .expect(3);
+    assert!(
+        said.stderr
+            .contains("planning stopped: the budget is spent"),
+        "{}",
+        said.stderr
+    );
     assert!(!environment.exists("plan.json"));
 }
 
@@ -166,18 +237,33 @@ fn a_usage_limit_is_waited_for_unless_somebody_wants_the_end() {
     let environment = project().with("EKIDEN_REHEARSAL_SCENARIO", "limit.toml");
     environment.write(
         "limit.toml",
-        "[[act]]\nat = \"prompt\"\ndo = { fail = { status = 429, resets_in_s = 3600 } }\n",
+        "[[act]]\nat = \"prompt\"\ndo = { limit = 3600 }\n",
     );
     let mut planning = environment.start(&rehearsal(&["build", "idea.md"]));
     planning.wait_for("5-hour");
     planning.signal(Signal::INT);
     let said = planning.end().expect(130);
-    assert!(said.stdout.contains("session 2 begins 30s later, in 1h"), "{said}");
-    assert!(said.stderr.contains("planning was stopped; nothing of it goes on"), "{said}");
+    assert!(
+        said.stdout.contains("session 2 begins 30s later, in 1h"),
+        "{said}"
+    );
+    assert!(
+        said.stderr
+            .contains("planning was stopped; nothing of it is left running"),
+        "{said}"
+    );
 
-    let said = environment.run(&rehearsal(&["build", "idea.md", "--on-rate-limit", "stop"])).expect(3);
+    let said = environment
+        .run(&rehearsal(&["build", "idea.md", "--on-rate-limit", "stop"]))
+        .expect(3);
     assert!(said.stderr.contains("planning stopped: "), "{said}");
-    let said = environment.run(&rehearsal(&["build", "idea.md", "--max-wait", "10m"])).expect(3);
-    assert!(said.stderr.contains("the same command begins anew; the limit is lifted "), "{said}");
+    let said = environment
+        .run(&rehearsal(&["build", "idea.md", "--max-wait", "10m"]))
+        .expect(3);
+    assert!(
+        said.stderr
+            .contains("run the same command again; the limit is lifted "),
+        "{said}"
+    );
     assert!(!environment.exists("architecture.md"));
 }

@@ -22,8 +22,12 @@ pub(crate) struct Process {
 /// Everything alive of an environment. Outside Linux nobody tells.
 pub(crate) fn alive(environment: &Environment) -> Vec<Process> {
     let mark = environment.mark();
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    processes.filter_map(|entry| marked(&entry.ok()?.file_name().into_string().ok()?, &mark)).collect()
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .filter_map(|entry| marked(&entry.ok()?.file_name().into_string().ok()?, &mark))
+        .collect()
 }
 
 /// Waits until nothing is left alive, for as long as is promised.
@@ -44,7 +48,9 @@ pub(crate) fn expect_nothing_alive(environment: &Environment) {
 fn marked(pid: &str, mark: &str) -> Option<Process> {
     let pid = Pid::from_raw(pid.parse().ok()?)?;
     let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
-    let bears_mark = read("environ")?.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+    let bears_mark = read("environ")?
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == mark.as_bytes());
     let command = String::from_utf8_lossy(&read("cmdline")?).replace('\0', " ");
     bears_mark.then_some(Process { pid, command })
 }

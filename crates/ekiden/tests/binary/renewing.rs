@@ -10,13 +10,17 @@ const REHEARSAL: [&str; 2] = ["--agent", "rehearsal"];
 
 /// A task whose items make other files.
 fn more_items(count: u32) -> String {
-    items(count).replace("Item ", "Part ").replace("item-", "part-")
+    items(count)
+        .replace("Item ", "Part ")
+        .replace("item-", "part-")
 }
 
 fn complete() -> Environment {
     let environment = Environment::with_git();
     environment.write("task.md", &items(4));
-    environment.run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1]]).expect(0);
+    environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1]])
+        .expect(0);
     environment
 }
 
@@ -24,10 +28,21 @@ fn complete() -> Environment {
 #[test]
 fn follow_up_work_begins_anew_and_loses_nothing() {
     let environment = complete();
-    let last = u32::try_from(environment.run_dir().join("sessions").read_dir().unwrap().count()).unwrap();
+    let last = u32::try_from(
+        environment
+            .run_dir()
+            .join("sessions")
+            .read_dir()
+            .unwrap()
+            .count(),
+    )
+    .unwrap();
     let report = environment.kept(last, "progress.md");
     let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
-    let facts: Vec<&str> = knowledge.lines().filter(|line| line.starts_with("- ")).collect();
+    let facts: Vec<&str> = knowledge
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .collect();
     environment.write("next.md", &more_items(4));
     let follow_up = environment.told(&["continue", "-f", "next.md", "-m", "1"]);
     insta::assert_snapshot!(follow_up, @r#"
@@ -40,18 +55,30 @@ fn follow_up_work_begins_anew_and_loses_nothing() {
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 3 of 4 items done · 9 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 10
+    to continue:  ekiden resume -m 10
     --- exit code 3
     "#);
     assert_eq!(environment.read(".ekiden/TASK.md"), more_items(4));
     assert_eq!(environment.kept(last, "progress.md"), report);
     for fact in facts {
-        assert!(environment.read(".ekiden/KNOWLEDGE.md").contains(fact), "{fact}");
+        assert!(
+            environment.read(".ekiden/KNOWLEDGE.md").contains(fact),
+            "{fact}"
+        );
     }
     let prompt = environment.kept(last + 1, "prompt.md");
-    assert!(prompt.starts_with(&format!("# Task\n\n{}", more_items(4))), "{prompt}");
-    assert!(prompt.contains("The task before this one is done."), "{prompt}");
-    let report_line = report.lines().find(|line| line.starts_with("STATUS")).unwrap();
+    assert!(
+        prompt.starts_with(&format!("# Task\n\n{}", more_items(4))),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("The task before this one is done."),
+        "{prompt}"
+    );
+    let report_line = report
+        .lines()
+        .find(|line| line.starts_with("STATUS"))
+        .unwrap();
     assert!(prompt.contains(&format!("¦ > {report_line}\n")), "{prompt}");
     environment.run(&["resume", "-m", "5"]).expect(0);
     assert_eq!(environment.read("part-4.txt"), "made\n");
@@ -69,7 +96,10 @@ fn what_is_published_for_a_follow_up_is_in_progress() {
     run.signal(Signal::TERM);
     run.end().expect(143);
     assert!(published.contains("\nSTATUS: IN_PROGRESS\n"), "{published}");
-    assert!(published.contains("\n> STATUS: ALL_COMPLETE\n"), "{published}");
+    assert!(
+        published.contains("\n> STATUS: ALL_COMPLETE\n"),
+        "{published}"
+    );
     assert!(published.contains("> - [ ] Wait\n"), "{published}");
 }
 
@@ -80,16 +110,18 @@ fn only_a_complete_run_is_followed_up() {
     let told = |args: &[&str]| environment.told(args);
     insta::assert_snapshot!(told(&["continue", "and now the docs"]), @r"
     --- standard error
-    error: cannot find a run: there is none here
+    error: cannot find a run here
     hint: `ekiden run TASK` starts one
     --- exit code 66
     ");
     environment.write("task.md", &items(7));
-    environment.run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "1"]).expect(3);
+    environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "1"])
+        .expect(3);
     insta::assert_snapshot!(told(&["continue", "and now the docs"]), @r"
     --- standard error
     error: run RUN is not finished, so nothing can follow up on it
-    hint: `ekiden resume` carries it on; `--task FILE` with it takes an edited task
+    hint: `ekiden resume` continues it; add `--task FILE` for an edited task
     --- exit code 1
     ");
     insta::assert_snapshot!(told(&["continue"]), @r"
@@ -114,7 +146,7 @@ fn only_a_complete_run_is_followed_up() {
     insta::assert_snapshot!(told(&["continue", "-f", "absent.md"]), @r"
     --- standard error
     error: there is no file `absent.md`
-    hint: a task is a file, `-` for standard input, or words in quotes (more than one)
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
     ");
 }
@@ -139,30 +171,35 @@ fn follow_up_work_that_is_killed_goes_on() {
 fn an_edited_task_goes_to_the_next_session() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(7));
-    environment.run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "1"]).expect(3);
+    environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "1"])
+        .expect(3);
     environment.write("task.md", &items(5));
     insta::assert_snapshot!(environment.told(&["resume", "--task", "absent.md"]), @r"
     --- standard error
     error: there is no file `absent.md`
-    hint: a task is a file, `-` for standard input, or words in quotes (more than one)
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
     ");
     insta::assert_snapshot!(environment.told(&["resume", "--task", "task.md"]), @r"
-    run RUN goes on · CLOCK · up to session 2
-    the task is changed: task.md
+    run RUN continues · CLOCK · up to session 2
+    the task has changed: task.md
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 4 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME · 6 files not committed
+    complete (not verified) · 2 sessions · TIME · 6 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- exit code 0
     ");
     assert_eq!(environment.read(".ekiden/TASK.md"), items(5));
     let prompt = environment.kept(2, "prompt.md");
-    assert!(prompt.starts_with(&format!("# Task\n\n{}", items(5))), "{prompt}");
+    assert!(
+        prompt.starts_with(&format!("# Task\n\n{}", items(5))),
+        "{prompt}"
+    );
     assert!(prompt.contains("The user has changed the task"), "{prompt}");
 }
 
@@ -171,13 +208,15 @@ fn an_edited_task_goes_to_the_next_session() {
 fn going_back_is_a_run_of_its_own() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(12));
-    environment.run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "3"]).expect(3);
+    environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-m", "3"])
+        .expect(3);
     let (first, notes) = (environment.run_dir(), environment.kept(1, "next_prompt.md"));
     let kept = |name: &str| std::fs::read_to_string(first.join(name)).unwrap();
     let (log, third) = (kept("log.jsonl"), kept("sessions/3/progress.md"));
     insta::assert_snapshot!(environment.told(&["resume", "-r", "9"]), @r"
     --- standard error
-    error: cannot go on from session 9 of RUN: it left no handoff; sessions 1 to 3 left one
+    error: cannot continue from session 9 of RUN: it left no handoff; sessions 1 to 3 left one
     hint: `ekiden sessions RUN` shows what there is
     --- exit code 66
     ");
@@ -198,13 +237,19 @@ fn going_back_is_a_run_of_its_own() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 6 of 12 items done · 10 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
     assert_eq!(environment.runs().len(), 2);
-    assert_eq!((kept("log.jsonl"), kept("sessions/3/progress.md")), (log, third));
+    assert_eq!(
+        (kept("log.jsonl"), kept("sessions/3/progress.md")),
+        (log, third)
+    );
     let prompt = environment.kept(2, "prompt.md");
-    assert!(prompt.contains("This is session 2.") && prompt.contains("The user went back"), "{prompt}");
+    assert!(
+        prompt.contains("This is session 2.") && prompt.contains("The user went back"),
+        "{prompt}"
+    );
     for line in notes.lines().filter(|line| !line.is_empty()) {
         assert!(prompt.contains(&format!("¦ {line}\n")), "{line}\n{prompt}");
     }
@@ -212,9 +257,21 @@ fn going_back_is_a_run_of_its_own() {
 
     environment.write("task.md", &items(6));
     let first = first.file_name().unwrap().to_str().unwrap().to_owned();
-    environment.run(&["resume", &first, "-r", "2", "--task", "task.md"]).expect(0);
-    assert!(environment.kept(3, "prompt.md").contains("The user has changed the task"));
-    let said = environment.run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-r", "3"]).expect(0);
+    environment
+        .run(&["resume", &first, "-r", "2", "--task", "task.md"])
+        .expect(0);
+    assert!(
+        environment
+            .kept(3, "prompt.md")
+            .contains("The user has changed the task")
+    );
+    let said = environment
+        .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1], "-r", "3"])
+        .expect(0);
     assert!(said.stdout.contains("\nsession 4 "), "{said}");
-    assert!(!environment.kept(4, "prompt.md").contains("The user has changed the task"));
+    assert!(
+        !environment
+            .kept(4, "prompt.md")
+            .contains("The user has changed the task")
+    );
 }

@@ -43,7 +43,12 @@ impl Running {
             stderr.read_to_string(&mut text).unwrap();
             text
         });
-        Self { child, lines, stdout: String::new(), stderr: Some(stderr) }
+        Self {
+            child,
+            lines,
+            stdout: String::new(),
+            stderr: Some(stderr),
+        }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -54,8 +59,11 @@ impl Running {
     pub(crate) fn wait_for(&mut self, part: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
-            let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
-            let line = line.unwrap_or_else(|_| panic!("waited for `{part}` after\n{}", self.stdout));
+            let line = self
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()));
+            let line =
+                line.unwrap_or_else(|_| panic!("waited for `{part}` after\n{}", self.stdout));
             let found = line.contains(part);
             self.heard(&line);
             if found {
@@ -76,14 +84,25 @@ impl Running {
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Said {
         let until = Instant::now() + PATIENCE;
-        while let Ok(line) = self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
             self.heard(&line);
         }
-        wait_until("the end of the program", || self.child.try_wait().unwrap().is_some());
+        wait_until("the end of the program", || {
+            self.child.try_wait().unwrap().is_some()
+        });
         let status = self.child.wait().unwrap();
-        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+        let code = status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap());
         let stdout = std::mem::take(&mut self.stdout);
-        Said { code, stdout, stderr: self.stderr.take().unwrap().join().unwrap() }
+        Said {
+            code,
+            stdout,
+            stderr: self.stderr.take().unwrap().join().unwrap(),
+        }
     }
 
     fn heard(&mut self, line: &str) {

@@ -18,27 +18,34 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(9));
     environment.write("other.md", &items(1));
-    environment.run(&run(&["run", "task.md", "-m", "1"])).expect(3);
+    environment
+        .run(&run(&["run", "task.md", "-m", "1"]))
+        .expect(3);
     insta::assert_snapshot!(environment.told(&run(&["run", "task.md"])), @r"
     --- standard error
-    error: a run of this task is not finished here: RUN
-    hint: `ekiden resume` carries it on
-    hint: `--new` starts anew and keeps that one as it is
+    error: a run of this task is unfinished here: RUN
+    hint: `ekiden resume` continues it
+    hint: `--new` starts a new run and keeps that one as it is
     --- exit code 3
     ");
     insta::assert_snapshot!(environment.told(&run(&["run", "other.md"])), @r"
     --- standard error
-    error: a run of another task is not finished here: RUN
-    hint: `ekiden resume` carries it on
-    hint: `--new` starts anew and keeps that one as it is
+    error: a run of another task is unfinished here: RUN
+    hint: `ekiden resume` continues it
+    hint: `--new` starts a new run and keeps that one as it is
     --- exit code 1
     ");
 
-    let (first, left) = (environment.run_dir(), environment.read(".ekiden/handoff/NEXT_PROMPT.md"));
+    let (first, left) = (
+        environment.run_dir(),
+        environment.read(".ekiden/handoff/NEXT_PROMPT.md"),
+    );
     let kept = |name: &str| std::fs::read_to_string(first.join(name)).unwrap();
     let log = kept("log.jsonl");
     assert_eq!(kept("sessions/1/next_prompt.md"), left);
-    environment.run(&run(&["run", "other.md", "--new"])).expect(0);
+    environment
+        .run(&run(&["run", "other.md", "--new"]))
+        .expect(0);
     assert_eq!(environment.runs().len(), 2);
     assert_eq!(kept("log.jsonl"), log);
     assert_eq!(kept("sessions/1/next_prompt.md"), left);
@@ -50,7 +57,7 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
     --- exit code 66
     ");
     insta::assert_snapshot!(environment.told(&["resume", &environment.runs()[0], "-m", "1"]), @r#"
-    run RUN goes on · CLOCK · up to session 2
+    run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  handed off after TIME · 6 tool calls
@@ -59,7 +66,7 @@ fn an_unfinished_run_is_in_the_way_until_it_is_set_aside() {
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 9 items done · 8 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
     assert_eq!(environment.read("item-6.txt"), "made\n");
@@ -74,10 +81,23 @@ fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {
     let first = environment.start(&run(&["run", "task.md"]));
     wait_until("work", || environment.exists("started"));
     let pid = first.pid().as_raw_nonzero().to_string();
-    for args in [run(&["run", "task.md"]), run(&["run", "task.md", "--new"]), vec!["resume"]] {
+    for args in [
+        run(&["run", "task.md"]),
+        run(&["run", "task.md", "--new"]),
+        vec!["resume"],
+    ] {
         let second = environment.run(&args).expect(75);
-        let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
-        assert!(second.stderr.contains(&format!("pid {pid} on {host}, since ")), "{second}");
+        let host = rustix::system::uname()
+            .nodename()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            second
+                .stderr
+                .contains(&format!("pid {pid} on {host}, since ")),
+            "{second}"
+        );
     }
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
     --- standard error
@@ -85,16 +105,17 @@ fn a_second_run_is_refused_while_the_first_lives_and_no_longer() {
     hint: `ekiden status` shows it, `ekiden stop` ends it
     --- exit code 75
     ");
-    insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  running  session 1 of 10   working   task.md
-    --- exit code 0
-    ");
+    let status = environment.told(&["status"]);
+    assert_eq!(
+        status.lines().next(),
+        Some("RUN  relay  running  session 1 of 10 · since CLOCK, TIME   working   task.md")
+    );
 
     first.signal(Signal::KILL);
     first.end().expect(137);
     expect_nothing_alive(&environment);
     insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  interrupted  session 1 of 10   working   task.md
+    RUN  relay  killed  session 1 of 10 · CLOCK to CLOCK   working   task.md
     next  ekiden resume
     --- exit code 0
     ");
@@ -116,11 +137,19 @@ fn runs_in_several_worktrees_begin_at_once() {
     let started = trees.iter().map(|tree| {
         let mut command = environment.command(&run(&["run", "task.md"]));
         command.current_dir(environment.dir().join(tree));
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
     });
     for run in started.collect::<Vec<_>>() {
         let said = run.wait_with_output().unwrap();
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        assert!(
+            said.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said.stderr)
+        );
     }
     let exclude = environment.read(".git/info/exclude");
     assert_eq!(exclude.matches("/.ekiden/*").count(), 1, "{exclude}");

@@ -2,58 +2,115 @@
 
 use serde_json::Value;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, items};
+
+// shows: RUN-03
+#[test]
+fn a_setting_is_set_by_a_person_and_the_rest_stays() {
+    let environment = Environment::new();
+    let set = |args: &[&str]| environment.run(&[&["config", "set"], args].concat());
+    set(&["max_sessions", "7"]).expect(0);
+    set(&["allowed_tool", "Bash(make:*)", "Read"]).expect(0);
+    set(&["max_sessions", "8"]).expect(0);
+    set(&["--project", "pause", "3"]).expect(0);
+    let own = std::fs::read_to_string(environment.path("home/.config/ekiden/config.toml")).unwrap();
+    let lines = "allowed_tool = [\"Bash(make:*)\", \"Read\"]\nmax_sessions = 8\n";
+    assert_eq!(own, lines);
+    assert_eq!(environment.read(".ekiden/config.toml"), "pause = 3\n");
+    set(&["max_sessions", "0"]).expect(2);
+    let meant = set(&["max_session", "3"]).expect(2);
+    assert!(
+        meant.stderr.contains("did you mean `max_sessions`?"),
+        "{meant}"
+    );
+    set(&["--project", "verify", "make test"]).expect(2);
+    let session = environment.with("EKIDEN_RUN", "7f3a0b1c");
+    session
+        .run(&["config", "set", "verify", "make test"])
+        .expect(77);
+}
+
+/// Settings and task are in the first record; what stands in a file later is for later runs.
+// shows: SEC-06
+#[test]
+fn what_a_run_was_started_with_holds_to_its_end() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(5));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"])
+        .expect(3);
+    let first = environment.log()[0].to_string();
+    assert!(first.contains("Item 5"), "{first}");
+    assert!(first.contains("\"ALL_COMPLETE\""), "{first}");
+    let user = environment.path("home/.config/ekiden");
+    std::fs::create_dir_all(&user).unwrap();
+    let text = "verify = 'false'\ncompletion_marker = 'FINISHED'\n";
+    std::fs::write(user.join("config.toml"), text).unwrap();
+    let said = environment.run(&["resume"]).expect(0);
+    assert!(said.stdout.contains("complete (not verified)"), "{said}");
+}
 
 // shows: RUN-03
 #[test]
 fn every_setting_says_where_it_comes_from() {
-    let environment = Environment::new().with("EKIDEN_PAUSE", "3").with("EKIDEN_AGENT", "mine");
-    environment.write(".ekiden/config.toml", "max_sessions = 4\nlevels = [10, 20, 30]\n");
+    let environment = Environment::new()
+        .with("EKIDEN_PAUSE", "3")
+        .with("EKIDEN_AGENT", "mine");
+    environment.write(
+        ".ekiden/config.toml",
+        "max_sessions = 4\nlevels = [10, 20, 30]\n",
+    );
     let user = environment.path("home/.config/ekiden");
     std::fs::create_dir_all(&user).unwrap();
-    let text = "model = 'opus'\npause = 60\n[agents.mine]\nkind = 'exec'\ncommand = ['mine', '-p']\n";
+    let text =
+        "model = 'opus'\npause = 60\n[agents.mine]\nkind = 'exec'\ncommand = ['mine', '-p']\n";
     std::fs::write(user.join("config.toml"), text).unwrap();
-    insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
-    max_sessions        4             .ekiden/config.toml:1
-    work_dir            .             default
-    pause               3             EKIDEN_PAUSE
-    completion_marker   ALL_COMPLETE  default
-    verify              -             default
-    verify_timeout      120           default
-    git_commit          false         default
-    branch              -             default
-    agent               mine          EKIDEN_AGENT
-    agent_command       -             default
-    model               opus          ~/.config/ekiden/config.toml:1
-    permission_mode     -             default
-    skip_permissions    false         default
-    allowed_tool        -             default
-    safe_mode           false         default
-    isolated            false         default
-    tui                 false         default
-    subagents           false         default
-    levels              10,20,30      .ekiden/config.toml:2
-    context.cap_tokens  200000        default
-    session_timeout     30m           default
-    max_turns           -             default
-    session_budget      -             default
-    run_budget          -             default
-    session_tokens      -             default
-    run_tokens          -             default
-    max_wait            6h            default
-    on_rate_limit       wait          default
-    quiet_hours         -             default
-    stall_sessions      3             default
-    research            false         default
-    notify              true          default
-    guard.wip           ref           default
-    guard.issue         -             default
-    guided              false         default
-    verbose             false         default
-    json                false         default
-    state_dir           -             default
-    guard.levels        70,85,95      default
-    guard.reminder      true          default
+    insta::assert_snapshot!(environment.run(&["config", "show"]), @"
+    max_sessions        4                               .ekiden/config.toml:1
+    work_dir            .                               default
+    pause               3                               EKIDEN_PAUSE
+    completion_marker   ALL_COMPLETE                    default
+    verify              -                               default
+    verify_timeout      120                             default
+    git_commit          false                           default
+    branch              -                               default
+    agent               mine                            EKIDEN_AGENT
+    agent_command       -                               default
+    model               opus                            ~/.config/ekiden/config.toml:1
+    permission_mode     -                               default
+    skip_permissions    false                           default
+    allowed_tool        -                               default
+    safe_mode           false                           default
+    isolated            false                           default
+    tui                 false                           default
+    subagents           false                           default
+    levels              10,20,30                        .ekiden/config.toml:2
+    context.cap_tokens  200000                          default
+    session_timeout     30m                             default
+    max_turns           -                               default
+    session_budget      -                               default
+    run_budget          -                               default
+    session_tokens      -                               default
+    run_tokens          -                               default
+    max_wait            6h                              default
+    on_rate_limit       wait                            default
+    quiet_hours         -                               default
+    stall_sessions      3                               default
+    research            false                           default
+    notify              true                            default
+    notify_text         false                           default
+    on_hangup           continue                        default
+    guard.wip           ref                             default
+    guard.issue         -                               default
+    guided              false                           default
+    verbose             false                           default
+    json                false                           default
+    trust_state         false                           default
+    state_dir           -                               default
+    guard.levels        70,85,95                        default
+    guard.reminder      true                            default
+    guard.l3            refuse                          default
+    guard.line          context issue phase checkpoint  default
     [agents.mine]  ~/.config/ekiden/config.toml:3
     --- exit code 0
     ");
@@ -61,8 +118,103 @@ fn every_setting_says_where_it_comes_from() {
     let inside = environment.with("EKIDEN_RUN", "7f3a0b1c");
     let json = inside.run(&["config", "show", "--json"]).expect(0).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
-    let pause = json["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == "pause");
-    assert_eq!(pause.unwrap()["value"], "60", "inside a session no variable is inherited");
+    let pause = json["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["key"] == "pause");
+    assert_eq!(
+        pause.unwrap()["value"],
+        "60",
+        "inside a session no variable is inherited"
+    );
+}
+
+// shows: SEC-11
+#[test]
+fn a_project_lowers_limits_and_raises_none_without_an_approval() {
+    let environment = Environment::new();
+    let user = environment.path("home/.config/ekiden");
+    std::fs::create_dir_all(&user).unwrap();
+    let own = "run_budget = 5\nsession_tokens = '400k'\nmax_sessions = 6\non_rate_limit = 'stop'\n\
+               quiet_hours = '22:00-07:00'\nmax_wait = '0s'\nmax_turns = 0\nsession_timeout = '20m'\n";
+    std::fs::write(user.join("config.toml"), own).unwrap();
+    let project = "run_budget = 500\nsession_tokens = '300k'\nmax_sessions = 40\non_rate_limit = 'wait'\n\
+                   quiet_hours = 'none'\nmax_wait = '1h'\nmax_turns = 50\nsession_timeout = 'none'\n\
+                   context.cap_tokens = 0\nverify_timeout = 60\nsession_budget = 2\n\
+                   research = true\n";
+    environment.write(".ekiden/config.toml", project);
+    let shown = |args: &[&str]| {
+        let said = environment
+            .run(&[&["config", "show"], args].concat())
+            .expect(0);
+        let is_limit = |line: &&str| line.contains("config.toml") || line.contains("--");
+        said.stdout
+            .lines()
+            .filter(is_limit)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    insta::assert_snapshot!(shown(&["--max-wait", "9h"]), @"
+    max_sessions        6                               ~/.config/ekiden/config.toml:3 (not 40 of .ekiden/config.toml:3: it needs `ekiden config approve`)
+    verify_timeout      60                              .ekiden/config.toml:10
+    context.cap_tokens  200000                          default (not 0 of .ekiden/config.toml:9: it needs `ekiden config approve`)
+    session_timeout     20m                             ~/.config/ekiden/config.toml:8 (not none of .ekiden/config.toml:8: it needs `ekiden config approve`)
+    max_turns           50                              .ekiden/config.toml:7
+    session_budget      2                               .ekiden/config.toml:11
+    run_budget          5                               ~/.config/ekiden/config.toml:1 (not 500 of .ekiden/config.toml:1: it needs `ekiden config approve`)
+    session_tokens      300k                            .ekiden/config.toml:2
+    max_wait            9h                              --max-wait
+    on_rate_limit       stop                            ~/.config/ekiden/config.toml:4 (not wait of .ekiden/config.toml:4: it needs `ekiden config approve`)
+    quiet_hours         22:00-07:00                     ~/.config/ekiden/config.toml:5 (not none of .ekiden/config.toml:5: it needs `ekiden config approve`)
+    research            false                           default (not true of .ekiden/config.toml:12: it needs `ekiden config approve`)
+    ");
+    environment.write("task.md", "- [ ] It\n");
+    let said = environment
+        .run(&[
+            "run",
+            "task.md",
+            "--agent",
+            "rehearsal",
+            "--quiet-hours",
+            "none",
+        ])
+        .expect(0);
+    insta::assert_snapshot!(said.stderr, @"
+    warning: .ekiden/config.toml:3 would raise `max_sessions` from 6 to 40, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:9 would raise `context.cap_tokens` from 200000 to 0, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:8 would raise `session_timeout` from 20m to none, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:1 would raise `run_budget` from 5 to 500, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:6 would raise `max_wait` from 0s to 1h, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:4 would raise `on_rate_limit` from stop to wait, which needs your approval: `ekiden config approve`
+    warning: .ekiden/config.toml:12 would raise `research` from false to true, which needs your approval: `ekiden config approve`
+    ");
+    let settings = &environment.log()[0]["event"]["settings"];
+    insta::assert_snapshot!(settings["bounds"]["run"], @r#"{"micro_usd":5000000,"tokens":null}"#);
+    insta::assert_snapshot!(environment.told(&["config", "approve"]), @"
+    .ekiden/config.toml:1  `run_budget` 500
+    .ekiden/config.toml:3  `max_sessions` 40
+    .ekiden/config.toml:4  `on_rate_limit` wait
+    .ekiden/config.toml:5  `quiet_hours` none
+    .ekiden/config.toml:6  `max_wait` TIME
+    .ekiden/config.toml:8  `session_timeout` none
+    .ekiden/config.toml:9  `context.cap_tokens` 0
+    .ekiden/config.toml:12  `research` true
+    approved until the file changes
+    --- standard error
+    next: ekiden config show
+    --- exit code 0
+    ");
+    assert!(!shown(&[]).contains("config approve"), "{}", shown(&[]));
+    environment.write(".ekiden/config.toml", &project.replace("500", "501"));
+    let json = environment
+        .run(&["config", "show", "--json"])
+        .expect(0)
+        .stdout;
+    assert!(
+        json.contains(r#""key":"run_budget","value":"5","origin":"user","place":"~/.config/ekiden/config.toml:1","not_approved":{"value":"501","place":".ekiden/config.toml:1"}"#),
+        "{json}"
+    );
 }
 
 // shows: RUN-06
@@ -70,9 +222,15 @@ fn every_setting_says_where_it_comes_from() {
 fn help_ends_with_the_exit_codes() {
     // The whole text stands in docs/commands, which a test keeps.
     let help = Environment::new().run(&["--help"]).expect(0).stdout;
-    assert!(help.starts_with("Examples:\n  ekiden run task.md"), "{help}");
+    assert!(
+        help.starts_with("Examples:\n  ekiden run task.md"),
+        "{help}"
+    );
     let last = "  128+n  ended by signal n: 130 after ctrl-c twice, 143 after SIGTERM\n";
-    assert!(help.contains("\nExit codes:\n  0      done") && help.ends_with(last), "{help}");
+    assert!(
+        help.contains("\nExit codes:\n  0      done") && help.ends_with(last),
+        "{help}"
+    );
 }
 
 // shows: SEC-06
@@ -81,7 +239,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     let environment = Environment::new();
     let file = "verify = \"printf '\\u001b[2J'\"\n\n[agents.mine]\nkind = \"exec\"\ncommand = [\"sh\", \"agent.sh\"]\n";
     environment.write(".ekiden/config.toml", file);
-    insta::assert_snapshot!(environment.run(&["status"]), @r"
+    insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
     error: .ekiden/config.toml:1: a project's own file may not set `verify`
     hint: it would decide what runs on the machine of everybody who clones the project
@@ -92,7 +250,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
     .ekiden/config.toml:1  `verify` printf '\u{1b}[2J'
     .ekiden/config.toml:3  [agents.mine] sh agent.sh
-    approved, until the file changes
+    approved until the file changes
     --- standard error
     next: ekiden config show
     --- exit code 0
@@ -100,9 +258,9 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     let shown = environment.run(&["config", "show"]);
     assert!(shown.stdout.contains(".ekiden/config.toml:1"), "{shown}");
     environment.write(".ekiden/config.toml", &file.replace("agent.sh", "other.sh"));
-    insta::assert_snapshot!(environment.run(&["status"]), @r"
+    insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
-    error: .ekiden/config.toml:1: a project's own file may not set `verify`, and the file is not the one that was approved
+    error: .ekiden/config.toml:1: a project's own file may not set `verify`; the file changed since you approved it
     hint: it would decide what runs on the machine of everybody who clones the project
     hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
@@ -113,16 +271,20 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     --- exit code 0
     "#);
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
-    .ekiden/config.toml is not approved any more
+    no longer approved: its config.toml
     --- exit code 0
     ");
+    insta::assert_snapshot!(environment.run(&["config", "approve", "--remove", "--json"]), @r#"
+    {"v":1,"withdrawn":[]}
+    --- exit code 0
+    "#);
     insta::assert_snapshot!(environment.run(&["config", "approve", "--remove"]), @r"
-    .ekiden/config.toml was not approved
+    nothing was approved for this project
     --- exit code 0
     ");
     environment.write(".ekiden/config.toml", "pause = 3\n");
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
-    .ekiden/config.toml says nothing that needs an approval
+    .ekiden/config.toml sets nothing that needs an approval
     --- exit code 0
     ");
 }
@@ -134,8 +296,21 @@ fn a_session_approves_nothing() {
     environment.write(".ekiden/config.toml", "verify = 'true'\n");
     insta::assert_snapshot!(environment.run(&["config", "approve"]), @r"
     --- standard error
-    error: an approval is a person's, and this is a session of ekiden
-    hint: run it yourself, outside of the session
-    --- exit code 78
+    error: only a person can change or approve settings, and this is a session of ekiden
+    hint: ask the person who runs it
+    --- exit code 77
+    ");
+}
+
+// shows: UIX-11
+#[test]
+fn a_misspelt_variable_keeps_no_command_from_looking() {
+    let environment = Environment::new().with("EKIDEN_MAX_SESION", "3");
+    insta::assert_snapshot!(environment.run(&["status"]), @r"
+    nothing has run here yet
+    next  ekiden run TASK
+    --- standard error
+    warning: there is no setting `EKIDEN_MAX_SESION` in the environment; it is not used
+    --- exit code 0
     ");
 }

@@ -38,7 +38,12 @@ impl Home<'_> {
         while let Some(dir) = todo.pop() {
             for entry in dir.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
                 let found = entry.symlink_metadata().unwrap();
-                let name = entry.strip_prefix(&home).unwrap().to_str().unwrap().to_owned();
+                let name = entry
+                    .strip_prefix(&home)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
                 let mode = found.permissions().mode();
                 let what = if found.is_dir() {
                     todo.push(entry);
@@ -72,9 +77,17 @@ fn elsewhere(environment: &Environment, args: &[&str]) -> String {
             .unwrap();
     }
     let mut command = Command::new(program);
-    command.args(args).current_dir(environment.dir()).env_clear().env("HOME", environment.path("home"));
+    command
+        .args(args)
+        .current_dir(environment.dir())
+        .env_clear()
+        .env("HOME", environment.path("home"));
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -86,13 +99,18 @@ fn plain(said: &str) -> String {
 fn done(environment: &Environment, args: &[&str]) -> String {
     let said = environment.run(&[&["setup"], args].concat()).expect(0);
     let told = plain(&environment.normal(&said));
-    told.strip_suffix("\n--- exit code 0").unwrap_or(&told).to_owned()
+    told.strip_suffix("\n--- exit code 0")
+        .unwrap_or(&told)
+        .to_owned()
 }
 
 /// What stands below the difference.
 fn in_words(told: &str) -> String {
     let lines: Vec<&str> = told.lines().collect();
-    let end = lines.iter().rposition(|line| line.starts_with(['+', '-'])).map_or(0, |at| at + 1);
+    let end = lines
+        .iter()
+        .rposition(|line| line.starts_with(['+', '-']))
+        .map_or(0, |at| at + 1);
     lines[end..].join("\n")
 }
 
@@ -115,7 +133,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook SessionStart",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook SessionStart",
     +            "timeout": 10
     +          }
     +        ]
@@ -126,7 +144,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook UserPromptSubmit",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook UserPromptSubmit",
     +            "timeout": 10
     +          }
     +        ]
@@ -137,7 +155,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook PreToolUse",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook PreToolUse",
     +            "timeout": 10
     +          }
     +        ]
@@ -148,7 +166,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook PostToolBatch",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook PostToolBatch",
     +            "timeout": 10
     +          }
     +        ]
@@ -159,7 +177,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook PreCompact",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook PreCompact",
     +            "timeout": 60
     +          }
     +        ]
@@ -170,7 +188,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook Stop",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook Stop",
     +            "timeout": 10
     +          }
     +        ]
@@ -181,7 +199,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +        "hooks": [
     +          {
     +            "type": "command",
-    +            "command": "/opt/ekiden hook SessionEnd",
+    +            "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden hook SessionEnd",
     +            "timeout": 10
     +          }
     +        ]
@@ -190,25 +208,25 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +  },
     +  "statusLine": {
     +    "type": "command",
-    +    "command": "/opt/ekiden statusline",
+    +    "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden statusline",
     +    "refreshInterval": 5
     +  }
     +}
-      to make   HOME/.claude/settings.json
-      to make   HOME/.claude/skills/checkpoint/SKILL.md
-      to make   HOME/.claude/skills/handoff/SKILL.md
-      to make   HOME/.claude/skills/orient/SKILL.md
+      to create  HOME/.claude/settings.json
+      to create  HOME/.claude/skills/checkpoint/SKILL.md
+      to create  HOME/.claude/skills/handoff/SKILL.md
+      to create  HOME/.claude/skills/orient/SKILL.md
     nothing was changed: this was a dry run
     "#);
     assert_eq!(home.all(), before, "a dry run changes nothing");
     let installed = done(&environment, &[]);
     insta::assert_snapshot!(in_words(&installed), @r"
-    made      HOME/.claude/settings.json
-    made      HOME/.claude/skills/checkpoint/SKILL.md
-    made      HOME/.claude/skills/handoff/SKILL.md
-    made      HOME/.claude/skills/orient/SKILL.md
+    created   HOME/.claude/settings.json
+    created   HOME/.claude/skills/checkpoint/SKILL.md
+    created   HOME/.claude/skills/handoff/SKILL.md
+    created   HOME/.claude/skills/orient/SKILL.md
     skills    /checkpoint, /handoff, /orient in new sessions
-    next      start a session; `ekiden setup --remove` takes the guard out again
+    next      start a session; `ekiden setup --remove` removes the guard
     ");
     let commands = home.settings()["hooks"].as_object().unwrap().len();
     assert_eq!(commands, 7);
@@ -249,7 +267,10 @@ fn what_was_there_comes_back_byte_for_byte_with_its_mode() {
         std::fs::set_permissions(environment.path("home").join(SETTINGS), mode).unwrap();
         let before = home.all();
         done(&environment, &[]);
-        assert!(home.read(SETTINGS).contains("hook PostToolBatch"), "{text:?}");
+        assert!(
+            home.read(SETTINGS).contains("hook PostToolBatch"),
+            "{text:?}"
+        );
         assert_eq!(home.all()[SETTINGS][..6], before[SETTINGS][..6], "the mode");
         done(&environment, &[]);
         done(&environment, &["--remove"]);
@@ -264,17 +285,23 @@ fn what_others_changed_since_stays_and_ours_goes() {
     let home = Home(&environment);
     home.write(SETTINGS, "{\n  \"model\": \"opus\"\n}\n");
     done(&environment, &[]);
-    let theirs = home.read(SETTINGS).replace("\"opus\"", "\"haiku\",   \"theme\": \"dark\"");
+    let theirs = home
+        .read(SETTINGS)
+        .replace("\"opus\"", "\"haiku\",   \"theme\": \"dark\"");
     home.write(SETTINGS, &theirs);
     assert!(done(&environment, &[]).contains("nothing to change"));
     done(&environment, &["--remove"]);
-    assert_eq!(home.read(SETTINGS), "{\n  \"model\": \"haiku\",   \"theme\": \"dark\"\n}\n");
+    assert_eq!(
+        home.read(SETTINGS),
+        "{\n  \"model\": \"haiku\",   \"theme\": \"dark\"\n}\n"
+    );
 
     home.write(SETTINGS, "");
     std::fs::remove_dir_all(environment.path("home/.claude")).unwrap();
     done(&environment, &[]);
     let theirs = home.read(SETTINGS) + "\n";
     home.write(SETTINGS, &theirs);
+    std::fs::remove_file(environment.path("home/.claude/skills/orient/SKILL.md")).unwrap();
     done(&environment, &["--remove"]);
     assert!(!home.exists(".claude"), "nothing of it but ours");
 }
@@ -302,14 +329,72 @@ fn a_program_that_moved_is_brought_up_to_date() {
     let before = home.all();
     elsewhere(&environment, &["setup"]);
     let program = format!("'{}'", environment.path("my tools/ekiden").display());
-    assert!(home.read(SETTINGS).contains(&format!("{program} hook Stop")), "{}", home.read(SETTINGS));
-    assert!(home.read(".claude/skills/orient/SKILL.md").contains(&format!("Run `{program} orient`")));
+    assert!(
+        home.read(SETTINGS)
+            .contains(&format!("{program} hook Stop")),
+        "{}",
+        home.read(SETTINGS)
+    );
+    assert!(
+        home.read(".claude/skills/orient/SKILL.md")
+            .contains(&format!("Run `{program} orient`"))
+    );
     std::fs::remove_file(environment.path("my tools/ekiden")).unwrap();
     let told = environment.told(&["doctor", "--agent", "claude"]);
-    assert!(told.contains("calls `ROOT/my tools/ekiden`, which is not there"), "{told}");
+    assert!(
+        told.contains("calls `ROOT/my tools/ekiden`, which does not exist"),
+        "{told}"
+    );
     done(&environment, &[]);
     assert!(!home.read(SETTINGS).contains("my tools"));
-    assert!(!home.read(".claude/skills/orient/SKILL.md").contains("my tools"));
+    assert!(
+        !home
+            .read(".claude/skills/orient/SKILL.md")
+            .contains("my tools")
+    );
+    done(&environment, &["--remove"]);
+    assert_eq!(home.all(), before);
+}
+
+// shows: OPS-02
+#[test]
+fn the_command_of_a_program_that_is_gone_says_nothing() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(
+        SETTINGS,
+        CORPUS[6]
+            .replace("~/.claude/line.sh \\\"x\\\"", "echo mine")
+            .as_str(),
+    );
+    elsewhere(&environment, &["setup"]);
+    std::fs::remove_file(environment.path("my tools/ekiden")).unwrap();
+    let settings = home.settings();
+    let hook = settings["hooks"]["PostToolBatch"][0]["hooks"][0]["command"].as_str();
+    let line = settings["statusLine"]["command"].as_str();
+    for (command, said) in [(hook, ""), (line, "mine\n")] {
+        let output = Command::new("/bin/sh")
+            .args(["-c", command.unwrap()])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), said);
+    }
+}
+
+// shows: OPS-02
+#[test]
+fn a_home_behind_a_link_is_left_without_a_trace() {
+    let environment = Environment::new();
+    let link = environment.path("link");
+    symlink(environment.path("home"), &link).unwrap();
+    let environment = environment.with("HOME", link.to_str().unwrap());
+    let home = Home(&environment);
+    let before = home.all();
+    done(&environment, &[]);
     done(&environment, &["--remove"]);
     assert_eq!(home.all(), before);
 }
@@ -334,14 +419,21 @@ fn a_file_that_is_not_understood_is_never_replaced() {
     insta::assert_snapshot!(refused(&environment, &[], 78), @r"
     --- standard error
     error: cannot change `HOME/.claude/settings.json`: line 2, column 18: expected comma
-    hint: nothing was changed; mend the file, then try again
+    hint: nothing was changed; fix the file, then try again
     --- exit code 78
     ");
-    assert_eq!(refused(&environment, &["--remove"], 78), refused(&environment, &[], 78));
-    std::fs::write(environment.path("home").join(SETTINGS), b"{\"a\": \"\xff\"}").unwrap();
+    assert_eq!(
+        refused(&environment, &["--remove"], 78),
+        refused(&environment, &[], 78)
+    );
+    std::fs::write(
+        environment.path("home").join(SETTINGS),
+        b"{\"a\": \"\xff\"}",
+    )
+    .unwrap();
     insta::assert_snapshot!(refused(&environment, &[], 78), @r"
     --- standard error
-    error: cannot change `HOME/.claude/settings.json`: it is no UTF-8
+    error: cannot change `HOME/.claude/settings.json`: it is not UTF-8
     hint: nothing was changed
     --- exit code 78
     ");
@@ -365,13 +457,13 @@ fn what_may_not_be_changed_is_not() {
     insta::assert_snapshot!(refused(&environment, &[], 77), @r"
     --- standard error
     error: cannot change `HOME/.claude/settings.json`: it is read-only
-    hint: nothing was changed; `chmod u+w` lets it be changed
+    hint: nothing was changed; `chmod u+w` makes it writable
     --- exit code 77
     ");
     let environment = Environment::new().with("HOME", "");
     insta::assert_snapshot!(refused(&environment, &[], 78), @r"
     --- standard error
-    error: cannot tell where your settings of Claude Code are: HOME is not set
+    error: cannot find your settings of Claude Code: HOME is not set
     hint: set HOME, or CLAUDE_CONFIG_DIR and XDG_STATE_HOME
     --- exit code 78
     ");
@@ -390,10 +482,18 @@ fn what_may_not_be_changed_is_not() {
 fn a_damaged_receipt_is_never_taken_for_none() {
     let environment = Environment::new();
     done(&environment, &[]);
-    let dir = environment.path("home/.local/state/ekiden/setup").read_dir().unwrap().next().unwrap();
+    let dir = environment
+        .path("home/.local/state/ekiden/setup")
+        .read_dir()
+        .unwrap()
+        .next()
+        .unwrap();
     std::fs::write(dir.unwrap().path().join("receipt.json"), "{ torn").unwrap();
     let said = refused(&environment, &["--remove"], 74);
-    assert!(said.contains("cannot read the receipt") && said.contains("hint: remove it"), "{said}");
+    assert!(
+        said.contains("cannot read the receipt") && said.contains("hint: remove it"),
+        "{said}"
+    );
 }
 
 // ── Links ─────────────────────────────────────────────────────────────────────────────────────
@@ -405,7 +505,11 @@ fn a_link_stays_and_what_it_leads_to_is_changed() {
     let home = Home(&environment);
     home.write("dotfiles/claude.json", CORPUS[4]);
     std::fs::create_dir(environment.path("home/.claude")).unwrap();
-    symlink("../dotfiles/claude.json", environment.path("home").join(SETTINGS)).unwrap();
+    symlink(
+        "../dotfiles/claude.json",
+        environment.path("home").join(SETTINGS),
+    )
+    .unwrap();
     let before = home.all();
     done(&environment, &[]);
     assert_eq!(home.all()[SETTINGS], before[SETTINGS]);
@@ -415,8 +519,8 @@ fn a_link_stays_and_what_it_leads_to_is_changed() {
     std::fs::remove_file(environment.path("home/dotfiles/claude.json")).unwrap();
     insta::assert_snapshot!(refused(&environment, &[], 74), @r"
     --- standard error
-    error: cannot use `HOME/.claude/settings.json`: it is a symbolic link to `../dotfiles/claude.json`, which is not there
-    hint: make what it leads to, or remove the link; nothing was changed
+    error: cannot use `HOME/.claude/settings.json`: it is a symbolic link to `../dotfiles/claude.json`, which does not exist
+    hint: create what it leads to, or remove the link; nothing was changed
     --- exit code 74
     ");
 }
@@ -428,10 +532,14 @@ fn no_link_of_a_project_leads_out_of_it() {
     let home = Home(&environment);
     home.write(SETTINGS, "{}");
     environment.write(".claude/x", "");
-    symlink(environment.path("home").join(SETTINGS), environment.dir().join(SETTINGS)).unwrap();
+    symlink(
+        environment.path("home").join(SETTINGS),
+        environment.dir().join(".claude/settings.local.json"),
+    )
+    .unwrap();
     insta::assert_snapshot!(refused(&environment, &["--project"], 77), @r"
     --- standard error
-    error: cannot change `PROJECT/.claude/settings.json`: it is a symbolic link out of the project, to `HOME/.claude/settings.json`
+    error: cannot change `PROJECT/.claude/settings.local.json`: it is a symbolic link out of the project, to `HOME/.claude/settings.json`
     hint: nothing was changed; `ekiden setup` is for your own settings
     --- exit code 77
     ");
@@ -447,12 +555,21 @@ fn a_command_that_exists_keeps_its_name() {
     let home = Home(&environment);
     home.write(".claude/commands/handoff.md", "Mine.");
     let said = done(&environment, &[]);
-    assert!(said.contains("skills    /checkpoint, /ekiden-handoff, /orient in new sessions"), "{said}");
+    assert!(
+        said.contains("skills    /checkpoint, /ekiden-handoff, /orient in new sessions"),
+        "{said}"
+    );
     assert!(!home.exists(".claude/skills/handoff"));
-    assert!(home.read(".claude/skills/checkpoint/SKILL.md").contains("with /ekiden-handoff."));
+    assert!(
+        home.read(".claude/skills/checkpoint/SKILL.md")
+            .contains("with /ekiden-handoff.")
+    );
     std::fs::remove_file(environment.path("home/.claude/commands/handoff.md")).unwrap();
     let said = done(&environment, &[]);
-    assert!(said.contains("removed   HOME/.claude/skills/ekiden-handoff/SKILL.md"), "{said}");
+    assert!(
+        said.contains("removed   HOME/.claude/skills/ekiden-handoff/SKILL.md"),
+        "{said}"
+    );
     assert!(home.exists(".claude/skills/handoff/SKILL.md"));
 }
 
@@ -464,7 +581,10 @@ fn a_skill_that_a_person_changed_is_theirs() {
     done(&environment, &[]);
     let mine = home.read(".claude/skills/orient/SKILL.md") + "\nBe brief.\n";
     home.write(".claude/skills/orient/SKILL.md", &mine);
-    assert!(done(&environment, &[]).contains("skills/orient/SKILL.md was changed since, and stays as it is"));
+    assert!(
+        done(&environment, &[])
+            .contains("skills/orient/SKILL.md was changed since, so it stays as it is")
+    );
     assert!(done(&environment, &["--remove"]).contains("skills/orient/SKILL.md was changed since"));
     assert_eq!(home.read(".claude/skills/orient/SKILL.md"), mine);
     assert!(!home.exists(".claude/skills/handoff") && !home.exists(SETTINGS));
@@ -479,20 +599,29 @@ fn what_keeps_the_guard_silent_is_told_and_not_changed() {
     let other = "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"command\":\"/other/ekiden hook Stop\"}]}]}}";
     environment.write(".claude/settings.json", other);
     let said = done(&environment, &[]);
-    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("warning")).collect();
+    let warnings: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("warning"))
+        .collect();
     insta::assert_snapshot!(warnings.join("\n"), @r"
-    warning: Claude Code leaves out all of HOME/.claude/settings.json, the guard included: at line 2, column 5 it is no plain JSON (comments and trailing commas count)
-    warning: `disableAllHooks` in PROJECT/.claude/settings.local.json: the guard is silent until that goes, and nobody changes it for you
-    warning: PROJECT/.claude/settings.json calls another ekiden: both would run; `ekiden doctor` tells more
+    warning: Claude Code ignores all of HOME/.claude/settings.json, with the guard in it: not plain JSON at line 2, column 5 (it accepts no comments or trailing commas)
+    warning: the guard is silent: `disableAllHooks` is set in PROJECT/.claude/settings.local.json
+    warning: PROJECT/.claude/settings.json calls another ekiden, so both would run; `ekiden doctor` tells more
     ");
-    assert_eq!(environment.read(".claude/settings.local.json"), "{\"disableAllHooks\": true}");
+    assert_eq!(
+        environment.read(".claude/settings.local.json"),
+        "{\"disableAllHooks\": true}"
+    );
     let environment = Environment::new();
     Home(&environment).write(SETTINGS, CORPUS[7]);
     let said = done(&environment, &[]);
-    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("warning")).collect();
+    let warnings: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("warning"))
+        .collect();
     insta::assert_snapshot!(warnings.join("\n"), @r"
-    warning: `disableAllHooks` in HOME/.claude/settings.json: the guard is silent until that goes, and nobody changes it for you
-    warning: the status line in HOME/.claude/settings.json has a form that is not known, and stays alone
+    warning: the guard is silent: `disableAllHooks` is set in HOME/.claude/settings.json
+    warning: the status line in HOME/.claude/settings.json has an unknown form, so the guard's is not shown
     ");
 }
 
@@ -505,7 +634,12 @@ fn a_project_has_a_guard_of_its_own() {
     let home = Home(&environment);
     let before = home.all();
     done(&environment, &["--project"]);
-    assert!(environment.read(SETTINGS).contains("hook Stop"));
+    assert!(
+        !environment.exists(SETTINGS),
+        "it may be committed, and others have ekiden elsewhere"
+    );
+    let settings = environment.read(".claude/settings.local.json");
+    assert!(settings.contains("hook Stop"), "{settings}");
     assert!(environment.exists(".claude/skills/handoff/SKILL.md"));
     assert!(!home.exists(".claude"));
     done(&environment, &["--project", "--remove"]);
@@ -530,17 +664,31 @@ fn programs_are_told_what_changed() {
     let environment = Environment::new();
     Home(&environment).write(SETTINGS, "{}");
     let answer = |args: &[&str]| -> Value {
-        let said = environment.run(&[&["setup", "--json"], args].concat()).expect(0);
+        let said = environment
+            .run(&[&["setup", "--json"], args].concat())
+            .expect(0);
         serde_json::from_str(&said.stdout).unwrap()
     };
     let dry = answer(&["--dry-run"]);
-    assert_eq!((&dry["changed"], &dry["dry_run"]), (&Value::from(false), &Value::from(true)));
+    assert_eq!(
+        (&dry["changed"], &dry["dry_run"]),
+        (&Value::from(false), &Value::from(true))
+    );
     let done = answer(&[]);
-    assert_eq!((&done["v"], &done["scope"], &done["changed"]), (&1.into(), &"user".into(), &true.into()));
+    assert_eq!(
+        (&done["v"], &done["scope"], &done["changed"]),
+        (&1.into(), &"user".into(), &true.into())
+    );
     assert_eq!(done["diff"], dry["diff"]);
     assert_eq!(done["files"].as_array().unwrap().len(), 4);
     assert_eq!(done["files"][0]["change"], "changed");
-    assert_eq!(std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(), "{}");
-    assert_eq!(done["skills"], serde_json::json!(["/checkpoint", "/handoff", "/orient"]));
+    assert_eq!(
+        std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(),
+        "{}"
+    );
+    assert_eq!(
+        done["skills"],
+        serde_json::json!(["/checkpoint", "/handoff", "/orient"])
+    );
     assert_eq!(answer(&["--remove"])["files"][0]["change"], "changed");
 }

@@ -14,14 +14,68 @@ fn run(args: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn a_task_is_a_file_standard_input_or_words() {
     let task = items(1);
-    let ways: [&[&str]; 4] = [&["run", "task.md"], &["task.md"], &["run", "-"], &["run", &task]];
+    let ways: [&[&str]; 4] = [
+        &["run", "task.md"],
+        &["task.md"],
+        &["run", "-"],
+        &["run", &task],
+    ];
     for way in ways {
         let environment = Environment::new();
         environment.write("task.md", &task);
-        environment.fed(&[way, &REHEARSAL].concat(), &task).expect(0);
+        environment
+            .fed(&[way, &REHEARSAL].concat(), &task)
+            .expect(0);
         assert_eq!(environment.read(".ekiden/TASK.md"), task, "{way:?}");
         assert_eq!(environment.read("item-1.txt"), "made\n", "{way:?}");
     }
+}
+
+// shows: RUN-07, REL-07
+#[test]
+fn a_verification_that_can_never_run_begins_no_session() {
+    let environment = Environment::new();
+    environment.write("task.md", &items(1));
+    let verified_by =
+        |command: &'static str| environment.run(&run(&["run", "task.md", "--verify", command]));
+    let said = verified_by("pytets -q").expect(78);
+    assert!(said.stderr.contains("`pytets` is not on PATH"), "{said}");
+    assert!(environment.runs().is_empty());
+    // Only the shell can tell here: the run ends before its first session, and is not in the way.
+    let said = verified_by("cd . && pytets -q").expect(78);
+    assert!(
+        said.stdout.contains("there is no program `pytets`"),
+        "{said}"
+    );
+    assert!(!said.stdout.contains("session 1"), "{said}");
+    assert_eq!(environment.runs().len(), 1);
+    let said = environment.run(&["resume"]);
+    assert!(
+        said.stderr.contains("there is no unfinished run here"),
+        "{said}"
+    );
+    let status = environment.run(&["status"]).stdout;
+    assert!(
+        status.ends_with("next  ekiden run TASK --verify 'COMMAND'\n"),
+        "{status}"
+    );
+    environment.write("not-executable.sh", "");
+    let said = verified_by("./not-executable.sh").expect(78);
+    assert!(
+        said.stderr.contains("`chmod +x ./not-executable.sh`"),
+        "{said}"
+    );
+    // What the work is about to make is waited for.
+    environment.write(
+        "task.md",
+        "- [ ] It\n\n  ```sh\n  printf '#!/bin/sh\\n' > made.sh; chmod +x made.sh\n  ```\n",
+    );
+    let said = verified_by("./made.sh").expect(0);
+    assert!(
+        said.stderr
+            .contains("`./made.sh` of the verification is not there yet"),
+        "{said}"
+    );
 }
 
 // shows: RUN-01, RUN-07
@@ -33,20 +87,23 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     std::fs::write(environment.dir().join("latin-1.md"), b"caf\xe9 au lait").unwrap();
     let told = |args: &[&'static str]| {
         let said = environment.told(&run(args));
-        assert!(!environment.exists(".ekiden") && !environment.exists(".git/ekiden"), "{args:?}");
+        assert!(
+            !environment.exists(".ekiden") && !environment.exists(".git/ekiden"),
+            "{args:?}"
+        );
         said
     };
     insta::assert_snapshot!(told(&["run", "tidy"]), @r"
     --- standard error
     error: there is no file `tidy`
-    hint: a task is a file, `-` for standard input, or words in quotes (more than one)
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
     ");
     insta::assert_snapshot!(told(&["stauts"]), @r"
     --- standard error
     error: there is no file `stauts`
     hint: did you mean `ekiden status`?
-    hint: a task is a file, `-` for standard input, or words in quotes (more than one)
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
     ");
     insta::assert_snapshot!(told(&["run", "."]), @r"
@@ -58,18 +115,19 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     insta::assert_snapshot!(told(&["run", "empty.md"]), @r"
     --- standard error
     error: the task is empty: empty.md
-    hint: write down what to do and how to see that it is done
+    hint: write down what to do and how to check that it is done
     --- exit code 65
     ");
     insta::assert_snapshot!(told(&["run", "latin-1.md"]), @r"
     --- standard error
-    error: cannot read the task latin-1.md: stream did not contain valid UTF-8
+    error: cannot read the task latin-1.md: it is not UTF-8 text
+    hint: name a text file that says what the task is
     --- exit code 65
     ");
     insta::assert_snapshot!(told(&["run", "task.md", "--work-dir", "elsewhere"]), @r"
     --- standard error
     error: cannot work in elsewhere: No such file or directory (os error 2)
-    hint: name another directory with `--work-dir`, or create it
+    hint: create it, or name another directory with `--work-dir`
     --- exit code 66
     ");
     insta::assert_snapshot!(told(&["run", "task.md", "-m", "0"]), @r"
@@ -116,7 +174,11 @@ fn a_git_that_does_not_answer_is_an_error() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(1));
     environment.script("bin/git", "kill -9 $$\n");
-    let path = format!("{}:{}", environment.dir().join("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        environment.dir().join("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
     let environment = environment.with("PATH", &path);
     insta::assert_snapshot!(environment.told(&run(&["run", "task.md"])), @r"
     --- standard error
@@ -133,11 +195,23 @@ fn json_is_one_object_a_line_and_the_log_says_it_again() {
     environment.write("task.md", &items(5));
     let args = ["run", "task.md", "--json", "--verify", "test -e item-5.txt"];
     let said = environment.run(&[&args[..], &REHEARSAL].concat()).expect(0);
-    let lines: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = said
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let run = &environment.runs()[0];
-    assert!(lines.iter().all(|line| line["v"] == 1 && line["run"] == **run), "{said}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["v"] == 1 && line["run"] == **run),
+        "{said}"
+    );
     assert_eq!(said.stderr, "");
-    let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    let events: Vec<&str> = lines
+        .iter()
+        .map(|line| line["event"].as_str().unwrap())
+        .collect();
     insta::assert_snapshot!(events.join("\n"), @r"
     run_started
     first_check
@@ -155,5 +229,8 @@ fn json_is_one_object_a_line_and_the_log_says_it_again() {
     check
     run_ended
     ");
-    assert_eq!(environment.run(&["log", "--json"]).expect(0).stdout, said.stdout);
+    assert_eq!(
+        environment.run(&["log", "--json"]).expect(0).stdout,
+        said.stdout
+    );
 }

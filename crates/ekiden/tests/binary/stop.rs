@@ -17,15 +17,22 @@ fn at_work(environment: &Environment) -> Running {
 fn expect_resumes(environment: &Environment) {
     environment.run(&["resume"]).expect(0);
     assert_eq!(environment.read("item-4.txt"), "made\n");
-    assert!(environment.read(".ekiden/PROGRESS.md").contains("- [x] Item 4"));
+    assert!(
+        environment
+            .read(".ekiden/PROGRESS.md")
+            .contains("- [x] Item 4")
+    );
 }
 
 // shows: RUN-09, RUN-11
 #[test]
 fn the_first_ctrl_c_asks_for_a_handoff() {
     let environment = Environment::with_git();
-    let task =
-        items(4).replacen("echo made", "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made", 1);
+    let task = items(4).replacen(
+        "echo made",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made",
+        1,
+    );
     environment.write("task.md", &task);
     let mut run = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
     wait_until("work", || environment.exists("started"));
@@ -43,19 +50,23 @@ fn the_first_ctrl_c_asks_for_a_handoff() {
 
     stopped (3): as you asked · 1 session · TIME · 1 of 4 items done · 4 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume
+    to continue:  ekiden resume
     --- exit code 3
     "#);
     expect_nothing_alive(&environment);
-    assert!(environment.read(".ekiden/PROGRESS.md").contains("- [x] Item 1"));
+    assert!(
+        environment
+            .read(".ekiden/PROGRESS.md")
+            .contains("- [x] Item 1")
+    );
     insta::assert_snapshot!(environment.told(&["resume"]), @r"
-    run RUN goes on · CLOCK · up to session 11
+    run RUN continues · CLOCK · up to session 11
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 5 tool calls
+      USAGE  says all is done after TIME · 5 tool calls
       items     4 of 4 done
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME · 7 files not committed
+    complete (not verified) · 2 sessions · TIME · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       git status
     --- exit code 0
@@ -80,7 +91,7 @@ fn the_second_ctrl_c_stops_at_once() {
       USAGE  stopped after TIME · 1 tool call
 
     stopped (130): at once, as you asked · 0 sessions · TIME · 1 file not committed
-    to go on:  ekiden resume
+    to continue:  ekiden resume
     --- exit code 130
     ");
     expect_nothing_alive(&environment);
@@ -101,13 +112,13 @@ fn sigterm_stops_at_once() {
       ! stopping at once
       USAGE  stopped after TIME · 1 tool call
 
-    stopped (143): at once, as you asked · 0 sessions · TIME · 1 file not committed
-    to go on:  ekiden resume
+    stopped (143): at once, by signal 15 · 0 sessions · TIME · 1 file not committed
+    to continue:  ekiden resume
     --- exit code 143
     ");
     expect_nothing_alive(&environment);
     insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  stopped  session 1 of 10   by signal 15   task.md
+    RUN  relay  stopped  session 1 of 10 · CLOCK to CLOCK   at once, by signal 15   task.md
     next  ekiden resume
     --- exit code 0
     ");
@@ -123,7 +134,7 @@ fn a_killed_run_goes_on() {
     run.end().expect(137);
     expect_nothing_alive(&environment);
     insta::assert_snapshot!(environment.told(&["resume"]), @r#"
-    run RUN goes on · CLOCK · up to session 10
+    run RUN continues · CLOCK · up to session 10
       ended     without a handoff after TIME · 1 tool call
     session 1 · CLOCK · attempt 2
       window    40k tokens (rehearsal), hands off at 24k
@@ -131,10 +142,10 @@ fn a_killed_run_goes_on() {
       items     3 of 5 done
       next      The item "Item 3", with `echo made > item-3.txt`.
     session 2 · CLOCK
-      USAGE  says that all is done after TIME · 4 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME
+    complete (not verified) · 2 sessions · TIME
     trouble    1 kill of ekiden (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       ekiden log RUN
@@ -148,7 +159,9 @@ fn a_killed_run_goes_on() {
 fn a_session_limit_prints_the_command_that_goes_on() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(7));
-    let said = environment.run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"]).expect(3);
+    let said = environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"])
+        .expect(3);
     insta::assert_snapshot!(environment.normal(&said), @r#"
     run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
     session 1 · CLOCK
@@ -159,13 +172,17 @@ fn a_session_limit_prints_the_command_that_goes_on() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 7 items done · 4 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
-    let command = said.stdout.lines().find_map(|line| line.strip_prefix("to go on:  ekiden ")).unwrap();
+    let command = said
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("to continue:  ekiden "))
+        .unwrap();
     let args: Vec<&str> = command.split(' ').collect();
     insta::assert_snapshot!(environment.told(&args), @r#"
-    run RUN goes on · CLOCK · up to session 2
+    run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  handed off after TIME · 6 tool calls
@@ -174,7 +191,7 @@ fn a_session_limit_prints_the_command_that_goes_on() {
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 7 items done · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
     environment.run(&args).expect(0);
@@ -187,12 +204,23 @@ fn levels_say_where_a_session_hands_off() {
     let sessions = |levels: &str| {
         let environment = Environment::new();
         environment.write("task.md", &items(6));
-        let said = environment.run(&["run", "task.md", "--agent", "rehearsal", "--levels", levels]).expect(0);
-        let window = said.stdout.lines().find(|line| line.contains("window")).unwrap().trim().to_owned();
+        let said = environment
+            .run(&["run", "task.md", "--agent", "rehearsal", "--levels", levels])
+            .expect(0);
+        let window = said
+            .stdout
+            .lines()
+            .find(|line| line.contains("window"))
+            .unwrap()
+            .trim()
+            .to_owned();
         (window, said.stdout.matches("\nsession ").count())
     };
     let (early, late) = (sessions("20,45,95"), sessions("80,90,95"));
-    assert_eq!(early.0, "window    40k tokens (rehearsal), hands off at 18k");
+    assert_eq!(
+        early.0,
+        "window    40k tokens (rehearsal), hands off at 18k"
+    );
     assert_eq!(late.0, "window    40k tokens (rehearsal), hands off at 36k");
     assert!(early.1 > late.1, "{early:?} {late:?}");
     let refused = Environment::new().told(&["run", "a task", "--levels", "60,50,70"]);

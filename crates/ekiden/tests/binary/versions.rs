@@ -9,8 +9,13 @@ const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
 
 /// Every file below a directory, with its bytes.
 fn bytes(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = modes(dir).into_iter().map(|(path, _)| path).filter(|path| path.is_file());
-    files.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+    let files = modes(dir)
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.is_file());
+    files
+        .map(|path| (path.clone(), std::fs::read(&path).unwrap()))
+        .collect()
 }
 
 // shows: DUR-05
@@ -18,7 +23,9 @@ fn bytes(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_log_of_a_newer_version_is_not_written() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(5));
-    environment.run(&[&RUN[..], &["-m", "1"]].concat()).expect(3);
+    environment
+        .run(&[&RUN[..], &["-m", "1"]].concat())
+        .expect(3);
     let log = environment.run_dir().join("log.jsonl");
     let text = std::fs::read_to_string(&log).unwrap();
     std::fs::write(&log, text.replacen(r#""version":1"#, r#""version":99"#, 1)).unwrap();
@@ -36,7 +43,7 @@ fn a_log_of_a_newer_version_is_not_written() {
     --- standard error
     error: cannot tell whether run RUN is finished: read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
     hint: nothing was changed; use the newer ekiden
-    hint: `--new` starts anew and keeps that one as it is
+    hint: `--new` starts a new run and keeps that one as it is
     --- exit code 74
     ");
     assert!((published(), runs()) == before, "something was written");
@@ -49,10 +56,17 @@ fn a_log_of_a_newer_version_is_not_written() {
     environment.run(&["log"]).expect(74);
 
     // With another run beside it only what is about that very run fails.
-    environment.run(&[&RUN[..], &["--new", "-m", "1"]].concat()).expect(3);
-    assert!(before.1.iter().all(|(path, bytes)| std::fs::read(path).unwrap() == *bytes));
+    environment
+        .run(&[&RUN[..], &["--new", "-m", "1"]].concat())
+        .expect(3);
+    assert!(
+        before
+            .1
+            .iter()
+            .all(|(path, bytes)| std::fs::read(path).unwrap() == *bytes)
+    );
     insta::assert_snapshot!(environment.told(&["status", "--all"]), @r"
-    RUN  relay  stopped  session 1 of 1   session limit   task.md
+    RUN  relay  stopped  session 1 of 1 · CLOCK to CLOCK   all its sessions are used   task.md
     RUN  relay  unreadable   cannot read `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: it has version 99, this program knows up to 1
     hint  nothing was changed; use the newer ekiden
     --- exit code 0
@@ -72,13 +86,16 @@ fn a_damaged_run_hides_no_other() {
     environment.run(&RUN).expect(0);
     let log = environment.run_dir().join("log.jsonl");
     let text = std::fs::read_to_string(&log).unwrap();
-    let damaged: Vec<&str> =
-        text.lines().enumerate().map(|(n, line)| if n == 4 { "{}" } else { line }).collect();
+    let damaged: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .map(|(n, line)| if n == 4 { "{}" } else { line })
+        .collect();
     std::fs::write(&log, damaged.join("\n") + "\n").unwrap();
     insta::assert_snapshot!(environment.told(&["status"]), @r"
-    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
-    hint  the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
-    RUN  relay  complete  session 1 of 10   not verified   task.md
+    RUN  relay  unreadable   cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    hint  the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
+    RUN  relay  complete  session 1 of 10 · CLOCK to CLOCK   not verified   task.md
     next  ekiden log RUN
     --- exit code 0
     ");
@@ -87,16 +104,16 @@ fn a_damaged_run_hides_no_other() {
     run RUN · relay, at most 10 sessions · rehearsal, hands off at 60% · task.md
     session 1 · CLOCK
     --- standard error
-    error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
-    hint: the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
+    error: cannot read run RUN: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    hint: the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
     hint: name another run by its id; `ekiden status --all` lists them
     --- exit code 74
     ");
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
-    error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is no record: missing field `seq` at line 1 column 2
-    hint: the log was damaged or edited, and nothing was changed; restore the file, or begin anew with `--new`
-    hint: `--new` starts anew and keeps that one as it is
+    error: cannot tell whether run RUN is finished: read the log `PROJECT/.git/ekiden/root/runs/RUN/log.jsonl`: line 5 is not a record: missing field `seq` at line 1 column 2
+    hint: the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`
+    hint: `--new` starts a new run and keeps that one as it is
     --- exit code 74
     ");
     // Not even the beginning of it: it counts as the oldest then, and is in nobody's way.
@@ -105,8 +122,12 @@ fn a_damaged_run_hides_no_other() {
     environment.run(&RUN).expect(0);
     let status: serde_json::Value =
         serde_json::from_str(&environment.run(&["status", "--json"]).expect(0).stdout).unwrap();
-    let states: Vec<&str> =
-        status["runs"].as_array().unwrap().iter().map(|run| run["state"].as_str().unwrap()).collect();
+    let states: Vec<&str> = status["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["state"].as_str().unwrap())
+        .collect();
     assert_eq!(states, ["complete", "complete", "unreadable"]);
 }
 
@@ -114,12 +135,15 @@ fn a_damaged_run_hides_no_other() {
 #[test]
 fn an_old_run_can_still_be_read_and_carried_on() {
     let environment = Environment::with_git();
-    let run = environment.state().join("runs/bcbe7a44");
+    let run = environment.state().join("runs/e886ba52");
     for made_with_the_run in ["inbox", "sessions"] {
         std::fs::create_dir_all(run.join(made_with_the_run)).unwrap();
     }
-    std::fs::write(environment.state().join("format"), "{\"format\":\"ekiden-state\",\"version\":1}\n")
-        .unwrap();
+    std::fs::write(
+        environment.state().join("format"),
+        "{\"format\":\"ekiden-state\",\"version\":1}\n",
+    )
+    .unwrap();
     std::fs::write(run.join("log.jsonl"), include_str!("fixtures/run-v1.jsonl")).unwrap();
     insta::assert_snapshot!(environment.told(&["log"]), @r#"
     started DATE
@@ -132,16 +156,24 @@ fn an_old_run_can_still_be_read_and_carried_on() {
       next      The item "Item 4", with `echo made > item-4.txt`.
       verify    failed in TIME
 
-    stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 5 items done · 4 files not committed
+    stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 5 items done · 3 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
-    to go on:  ekiden resume -m 1
+    to continue:  ekiden resume -m 1
     --- exit code 0
     "#);
-    insta::assert_snapshot!(environment.told(&["resume"]), @r"
-    run RUN goes on · CLOCK · up to session 2
+    // No program of its time kept anything outside of the project by which its log could be told.
+    insta::assert_snapshot!(environment.told(&["resume"]), @"
+    --- standard error
+    error: cannot use the state in PROJECT/.git/ekiden/root: nothing outside of it says that ekiden wrote the log of run RUN
+    hint: a state that came in an archive can name commands, which a run would go on with
+    hint: if it is yours, `--trust-state` believes it here from now on
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.told(&["resume", "--trust-state"]), @r"
+    run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says that all is done after TIME · 4 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
       verify    passed in TIME
 

@@ -36,7 +36,14 @@ struct Case {
 
 impl Case {
     fn new(name: &'static str, reply: fn(&Request) -> Reply, cause: Value, then: Then) -> Self {
-        Self { name, reply, stage: |stage| stage, args: &[], cause, then }
+        Self {
+            name,
+            reply,
+            stage: |stage| stage,
+            args: &[],
+            cause,
+            then,
+        }
     }
 
     fn on(self, stage: fn(Stage) -> Stage) -> Self {
@@ -49,7 +56,9 @@ impl Case {
 
     fn check(&self) {
         let reply = self.reply;
-        let Some(stage) = Stage::set(self.name, move |request, _| reply(request)) else { return };
+        let Some(stage) = Stage::set(self.name, move |request, _| reply(request)) else {
+            return;
+        };
         let stage = (self.stage)(stage);
         let wait = if self.then == Then::Again { "6h" } else { "0s" };
         let mut words = vec!["run", "Make one item.", "-m", "1", "--max-wait", wait];
@@ -85,20 +94,35 @@ fn error(code: u16, kind: &str, message: &str) -> Reply {
 
 /// A login by subscription, whose limits the client tells as events.
 fn subscribed(stage: Stage) -> Stage {
-    stage.with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake").without("ANTHROPIC_API_KEY")
+    stage
+        .with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake")
+        .without("ANTHROPIC_API_KEY")
 }
 
 /// A subscription's limit, rejected.
 pub(crate) fn limit(claim: &str, window: &str) -> Reply {
     let reset = RESET.to_string();
-    Status::error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
-        .header("anthropic-ratelimit-unified-status", "rejected")
-        .header("anthropic-ratelimit-unified-reset", &reset)
-        .header("anthropic-ratelimit-unified-representative-claim", claim)
-        .header(&format!("anthropic-ratelimit-unified-{window}-status"), "rejected")
-        .header(&format!("anthropic-ratelimit-unified-{window}-utilization"), "1.0")
-        .header(&format!("anthropic-ratelimit-unified-{window}-reset"), &reset)
-        .into()
+    Status::error(
+        429,
+        "rate_limit_error",
+        "This request would exceed your account's rate limit.",
+    )
+    .header("anthropic-ratelimit-unified-status", "rejected")
+    .header("anthropic-ratelimit-unified-reset", &reset)
+    .header("anthropic-ratelimit-unified-representative-claim", claim)
+    .header(
+        &format!("anthropic-ratelimit-unified-{window}-status"),
+        "rejected",
+    )
+    .header(
+        &format!("anthropic-ratelimit-unified-{window}-utilization"),
+        "1.0",
+    )
+    .header(
+        &format!("anthropic-ratelimit-unified-{window}-reset"),
+        &reset,
+    )
+    .into()
 }
 
 fn limited(kind: &str, resets_at: Option<u64>) -> Value {
@@ -110,24 +134,55 @@ fn limited(kind: &str, resets_at: Option<u64>) -> Value {
 fn each_limit_is_told_by_its_event_and_waited_for() {
     let case = |name, reply, cause| Case::new(name, reply, cause, Then::Exit(3));
     check_all(&[
-        case("429", |_| error(429, "rate_limit_error", "slow down"), limited("unknown", None)),
         case(
-            "429 with a late retry",
-            |_| Status::error(429, "rate_limit_error", "later").header("retry-after", "3600").into(),
+            "429",
+            |_| error(429, "rate_limit_error", "slow down"),
             limited("unknown", None),
         ),
-        case("five hours", |_| limit("five_hour", "5h"), limited("five_hour", Some(RESET))).on(subscribed),
-        case("a week", |_| limit("seven_day", "7d"), limited("seven_day", Some(RESET))).on(subscribed),
-        case("a model", |_| limit("seven_day_opus", "7d"), limited("seven_day_model", Some(RESET)))
-            .on(subscribed),
-        case("overage", |_| limit("overage", "5h"), limited("overage", Some(RESET))).on(subscribed),
+        case(
+            "429 with a late retry",
+            |_| {
+                Status::error(429, "rate_limit_error", "later")
+                    .header("retry-after", "3600")
+                    .into()
+            },
+            limited("unknown", None),
+        ),
+        case(
+            "five hours",
+            |_| limit("five_hour", "5h"),
+            limited("five_hour", Some(RESET)),
+        )
+        .on(subscribed),
+        case(
+            "a week",
+            |_| limit("seven_day", "7d"),
+            limited("seven_day", Some(RESET)),
+        )
+        .on(subscribed),
+        case(
+            "a model",
+            |_| limit("seven_day_opus", "7d"),
+            limited("seven_day_model", Some(RESET)),
+        )
+        .on(subscribed),
+        case(
+            "overage",
+            |_| limit("overage", "5h"),
+            limited("overage", Some(RESET)),
+        )
+        .on(subscribed),
         case(
             "429 for a subscriber that is no limit",
             |_| error(429, "rate_limit_error", "slow down"),
             limited("unknown", None),
         )
         .on(subscribed),
-        case("529", |_| error(529, "overloaded_error", "Overloaded"), json!("overloaded")),
+        case(
+            "529",
+            |_| error(529, "overloaded_error", "Overloaded"),
+            json!("overloaded"),
+        ),
     ]);
 }
 
@@ -136,18 +191,38 @@ fn each_limit_is_told_by_its_event_and_waited_for() {
 fn what_only_a_person_can_mend_ends_the_run() {
     let case = |name, reply, cause: &str| Case::new(name, reply, json!(cause), Then::Exit(69));
     check_all(&[
-        case("401", |_| error(401, "authentication_error", "invalid x-api-key"), "authentication_failed"),
-        case("403", |_| error(403, "permission_error", "not allowed"), "authentication_failed"),
+        case(
+            "401",
+            |_| error(401, "authentication_error", "invalid x-api-key"),
+            "authentication_failed",
+        ),
+        case(
+            "403",
+            |_| error(403, "permission_error", "not allowed"),
+            "authentication_failed",
+        ),
         case(
             "401 for a subscriber",
             |_| error(401, "authentication_error", "expired"),
             "authentication_failed",
         )
         .on(subscribed),
-        case("no login", |_| Message::text("Who asks?").into(), "authentication_failed")
-            .on(|stage| stage.without("ANTHROPIC_API_KEY")),
-        case("402", |_| error(402, "billing_error", "pay"), "billing_failed"),
-        case("404", |_| error(404, "not_found_error", "model: none"), "model_not_found"),
+        case(
+            "no login",
+            |_| Message::text("Who asks?").into(),
+            "authentication_failed",
+        )
+        .on(|stage| stage.without("ANTHROPIC_API_KEY")),
+        case(
+            "402",
+            |_| error(402, "billing_error", "pay"),
+            "billing_failed",
+        ),
+        case(
+            "404",
+            |_| error(404, "not_found_error", "model: none"),
+            "model_not_found",
+        ),
         case(
             "an empty account",
             |_| {
@@ -170,29 +245,61 @@ fn an_outage_and_an_odd_answer_are_tried_again() {
         case("500", |_| error(500, "api_error", "oops"), "server_error"),
         case("503", |_| error(503, "api_error", "oops"), "server_error"),
         case("dropped", |_| Reply::Drop, "server_error"),
-        case("cut", |_| Message::text("half").ending(Ending::Drop).into(), "server_error"),
         case(
-            "an error in the stream",
-            |_| Message::text("half").ending(Ending::Error("overloaded_error")).into(),
+            "cut",
+            |_| Message::text("half").ending(Ending::Drop).into(),
             "server_error",
         ),
-        case("400", |_| error(400, "invalid_request_error", "messages.1: odd"), "invalid_request"),
-        case("413", |_| error(413, "request_too_large", "too large"), "invalid_request"),
-        case("a refusal", |_| Message::text("No.").ending(Ending::Because("refusal")).into(), "refused"),
+        case(
+            "an error in the stream",
+            |_| {
+                Message::text("half")
+                    .ending(Ending::Error("overloaded_error"))
+                    .into()
+            },
+            "server_error",
+        ),
+        case(
+            "400",
+            |_| error(400, "invalid_request_error", "messages.1: odd"),
+            "invalid_request",
+        ),
+        case(
+            "413",
+            |_| error(413, "request_too_large", "too large"),
+            "invalid_request",
+        ),
+        case(
+            "a refusal",
+            |_| {
+                Message::text("No.")
+                    .ending(Ending::Because("refusal"))
+                    .into()
+            },
+            "refused",
+        ),
         case(
             "the output limit",
-            |_| Message::text("On").ending(Ending::Because("max_tokens")).into(),
+            |_| {
+                Message::text("On")
+                    .ending(Ending::Because("max_tokens"))
+                    .into()
+            },
             "output_limit",
         ),
     ]);
 }
 
 fn fills_the_window(request: &Request) -> Reply {
-    let context = if request.tool_results().is_empty() { 30_000 } else { 190_000 };
+    let context = if request.tool_results().is_empty() {
+        30_000
+    } else {
+        190_000
+    };
     call().using(Usage::context(context)).into()
 }
 
-/// A first response above L2 leaves no room to work: a relay would hand over for ever.
+/// A first response above L2 leaves no room to work: a relay would hand off for ever.
 // shows: REL-31
 #[test]
 fn a_window_that_is_full_before_the_work_ends_the_run() {
@@ -207,11 +314,18 @@ fn a_session_that_used_up_what_it_had_is_over() {
     check_all(&[
         case(
             "the context",
-            |_| error(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
+            |_| {
+                error(
+                    400,
+                    "invalid_request_error",
+                    "prompt is too long: 250000 tokens > 200000 maximum",
+                )
+            },
             "context_full",
         ),
         case("the window", fills_the_window, "context_full").args(&["--model", HAIKU]),
-        case("turns", |_| call().into(), "turn_limit").on(|stage| stage.client_arg("--max-turns=1")),
+        case("turns", |_| call().into(), "turn_limit")
+            .on(|stage| stage.client_arg("--max-turns=1")),
         case("budget", |_| call().into(), "budget_spent")
             .on(|stage| stage.client_arg("--max-budget-usd=0.0000001")),
     ]);

@@ -19,7 +19,9 @@ pub(crate) fn count(told: &[Value], event: &str) -> usize {
 
 /// The ends of all attempts.
 pub(crate) fn ends(told: &[Value]) -> Vec<&Value> {
-    told.iter().filter(|line| line["event"] == "attempt_ended").collect()
+    told.iter()
+        .filter(|line| line["event"] == "attempt_ended")
+        .collect()
 }
 
 /// How many words of a course begin so.
@@ -29,16 +31,24 @@ pub(crate) fn words(course: &[String], start: &str) -> usize {
 
 /// The process id of the agent at work.
 pub(crate) fn agent_pid(stage: &Stage) -> Pid {
-    let mut pids =
-        stage.project.log().into_iter().filter_map(|record| record["event"]["event"]["pid"].as_i64());
+    let mut pids = stage
+        .project
+        .log()
+        .into_iter()
+        .filter_map(|record| record["event"]["event"]["event"]["pid"].as_i64());
     Pid::from_raw(pids.next_back().unwrap().try_into().unwrap()).unwrap()
 }
 
 /// The id of the first attempt's conversation.
 pub(crate) fn conversation(stage: &Stage) -> String {
     let log = stage.project.log();
-    let mut effects = log.iter().flat_map(|record| record["effects"].as_array().unwrap());
-    effects.find_map(|effect| effect["effect"]["conversation"].as_str()).unwrap().to_owned()
+    let mut effects = log
+        .iter()
+        .flat_map(|record| record["effects"].as_array().unwrap());
+    effects
+        .find_map(|effect| effect["effect"]["conversation"].as_str())
+        .unwrap()
+        .to_owned()
 }
 
 /// A session's event stream.
@@ -56,15 +66,26 @@ pub(crate) fn expect_nothing_alive(conversation: &str) {
         if left == 0 {
             return;
         }
-        assert!(Instant::now() < until, "{left} processes of {conversation} are still alive");
+        assert!(
+            Instant::now() < until,
+            "{left} processes of {conversation} are still alive"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 fn marked(mark: &str) -> usize {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
-    let environments = processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("environ")).ok());
-    environments.filter(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())).count()
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return 0;
+    };
+    let environments =
+        processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("environ")).ok());
+    environments
+        .filter(|all| {
+            all.split(|byte| *byte == 0)
+                .any(|one| one == mark.as_bytes())
+        })
+        .count()
 }
 
 /// Waits until `tail -f` runs in this project.
@@ -73,10 +94,13 @@ pub(crate) fn wait_for_tail(stage: &Stage) {
     let until = Instant::now() + PATIENCE;
     let dir = stage.project.path();
     let in_project = |pid: &Path| std::fs::read_link(pid.join("cwd")).is_ok_and(|cwd| cwd == dir);
-    let is_tail =
-        |pid: &Path| std::fs::read(pid.join("cmdline")).is_ok_and(|line| line.starts_with(b"tail\0-f"));
+    let is_tail = |pid: &Path| {
+        std::fs::read(pid.join("cmdline")).is_ok_and(|line| line.starts_with(b"tail\0-f"))
+    };
     loop {
-        let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        let mut processes = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| Some(entry.ok()?.path()));
         if processes.any(|pid| is_tail(&pid) && in_project(&pid)) {
             return;
         }

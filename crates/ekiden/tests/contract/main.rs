@@ -2,11 +2,16 @@
 //! rehearsal agent and for the real Claude Code client against a fake Messages API.
 //!
 //! `cargo xtask real-client` installs the client; without it, its half says that it was left out.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test starts the program and may stop")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test starts the program and may stop"
+)]
 
 mod acting;
 mod both;
 mod client;
+mod cut_off;
 mod ends;
 mod guard;
 mod interface;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::acting::{ordered, resumed};
 use crate::project::Project;
-use crate::relay::{hand_over, session_of, with_client};
+use crate::relay::{hand_off, session_of, with_client};
 use crate::stage::{Running, Turn};
 
 const STAGES: [&str; 4] = ["A", "B", "C", "D"];
@@ -30,7 +30,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(what: &str, plan: &str, model: impl FnMut(&Request) -> Reply + Send + 'static) -> Option<Self> {
+    fn set(
+        what: &str,
+        plan: &str,
+        model: impl FnMut(&Request) -> Reply + Send + 'static,
+    ) -> Option<Self> {
         let client = real_client_for(what)?;
         let turn = Turn::wait();
         let project = Project::new();
@@ -45,8 +49,16 @@ impl Scene {
             git(&project, args);
         }
         let api = MessagesApi::start(model);
-        let environment = CleanEnvironment::new(&api).unwrap().with("CLAUDE_CODE_MAX_RETRIES", "0");
-        Some(Self { project, environment, client, api, _turn: turn })
+        let environment = CleanEnvironment::new(&api)
+            .unwrap()
+            .with("CLAUDE_CODE_MAX_RETRIES", "0");
+        Some(Self {
+            project,
+            environment,
+            client,
+            api,
+            _turn: turn,
+        })
     }
 
     fn ekiden(&self) -> Command {
@@ -58,27 +70,49 @@ impl Scene {
     }
 
     fn execute(&self) -> Running {
-        self.start(&["execute", "plan.toml", "--yes", "--permission-mode", "acceptEdits"])
+        self.start(&[
+            "execute",
+            "plan.toml",
+            "--yes",
+            "--permission-mode",
+            "acceptEdits",
+        ])
     }
 
     /// Every stage is merged once, and nothing is left but the user's branch.
     #[track_caller]
     fn expect_whole(&self, stages: &[&str]) {
         let merges = git(&self.project, &["log", "--merges", "--format=%s"]);
-        let mut merges: Vec<&str> =
-            merges.lines().filter(|subject| !subject.contains("changes of other stages")).collect();
+        let mut merges: Vec<&str> = merges
+            .lines()
+            .filter(|subject| !subject.contains("changes of other stages"))
+            .collect();
         merges.sort_unstable();
-        let wanted: Vec<String> = stages.iter().map(|stage| format!("ekiden: {stage} {stage}")).collect();
+        let wanted: Vec<String> = stages
+            .iter()
+            .map(|stage| format!("ekiden: {stage} {stage}"))
+            .collect();
         assert_eq!(merges, wanted);
-        assert_eq!(git(&self.project, &["branch", "--format=%(refname:short)"]), "main\n");
+        assert_eq!(
+            git(&self.project, &["branch", "--format=%(refname:short)"]),
+            "main\n"
+        );
         assert_eq!(git(&self.project, &["worktree", "list"]).lines().count(), 1);
         assert_eq!(git(&self.project, &["status", "--porcelain"]), "");
     }
 }
 
 fn git(project: &Project, args: &[&str]) -> String {
-    let done = Command::new("git").args(args).current_dir(project.path()).output().unwrap();
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new("git")
+        .args(args)
+        .current_dir(project.path())
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     String::from_utf8(done.stdout).unwrap()
 }
 
@@ -98,7 +132,10 @@ fn plan(stages: &[(&str, &str, &str)]) -> String {
 fn stage_of(request: &Request) -> &'static str {
     let text = request.text();
     let at = |stage: &&str| text.find(&format!("Make part {stage}."));
-    let first = STAGES.iter().filter_map(|stage| Some((at(stage)?, *stage))).min();
+    let first = STAGES
+        .iter()
+        .filter_map(|stage| Some((at(stage)?, *stage)))
+        .min();
     first.map_or("", |(_, stage)| stage)
 }
 
@@ -116,11 +153,17 @@ fn tree_of(request: &Request, stage: &str) -> PathBuf {
 
 fn write(dir: &Path, name: &str, content: &str) -> Message {
     let path = dir.join(name);
-    Message::call("Write", json!({"file_path": path.to_str().unwrap(), "content": content}))
+    Message::call(
+        "Write",
+        json!({"file_path": path.to_str().unwrap(), "content": content}),
+    )
 }
 
 fn read(dir: &Path, name: &str) -> Message {
-    Message::call("Read", json!({"file_path": dir.join(name).to_str().unwrap()}))
+    Message::call(
+        "Read",
+        json!({"file_path": dir.join(name).to_str().unwrap()}),
+    )
 }
 
 /// Does these one after the other, then claims that all is done.
@@ -128,7 +171,7 @@ fn in_turn(dir: &Path, answers: usize, deeds: Vec<Message>) -> Reply {
     let count = deeds.len();
     match deeds.into_iter().nth(answers) {
         Some(deed) => deed.into(),
-        None if answers == count => hand_over(dir, 3).into(),
+        None if answers == count => hand_off(dir, 3).into(),
         None => Message::text("Done.").into(),
     }
 }
@@ -142,17 +185,34 @@ fn diamond(request: &Request) -> Reply {
     let (dir, answers) = (tree_of(request, stage), request.answers());
     match (stage, session_of(&request.text())) {
         ("A", 1) => match answers {
-            0 => write(&dir, "half.txt", "half\n").using(Usage::context(20_000)).into(),
-            1 => Message::call("Bash", json!({"command": "ls"})).using(Usage::context(130_000)).into(),
-            2 if ordered(request) => hand_over(&dir, 1).using(Usage::context(131_000)).into(),
+            0 => write(&dir, "half.txt", "half\n")
+                .using(Usage::context(20_000))
+                .into(),
+            1 => Message::call("Bash", json!({"command": "ls"}))
+                .using(Usage::context(130_000))
+                .into(),
+            2 if ordered(request) => hand_off(&dir, 1).using(Usage::context(131_000)).into(),
             _ => Message::text("Done.").using(Usage::context(132_000)).into(),
         },
         ("A", _) => in_turn(&dir, answers, vec![write(&dir, "a.txt", "a\n")]),
-        ("B", 1) => in_turn(&dir, answers, vec![read(&dir, "shared.txt"), write(&dir, "shared.txt", "b\n")]),
-        ("C", 1) => in_turn(&dir, answers, vec![read(&dir, "shared.txt"), write(&dir, "shared.txt", "c\n")]),
-        ("B" | "C", _) => {
-            in_turn(&dir, answers, vec![read(&dir, "shared.txt"), write(&dir, "shared.txt", "b\nc\n")])
-        }
+        ("B", 1) => in_turn(
+            &dir,
+            answers,
+            vec![read(&dir, "shared.txt"), write(&dir, "shared.txt", "b\n")],
+        ),
+        ("C", 1) => in_turn(
+            &dir,
+            answers,
+            vec![read(&dir, "shared.txt"), write(&dir, "shared.txt", "c\n")],
+        ),
+        ("B" | "C", _) => in_turn(
+            &dir,
+            answers,
+            vec![
+                read(&dir, "shared.txt"),
+                write(&dir, "shared.txt", "b\nc\n"),
+            ],
+        ),
         (_, _) => in_turn(&dir, answers, vec![write(&dir, "d.txt", "d\n")]),
     }
 }
@@ -166,14 +226,30 @@ fn the_real_client_works_on_a_diamond_with_a_conflict() {
         ("C", "\"A\"", "grep -qx c shared.txt"),
         ("D", "\"B\", \"C\"", "test -f d.txt"),
     ];
-    let Some(scene) = Scene::set("a plan with a conflict", &plan(&stages), diamond) else { return };
+    let Some(scene) = Scene::set("a plan with a conflict", &plan(&stages), diamond) else {
+        return;
+    };
     let told = scene.execute().expect_exit(0);
     assert_eq!(scene.project.read("shared.txt"), "b\nc\n");
-    assert_eq!(scene.project.read("half.txt") + &scene.project.read("a.txt"), "half\na\n");
+    assert_eq!(
+        scene.project.read("half.txt") + &scene.project.read("a.txt"),
+        "half\na\n"
+    );
     scene.expect_whole(&STAGES);
-    let started: Vec<&Value> = told.iter().filter(|line| line["event"] == "session_started").collect();
-    assert_eq!(started.len(), 6, "two of A and of the stage with the conflict: {started:#?}");
-    let mended = scene.api.main_requests().iter().any(|request| request.text().contains("shared.txt"));
+    let started: Vec<&Value> = told
+        .iter()
+        .filter(|line| line["event"] == "session_started")
+        .collect();
+    assert_eq!(
+        started.len(),
+        6,
+        "two of A and of the stage with the conflict: {started:#?}"
+    );
+    let mended = scene
+        .api
+        .main_requests()
+        .iter()
+        .any(|request| request.text().contains("shared.txt"));
     assert!(mended, "the files in conflict are named");
 }
 
@@ -181,7 +257,11 @@ fn the_real_client_works_on_a_diamond_with_a_conflict() {
 // shows: AGT-12, REL-11, PLN-08
 #[test]
 fn a_limit_that_one_stage_meets_holds_the_others() {
-    let stages = [("A", "", "test -f a.txt"), ("B", "", "test -f b.txt"), ("C", "", "test -f c.txt")];
+    let stages = [
+        ("A", "", "test -f a.txt"),
+        ("B", "", "test -f b.txt"),
+        ("C", "", "test -f c.txt"),
+    ];
     let model = move |request: &Request| -> Reply {
         let stage = stage_of(request);
         if stage.is_empty() {
@@ -193,40 +273,61 @@ fn a_limit_that_one_stage_meets_holds_the_others() {
             ("A", 1) if !resumed(request) => Status::error(429, "rate_limit_error", "limit")
                 .header("anthropic-ratelimit-unified-status", "rejected")
                 .header("anthropic-ratelimit-unified-reset", "1700000000")
-                .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+                .header(
+                    "anthropic-ratelimit-unified-representative-claim",
+                    "five_hour",
+                )
                 .into(),
-            ("A", _) if resumed(request) && !dir.join(&file).exists() => write(&dir, &file, "a\n").into(),
+            ("A", _) if resumed(request) && !dir.join(&file).exists() => {
+                write(&dir, &file, "a\n").into()
+            }
             ("A", 0) => Message::call("Bash", json!({"command": "ls"})).into(),
-            ("A", _) if !dir.join(".ekiden/handoff/NEXT_PROMPT.md").exists() => hand_over(&dir, 3).into(),
+            ("A", _) if !dir.join(".ekiden/handoff/NEXT_PROMPT.md").exists() => {
+                hand_off(&dir, 3).into()
+            }
             ("A", _) => Message::text("Done.").into(),
             ("B", 0) => Message::call("Bash", json!({"command": "sleep 2"})).into(),
             ("B", _) => in_turn(&dir, answers - 1, vec![write(&dir, &file, "b\n")]),
             (_, _) => in_turn(&dir, answers, vec![write(&dir, &file, "c\n")]),
         }
     };
-    let Some(mut scene) = Scene::set("a limit that holds all", &plan(&stages), model) else { return };
-    scene.environment =
-        scene.environment.with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake").without("ANTHROPIC_API_KEY");
+    let Some(mut scene) = Scene::set("a limit that holds all", &plan(&stages), model) else {
+        return;
+    };
+    scene.environment = scene
+        .environment
+        .with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake")
+        .without("ANTHROPIC_API_KEY");
     scene.execute().expect_exit(0);
     scene.expect_whole(&["A", "B", "C"]);
     let log = scene.project.log();
     let time = |record: &Value| record["time"].as_u64().unwrap();
-    let limited = log.iter().find(|record| record["event"]["event"]["cause"]["rate_limited"].is_object());
+    let limited = log
+        .iter()
+        .find(|record| record["event"]["event"]["event"]["cause"]["rate_limited"].is_object());
     let limited = time(limited.expect("a limit"));
     let starts = log.iter().filter(|record| {
         let effects = record["effects"].as_array().unwrap();
-        effects.iter().any(|effect| effect["effect"]["kind"] == "start_attempt")
+        effects
+            .iter()
+            .any(|effect| effect["effect"]["kind"] == "start_attempt")
     });
     let after: Vec<u64> = starts.map(time).filter(|start| *start > limited).collect();
     assert_eq!(after.len(), 2, "A again, and C: {after:?}");
-    assert!(after.iter().all(|start| start - limited >= 29_000), "{limited}: {after:?}");
+    assert!(
+        after.iter().all(|start| start - limited >= 29_000),
+        "{limited}: {after:?}"
+    );
 }
 
 // shows: AGT-12, PLN-08, DUR-03
 #[test]
 fn a_plan_of_clients_that_is_killed_goes_on() {
-    let stages =
-        [("A", "", "test -f a.txt"), ("B", "", "test -f b.txt"), ("D", "\"A\", \"B\"", "test -f d.txt")];
+    let stages = [
+        ("A", "", "test -f a.txt"),
+        ("B", "", "test -f b.txt"),
+        ("D", "\"A\", \"B\"", "test -f d.txt"),
+    ];
     let killed = Arc::new(AtomicBool::new(false));
     let is_killed = Arc::clone(&killed);
     let model = move |request: &Request| -> Reply {
@@ -243,11 +344,13 @@ fn a_plan_of_clients_that_is_killed_goes_on() {
             (true, _) if !is_killed.load(Ordering::SeqCst) => {
                 Message::call("Bash", json!({"command": "sleep 20"})).into()
             }
-            (true, false) => hand_over(&dir, 3).into(),
+            (true, false) => hand_off(&dir, 3).into(),
             (true, true) => Message::text("Done.").into(),
         }
     };
-    let Some(scene) = Scene::set("a plan that is killed", &plan(&stages), model) else { return };
+    let Some(scene) = Scene::set("a plan that is killed", &plan(&stages), model) else {
+        return;
+    };
     let mut run = scene.execute();
     run.until("session_started");
     run.until("session_started");
@@ -255,7 +358,10 @@ fn a_plan_of_clients_that_is_killed_goes_on() {
         move |request: &Request| stage_of(request) == stage && request.tool_results().len() == 1
     };
     for stage in ["A", "B"] {
-        scene.api.wait_for(crate::stage::PATIENCE, sleeps(stage)).unwrap();
+        scene
+            .api
+            .wait_for(crate::stage::PATIENCE, sleeps(stage))
+            .unwrap();
     }
     run.signal(Signal::KILL);
     run.wait();

@@ -27,7 +27,10 @@ fn planner(rounds: Vec<Round>) -> impl FnMut(&Request, &str) -> Reply + Send + '
             return write_document(request, dir);
         }
         let asked = request.text().matches(ASKED).count().min(rounds.len() - 1);
-        let calls = rounds[..=asked].iter().filter(|round| matches!(round, Round::Structured(_))).count();
+        let calls = rounds[..=asked]
+            .iter()
+            .filter(|round| matches!(round, Round::Structured(_)))
+            .count();
         match &rounds[asked] {
             Round::Structured(answer) if request.tool_results().len() < calls => {
                 Message::call("StructuredOutput", answer.clone()).into()
@@ -39,7 +42,11 @@ fn planner(rounds: Vec<Round>) -> impl FnMut(&Request, &str) -> Reply + Send + '
 }
 
 fn write_document(request: &Request, dir: &str) -> Reply {
-    let path = Path::new(dir).ancestors().nth(2).unwrap().join("architecture.md");
+    let path = Path::new(dir)
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("architecture.md");
     match request.tool_results().len() {
         0 => Message::call("Write", json!({"file_path": path, "content": DOCUMENT})).into(),
         _ => Message::text("The document is written.").into(),
@@ -63,13 +70,19 @@ fn written(stage: &Stage) -> Value {
 fn run(stage: &Stage, args: &[&str]) -> (String, Option<i32>) {
     let said = stage.ekiden().args(args).arg("--verbose").output().unwrap();
     let all = [said.stdout, said.stderr].concat();
-    (String::from_utf8_lossy(&all).into_owned(), said.status.code())
+    (
+        String::from_utf8_lossy(&all).into_owned(),
+        said.status.code(),
+    )
 }
 
 // shows: PLN-01, PLN-07
 #[test]
 fn a_structured_answer_becomes_the_manifest() {
-    let Some(stage) = Stage::set("planning", planner(vec![Round::Structured(manifest("S01"))])) else {
+    let Some(stage) = Stage::set(
+        "planning",
+        planner(vec![Round::Structured(manifest("S01"))]),
+    ) else {
         return;
     };
     let (said, code) = run(&stage, &["plan", "A shop for tea."]);
@@ -80,16 +93,28 @@ fn a_structured_answer_becomes_the_manifest() {
     let requests = stage.api().main_requests();
     let with_tool = |request: &&Request| request.tools().contains(&"StructuredOutput");
     let first = requests.iter().find(with_tool).unwrap();
-    assert!(first.text().contains("\u{a6} ## Summary"), "the document is data: {}", first.text());
-    assert!(!requests[0].tools().contains(&"StructuredOutput"), "the document is no answer");
-    assert!(!requests[0].system().contains("# Working in a relay"), "planning is no relay");
+    assert!(
+        first.text().contains("\u{a6} ## Summary"),
+        "the document is data: {}",
+        first.text()
+    );
+    assert!(
+        !requests[0].tools().contains(&"StructuredOutput"),
+        "the document is no answer"
+    );
+    assert!(
+        !requests[0].system().contains("# Working in a relay"),
+        "planning is no relay"
+    );
 }
 
 // shows: PLN-07
 #[test]
 fn an_answer_in_a_fence_is_read() {
     let words = format!("Here it is:\n\n```json\n{:#}\n```\n", manifest("S01"));
-    let Some(stage) = Stage::set("an answer in words", planner(vec![Round::Words(words)])) else { return };
+    let Some(stage) = Stage::set("an answer in words", planner(vec![Round::Words(words)])) else {
+        return;
+    };
     let (said, code) = run(&stage, &["plan", "A shop for tea."]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(written(&stage)["project"], "tea");
@@ -103,13 +128,21 @@ fn an_answer_with_faults_is_sent_back_twice() {
         Round::Words("I cannot make JSON today.".to_owned()),
         Round::Structured(manifest("S01")),
     ];
-    let Some(stage) = Stage::set("an answer with faults", planner(rounds)) else { return };
+    let Some(stage) = Stage::set("an answer with faults", planner(rounds)) else {
+        return;
+    };
     stage.project.write("architecture.md", DOCUMENT);
     let (said, code) = run(&stage, &["split", "architecture.md"]);
     assert_eq!(code, Some(0), "{said}");
     let last = stage.api().main_requests().last().unwrap().text();
-    assert!(last.contains("\u{a6} - stage \"S02\" needs \"S9\", which does not exist"), "{last}");
-    assert!(last.contains("\u{a6} - there is no JSON object in the answer"), "{last}");
+    assert!(
+        last.contains("\u{a6} - stage \"S02\" needs \"S9\", which does not exist"),
+        "{last}"
+    );
+    assert!(
+        last.contains("\u{a6} - there is no JSON object in the answer"),
+        "{last}"
+    );
     assert_eq!(last.matches(ASKED).count(), 2, "{last}");
 }
 
@@ -119,12 +152,20 @@ fn after_the_third_answer_with_faults_they_are_told() {
     let mut hostile = manifest("S01");
     hostile["stage"][0]["outputs"] = json!([".git/hooks/pre-commit"]);
     let words = Round::Words(hostile.to_string());
-    let Some(stage) = Stage::set("an answer that stays wrong", planner(vec![words])) else { return };
+    let Some(stage) = Stage::set("an answer that stays wrong", planner(vec![words])) else {
+        return;
+    };
     stage.project.write("architecture.md", DOCUMENT);
     let (said, code) = run(&stage, &["split", "architecture.md"]);
     assert_eq!(code, Some(65), "{said}");
-    assert!(said.contains("refused.json has 1 fault") && said.contains(".git/hooks/pre-commit"), "{said}");
-    assert!(!stage.project.path().join("plan.json").exists(), "nothing is written");
+    assert!(
+        said.contains("refused.json has 1 fault") && said.contains(".git/hooks/pre-commit"),
+        "{said}"
+    );
+    assert!(
+        !stage.project.path().join("plan.json").exists(),
+        "nothing is written"
+    );
     let requests = stage.api().main_requests();
     assert_eq!(requests.last().unwrap().text().matches(ASKED).count(), 2);
 }
@@ -132,11 +173,17 @@ fn after_the_third_answer_with_faults_they_are_told() {
 // shows: PLN-01
 #[test]
 fn what_stops_the_service_stops_planning_with_its_name() {
-    let refuse = |_: &Request, _: &str| -> Reply { Status::error(401, "authentication_error", "no").into() };
-    let Some(stage) = Stage::set("planning without a login", refuse) else { return };
+    let refuse =
+        |_: &Request, _: &str| -> Reply { Status::error(401, "authentication_error", "no").into() };
+    let Some(stage) = Stage::set("planning without a login", refuse) else {
+        return;
+    };
     let (said, code) = run(&stage, &["plan", "A shop for tea."]);
     assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("planning stopped: the login is not accepted"), "{said}");
+    assert!(
+        said.contains("planning stopped: the login is not accepted"),
+        "{said}"
+    );
 }
 
 /// The agent may write the document, whatever its permissions say of other files.
@@ -150,8 +197,13 @@ fn a_document_that_is_missing_is_asked_for_once() {
             false => Message::text("I would rather not.").into(),
         }
     };
-    let Some(stage) = Stage::set("a document that is missing", model) else { return };
+    let Some(stage) = Stage::set("a document that is missing", model) else {
+        return;
+    };
     let (said, code) = run(&stage, &["plan", "A shop for tea."]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the document architecture.md is not there"), "{said}");
+    assert!(
+        said.contains("the document architecture.md is not there"),
+        "{said}"
+    );
 }

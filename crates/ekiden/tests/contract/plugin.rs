@@ -13,7 +13,11 @@ use crate::stage::Turn;
 
 /// The repository, whose root is a marketplace with one plugin.
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_owned()
 }
 
 /// A client in a home of its own, and a stand-in for `ekiden` that only writes down how it is called.
@@ -34,13 +38,24 @@ impl Scene {
         let command = command(&project.path());
         let api = MessagesApi::start(move |request: &Request| -> Reply {
             match request.answers() {
-                0 => Message::call("Bash", json!({"command": command, "description": "ekiden"})).into(),
+                0 => Message::call("Bash", json!({"command": command, "description": "ekiden"}))
+                    .into(),
                 _ => Message::text("done").into(),
             }
         });
-        let path = format!("{}:{}", project.path().join("bin").display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            project.path().join("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
         let environment = CleanEnvironment::new(&api).unwrap().with("PATH", path);
-        let scene = Self { project, api, environment, client, _turn: turn };
+        let scene = Self {
+            project,
+            api,
+            environment,
+            client,
+            _turn: turn,
+        };
         scene.stand_in("bin/ekiden");
         Some(scene)
     }
@@ -62,7 +77,11 @@ impl Scene {
 
     /// How the stand-in was called, in order.
     fn calls(&self) -> Vec<String> {
-        self.project.read("calls").lines().map(str::to_owned).collect()
+        self.project
+            .read("calls")
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -70,14 +89,20 @@ impl Scene {
 fn expect_done(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     said
 }
 
 // shows: OPS-03
 #[test]
 fn the_clients_own_validator_accepts_plugin_and_marketplace() {
-    let Some(scene) = Scene::set("the plugin", |_| String::new()) else { return };
+    let Some(scene) = Scene::set("the plugin", |_| String::new()) else {
+        return;
+    };
     for dir in [repository().join("plugin"), repository()] {
         let said = scene.client(&["plugin", "validate", dir.to_str().unwrap(), "--strict"]);
         assert!(said.contains("Validation passed"), "{said}");
@@ -89,9 +114,16 @@ fn the_clients_own_validator_accepts_plugin_and_marketplace() {
 #[test]
 fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
     let command = |_: &Path| "ekiden handoff".to_owned();
-    let Some(scene) = Scene::set("the plugin", command) else { return };
+    let Some(scene) = Scene::set("the plugin", command) else {
+        return;
+    };
     let plugin = repository().join("plugin");
-    scene.client(&["-p", "/ekiden:handoff be brief", "--plugin-dir", plugin.to_str().unwrap()]);
+    scene.client(&[
+        "-p",
+        "/ekiden:handoff be brief",
+        "--plugin-dir",
+        plugin.to_str().unwrap(),
+    ]);
     assert_eq!(
         scene.calls(),
         [
@@ -105,7 +137,10 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
         ]
     );
     let asked = scene.api.main_requests()[0].text();
-    assert!(asked.contains("Words of the user for the handoff, if any: be brief"), "{asked}");
+    assert!(
+        asked.contains("Words of the user for the handoff, if any: be brief"),
+        "{asked}"
+    );
 }
 
 // shows: OPS-02, CHK-12
@@ -113,13 +148,19 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
 fn what_setup_installs_is_called_once_by_the_real_client() {
     let program = |project: &Path| project.join("my tools/ekiden");
     let command = move |project: &Path| format!("'{}' orient", program(project).display());
-    let Some(scene) = Scene::set("the guard in the settings", command) else { return };
+    let Some(scene) = Scene::set("the guard in the settings", command) else {
+        return;
+    };
     let program = program(&scene.project.path());
     std::fs::create_dir(program.parent().unwrap()).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &program).unwrap();
     for scope in ["--user", "--project"] {
         let mut setup = scene.environment.command(&program);
-        expect_done(setup.args(["setup", scope]).current_dir(scene.project.path()));
+        expect_done(
+            setup
+                .args(["setup", scope])
+                .current_dir(scene.project.path()),
+        );
     }
     std::fs::remove_file(&program).unwrap();
     scene.stand_in("my tools/ekiden");

@@ -13,7 +13,10 @@ pub(crate) struct Project {
 
 impl Project {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("ekiden-project-").tempdir().unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("ekiden-project-")
+            .tempdir()
+            .unwrap();
         let project = Self { dir };
         project.git(&["init", "--quiet", "--initial-branch=main"]);
         project.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
@@ -37,17 +40,34 @@ impl Project {
 
     fn git(&self, args: &[&str]) {
         let mut git = Command::new("git");
-        git.args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"]);
-        let done = git.args(args).current_dir(self.dir.path()).status().unwrap();
+        git.args([
+            "-c",
+            "user.name=Test",
+            "-c",
+            "user.email=test@example.invalid",
+        ]);
+        let done = git
+            .args(args)
+            .current_dir(self.dir.path())
+            .status()
+            .unwrap();
         assert!(done.success(), "git {args:?}");
     }
 
     /// The records of the only run.
     pub(crate) fn log(&self) -> Vec<Value> {
         let runs = self.path().join(".git/ekiden/root/runs");
-        let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+        let run = std::fs::read_dir(runs)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
         let text = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-        text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .skip(1)
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 }
 
@@ -63,7 +83,11 @@ pub(crate) fn expect_exit(command: &mut Command, code: i32) -> String {
     let output: Output = command.output().unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "stdout:\n{out}\nstderr:\n{err}");
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "stdout:\n{out}\nstderr:\n{err}"
+    );
     out
 }
 
@@ -73,12 +97,13 @@ pub(crate) fn course(log: &[Value], session: u64) -> Vec<String> {
     for record in log {
         let event = &record["event"]["event"];
         if event["attempt"]["session"] == session {
-            words.push(event_word(event));
+            words.push(event_word(&event["event"]));
         }
         for effect in record["effects"].as_array().unwrap() {
             let effect = &effect["effect"];
-            if effect["attempt"]["session"] == session && effect["kind"] == "say" {
-                words.push(format!("say {}", first_words(effect["text"].as_str().unwrap())));
+            let said = &effect["effect"]["text"];
+            if effect["attempt"]["session"] == session && said.is_string() {
+                words.push(format!("say {}", first_words(said.as_str().unwrap())));
             }
         }
     }
@@ -88,19 +113,27 @@ pub(crate) fn course(log: &[Value], session: u64) -> Vec<String> {
 fn event_word(event: &Value) -> String {
     match event["kind"].as_str().unwrap() {
         "level_crossed" => format!("level {}", event["level"].as_str().unwrap()),
-        "attempt_ended" => format!("ended {}", event["cause"]),
+        "ended" => format!("ended {}", event["cause"]),
         other => other.to_owned(),
     }
 }
 
 fn first_words(text: &str) -> String {
-    text.split_whitespace().take(5).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .take(5)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The directory of the newest run's sessions.
 pub(crate) fn session_dir(project: &Project, session: u32) -> PathBuf {
     let runs = project.path().join(".git/ekiden/root/runs");
-    let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let run = std::fs::read_dir(runs)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     run.join("sessions").join(session.to_string())
 }
 

@@ -5,9 +5,11 @@
 //! time; the rest of a test costs little.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ekiden_testkit::client::{CleanEnvironment, real_client_for};
@@ -21,6 +23,8 @@ use crate::project::{Project, ekiden, session_dir, text_of};
 const CLIENTS_MAX: u32 = 2;
 /// Long beside what anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The version that `real-client/package.json` pins. Between it and the older one nothing was measured.
+pub(crate) const NEW: [u32; 3] = [2, 1, 329];
 /// The file of a stage's own task.
 const TASK: &str = "task.md";
 
@@ -87,14 +91,19 @@ impl Stage {
         rehearsed: &Rehearsed,
         model: impl FnMut(&Request, &str) -> Reply + Send + 'static,
     ) -> Vec<Self> {
-        std::iter::once(Self::rehearse(rehearsed)).chain(Self::set(what, model)).collect()
+        std::iter::once(Self::rehearse(rehearsed))
+            .chain(Self::set(what, model))
+            .collect()
     }
 
     fn rehearse(rehearsed: &Rehearsed) -> Self {
         let project = Project::new();
         project.write("scenario.toml", &rehearsed.acts);
         project.write(TASK, &items(rehearsed.items));
-        Self { project, cast: Cast::Rehearsal }
+        Self {
+            project,
+            cast: Cast::Rehearsal,
+        }
     }
 
     /// A stage for `what`, or nothing where the real client is not installed. The model is told the
@@ -107,12 +116,27 @@ impl Stage {
         let turn = Turn::wait();
         let project = Project::new();
         project.write(TASK, &items(1));
-        let dir = project.path().join(".ekiden/handoff").to_str().unwrap().to_owned();
+        let dir = project
+            .path()
+            .join(".ekiden/handoff")
+            .to_str()
+            .unwrap()
+            .to_owned();
         let api = MessagesApi::start(move |request| model(request, &dir));
-        let environment = CleanEnvironment::new(&api).unwrap().with("CLAUDE_CODE_MAX_RETRIES", "0");
+        let environment = CleanEnvironment::new(&api)
+            .unwrap()
+            .with("CLAUDE_CODE_MAX_RETRIES", "0");
         let command = vec![client.to_str().unwrap().to_owned()];
-        let client = Client { api, environment, command, _turn: turn };
-        Some(Self { project, cast: Cast::Client(Box::new(client)) })
+        let client = Client {
+            api,
+            environment,
+            command,
+            _turn: turn,
+        };
+        Some(Self {
+            project,
+            cast: Cast::Client(Box::new(client)),
+        })
     }
 
     /// The real client plays.
@@ -136,12 +160,18 @@ impl Stage {
 
     /// The same with one more variable in the environment of ekiden and the client.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
-        self.changed(|client| Client { environment: client.environment.with(name, value), ..client })
+        self.changed(|client| Client {
+            environment: client.environment.with(name, value),
+            ..client
+        })
     }
 
     /// The same without a variable.
     pub(crate) fn without(self, name: &str) -> Self {
-        self.changed(|client| Client { environment: client.environment.without(name), ..client })
+        self.changed(|client| Client {
+            environment: client.environment.without(name),
+            ..client
+        })
     }
 
     /// The same with one more argument of the client, as a user's `[agents.claude]` may have it.
@@ -155,7 +185,9 @@ impl Stage {
     /// The same with another program before the client.
     pub(crate) fn through(self, words: &[&str]) -> Self {
         self.changed(|mut client| {
-            client.command.splice(0..0, words.iter().map(|&word| word.to_owned()));
+            client
+                .command
+                .splice(0..0, words.iter().map(|&word| word.to_owned()));
             client
         })
     }
@@ -174,13 +206,21 @@ impl Stage {
     pub(crate) fn ekiden(&self) -> Command {
         let mut command = ekiden(&self.project);
         let Cast::Client(client) = &self.cast else {
-            command.envs([("EKIDEN_AGENT", "rehearsal"), ("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml")]);
+            command.envs([
+                ("EKIDEN_AGENT", "rehearsal"),
+                ("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml"),
+            ]);
             return command;
         };
         command.env_clear().envs(client.environment.variables());
-        command.env("EKIDEN_AGENT", "claude").env("XDG_CONFIG_HOME", self.home());
+        command
+            .env("EKIDEN_AGENT", "claude")
+            .env("XDG_CONFIG_HOME", self.home());
         command.env("EKIDEN_PERMISSION_MODE", "default");
-        let config = format!("[agents.claude]\nkind = \"claude\"\ncommand = {}\n", json!(client.command));
+        let config = format!(
+            "[agents.claude]\nkind = \"claude\"\ncommand = {}\n",
+            json!(client.command)
+        );
         let dir = self.home().join("ekiden");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), config).unwrap();
@@ -198,27 +238,48 @@ impl Stage {
         self.start(&[&["run", TASK], args].concat())
     }
 
-    /// Waits until this text stands in the event stream of session 1: so far has the agent come.
+    /// Waits until this text is in the event stream of session 1: so far has the agent come. The client writes
+    /// its transcript a little later, and a conversation can be resumed only from that.
     pub(crate) fn wait_for_events(&self, text: &str) {
         let until = Instant::now() + PATIENCE;
         let stream = || text_of(&session_dir(&self.project, 1).join("events.jsonl"));
-        while !stream().contains(text) {
+        let is_written = || !self.is_client() || self.transcripts().contains(text);
+        while !stream().contains(text) || !is_written() {
             assert!(Instant::now() < until, "no `{text}` in {}", stream());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// What the client has written of its conversations.
+    fn transcripts(&self) -> String {
+        let projects = self.home().join(".claude/projects");
+        let entries = |dir: PathBuf| {
+            let entries = dir.read_dir().into_iter().flatten().flatten();
+            entries.map(|entry| entry.path())
+        };
+        let files = entries(projects)
+            .flat_map(entries)
+            .filter(|path| path.is_file());
+        files.map(|path| text_of(&path)).collect()
     }
 }
 
 /// The task, as far as `rehearsal` needs one; a model of ours knows by itself what to do.
 fn items(count: u32) -> String {
-    let item = |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
-    (1..=count).fold("Make some items.\n\n".to_owned(), |task, number| task + &item(number))
+    let item =
+        |number| format!("- [ ] Item {number}\n\n  ```sh\n  touch item-{number}.txt\n  ```\n");
+    (1..=count).fold("Make some items.\n\n".to_owned(), |task, number| {
+        task + &item(number)
+    })
 }
+
+/// How long a run may print nothing. A test that waits for ever would take CI's time from all others.
+const SILENCE_MAX: Duration = Duration::from_secs(240);
 
 /// ekiden at work, told line by line.
 pub(crate) struct Running {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    lines: Receiver<String>,
     /// Every line so far.
     told: Vec<Value>,
 }
@@ -227,8 +288,19 @@ impl Running {
     /// The command, whose standard output tells what happens as JSON.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines, told: Vec::new() }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            stdout
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        Self {
+            child,
+            lines,
+            told: Vec::new(),
+        }
     }
 
     /// Waits for the next line that tells of `event`. It panics at the end of the run.
@@ -241,14 +313,21 @@ impl Running {
     }
 
     fn next(&mut self, event: &str) -> Option<Value> {
-        for line in self.lines.by_ref() {
-            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        loop {
+            let line = match self.lines.recv_timeout(SILENCE_MAX) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.signal(Signal::TERM);
+                    panic!("nothing happened for {SILENCE_MAX:?}: {:#?}", self.told);
+                }
+            };
+            let line: Value = serde_json::from_str(&line).unwrap();
             self.told.push(line.clone());
             if line["event"] == event {
                 return Some(line);
             }
         }
-        None
     }
 
     /// Sends it a signal.

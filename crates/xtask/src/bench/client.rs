@@ -25,7 +25,14 @@ struct Figures {
 
 /// Nothing where the client is not installed, which is said.
 pub(super) fn measure() -> Result<Vec<Row>, String> {
-    let measure = Program::cargo(&["bench", "--locked", "--package", "ekiden", "--bench", "client"]);
+    let measure = Program::cargo(&[
+        "bench",
+        "--locked",
+        "--package",
+        "ekiden",
+        "--bench",
+        "client",
+    ]);
     let told: Option<Figures> = serde_json::from_str(&measure.output()?)
         .map_err(|error| format!("cannot understand what `{measure}` says: {error}"))?;
     let Some(figures) = told else {
@@ -37,7 +44,10 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
 
 fn gap(figures: &Figures) -> Row {
     let exec = median(figures.exec_ms.clone());
-    let (logged, rehearsal) = (median(figures.logged_ms.clone()), median(figures.rehearsal_ms.clone()));
+    let (logged, rehearsal) = (
+        median(figures.logged_ms.clone()),
+        median(figures.rehearsal_ms.clone()),
+    );
     Row {
         what: "from client to client: exit to exec".to_owned(),
         figure: format!("{exec:.1} ms"),
@@ -77,8 +87,18 @@ mod tests {
         let (good, bad) = (figures(10.0, 40.0), figures(10.1, 40.1));
         assert!(gap(&good).kept && cpu(&good).kept);
         assert!(!gap(&bad).kept && !cpu(&bad).kept);
-        assert!(!gap(&Figures { exec_ms: Vec::new(), ..good }).kept, "nothing measured is nothing kept");
-        assert_eq!(gap(&bad).baseline, "by the log 6 ms, with `rehearsal` 4 ms, 1.5 times");
+        assert!(
+            !gap(&Figures {
+                exec_ms: Vec::new(),
+                ..good
+            })
+            .kept,
+            "nothing measured is nothing kept"
+        );
+        assert_eq!(
+            gap(&bad).baseline,
+            "by the log 6 ms, with `rehearsal` 4 ms, 1.5 times"
+        );
         assert_eq!(cpu(&bad).baseline, "the client 4000 ms, 1.00 %");
     }
 }

@@ -34,7 +34,11 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     let hook = call(&["hook", "PostToolBatch"]);
     let mut rows = vec![
         alone("`ekiden hook PostToolBatch`", &hook, &empty)?,
-        alone("`ekiden hook PreToolUse`", &call(&["hook", "PreToolUse"]), &empty)?,
+        alone(
+            "`ekiden hook PreToolUse`",
+            &call(&["hook", "PreToolUse"]),
+            &empty,
+        )?,
         alone("`ekiden statusline`", &call(&["statusline"]), &empty)?,
         at_once(&hook, &empty)?,
     ];
@@ -51,8 +55,14 @@ struct Stage {
 impl Stage {
     fn set(directory: &Path) -> Result<Self, String> {
         shell::clear(directory)?;
-        let (project, transcript) = (directory.join("project"), directory.join("transcript.jsonl"));
-        shell::write(&project.join(".git/HEAD"), "ref: refs/heads/feature/ANV-123\n")?;
+        let (project, transcript) = (
+            directory.join("project"),
+            directory.join("transcript.jsonl"),
+        );
+        shell::write(
+            &project.join(".git/HEAD"),
+            "ref: refs/heads/feature/ANV-123\n",
+        )?;
         shell::write(&transcript, &transcript_of(TRANSCRIPT_BYTES))?;
         let log = project.join(format!(".git/ekiden/root/guard/{SESSION}.jsonl"));
         shell::write(&log, &log_of(200))?;
@@ -68,7 +78,9 @@ impl Stage {
     }
 
     fn program(&self, program: Program) -> Program {
-        program.fed(&self.input).with("CLAUDE_PROJECT_DIR", self.project.as_os_str())
+        program
+            .fed(&self.input)
+            .with("CLAUDE_PROJECT_DIR", self.project.as_os_str())
     }
 }
 
@@ -89,10 +101,16 @@ fn transcript_of(bytes: usize) -> String {
 
 fn log_of(records: u32) -> String {
     (0..records)
-        .map(|at| format!("{{\"time\":{at},\"event\":\"tested\",\"passed\":{}}}\n", at % 2 == 0))
+        .map(|at| {
+            format!(
+                "{{\"time\":{at},\"event\":\"tested\",\"passed\":{}}}\n",
+                at % 2 == 0
+            )
+        })
         .collect()
 }
 
+// shows: MON-005
 fn alone(what: &str, call: &Program, empty: &Program) -> Result<Row, String> {
     let (mut calls, mut empties) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
@@ -113,7 +131,10 @@ fn alone(what: &str, call: &Program, empty: &Program) -> Result<Row, String> {
 fn percentile_99(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(f64::NAN)
+    sorted
+        .get(sorted.len() * 99 / 100)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 fn at_once(call: &Program, empty: &Program) -> Result<Row, String> {
@@ -126,7 +147,10 @@ fn at_once(call: &Program, empty: &Program) -> Result<Row, String> {
     Ok(Row {
         what: format!("{AT_ONCE} hooks at once"),
         figure: format!("{call:.1} ms"),
-        baseline: format!("{AT_ONCE} empty programs {empty:.1} ms, {:.1} times", call / empty),
+        baseline: format!(
+            "{AT_ONCE} empty programs {empty:.1} ms, {:.1} times",
+            call / empty
+        ),
         promise: format!("at most {AT_ONCE_TIMES_MAX} times"),
         kept: call <= empty * AT_ONCE_TIMES_MAX,
     })
@@ -136,10 +160,15 @@ fn at_once(call: &Program, empty: &Program) -> Result<Row, String> {
 fn together(program: &Program) -> Result<f64, String> {
     let (ended, took) = shell::timed(|| {
         std::thread::scope(|scope| {
-            let calls: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(|| program.time())).collect();
+            let calls: Vec<_> = (0..AT_ONCE)
+                .map(|_| scope.spawn(|| program.time()))
+                .collect();
             calls
                 .into_iter()
-                .map(|call| call.join().unwrap_or_else(|_| Err("a call panicked".to_owned())))
+                .map(|call| {
+                    call.join()
+                        .unwrap_or_else(|_| Err("a call panicked".to_owned()))
+                })
                 .collect()
         })
     });
@@ -158,22 +187,30 @@ fn others(stage: &Stage, hook: &Program) -> Result<Vec<Row>, String> {
                 console.log(b.toString().split('\\n').filter(l=>l.includes('assistant')).length)";
     let python = "import json,sys;i=json.load(sys.stdin);f=open(i['transcript_path'],'rb');f.seek(-65536,2);\
                   print(sum(b'assistant' in l for l in f.read().split(b'\\n')))";
-    let candidates =
-        [("jq", "sh", ["-c", jq]), ("node", "node", ["-e", node]), ("python3", "python3", ["-c", python])];
+    let candidates = [
+        ("jq", "sh", ["-c", jq]),
+        ("node", "node", ["-e", node]),
+        ("python3", "python3", ["-c", python]),
+    ];
     let mut figures = Vec::new();
     for (name, program, arguments) in candidates {
         if Program::new(name, &["--version"]).output().is_err() {
             continue;
         }
         let other = stage.program(Program::new(program, &arguments));
-        let times: Result<Vec<f64>, String> =
-            (0..SLOW).map(|_| other.time().map(|took| took.as_secs_f64() * 1e3)).collect();
+        let times: Result<Vec<f64>, String> = (0..SLOW)
+            .map(|_| other.time().map(|took| took.as_secs_f64() * 1e3))
+            .collect();
         figures.push((name, median(times?)));
     }
-    let own: Result<Vec<f64>, String> =
-        (0..SLOW * 3).map(|_| hook.time().map(|took| took.as_secs_f64() * 1e3)).collect();
+    let own: Result<Vec<f64>, String> = (0..SLOW * 3)
+        .map(|_| hook.time().map(|took| took.as_secs_f64() * 1e3))
+        .collect();
     let own = median(own?);
-    Ok(figures.into_iter().map(|(name, figure)| other_row(name, figure, own)).collect())
+    Ok(figures
+        .into_iter()
+        .map(|(name, figure)| other_row(name, figure, own))
+        .collect())
 }
 
 fn other_row(name: &str, figure: f64, own: f64) -> Row {

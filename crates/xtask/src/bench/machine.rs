@@ -8,7 +8,10 @@ pub(super) fn describe() -> Result<String, String> {
     let system = Program::new("uname", &["-sm"]).output()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (commit, system) = (commit.trim(), system.trim());
-    Ok(format!("Commit {commit}, {system}, {threads} hardware threads, {}.", processor()))
+    Ok(format!(
+        "Commit {commit}, {system}, {threads} hardware threads, {}.",
+        processor()
+    ))
 }
 
 /// The processor's name, where the system tells it.

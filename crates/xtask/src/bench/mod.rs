@@ -10,7 +10,7 @@
 
 mod client;
 mod guard;
-mod handover;
+mod handoff;
 mod machine;
 mod plan;
 mod sessions;
@@ -51,7 +51,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         start::measure,
         guard::measure,
         stream::measure,
-        handover::measure,
+        handoff::measure,
         sessions::measure,
         plan::measure,
         client::measure,
@@ -70,9 +70,16 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
 
 /// The page with another text between the two marks.
 fn replaced(page: &str, text: &str) -> Result<String, String> {
-    let (before, rest) = page.split_once(BEGIN).ok_or_else(|| format!("{PAGE} lacks `{BEGIN}`"))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| format!("{PAGE} lacks `{END}`"))?;
-    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", text.trim_end()))
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .ok_or_else(|| format!("{PAGE} lacks `{BEGIN}`"))?;
+    let (_, after) = rest
+        .split_once(END)
+        .ok_or_else(|| format!("{PAGE} lacks `{END}`"))?;
+    Ok(format!(
+        "{before}{BEGIN}\n\n{}\n\n{END}{after}",
+        text.trim_end()
+    ))
 }
 
 /// The median of some figures.

@@ -12,9 +12,9 @@ const LOAD_MS_MAX: f64 = 1_000.0;
 /// Flat, but for a new weighing of all each time that twice as many are over.
 const COST_TIMES_MAX: f64 = 2.0;
 /// Without git.
-const GAP_MS_MAX: f64 = 10.0;
+const GAP_MS_MAX: f64 = 20.0;
 /// Times the bare git commands.
-const GIT_TIMES_MAX: f64 = 2.0;
+const GIT_TIMES_MAX: f64 = 3.0;
 /// Stages of a chain, of which each needs the one before.
 const CHAIN: usize = 20;
 /// How often each chain is carried out.
@@ -36,7 +36,14 @@ struct Figures {
 }
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {
-    let measure = Program::cargo(&["bench", "--locked", "--package", "ekiden-core", "--bench", "plan"]);
+    let measure = Program::cargo(&[
+        "bench",
+        "--locked",
+        "--package",
+        "ekiden-core",
+        "--bench",
+        "plan",
+    ]);
     let figures: Figures = serde_json::from_str(&measure.output()?)
         .map_err(|error| format!("cannot understand what `{measure}` says: {error}"))?;
     let mut rows = vec![load(&figures), cost(&figures), order(&figures)];
@@ -44,8 +51,12 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+// shows: PLN-20
 fn load(figures: &Figures) -> Row {
-    let (load, parse) = (median(figures.load_ms.clone()), median(figures.parse_ms.clone()));
+    let (load, parse) = (
+        median(figures.load_ms.clone()),
+        median(figures.parse_ms.clone()),
+    );
     Row {
         what: "a manifest of 10,000 stages: read and checked".to_owned(),
         figure: format!("{load:.0} ms"),
@@ -55,12 +66,17 @@ fn load(figures: &Figures) -> Row {
     }
 }
 
+// shows: PLN-20
 fn cost(figures: &Figures) -> Row {
     let (first, last) = (
         figures.cost_ns.first().copied().unwrap_or(f64::NAN),
         figures.cost_ns.last().copied().unwrap_or(f64::NAN),
     );
-    let all: Vec<String> = figures.cost_ns.iter().map(|cost| format!("{cost:.0}")).collect();
+    let all: Vec<String> = figures
+        .cost_ns
+        .iter()
+        .map(|cost| format!("{cost:.0}"))
+        .collect();
     Row {
         what: "deciding, for each stage that ends, of 100, 1,000, 10,000".to_owned(),
         figure: format!("{} ns", all.join(", ")),
@@ -70,6 +86,7 @@ fn cost(figures: &Figures) -> Row {
     }
 }
 
+// shows: PLN-19
 fn order(figures: &Figures) -> Row {
     Row {
         what: "1,000 random plans: time by the order that was chosen".to_owned(),
@@ -105,7 +122,10 @@ fn chains() -> Result<Vec<Row>, String> {
         Row {
             what: "the same with git".to_owned(),
             figure: format!("{git:.0} ms"),
-            baseline: format!("its git commands alone {bare:.0} ms, {:.1} times", git / bare),
+            baseline: format!(
+                "its git commands alone {bare:.0} ms, {:.1} times",
+                git / bare
+            ),
             promise: format!("at most {GIT_TIMES_MAX} times"),
             kept: git / bare <= GIT_TIMES_MAX,
         },
@@ -125,21 +145,36 @@ fn gaps(dir: &Path, with_git: bool) -> Result<Vec<f64>, String> {
     }
     let ekiden = shell::target_dir().join("release/ekiden");
     let (manifest, state) = (project.join("plan.toml"), home.join("state"));
-    let words = ["execute", "--agent", "rehearsal", "--yes", "--no-notify", "--work-dir"];
+    let words = [
+        "execute",
+        "--agent",
+        "rehearsal",
+        "--yes",
+        "--no-notify",
+        "--work-dir",
+    ];
     let run = Program::new(ekiden, &words).arg(&project).arg(&manifest);
-    let run = run.with("EKIDEN_REHEARSAL_STEP_MS", "0").with("EKIDEN_STATE_DIR", &state);
+    let run = run
+        .with("EKIDEN_REHEARSAL_STEP_MS", "0")
+        .with("EKIDEN_STATE_DIR", &state);
     run.with("HOME", home).output()?;
-    let log = log_below(&state).ok_or_else(|| format!("there is no log below {}", state.display()))?;
+    let log =
+        log_below(&state).ok_or_else(|| format!("there is no log below {}", state.display()))?;
     Ok(gaps_in(&shell::read(&log)?))
 }
 
 fn gaps_in(log: &str) -> Vec<f64> {
     let (mut ended, mut gaps) = (None, Vec::new());
-    for record in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+    for record in log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+    {
         let time = record["time"].as_f64();
-        match record["event"]["event"]["kind"].as_str() {
-            Some("attempt_ended") => ended = time,
-            Some("attempt_started") => gaps.extend(ended.take().zip(time).map(|(ended, time)| time - ended)),
+        match record["event"]["event"]["event"]["kind"].as_str() {
+            Some("ended") => ended = time,
+            Some("started") => {
+                gaps.extend(ended.take().zip(time).map(|(ended, time)| time - ended));
+            }
             _ => {}
         }
     }
@@ -151,7 +186,10 @@ fn chain() -> String {
         let needs = if at == 0 { String::new() } else { format!("needs = [\"S{}\"]\n", at - 1) };
         format!("[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\n{needs}prompt = '''\n- [ ] It\n  ```sh\n  echo {at} > {at}.txt\n  ```\n'''\n\n")
     });
-    format!("format = 1\nproject = \"chain\"\n\n{}", stages.collect::<String>())
+    format!(
+        "format = 1\nproject = \"chain\"\n\n{}",
+        stages.collect::<String>()
+    )
 }
 
 fn begin_repository(dir: &Path) -> Result<(), String> {
@@ -176,12 +214,20 @@ fn bare_git(dir: &Path) -> Result<Vec<f64>, String> {
     begin_repository(&project)?;
     let whole_name = whole.display().to_string();
     git(&project, &["branch", "all"])?;
-    git(&project, &["worktree", "add", "--quiet", "--detach", &whole_name, "all"])?;
+    git(
+        &project,
+        &["worktree", "add", "--quiet", "--detach", &whole_name, "all"],
+    )?;
     let mut times = Vec::new();
     for at in 0..CHAIN {
         let tree = dir.join(format!("tree-{at}"));
         let (tree_name, branch) = (tree.display().to_string(), format!("stage-{at}"));
-        git(&project, &["worktree", "add", "--quiet", "-b", &branch, &tree_name, "all"])?;
+        git(
+            &project,
+            &[
+                "worktree", "add", "--quiet", "-b", &branch, &tree_name, "all",
+            ],
+        )?;
         shell::write(&tree.join(format!("{at}.txt")), "text\n")?;
         let next = dir.join(format!("next-{at}")).display().to_string();
         let (done, took) = shell::timed(|| {
@@ -189,10 +235,24 @@ fn bare_git(dir: &Path) -> Result<Vec<f64>, String> {
             git(&tree, &["commit", "--quiet", "--message", "stage"])?;
             git(&tree, &["status", "--porcelain"])?;
             git(&whole, &["checkout", "--quiet", "--detach", "all"])?;
-            git(&whole, &["merge", "--quiet", "--no-ff", "--message", "merge", &branch])?;
+            git(
+                &whole,
+                &["merge", "--quiet", "--no-ff", "--message", "merge", &branch],
+            )?;
             git(&whole, &["update-ref", "refs/heads/all", "HEAD"])?;
             git(&whole, &["diff", "--name-only", "HEAD^1", "HEAD"])?;
-            git(&project, &["worktree", "add", "--quiet", "-b", &format!("next-{at}"), &next, "all"])?;
+            git(
+                &project,
+                &[
+                    "worktree",
+                    "add",
+                    "--quiet",
+                    "-b",
+                    &format!("next-{at}"),
+                    &next,
+                    "all",
+                ],
+            )?;
             git(Path::new(&next), &["status", "--porcelain"])
         });
         done?;
@@ -227,14 +287,14 @@ mod tests {
     fn a_gap_reaches_from_an_agents_end_to_the_next_ones_start() {
         let record = |time: u32, kind: &str| {
             format!(
-                "{{\"time\":{time},\"event\":{{\"kind\":\"stage\",\"event\":{{\"kind\":\"{kind}\"}}}}}}\n"
+                "{{\"time\":{time},\"event\":{{\"kind\":\"stage\",\"event\":{{\"event\":{{\"kind\":\"{kind}\"}}}}}}}}\n"
             )
         };
         let log = [
-            record(1, "attempt_started"),
-            record(5, "attempt_ended"),
+            record(1, "started"),
+            record(5, "ended"),
             record(6, "archived"),
-            record(12, "attempt_started"),
+            record(12, "started"),
         ];
         assert_eq!(gaps_in(&log.concat()), [7.0]);
     }
@@ -251,6 +311,9 @@ mod tests {
         };
         assert!(order(&figures(0)).kept && !order(&figures(1)).kept);
         assert!(load(&figures(0)).kept && cost(&figures(0)).kept);
-        assert_eq!(order(&figures(0)).figure, "2.0 % above the bound on average, 1.40 times at worst");
+        assert_eq!(
+            order(&figures(0)).figure,
+            "2.0 % above the bound on average, 1.40 times at worst"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What a thousand sessions cost: memory that stays, and effort that must not grow.
 //!
-//! The real program with a shell script as its agent, which does nothing but hand over, and all files in
+//! The real program with a shell script as its agent, which does nothing but hand off, and all files in
 //! memory where that is possible. When a session began is told by the run's own log; memory and CPU are
 //! read from outside, where the system tells them.
 
@@ -27,7 +27,7 @@ const STOPPED_EARLY: i32 = 3;
 /// How often the program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-const TASK: &str = "# Nothing\n\n- [ ] Hand over for ever\n";
+const TASK: &str = "# Nothing\n\n- [ ] Hand off for ever\n";
 /// Each handoff differs and brings a fact, and a file grows: a run that changes nothing would be ended.
 const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
@@ -46,7 +46,7 @@ none
 END
 cat > NEXT_PROMPT.md << END
 ## Task
-Hand over for ever.
+Hand off for ever.
 ## State
 Item $n is done. There are no files, no decisions and no facts but this one: it goes on.
 ## Resume at
@@ -88,12 +88,20 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
 /// Its own for each checkout's process, since all of them share this memory.
 fn place() -> PathBuf {
     let memory = Path::new(IN_MEMORY);
-    let parent = if memory.is_dir() { memory.to_owned() } else { shell::target_dir() };
+    let parent = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        shell::target_dir()
+    };
     parent.join(format!("ekiden-bench-{}", std::process::id()))
 }
 
 fn measure_in(directory: &Path) -> Result<Vec<Row>, String> {
-    let (task, agent, work) = (directory.join("task.md"), directory.join("agent.sh"), directory.join("work"));
+    let (task, agent, work) = (
+        directory.join("task.md"),
+        directory.join("agent.sh"),
+        directory.join("work"),
+    );
     shell::write(&task, TASK)?;
     shell::write(&agent, AGENT)?;
     shell::write(&directory.join("n"), "0\n")?;
@@ -118,16 +126,35 @@ fn rows(starts: &[f64], looks: &[Look]) -> Result<Vec<Row>, String> {
         return Err(format!("{} sessions began, not {SESSIONS}", starts.len()));
     }
     let time = |sessions: Range<usize>| {
-        median(sessions.map(|session| starts[session + 1] - starts[session]).collect())
+        median(
+            sessions
+                .map(|session| starts[session + 1] - starts[session])
+                .collect(),
+        )
     };
-    let time = Growth { what: "time", early: time(EARLY), late: time(LATE) };
-    let mut rows = vec![Row { promise: "none".to_owned(), kept: true, ..time.row() }];
+    let time = Growth {
+        what: "time",
+        early: time(EARLY),
+        late: time(LATE),
+    };
+    let mut rows = vec![Row {
+        promise: "none".to_owned(),
+        kept: true,
+        ..time.row()
+    }];
     if let Some(last) = looks.last() {
         let cpu = |sessions: Range<usize>| {
             let count = f64::from(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
             (cpu_at(looks, starts[sessions.end]) - cpu_at(looks, starts[sessions.start])) / count
         };
-        rows.push(Growth { what: "own CPU", early: cpu(EARLY), late: cpu(LATE) }.row());
+        rows.push(
+            Growth {
+                what: "own CPU",
+                early: cpu(EARLY),
+                late: cpu(LATE),
+            }
+            .row(),
+        );
         rows.push(memory(last.memory_bytes));
     }
     Ok(rows)
@@ -167,27 +194,39 @@ fn memory(bytes: u64) -> Row {
 /// The CPU time that was used up at a moment.
 fn cpu_at(looks: &[Look], at_ms: f64) -> f64 {
     let after = looks.partition_point(|look| look.at_ms < at_ms);
-    looks.get(after).or(looks.last()).map_or(f64::NAN, |look| look.cpu_ms)
+    looks
+        .get(after)
+        .or(looks.last())
+        .map_or(f64::NAN, |look| look.cpu_ms)
 }
 
 /// Looks at a process; nothing where the system does not tell.
 fn look(pid: u32) -> Option<Look> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let memory = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = memory.trim().trim_end_matches(" kB").parse().ok()?;
     let mut cpu_ms = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         let told = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         cpu_ms += told.split(' ').next()?.parse::<f64>().ok()? / 1e6;
     }
-    Some(Look { at_ms: shell::now_ms(), cpu_ms, memory_bytes: kibibytes * 1024 })
+    Some(Look {
+        at_ms: shell::now_ms(),
+        cpu_ms,
+        memory_bytes: kibibytes * 1024,
+    })
 }
 
 /// The one run's log.
 fn find_log(work: &Path) -> Result<PathBuf, String> {
     let runs = work.join(".ekiden/runs");
-    let run = std::fs::read_dir(&runs).ok().and_then(|mut runs| runs.next()?.ok());
-    run.map(|run| run.path().join("log.jsonl")).ok_or_else(|| format!("no run in {}", runs.display()))
+    let run = std::fs::read_dir(&runs)
+        .ok()
+        .and_then(|mut runs| runs.next()?.ok());
+    run.map(|run| run.path().join("log.jsonl"))
+        .ok_or_else(|| format!("no run in {}", runs.display()))
 }
 
 /// When each agent started, in milliseconds.
@@ -196,7 +235,7 @@ fn starts(log: &str) -> Result<Vec<f64>, String> {
     for line in log.lines() {
         let record: Value =
             serde_json::from_str(line).map_err(|error| format!("cannot read the log: {error}"))?;
-        if record["event"]["event"]["kind"] == "attempt_started" {
+        if record["event"]["event"]["event"]["kind"] == "started" {
             starts.extend(record["time"].as_f64());
         }
     }
@@ -208,15 +247,25 @@ mod tests {
     use super::*;
 
     fn looks(cpu_ms: impl Fn(f64) -> f64) -> Vec<Look> {
-        let at = |at_ms| Look { at_ms, cpu_ms: cpu_ms(at_ms), memory_bytes: 9_950_000 };
-        (0..1001).map(|session| at(f64::from(session) * 10.0)).collect()
+        let at = |at_ms| Look {
+            at_ms,
+            cpu_ms: cpu_ms(at_ms),
+            memory_bytes: 9_950_000,
+        };
+        (0..1001)
+            .map(|session| at(f64::from(session) * 10.0))
+            .collect()
     }
 
     #[test]
     fn what_grows_with_the_sessions_is_found() {
         let starts: Vec<f64> = (0..1000).map(|session| f64::from(session) * 10.0).collect();
         let kept = |cpu_ms: fn(f64) -> f64| -> Vec<bool> {
-            rows(&starts, &looks(cpu_ms)).unwrap().iter().map(|row| row.kept).collect()
+            rows(&starts, &looks(cpu_ms))
+                .unwrap()
+                .iter()
+                .map(|row| row.kept)
+                .collect()
         };
         assert_eq!(kept(|at| at / 5.0), [true, true, true]);
         assert_eq!(kept(|at| at * at), [true, false, true]);
@@ -229,7 +278,7 @@ mod tests {
         let log = concat!(
             r#"{"format":"ekiden-log"}"#,
             "\n",
-            r#"{"seq":2,"time":1500,"event":{"kind":"stage","event":{"kind":"attempt_started"}}}"#,
+            r#"{"seq":2,"time":1500,"event":{"kind":"stage","event":{"kind":"attempt","event":{"kind":"started"}}}}"#,
             "\n",
             r#"{"seq":3,"time":1600,"event":{"kind":"stage","event":{"kind":"woke"}}}"#,
         );

@@ -33,16 +33,30 @@ impl Table {
     ///
     /// A promise was missed.
     pub(super) fn judge(&self) -> Result<(), String> {
-        let missed: Vec<&str> =
-            self.rows.iter().filter(|row| !row.kept).map(|row| row.what.as_str()).collect();
-        if missed.is_empty() { Ok(()) } else { Err(format!("missed: {}", missed.join("; "))) }
+        let missed: Vec<&str> = self
+            .rows
+            .iter()
+            .filter(|row| !row.kept)
+            .map(|row| row.what.as_str())
+            .collect();
+        if missed.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("missed: {}", missed.join("; ")))
+        }
     }
 
     fn cells(&self) -> Vec<[&str; 5]> {
         let head = ["measure", "figure", "baseline", "promise", "kept"];
         let rows = self.rows.iter().map(|row| {
             let kept = if row.kept { "yes" } else { "**no**" };
-            [row.what.as_str(), &row.figure, &row.baseline, &row.promise, kept]
+            [
+                row.what.as_str(),
+                &row.figure,
+                &row.baseline,
+                &row.promise,
+                kept,
+            ]
         });
         std::iter::once(head).chain(rows).collect()
     }
@@ -53,7 +67,11 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells = self.cells();
         let widths: [usize; 5] = std::array::from_fn(|column| {
-            cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+            cells
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or_default()
         });
         for (index, row) in cells.iter().enumerate() {
             for (cell, width) in row.iter().zip(widths) {
@@ -61,7 +79,9 @@ impl fmt::Display for Table {
             }
             f.write_str("|\n")?;
             if index == 0 {
-                widths.iter().try_for_each(|width| write!(f, "|{:-<1$}", "", width + 2))?;
+                widths
+                    .iter()
+                    .try_for_each(|width| write!(f, "|{:-<1$}", "", width + 2))?;
                 f.write_str("|\n")?;
             }
         }
@@ -75,7 +95,13 @@ mod tests {
 
     fn row(what: &str, kept: bool) -> Row {
         let text = str::to_owned;
-        Row { what: what.to_owned(), figure: text("1 ms"), baseline: text("-"), promise: text("2 ms"), kept }
+        Row {
+            what: what.to_owned(),
+            figure: text("1 ms"),
+            baseline: text("-"),
+            promise: text("2 ms"),
+            kept,
+        }
     }
 
     #[test]

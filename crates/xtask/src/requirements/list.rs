@@ -61,7 +61,9 @@ impl List {
 
     /// The requirements of an area.
     pub(super) fn of<'a>(&'a self, area: &'a Area) -> impl Iterator<Item = &'a Requirement> {
-        self.requirements.iter().filter(|one| one.id.split('-').next() == Some(area.id.as_str()))
+        self.requirements
+            .iter()
+            .filter(|one| one.id.split('-').next() == Some(area.id.as_str()))
     }
 
     /// There is such a requirement.
@@ -71,15 +73,24 @@ impl List {
 
     fn check(&self, requirement: &Requirement) -> Result<(), String> {
         let Requirement { id, text, from, .. } = requirement;
-        let area = self.areas.iter().any(|area| id.starts_with(&format!("{}-", area.id)));
+        let area = self
+            .areas
+            .iter()
+            .any(|area| id.starts_with(&format!("{}-", area.id)));
         if !is_id(id) || !area {
             return Err(format!("`{id}` is no id of a known area"));
         }
         if text.trim().is_empty() || from.is_empty() {
             return Err(format!("{id} has no text or no origin"));
         }
-        match from.iter().find(|source| !SOURCES.contains(&source.as_str())) {
-            Some(source) => Err(format!("{id} is from `{source}`, which is none of {}", SOURCES.join(", "))),
+        match from
+            .iter()
+            .find(|source| !SOURCES.contains(&source.as_str()))
+        {
+            Some(source) => Err(format!(
+                "{id} is from `{source}`, which is none of {}",
+                SOURCES.join(", ")
+            )),
             None => Ok(()),
         }
     }
@@ -87,8 +98,11 @@ impl List {
 
 /// `REL-07` or `CHK-005`.
 pub(super) fn is_id(text: &str) -> bool {
-    let Some((area, number)) = text.split_once('-') else { return false };
-    let digits = (2..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((area, number)) = text.split_once('-') else {
+        return false;
+    };
+    let digits =
+        (2..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
     area.len() == 3 && area.bytes().all(|byte| byte.is_ascii_uppercase()) && digits
 }
 
@@ -97,7 +111,9 @@ mod tests {
     use super::*;
 
     fn parse(requirements: &str) -> Result<List, String> {
-        List::parse(&format!("[[area]]\nid = \"REL\"\ntitle = \"t\"\n{requirements}"))
+        List::parse(&format!(
+            "[[area]]\nid = \"REL\"\ntitle = \"t\"\n{requirements}"
+        ))
     }
 
     fn one(id: &str, from: &str) -> String {
@@ -109,14 +125,23 @@ mod tests {
         let list = parse(&one("REL-01", "\"new\"")).unwrap();
         assert!(list.knows("REL-01") && !list.knows("REL-02"));
         let wrong = |text: &str| parse(text).unwrap_err();
-        assert_eq!(wrong(&one("RUN-01", "\"new\"")), "`RUN-01` is no id of a known area");
-        assert_eq!(wrong(&one("REL-1", "\"new\"")), "`REL-1` is no id of a known area");
+        assert_eq!(
+            wrong(&one("RUN-01", "\"new\"")),
+            "`RUN-01` is no id of a known area"
+        );
+        assert_eq!(
+            wrong(&one("REL-1", "\"new\"")),
+            "`REL-1` is no id of a known area"
+        );
         assert_eq!(wrong(&one("REL-01", "")), "REL-01 has no text or no origin");
         assert_eq!(
             wrong(&one("REL-01", "\"x\"")),
             "REL-01 is from `x`, which is none of cs, ck, c6, ca, ccs, new"
         );
-        assert_eq!(wrong(&one("REL-01", "\"new\"").repeat(2)), "REL-01 stands twice in the list");
+        assert_eq!(
+            wrong(&one("REL-01", "\"new\"").repeat(2)),
+            "REL-01 stands twice in the list"
+        );
     }
 
     #[test]

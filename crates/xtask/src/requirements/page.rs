@@ -1,11 +1,9 @@
-//! `docs/requirements.md`, made of the list and the claims.
+//! The page, made of the list and the claims.
 
 use super::claims::Claims;
 use super::list::{List, Requirement};
 
 const HEAD: &str = "\
-<!-- Made by `cargo xtask requirements` from docs/requirements.toml and the tests. Do not edit. -->
-
 # Requirements
 
 What a user of ekiden can rely on, and the tests that show it. **done** is promised; *shown* has tests, but
@@ -28,12 +26,25 @@ pub(super) fn render(list: &List, claims: &Claims) -> String {
 /// How many there are, in one line.
 pub(super) fn summary(list: &List, claims: &Claims) -> String {
     let done = list.requirements.iter().filter(|one| one.done).count();
-    let shown = list.requirements.iter().filter(|one| !claims.tests_of(&one.id).is_empty()).count();
-    format!("{done} of {} are done; tests show {shown}", list.requirements.len())
+    let shown = list
+        .requirements
+        .iter()
+        .filter(|one| !claims.tests_of(&one.id).is_empty())
+        .count();
+    format!(
+        "{done} of {} are done; tests show {shown}",
+        list.requirements.len()
+    )
 }
 
 fn entry(requirement: &Requirement, tests: &[String]) -> String {
-    let Requirement { id, text, from, done, note } = requirement;
+    let Requirement {
+        id,
+        text,
+        from,
+        done,
+        note,
+    } = requirement;
     let state = match (done, note) {
         (true, Some(note)) => format!(" **done** ({note}):"),
         (true, None) => " **done**:".to_owned(),

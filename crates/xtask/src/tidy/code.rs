@@ -30,12 +30,21 @@ pub(super) fn check(tree: &Tree) -> Vec<Fault> {
 fn check_file(file: &SourceFile) -> Vec<Fault> {
     let syntax = match syn::parse_file(&file.text) {
         Ok(syntax) => syntax,
-        Err(error) => return vec![Fault::at(&file.path, error.span().start().line, format!("{error}"))],
+        Err(error) => {
+            return vec![Fault::at(
+                &file.path,
+                error.span().start().line,
+                format!("{error}"),
+            )];
+        }
     };
     let mut faults = check_exceptions(file);
     let name = file.path.rsplit('/').next().unwrap_or_default();
     if EMPTY_NAMES.contains(&name) {
-        faults.push(Fault::of(&file.path, "named after nothing; name it after the noun that it holds"));
+        faults.push(Fault::of(
+            &file.path,
+            "named after nothing; name it after the noun that it holds",
+        ));
     }
     if file.is_production() {
         faults.extend(check_production(file, &syntax));
@@ -45,10 +54,18 @@ fn check_file(file: &SourceFile) -> Vec<Fault> {
 
 fn check_production(file: &SourceFile, syntax: &syn::File) -> Vec<Fault> {
     let mut faults = Vec::new();
-    if !syntax.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
+    if !syntax
+        .attrs
+        .iter()
+        .any(|attribute| attribute.path().is_ident("doc"))
+    {
         faults.push(Fault::of(&file.path, "no `//!` document at the top"));
     }
-    let mut lengths = Lengths { path: &file.path, test_lines: 0, faults: Vec::new() };
+    let mut lengths = Lengths {
+        path: &file.path,
+        test_lines: 0,
+        faults: Vec::new(),
+    };
     lengths.visit_file(syntax);
     let lines = file.text.lines().count() - lengths.test_lines;
     if lines > FILE_LINES_MAX {
@@ -63,16 +80,26 @@ fn check_production(file: &SourceFile, syntax: &syn::File) -> Vec<Fault> {
 fn check_exceptions(file: &SourceFile) -> Vec<Fault> {
     let name = file.crate_name().unwrap_or_default();
     let unsafe_exception = UNSAFE_EXCEPTION.concat();
-    let attributes = file.lines().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let attributes = file
+        .lines()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"));
     let mut faults = Vec::new();
     for (number, line) in attributes {
         let may = name == UNSAFE_CRATE || file.path.ends_with(UNSAFE_TEST_SUPPORT);
         if !may && line.contains(&unsafe_exception) {
-            faults.push(Fault::at(&file.path, number, format!("`unsafe` belongs in {UNSAFE_CRATE}")));
+            faults.push(Fault::at(
+                &file.path,
+                number,
+                format!("`unsafe` belongs in {UNSAFE_CRATE}"),
+            ));
         }
         let excepted = BOUNDARY_LINTS.iter().any(|lint| line.contains(lint));
         if PURE_CRATES.contains(&name) && excepted && file.is_production() {
-            faults.push(Fault::at(&file.path, number, format!("{name} is pure: no exception here")));
+            faults.push(Fault::at(
+                &file.path,
+                number,
+                format!("{name} is pure: no exception here"),
+            ));
         }
     }
     faults
@@ -90,7 +117,8 @@ impl Lengths<'_> {
         let lines = to.end().line + 1 - from.start().line;
         if lines > FUNCTION_LINES_MAX {
             let what = format!("fn {name} has {lines} lines, at most {FUNCTION_LINES_MAX}");
-            self.faults.push(Fault::at(self.path, from.start().line, what));
+            self.faults
+                .push(Fault::at(self.path, from.start().line, what));
         }
     }
 }
@@ -124,7 +152,10 @@ impl<'ast> Visit<'ast> for Lengths<'_> {
 }
 
 /// The attributes of the items that tests are made of.
-#[expect(clippy::wildcard_enum_match_arm, reason = "syn has many more items and may get others")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "syn has many more items and may get others"
+)]
 fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Fn(item) => &item.attrs,
@@ -147,7 +178,10 @@ mod tests {
     use super::*;
 
     fn faults(path: &str, text: &str) -> Vec<String> {
-        check(&Tree::of(&[(path, text)])).iter().map(ToString::to_string).collect()
+        check(&Tree::of(&[(path, text)]))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -168,7 +202,8 @@ mod tests {
             faults("crates/a/src/b.rs", &text),
             ["crates/a/src/b.rs:3: fn long has 72 lines, at most 70"]
         );
-        let text = format!("//! D.\n#[cfg(test)]\nmod tests {{\n    fn long() {{\n{body}    }}\n}}\n");
+        let text =
+            format!("//! D.\n#[cfg(test)]\nmod tests {{\n    fn long() {{\n{body}    }}\n}}\n");
         assert!(faults("crates/a/src/b.rs", &text).is_empty());
     }
 
@@ -178,14 +213,20 @@ mod tests {
         let tests = "#[cfg(test)]\nmod tests {\n    use super::*;\n}\n";
         assert!(faults("crates/a/src/b.rs", &format!("//! D.\n{code}{tests}")).is_empty());
         assert_eq!(
-            faults("crates/a/src/b.rs", &format!("//! D.\n{code}const B: u8 = 1;\n{tests}")),
+            faults(
+                "crates/a/src/b.rs",
+                &format!("//! D.\n{code}const B: u8 = 1;\n{tests}")
+            ),
             ["crates/a/src/b.rs: 501 lines of production code, at most 500"]
         );
     }
 
     #[test]
     fn exceptions_stand_where_they_may() {
-        let text = &format!("//! D.\n#![{}, reason = \"r\")]\n", UNSAFE_EXCEPTION.concat());
+        let text = &format!(
+            "//! D.\n#![{}, reason = \"r\")]\n",
+            UNSAFE_EXCEPTION.concat()
+        );
         assert_eq!(
             faults("crates/ekiden/src/a.rs", text),
             ["crates/ekiden/src/a.rs:2: `unsafe` belongs in ekiden-agent"]

@@ -5,6 +5,8 @@
 //! | [`code`] | module documents, the length of files and functions, where `unsafe` and lint exceptions stand |
 //! | [`reach`] | no Rust file that cargo never compiles |
 //! | [`arrows`] | which crate may know which |
+//! | [`circles`] | files of a crate that use each other in a circle |
+//! | [`platforms`] | `linux.rs` and `macos.rs` offer the same functions |
 //! | [`words`] | leftovers, words that the glossary replaces, names of one person's machine |
 //! | [`documents`] | links lead somewhere, the README opens with its two commands, each library has a reason |
 //!
@@ -12,14 +14,17 @@
 //! silenced, and the true findings with it; so what needs judgement is left to readers.
 
 mod arrows;
+mod circles;
 mod code;
 mod documents;
+mod platforms;
 mod reach;
 mod tree;
 mod words;
 
 use std::fmt;
 
+pub(crate) use arrows::NEVER_SHIPPED;
 pub(crate) use tree::{SourceFile, Tree};
 
 use crate::shell;
@@ -35,7 +40,11 @@ pub(crate) struct Fault {
 impl Fault {
     /// A fault of a line, counted from 1.
     pub(crate) fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into() }
+        Self {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+        }
     }
 
     /// A fault of a whole file.
@@ -74,7 +83,15 @@ pub(crate) fn report(mut faults: Vec<Fault>) -> Result<(), String> {
 }
 
 fn check(tree: &Tree) -> Vec<Fault> {
-    let parts = [code::check, reach::check, arrows::check, words::check, documents::check];
+    let parts = [
+        code::check,
+        reach::check,
+        arrows::check,
+        circles::check,
+        platforms::check,
+        words::check,
+        documents::check,
+    ];
     parts.iter().flat_map(|part| part(tree)).collect()
 }
 
@@ -91,7 +108,10 @@ mod tests {
 
     #[test]
     fn faults_are_told_in_order_with_their_place() {
-        let faults = vec![Fault::at("b.rs", 7, "too long"), Fault::of("a.rs", "no documents")];
+        let faults = vec![
+            Fault::at("b.rs", 7, "too long"),
+            Fault::of("a.rs", "no documents"),
+        ];
         expect_test::expect![[r"
             2 to mend:
               a.rs: no documents

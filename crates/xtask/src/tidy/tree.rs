@@ -5,9 +5,15 @@ use std::path::Path;
 /// Directories whose files are checked, beside the files at the root.
 const DIRECTORIES: &[&str] = &[".cargo", ".ci", "crates", "docs", "examples"];
 /// Directories that hold what programs wrote.
-const FOREIGN: &[&str] = &["fixtures", "node_modules", "proptest-regressions", "snapshots", "target"];
-/// Files of the root that programs wrote.
-const GENERATED: &[&str] = &["Cargo.lock"];
+const FOREIGN: &[&str] = &[
+    "fixtures",
+    "node_modules",
+    "proptest-regressions",
+    "snapshots",
+    "target",
+];
+/// Files of the root that programs wrote. In a worktree `.git` is one.
+const GENERATED: &[&str] = &[".git", "Cargo.lock"];
 
 /// A text of the project.
 #[derive(Debug, Clone)]
@@ -43,14 +49,20 @@ impl Tree {
     /// A tree of these paths and texts.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        let file =
-            |(path, text): &(&str, &str)| SourceFile { path: (*path).to_owned(), text: (*text).to_owned() };
-        Self { files: files.iter().map(file).collect() }
+        let file = |(path, text): &(&str, &str)| SourceFile {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        };
+        Self {
+            files: files.iter().map(file).collect(),
+        }
     }
 
     /// The files with an ending, such as `.rs`.
     pub(crate) fn ending(&self, ending: &str) -> impl Iterator<Item = &SourceFile> {
-        self.files.iter().filter(move |file| file.path.ends_with(ending))
+        self.files
+            .iter()
+            .filter(move |file| file.path.ends_with(ending))
     }
 
     /// A file by its path.
@@ -67,7 +79,10 @@ impl SourceFile {
 
     /// It is compiled for tests and measures only.
     pub(crate) fn is_test(&self) -> bool {
-        let in_tests = self.path.split('/').any(|part| part == "tests" || part == "benches");
+        let in_tests = self
+            .path
+            .split('/')
+            .any(|part| part == "tests" || part == "benches");
         in_tests || self.path.ends_with("/tests.rs")
     }
 
@@ -79,7 +94,10 @@ impl SourceFile {
 
     /// Its lines with their numbers, from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+        self.text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
     }
 }
 
@@ -97,8 +115,13 @@ fn collect(directory: &Path, name: &str, files: &mut Vec<SourceFile>) -> Result<
 
 /// What is no text is none of ours.
 fn read_text(path: &Path, name: String, files: &mut Vec<SourceFile>) -> Result<(), String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    files.extend(String::from_utf8(bytes).ok().map(|text| SourceFile { path: name, text }));
+    let bytes =
+        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    files.extend(
+        String::from_utf8(bytes)
+            .ok()
+            .map(|text| SourceFile { path: name, text }),
+    );
     Ok(())
 }
 
@@ -125,18 +148,29 @@ mod tests {
     #[test]
     fn the_tree_holds_what_people_write_and_nothing_else() {
         let tree = own();
-        for there in ["Cargo.toml", "README.md", "crates/xtask/src/tidy/tree.rs", "docs/glossary.md"] {
+        for there in [
+            "Cargo.toml",
+            "README.md",
+            "crates/xtask/src/tidy/tree.rs",
+            "docs/glossary.md",
+        ] {
             assert!(tree.get(there).is_some(), "{there}");
         }
-        let foreign =
-            |file: &&SourceFile| file.path.contains("/target/") || file.path.contains("node_modules");
+        let foreign = |file: &&SourceFile| {
+            file.path.contains("/target/") || file.path.contains("node_modules")
+        };
         assert_eq!(tree.files.iter().find(foreign).map(|file| &file.path), None);
     }
 
     #[test]
     fn production_code_is_told_from_tests() {
-        let production =
-            |path: &str| SourceFile { path: path.to_owned(), text: String::new() }.is_production();
+        let production = |path: &str| {
+            SourceFile {
+                path: path.to_owned(),
+                text: String::new(),
+            }
+            .is_production()
+        };
         assert!(production("crates/ekiden-core/src/relay/mod.rs"));
         assert!(!production("crates/ekiden-core/src/relay/tests.rs"));
         assert!(!production("crates/ekiden/tests/cli/main.rs"));

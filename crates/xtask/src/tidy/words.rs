@@ -6,37 +6,66 @@ use super::{Fault, SourceFile, Tree};
 /// Marks of unfinished work, in two halves so that this file does not hold them.
 const LEFTOVERS: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("X", "XX")];
 /// Code that was only for the moment, the same way.
-const MOMENTARY: &[(&str, &str)] =
-    &[("to", "do!("), ("unimplement", "ed!("), ("db", "g!("), ("#[ign", "ore")];
+const MOMENTARY: &[(&str, &str)] = &[
+    ("to", "do!("),
+    ("unimplement", "ed!("),
+    ("db", "g!("),
+    ("#[ign", "ore"),
+];
 /// Directories in which people wrote this project. Nobody else has them.
-const WORKPLACES: &[(&str, &str)] = &[("/work", "/main"), ("/work", "/shared"), ("/work", "/.library")];
+const WORKPLACES: &[(&str, &str)] = &[
+    ("/work", "/main"),
+    ("/work", "/shared"),
+    ("/work", "/.library"),
+];
 /// The authority on words.
 const GLOSSARY: &str = "docs/glossary.md";
 /// The heading of its table of words that are replaced.
 const REPLACED: &str = "## Not used";
 
 pub(super) fn check(tree: &Tree) -> Vec<Fault> {
-    let replaced = tree.get(GLOSSARY).map(|file| replaced_words(&file.text)).unwrap_or_default();
-    tree.files.iter().flat_map(|file| check_file(file, &replaced)).collect()
+    let replaced = tree
+        .get(GLOSSARY)
+        .map(|file| replaced_words(&file.text))
+        .unwrap_or_default();
+    tree.files
+        .iter()
+        .flat_map(|file| check_file(file, &replaced))
+        .collect()
 }
 
 fn check_file(file: &SourceFile, replaced: &[(String, String)]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (number, line) in file.lines() {
         let mut fault = |what: String| faults.push(Fault::at(&file.path, number, what));
-        for left in LEFTOVERS.iter().map(joined).filter(|left| has_word(line, left)) {
+        for left in LEFTOVERS
+            .iter()
+            .map(joined)
+            .filter(|left| has_word(line, left))
+        {
             fault(format!("`{left}`: do it, or write an issue"));
         }
-        for place in WORKPLACES.iter().map(joined).filter(|place| has_path(line, place)) {
+        for place in WORKPLACES
+            .iter()
+            .map(joined)
+            .filter(|place| has_path(line, place))
+        {
             fault(format!("`{place}` exists on one machine only"));
         }
         if !file.path.ends_with(".rs") {
             continue;
         }
-        for left in MOMENTARY.iter().map(joined).filter(|left| line.contains(left)) {
+        for left in MOMENTARY
+            .iter()
+            .map(joined)
+            .filter(|left| line.contains(left))
+        {
             fault(format!("`{left}` is a leftover"));
         }
-        for (word, instead) in replaced.iter().filter(|(word, _)| has_word(&line.to_lowercase(), word)) {
+        for (word, instead) in replaced
+            .iter()
+            .filter(|(word, _)| has_word(&line.to_lowercase(), word))
+        {
             fault(format!("`{word}`: the glossary says {instead}"));
         }
     }
@@ -52,11 +81,20 @@ fn replaced_words(glossary: &str) -> Vec<(String, String)> {
     let table = glossary.split_once(REPLACED).map_or("", |(_, rest)| rest);
     let table = table.split("\n## ").next().unwrap_or_default();
     let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
-    let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    let cells = rows.map(|row| {
+        row.trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+    });
     let mut words = Vec::new();
     for cells in cells {
         if let [names, instead, ..] = cells.as_slice() {
-            words.extend(names.split(", ").map(|name| (name.to_lowercase(), (*instead).to_owned())));
+            words.extend(
+                names
+                    .split(", ")
+                    .map(|name| (name.to_lowercase(), (*instead).to_owned())),
+            );
         }
     }
     words
@@ -73,7 +111,8 @@ fn has_word(line: &str, word: &str) -> bool {
 /// The directory stands in the line as an absolute path, not as the end of another path.
 fn has_path(line: &str, directory: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.~}*".contains(c);
-    line.match_indices(directory).any(|(at, _)| !line[..at].ends_with(goes_on))
+    line.match_indices(directory)
+        .any(|(at, _)| !line[..at].ends_with(goes_on))
 }
 
 #[cfg(test)]
@@ -82,7 +121,11 @@ mod tests {
 
     fn faults(line: &str) -> usize {
         let glossary = "# Words\n\n## Not used\n\n| not | but |\n|---|---|\n| blimp, dirigible | airship |\n\n## More\n\n| a | b |\n";
-        check(&Tree::of(&[(GLOSSARY, glossary), ("crates/a/src/b.rs", line)])).len()
+        check(&Tree::of(&[
+            (GLOSSARY, glossary),
+            ("crates/a/src/b.rs", line),
+        ]))
+        .len()
     }
 
     #[test]
@@ -90,7 +133,10 @@ mod tests {
         for left in LEFTOVERS.iter().chain(MOMENTARY).map(joined) {
             assert_eq!(faults(&format!("    {left} later)")), 1, "{left}");
         }
-        assert_eq!(faults(&format!("{}S is another word", joined(&LEFTOVERS[0]))), 0);
+        assert_eq!(
+            faults(&format!("{}S is another word", joined(&LEFTOVERS[0]))),
+            0
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::thread::{self, JoinHandle};
 
 use ekiden_core::budget::Price;
 use ekiden_core::guard::{HookInput, ToolUse};
-use ekiden_wire::control::{self, Registration};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::stream::ClientEvent;
+use ekiden_wire::{control, hook_output};
 use serde_json::Value;
 
 use super::super::*;
@@ -24,9 +24,7 @@ pub(super) struct Host {
     agent: JoinHandle<Result<(), Error>>,
     /// Disconnected when the agent has heard that the host says no more.
     listening: Receiver<()>,
-    /// What the agent wrote.
     pub(super) lines: Vec<Value>,
-    /// How the host answers.
     pub(super) answers: Answers,
     /// The context of the newest response, in tokens.
     pub(super) usage: u64,
@@ -56,13 +54,12 @@ pub(super) struct Answers {
 }
 
 /// What an agent is started with in these conversations.
-pub(super) fn setup(dir: &Path) -> Setup {
+fn setup(dir: &Path) -> Setup {
     Setup {
         price: Price::usual(0),
         session_id: "s1".to_owned(),
-        resume: false,
         dir: dir.to_owned(),
-        protocol: Some(protocol::tests::text()),
+        protocol: Some(work::tests::text()),
         window_tokens: WINDOW_TOKENS,
         step: Duration::ZERO,
         acts: Acts::default(),
@@ -86,14 +83,18 @@ impl Host {
             answers: Answers::default(),
             usage: 0,
         };
-        let hook = |event| Registration { event, timeout_secs: 60 };
-        host.write(&control::initialize("r1", &[hook(HookEvent::PreToolUse), hook(HookEvent::Stop)]));
+        let hooks = [HookEvent::PreToolUse, HookEvent::Stop];
+        host.write(&control::initialize("r1", &hooks, 60));
         host.write(&control::get_context_usage("r2"));
         host
     }
 
     pub(super) fn write(&mut self, line: &str) {
-        self.to_agent.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        self.to_agent
+            .as_mut()
+            .unwrap()
+            .write_all(line.as_bytes())
+            .unwrap();
     }
 
     pub(super) fn say<T: AsRef<str>>(&mut self, uuid: &str, blocks: &[T]) {
@@ -109,8 +110,15 @@ impl Host {
     /// Reads one line. What it says in short.
     pub(super) fn hear(&mut self) -> String {
         let mut line = String::new();
-        assert!(self.from_agent.read_line(&mut line).unwrap() > 0, "the agent is gone: {:#?}", self.seen());
-        if let ClientEvent::HookCallback { request_id, call, .. } = ClientEvent::parse(line.as_bytes()) {
+        assert!(
+            self.from_agent.read_line(&mut line).unwrap() > 0,
+            "the agent is gone: {:#?}",
+            self.seen()
+        );
+        if let ClientEvent::HookCallback {
+            request_id, call, ..
+        } = ClientEvent::parse(line.as_bytes())
+        {
             self.answer(&request_id, &call.input);
         }
         let line: Value = serde_json::from_str(&line).unwrap();
@@ -146,21 +154,23 @@ impl Host {
     }
 
     fn answer(&mut self, request_id: &str, input: &HookInput) {
-        let line = match input {
+        let output = match input {
             HookInput::PreTool { tool, .. } => match self.refusal(tool) {
-                Some(reason) => control::answer_permission(request_id, false, &reason),
-                None => control::answer_pass(request_id),
+                Some(reason) => hook_output::permission(false, &reason),
+                None => hook_output::pass(),
             },
             HookInput::Stop { .. } => {
                 if let Some(text) = self.answers.at_stop.take() {
                     self.say("late", &[text]);
                 }
-                let hold = (!self.answers.hold.is_empty()).then(|| self.answers.hold.remove(0));
-                control::answer_stop(request_id, hold.as_deref())
+                match self.answers.hold.is_empty() {
+                    true => hook_output::pass(),
+                    false => hook_output::block(&self.answers.hold.remove(0)),
+                }
             }
             HookInput::PreCompact | HookInput::Other => panic!("nobody registered for {input:?}"),
         };
-        self.write(&line);
+        self.write(&control::answer(request_id, &output));
     }
 
     fn refusal(&self, tool: &ToolUse) -> Option<String> {
@@ -176,7 +186,11 @@ impl Host {
 
 /// A line in a few words.
 pub(super) fn short(line: &Value) -> String {
-    let text = |pointer: &str| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        line.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let first = |pointer: &str| text(pointer).lines().next().unwrap_or_default().to_owned();
     let block = "/message/content/0";
     let is_error = line.pointer("/message/content/0/is_error") == Some(&Value::Bool(true));
@@ -195,7 +209,13 @@ pub(super) fn short(line: &Value) -> String {
 }
 
 fn called(call: &Value) -> String {
-    let target = ["command", "file_path", "path"].iter().find_map(|key| call["input"][key].as_str());
-    let target = target.unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let target = ["command", "file_path", "path"]
+        .iter()
+        .find_map(|key| call["input"][key].as_str());
+    let target = target
+        .unwrap_or_default()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
     format!("{} {target}", call["name"].as_str().unwrap_or_default())
 }

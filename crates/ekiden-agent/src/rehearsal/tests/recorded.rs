@@ -7,11 +7,19 @@ use super::*;
 
 /// What the real client wrote, in short, without what it wrote for hooks that are not ours.
 fn recorded(name: &str) -> Vec<String> {
-    let path = format!("{}/../ekiden-wire/fixtures/claude/{name}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../ekiden-wire/fixtures/claude/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = fs::read_to_string(path).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let written = lines.filter(|line| line["direction"] == "from_client");
-    written.map(|line| short(&line["line"])).filter(|line| line != "asks UserPromptSubmit").collect()
+    written
+        .map(|line| short(&line["line"]))
+        .filter(|line| line != "asks UserPromptSubmit")
+        .collect()
 }
 
 /// The kinds of the lines up to the first result. How many files a model writes, and what it says
@@ -38,7 +46,9 @@ fn kinds(lines: &[String]) -> Vec<&str> {
 fn the_lines_come_in_the_order_of_the_real_client() {
     let dir = temp();
     let mut host = begin(&dir, &task(2));
-    host.answers.hold.push("ekiden: the handoff in x still needs this.".to_owned());
+    host.answers
+        .hold
+        .push("ekiden: the handoff in x still needs this.".to_owned());
     host.until("calls Bash");
     host.say("order", &[order()]);
     host.until("end 0");
@@ -63,13 +73,19 @@ fn an_interrupted_turn_ends_as_the_real_clients() {
     let (seen, result) = host.close();
     result.unwrap();
     let from = |lines: &[String]| -> Vec<String> {
-        let from = lines.iter().rposition(|line| line.starts_with("answers r2")).unwrap();
-        let words = lines[from..].iter().map(|line| line.split(' ').next().unwrap().to_owned());
+        let from = lines
+            .iter()
+            .rposition(|line| line.starts_with("answers r2"))
+            .unwrap();
+        let words = lines[from..]
+            .iter()
+            .map(|line| line.split(' ').next().unwrap().to_owned());
         words.take(5).collect()
     };
     let real = recorded("interrupt-queue-resume.jsonl");
     assert_eq!(from(&seen), from(&real));
     assert!(
-        seen.contains(&"end 0 aborted_tools".to_owned()) && real.contains(&"end 0 aborted_tools".to_owned())
+        seen.contains(&"end 0 aborted_tools".to_owned())
+            && real.contains(&"end 0 aborted_tools".to_owned())
     );
 }

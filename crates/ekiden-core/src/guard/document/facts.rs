@@ -11,9 +11,7 @@ use crate::prompt::FailedCommand;
 pub struct Facts {
     /// The conversation, if it is known.
     pub session: Option<String>,
-    /// When.
     pub at: LocalTime,
-    /// Why.
     pub reason: CheckpointReason,
     /// The share of the usable window in use.
     pub percent: Option<u64>,
@@ -21,19 +19,14 @@ pub struct Facts {
     pub remaining_tokens: Option<u64>,
     /// The issue, such as `ANV-123`.
     pub issue: Option<String>,
-    /// What its tracker says.
-    pub issue_state: IssueState,
-    /// The work tree.
     pub tree: Tree,
-    /// What the transcript tells.
-    pub told: Told,
+    pub told: TranscriptFacts,
     /// Files of standing instructions that are there.
     pub instructions: Vec<Instructions>,
     /// The specification that the work follows, by its path.
     pub spec: Option<String>,
     /// What the agent wrote into this session's last document.
     pub filled: Filled,
-    /// That document's name.
     pub previous: Option<String>,
     /// The same checkpoint asked for again has the same mark.
     pub mark: Option<String>,
@@ -48,26 +41,6 @@ pub struct LocalTime {
     pub time: String,
 }
 
-/// What a tracker says of the issue.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum IssueState {
-    /// No tracker is configured.
-    #[default]
-    NoTracker,
-    /// It answered.
-    Known {
-        /// The issue's title.
-        title: String,
-        /// Its state, in the tracker's word.
-        status: String,
-    },
-    /// It did not.
-    Unknown {
-        /// Why not.
-        why: String,
-    },
-}
-
 /// The work tree, as far as git knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tree {
@@ -75,10 +48,8 @@ pub enum Tree {
     NoRepository,
     /// Git could not be asked.
     Unknown {
-        /// Why not.
         why: String,
     },
-    /// A repository.
     Git(Box<GitTree>),
 }
 
@@ -113,9 +84,7 @@ pub enum WipState {
     Off,
     /// There is none.
     Clean,
-    /// In a commit.
     Saved {
-        /// The commit's id.
         commit: String,
         /// The ref that keeps it; none if it is on the branch.
         name: Option<String>,
@@ -125,10 +94,7 @@ pub enum WipState {
         left_out: Vec<String>,
     },
     /// It could not be kept.
-    Failed {
-        /// Why not.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// A file of standing instructions.
@@ -136,13 +102,12 @@ pub enum WipState {
 pub struct Instructions {
     /// Its path, as the agent would name it.
     pub path: String,
-    /// Its headings.
     pub sections: Vec<String>,
 }
 
 /// What a transcript tells of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct TranscriptFacts {
     /// What the person asked first.
     pub task: Option<String>,
     /// What the person asked last, if it is something else.
@@ -163,33 +128,24 @@ pub struct Told {
     pub compacted: bool,
 }
 
-/// A run of tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestRun {
-    /// The command.
     pub command: String,
-    /// Whether it succeeded.
     pub passed: bool,
     /// The last line that it printed.
     pub last_line: String,
 }
 
-/// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Todo {
-    /// What.
     pub text: String,
-    /// How far.
     pub state: TodoState,
 }
 
-/// How far something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TodoState {
     /// Not begun.
     Open,
-    /// Under way.
     Now,
-    /// Done.
     Done,
 }

@@ -27,20 +27,32 @@ pub(super) fn front_matter(facts: &Facts) -> String {
         ("branch", branch),
         ("linear_issues", issue.filter(|issue| is_key(issue))),
         ("issue", issue.filter(|issue| !is_key(issue))),
-        ("checkpoint_trigger", Some(&facts.reason.trigger(facts.percent))),
+        (
+            "checkpoint_trigger",
+            Some(&facts.reason.trigger(facts.percent)),
+        ),
         ("context_at_checkpoint", percent.as_deref()),
         ("session", facts.session.as_deref()),
         ("wip_commit", commit),
         ("checkpoint_mark", facts.mark.as_deref()),
     ];
-    let rows = rows.into_iter().filter_map(|(key, value)| Some(format!("{key}: {}\n", scalar(value?))));
+    let rows = rows
+        .into_iter()
+        .filter_map(|(key, value)| Some(format!("{key}: {}\n", scalar(value?))));
     format!("---\n{}---\n", rows.collect::<String>())
 }
 
 /// The value of a key, as it was given.
 pub(super) fn value(document: &str, key: &str) -> Option<String> {
-    let rows = document.strip_prefix("---\n")?.lines().take_while(|line| *line != "---");
-    let value = rows.filter_map(|row| row.split_once(": ")).find(|(found, _)| *found == key)?.1.trim();
+    let rows = document
+        .strip_prefix("---\n")?
+        .lines()
+        .take_while(|line| *line != "---");
+    let value = rows
+        .filter_map(|row| row.split_once(": "))
+        .find(|(found, _)| *found == key)?
+        .1
+        .trim();
     let text = match value.strip_prefix('"') {
         Some(_) => serde_json::from_str(value).unwrap_or_default(),
         None => value.to_owned(),
@@ -50,14 +62,17 @@ pub(super) fn value(document: &str, key: &str) -> Option<String> {
 
 /// The document without its front matter.
 pub(super) fn body(document: &str) -> &str {
-    let behind = document.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
+    let behind = document
+        .strip_prefix("---\n")
+        .and_then(|rest| rest.split_once("\n---\n"));
     behind.map_or(document, |(_, body)| body)
 }
 
 /// A value of one line.
 fn scalar(value: &str) -> String {
     let value = one_line(value, VALUE_CHARS_MAX);
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '.' | ' ' | '(' | ')' | '%');
+    let plain =
+        |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '.' | ' ' | '(' | ')' | '%');
     let first = value.chars().next().is_some_and(char::is_alphanumeric);
     // A time is plain too: its colon is followed by no blank.
     let is_time = value.len() == 5 && value.as_bytes()[2] == b':';
@@ -74,9 +89,16 @@ mod tests {
 
     #[test]
     fn a_value_comes_back_as_it_was_given() {
-        for text in
-            ["feature/ANV-1", "#12", "a: b", "x # y", "- [ ]", "\"q\"", "11:45", "L2 (context at 86%)"]
-        {
+        for text in [
+            "feature/ANV-1",
+            "#12",
+            "a: b",
+            "x # y",
+            "- [ ]",
+            "\"q\"",
+            "11:45",
+            "L2 (context at 86%)",
+        ] {
             let document = format!("---\nkey: {}\n---\n\n# T\n", scalar(text));
             assert_eq!(value(&document, "key").as_deref(), Some(text), "{document}");
             assert_eq!(body(&document), "\n# T\n");
@@ -87,7 +109,10 @@ mod tests {
 
     #[test]
     fn a_document_without_front_matter_has_no_values() {
-        assert_eq!((value("# T\nkey: x\n", "key"), body("# T\n")), (None, "# T\n"));
+        assert_eq!(
+            (value("# T\nkey: x\n", "key"), body("# T\n")),
+            (None, "# T\n")
+        );
         assert_eq!(value("---\nkey: x", "other"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Facts ──► document()   Markdown for people and agents, in .ekiden/handoffs/
 //!                │  the agent fills in Done, Decisions, Blockers
-//!                ├──► load()        what the next session is told at its start: marked as data
+//!                ├──► load()        what the next session reads at its start: marked as data
 //!                ├──► KeyPoints     what `ekiden orient` shows
 //!                └──► Filled        what the agent wrote, carried into the session's next document
 //! ```
@@ -27,25 +27,23 @@ mod read;
 mod sections;
 
 pub use facts::{
-    ChangedFile, Facts, GitTree, Instructions, IssueState, LocalTime, TestRun, Todo, TodoState, Told, Tree,
-    WipState,
+    ChangedFile, Facts, GitTree, Instructions, LocalTime, TestRun, Todo, TodoState,
+    TranscriptFacts, Tree, WipState,
 };
 pub use load::{Loaded, load};
-pub use read::{Filled, KeyPoints, mark_of, named_specs, section_names, session_of};
+pub use read::{Filled, KeyPoints, branch_of, mark_of, named_specs, section_names, session_of};
 
 use crate::limits;
 use front::front_matter;
-use page::Page;
+use page::page;
 
 /// The handoff document as Markdown.
-#[must_use]
 pub fn document(facts: &Facts) -> String {
     let front = front_matter(facts);
     let title = format!("# Session Handoff: {}\n", sections::title(facts));
-    let mut page = Page::default();
-    sections::write(facts, &mut page);
     let room = limits::DOCUMENT_MADE_TOKENS_MAX * limits::BYTES_PER_TOKEN;
-    let body = page.render(room.saturating_sub(front.len() + title.len() + 1), str::len);
+    let room = room.saturating_sub(front.len() + title.len() + 1);
+    let body = page(&sections::all(facts), room);
     format!("{front}\n{title}{body}")
 }
 

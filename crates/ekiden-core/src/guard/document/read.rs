@@ -12,15 +12,12 @@ use crate::text::one_line;
 
 /// One line of a section, in characters.
 const LINE_CHARS_MAX: usize = 300;
-/// Lines of a section.
 const LINES_MAX: usize = 40;
 
 /// What the agent wrote into the places that were left to it. One entry a line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filled {
-    /// What is done.
     pub done: Vec<String>,
-    /// What was decided.
     pub decisions: Vec<String>,
     /// What is in the way.
     pub blockers: Vec<String>,
@@ -35,21 +32,13 @@ pub struct KeyPoints {
     pub made: Option<String>,
     /// The session that it is about.
     pub session: Option<String>,
-    /// Why it was made.
     pub trigger: Option<String>,
-    /// The branch.
     pub branch: Option<String>,
-    /// The issue.
     pub issue: Option<String>,
-    /// What the person asked.
     pub task: Option<String>,
-    /// What its tracker said.
     pub issue_state: Vec<String>,
-    /// What to load again.
     pub reload: Vec<String>,
-    /// What is done.
     pub done: Vec<String>,
-    /// What was decided.
     pub decisions: Vec<String>,
     /// What is in the way.
     pub blockers: Vec<String>,
@@ -59,7 +48,6 @@ pub struct KeyPoints {
 
 impl Filled {
     /// What the agent filled into a document.
-    #[must_use]
     pub fn of(document: &str) -> Self {
         let text = body(document);
         Self {
@@ -69,31 +57,31 @@ impl Filled {
         }
     }
 
-    /// Nothing is filled in.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.decisions.is_empty() && self.blockers.is_empty()
-    }
-
     /// The places that are still empty, by their headings.
-    #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let places = [
             (sections::DONE, &self.done),
             (sections::DECISIONS, &self.decisions),
             (sections::BLOCKERS, &self.blockers),
         ];
-        places.into_iter().filter(|(_, lines)| lines.is_empty()).map(|(heading, _)| heading).collect()
+        places
+            .into_iter()
+            .filter(|(_, lines)| lines.is_empty())
+            .map(|(heading, _)| heading)
+            .collect()
     }
 }
 
 impl KeyPoints {
     /// The key points of a document. What it does not say is left out.
-    #[must_use]
     pub fn of(document: &str) -> Self {
         let text = body(document);
         let reason = lines_of(text, sections::REASON);
-        let Filled { done, decisions, blockers } = Filled::of(document);
+        let Filled {
+            done,
+            decisions,
+            blockers,
+        } = Filled::of(document);
         let made = value(document, "session_date").map(|date| {
             value(document, "session_time").map_or(date.clone(), |time| format!("{date} {time}"))
         });
@@ -104,7 +92,9 @@ impl KeyPoints {
             trigger: value(document, "checkpoint_trigger"),
             branch: value(document, "branch"),
             issue: value(document, "linear_issues").or_else(|| value(document, "issue")),
-            task: reason.iter().find_map(|line| line.strip_prefix(sections::TASK).map(str::to_owned)),
+            task: reason
+                .iter()
+                .find_map(|line| line.strip_prefix(sections::TASK).map(str::to_owned)),
             issue_state: lines_of(text, sections::ISSUE),
             reload: lines_of(text, sections::RELOAD),
             done,
@@ -116,13 +106,16 @@ impl KeyPoints {
 }
 
 /// The session that a document is about.
-#[must_use]
 pub fn session_of(document: &str) -> Option<String> {
     value(document, "session")
 }
 
+/// The branch that a document was made on.
+pub fn branch_of(document: &str) -> Option<String> {
+    value(document, "branch")
+}
+
 /// The mark of the checkpoint that a document is of.
-#[must_use]
 pub fn mark_of(document: &str) -> Option<String> {
     value(document, "checkpoint_mark")
 }
@@ -138,12 +131,24 @@ fn title(text: &str) -> String {
 fn lines_of(text: &str, heading: &str) -> Vec<String> {
     let outline = markdown::outline(text);
     let is_it = |found: &markdown::Heading| {
-        found.level == 2 && found.text.trim_end_matches(':').trim().eq_ignore_ascii_case(heading)
+        found.level == 2
+            && found
+                .text
+                .trim_end_matches(':')
+                .trim()
+                .eq_ignore_ascii_case(heading)
     };
-    let Some(index) = outline.headings.iter().position(is_it) else { return Vec::new() };
+    let Some(index) = outline.headings.iter().position(is_it) else {
+        return Vec::new();
+    };
     let range = outline.section(index, text.len(), |_| false);
-    let lines = text[range].lines().map(|line| one_line(without_bullet(line), LINE_CHARS_MAX));
-    lines.filter(|line| !line.is_empty() && !line.starts_with(sections::EMPTY)).take(LINES_MAX).collect()
+    let lines = text[range]
+        .lines()
+        .map(|line| one_line(without_bullet(line), LINE_CHARS_MAX));
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with(sections::EMPTY))
+        .take(LINES_MAX)
+        .collect()
 }
 
 fn without_bullet(line: &str) -> &str {
@@ -162,24 +167,39 @@ fn without_bullet(line: &str) -> &str {
 const SECTIONS_MAX: usize = 30;
 
 /// The names of a Markdown text's sections: those below its title, or the titles if there are none.
-#[must_use]
 pub fn section_names(markdown: &str) -> Vec<String> {
     let outline = markdown::outline(markdown);
-    let below = outline.headings.iter().filter(|heading| matches!(heading.level, 2 | 3));
+    let below = outline
+        .headings
+        .iter()
+        .filter(|heading| matches!(heading.level, 2 | 3));
     let mut names: Vec<&str> = below.map(|heading| heading.text.as_str()).collect();
     if names.is_empty() {
-        names = outline.headings.iter().map(|heading| heading.text.as_str()).collect();
+        names = outline
+            .headings
+            .iter()
+            .map(|heading| heading.text.as_str())
+            .collect();
     }
-    names.into_iter().take(SECTIONS_MAX).map(|name| one_line(name, LINE_CHARS_MAX)).collect()
+    names
+        .into_iter()
+        .take(SECTIONS_MAX)
+        .map(|name| one_line(name, LINE_CHARS_MAX))
+        .collect()
 }
 
 /// Paths in a text that read like a spec's or a plan's.
 pub fn named_specs(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| c.is_whitespace() || "\"'`()<>[],;".contains(c));
-    let words = words.map(|word| word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']));
+    let words = words.map(|word| {
+        word.trim_start_matches('@')
+            .trim_end_matches(['.', ':', '!', '?'])
+    });
     let is_spec = |word: &&str| {
         let lower = word.to_lowercase();
         lower.ends_with(".md") && (lower.contains("spec") || lower.contains("plan"))
     };
-    words.filter(is_spec).map(|word| word.strip_prefix("./").unwrap_or(word).to_owned())
+    words
+        .filter(is_spec)
+        .map(|word| word.strip_prefix("./").unwrap_or(word).to_owned())
 }

@@ -1,9 +1,9 @@
-//! What stands in each section of a document.
+//! The sections of a document.
 
-use super::facts::{Facts, GitTree, IssueState, TodoState, Told, Tree, WipState};
-use super::page::Page;
+use super::facts::{Facts, GitTree, TodoState, TranscriptFacts, Tree, WipState};
+use super::page::Section;
 use crate::prompt::FailedCommand;
-use crate::text::{clean, one_line};
+use crate::text::{clean, grouped, one_line};
 
 pub(super) const REASON: &str = "Checkpoint Reason";
 pub(super) const RELOAD: &str = "Context to Reload";
@@ -20,294 +20,367 @@ pub(super) const RESUME: &str = "Resume";
 /// How a place begins that the agent fills in.
 pub(super) const EMPTY: &str = "_Empty:";
 const DONE_EMPTY: &str =
-    "_Empty: the agent fills in what is done, each item with the command that showed it and its result._";
+    "the agent fills in what is done, each item with the command that showed it and its result._";
 const DECISIONS_EMPTY: &str =
-    "_Empty: the agent fills in what was decided, and the facts that each decision rests on._";
-const BLOCKERS_EMPTY: &str = "_Empty: the agent fills in what is in the way, or \"none\"._";
-/// What begins the line of the task.
+    "the agent fills in what was decided, and the facts that each decision rests on._";
+const BLOCKERS_EMPTY: &str = "the agent fills in what is in the way, or \"none\"._";
+/// The line of the task begins with it.
 pub(super) const TASK: &str = "Task: ";
 
 /// One name, command or item, in characters.
 const LINE_CHARS_MAX: usize = 160;
-/// A title, in characters.
 const TITLE_CHARS_MAX: usize = 70;
-/// What the person asked, in characters.
+/// A prompt of the person, in characters.
 const TASK_CHARS_MAX: usize = 400;
-/// What the agent said last, in characters.
+/// The agent's last words, in characters.
 const WORDS_CHARS_MAX: usize = 700;
-/// Files of a list. More tell no more: git lists them all.
+/// Files of a list. Git lists all of them.
 const FILES_MAX: usize = 20;
 /// Headings of a file of instructions.
 const HEADINGS_MAX: usize = 10;
-/// Commands of a list.
 const COMMANDS_MAX: usize = 5;
 /// Items of the agent's list that become steps.
 const STEPS_MAX: usize = 8;
 /// Lines that an agent wrote, of each section.
 const FILLED_LINES_MAX: usize = 12;
 
-/// What the document is called: issue and task, or what is known.
+/// Issue and task, as far as they are known.
 pub(super) fn title(facts: &Facts) -> String {
-    let task = facts.told.task.as_deref().map(|task| one_line(first_line(task), TITLE_CHARS_MAX));
-    let branch = match &facts.tree {
-        Tree::Git(git) => git.branch.as_deref(),
-        Tree::NoRepository | Tree::Unknown { .. } => None,
+    let title = |text: &str| one_line(text, TITLE_CHARS_MAX);
+    let first_line = |task: &String| {
+        let line = task.trim_start().lines().next().unwrap_or_default();
+        title(line.trim_start_matches('#'))
     };
-    let issue = facts.issue.as_deref().map(|issue| one_line(issue, TITLE_CHARS_MAX));
-    match (issue, task) {
-        (Some(issue), Some(task)) => format!("{issue} {task}"),
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => one_line(branch.unwrap_or(&facts.at.date), TITLE_CHARS_MAX),
+    let known: Vec<String> = [
+        facts.issue.as_deref().map(title),
+        facts.told.task.as_ref().map(first_line),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match (&facts.tree, known.is_empty()) {
+        (_, false) => known.join(" "),
+        (Tree::Git(git), true) => title(git.branch.as_deref().unwrap_or(&facts.at.date)),
+        (Tree::NoRepository | Tree::Unknown { .. }, true) => title(&facts.at.date),
     }
 }
 
-/// All sections, in order.
-pub(super) fn write(facts: &Facts, page: &mut Page) {
-    let told = &facts.told;
-    page.section(REASON, "the transcript", reason(facts));
-    page.section(RELOAD, "the files themselves", reload(facts));
-    page.section(BUDGET, "the transcript", budget(facts));
-    page.section(GIT, "`git status`", git(facts));
-    let whole = facts.previous.as_deref().unwrap_or("the document before this one");
-    page.section(DONE, whole, filled(&facts.filled.done, DONE_EMPTY));
-    page.section(DECISIONS, whole, filled(&facts.filled.decisions, DECISIONS_EMPTY));
-    page.section(BLOCKERS, whole, filled(&facts.filled.blockers, BLOCKERS_EMPTY));
-    page.section(SEEN, "the transcript", seen(told));
-    page.section(ISSUE, "the tracker", issue(facts));
-    page.section(NEXT, "the sections above", numbered(&next_steps(facts)));
-    page.section(RESUME, "", resume());
+pub(super) fn all(facts: &Facts) -> [Section<'_>; 11] {
+    let before = facts.previous.as_deref();
+    let before = before.unwrap_or("the document before this one");
+    let filled = &facts.filled;
+    [
+        (REASON, "the transcript", reason(facts)),
+        (RELOAD, "the files themselves", reload(facts)),
+        (BUDGET, "the transcript", budget(facts)),
+        (GIT, "`git status`", git(facts)),
+        (DONE, before, filled_in(&filled.done, DONE_EMPTY)),
+        (
+            DECISIONS,
+            before,
+            filled_in(&filled.decisions, DECISIONS_EMPTY),
+        ),
+        (
+            BLOCKERS,
+            before,
+            filled_in(&filled.blockers, BLOCKERS_EMPTY),
+        ),
+        (SEEN, "the transcript", seen(&facts.told)),
+        (ISSUE, "the issue", issue(facts)),
+        (NEXT, "the sections above", next_steps(facts)),
+        (RESUME, "", RESUMING.to_owned()),
+    ]
 }
+
+const RESUMING: &str =
+    "Start a fresh session in this project and type `/orient` (in a shell: `ekiden orient`).\n";
 
 fn reason(facts: &Facts) -> String {
-    let mut text = format!("{}\n", facts.reason.sentence(facts.percent));
-    if let Some(task) = &facts.told.task {
-        text.push_str(&format!("\n- {TASK}{}\n", one_line(task, TASK_CHARS_MAX)));
-    }
-    if let Some(asked) = &facts.told.asked_last {
-        text.push_str(&format!("- Asked last: {}\n", one_line(asked, TASK_CHARS_MAX)));
-    }
-    if let Some(previous) = &facts.previous {
-        text.push_str(&format!("- The document before it of this session: {}\n", line(previous)));
-    }
-    text
+    let asked = |text: &String| one_line(text, TASK_CHARS_MAX);
+    let items = [
+        item(TASK, facts.told.task.as_ref().map(asked)),
+        item("Asked last: ", facts.told.asked_last.as_ref().map(asked)),
+        item(
+            "The document before it of this session: ",
+            facts.previous.as_deref().map(line),
+        ),
+    ]
+    .concat();
+    let gap = if items.is_empty() { "" } else { "\n" };
+    format!("{}\n{gap}{items}", facts.reason.sentence(facts.percent))
 }
 
 fn reload(facts: &Facts) -> String {
     let mut text = String::new();
     for file in &facts.instructions {
-        text.push_str(&format!("- **{}**{}\n", line(&file.path), headings(&file.sections)));
+        let mut names: Vec<String> = file
+            .sections
+            .iter()
+            .map(|name| one_line(name, 50))
+            .collect();
+        if names.len() > HEADINGS_MAX {
+            let more = names.len() - HEADINGS_MAX;
+            names.truncate(HEADINGS_MAX);
+            names.push(format!("{more} more"));
+        }
+        let label = if names.is_empty() { "" } else { ": Sections " };
+        text.push_str(&format!(
+            "- **{}**{label}{}\n",
+            line(&file.path),
+            names.join("; ")
+        ));
     }
-    if let Some(spec) = &facts.spec {
-        text.push_str(&format!("- **Active Spec**: {}\n", line(spec)));
-    }
-    if text.is_empty() { "No CLAUDE.md, AGENTS.md or spec was found.\n".to_owned() } else { text }
-}
-
-fn headings(sections: &[String]) -> String {
-    if sections.is_empty() {
-        return String::new();
-    }
-    let named: Vec<String> = sections.iter().take(HEADINGS_MAX).map(|name| one_line(name, 50)).collect();
-    let more = sections.len().saturating_sub(HEADINGS_MAX);
-    let more = if more > 0 { format!("; {more} more") } else { String::new() };
-    format!(": Sections {}{more}", named.join("; "))
+    text.push_str(&item("**Active Spec**: ", facts.spec.as_deref().map(line)));
+    or_else(text, "No CLAUDE.md, AGENTS.md or spec was found.\n")
 }
 
 fn budget(facts: &Facts) -> String {
-    let left = facts.percent.map(|percent| 100u64.saturating_sub(percent));
-    let tokens = facts.remaining_tokens.map(thousands);
-    match (left, tokens) {
-        (Some(left), Some(tokens)) => {
-            format!("Estimated {left}% (~{tokens} tokens) remaining in original session.\n")
-        }
-        (Some(left), None) => format!("Estimated {left}% remaining in original session.\n"),
-        (None, Some(tokens)) => format!("Estimated ~{tokens} tokens remaining in original session.\n"),
-        (None, None) => "Unknown: nothing told the usage of the original session.\n".to_owned(),
-    }
+    let percent = facts.percent.map(|percent| 100u64.saturating_sub(percent));
+    let left = match (percent, facts.remaining_tokens.map(grouped)) {
+        (Some(percent), Some(tokens)) => format!("{percent}% (~{tokens} tokens)"),
+        (Some(percent), None) => format!("{percent}%"),
+        (None, Some(tokens)) => format!("~{tokens} tokens"),
+        (None, None) => return "Unknown: the usage of the original session is not known.\n".into(),
+    };
+    format!("Estimated {left} remaining in original session.\n")
 }
 
 fn git(facts: &Facts) -> String {
+    let edited = || list("Edited in this session", &facts.told.edited, FILES_MAX);
     match &facts.tree {
-        Tree::NoRepository => {
-            let files = bullets("Edited in this session", "", &facts.told.edited, FILES_MAX);
-            format!("No git repository.\n{files}")
-        }
+        Tree::NoRepository => format!("No git repository.\n{}", edited()),
         Tree::Unknown { why } => {
-            let files = bullets("Edited in this session", "", &facts.told.edited, FILES_MAX);
-            format!("Git could not be asked.\n\n- {}\n{files}", line(why))
+            format!("Git could not be asked.\n\n- {}\n{}", line(why), edited())
         }
         Tree::Git(tree) => git_tree(tree, &facts.told),
     }
 }
 
-fn git_tree(tree: &GitTree, told: &Told) -> String {
-    let branch = tree.branch.as_deref().map_or("none (detached HEAD)".to_owned(), line);
-    let head = tree.head.as_deref().map_or("none yet".to_owned(), line);
-    let mut text = format!("- Branch: {branch}\n- Last commit: {head}\n");
-    if let Some(what) = &tree.under_way {
-        text.push_str(&format!("- Under way: {}\n", line(what)));
-    }
-    text.push_str(&wip(&tree.wip));
-    let is_edited = |path: &str| told.edited.iter().any(|edited| edited.ends_with(path));
+fn git_tree(tree: &GitTree, told: &TranscriptFacts) -> String {
+    let branch = tree.branch.as_deref().unwrap_or("none (detached HEAD)");
+    let head = tree.head.as_deref().unwrap_or("none yet");
     let files: Vec<String> = tree
         .changed
         .iter()
         .map(|file| {
-            let ours = if is_edited(&file.path) { " (edited in this session)" } else { "" };
-            format!("`{}` {}{ours}", file.code, one_line(&file.path, LINE_CHARS_MAX))
+            let is_ours = told
+                .edited
+                .iter()
+                .any(|edited| edited.ends_with(&file.path));
+            let ours = if is_ours {
+                " (edited in this session)"
+            } else {
+                ""
+            };
+            format!("`{}` {}{ours}", file.code, line(&file.path))
         })
         .collect();
-    match files.len() {
-        0 => text.push_str("\nNo uncommitted changes.\n"),
-        count => text.push_str(&bullets("Modified files", &format!(" ({count})"), &files, FILES_MAX)),
-    }
-    text
+    let files = list(
+        &format!("Modified files ({})", files.len()),
+        &files,
+        FILES_MAX,
+    );
+    [
+        item("Branch: ", Some(line(branch))),
+        item("Last commit: ", Some(line(head))),
+        item("Under way: ", tree.under_way.as_deref().map(line)),
+        wip(&tree.wip),
+        or_else(files, "\nNo uncommitted changes.\n"),
+    ]
+    .concat()
 }
 
 fn wip(wip: &WipState) -> String {
     match wip {
         WipState::Off => "- Work in progress is not committed, as the settings say.\n".to_owned(),
         WipState::Clean => String::new(),
-        WipState::Failed { why } => format!("- Work in progress could not be committed: {}\n", line(why)),
-        WipState::Saved { commit, name, note, left_out } => {
+        WipState::Failed { why } => {
+            item("Work in progress could not be committed: ", Some(line(why)))
+        }
+        WipState::Saved {
+            commit,
+            name,
+            note,
+            left_out,
+        } => {
             let id = commit.get(..12).unwrap_or(commit);
-            let mut text = match name {
-                None => format!("- Work in progress: commit {id} on the branch\n"),
-                Some(name) => format!(
-                    "- Work in progress: commit {id} under {name}\n\
-                     - See it: `git diff HEAD {name}`; bring it back: `git checkout {name} -- .`\n"
-                ),
-            };
-            text.extend(note.iter().map(|note| format!("- {}\n", line(note))));
-            text.extend(
-                left_out.iter().take(COMMANDS_MAX).map(|path| format!("- Not in it: {}\n", line(path))),
-            );
-            let more = left_out.len().saturating_sub(COMMANDS_MAX);
-            text.push_str(&if more > 0 { format!("- Not in it: {more} more\n") } else { String::new() });
-            text
+            let place = name.as_ref().map_or("on the branch".to_owned(), |name| {
+                format!(
+                    "under {name}\n\
+                     - See it: `git diff HEAD {name}`; bring it back: `git checkout {name} -- .`"
+                )
+            });
+            let left_out: Vec<String> = left_out
+                .iter()
+                .map(|path| format!("Not in it: {}", line(path)))
+                .collect();
+            format!(
+                "- Work in progress: commit {id} {place}\n{}{}",
+                item("", note.as_deref().map(line)),
+                items(&left_out, COMMANDS_MAX)
+            )
         }
     }
 }
 
-/// What the agent wrote, line by line, or the marked empty place.
-fn filled(lines: &[String], empty: &str) -> String {
-    if lines.is_empty() {
-        return format!("{empty}\n");
-    }
-    let more = lines.len().saturating_sub(FILLED_LINES_MAX);
-    let shown = lines.iter().take(FILLED_LINES_MAX).map(|text| format!("- {}\n", one_line(text, 300)));
-    let more = if more > 0 { format!("- [{more} more lines]\n") } else { String::new() };
-    shown.collect::<String>() + &more
+/// The agent's own lines, or the marked empty place.
+fn filled_in(lines: &[String], empty: &str) -> String {
+    let lines: Vec<String> = lines.iter().map(|text| one_line(text, 300)).collect();
+    let text = items(&lines, FILLED_LINES_MAX);
+    or_else(text, &format!("{EMPTY} {empty}\n"))
 }
 
-fn seen(told: &Told) -> String {
-    let mut text = String::new();
-    if told.compacted {
-        text.push_str("The conversation was summarised on the way.\n");
-    }
-    if let Some(test) = &told.test {
-        let how = if test.passed { "passed" } else { "failed" };
-        text.push_str(&format!("- Last test run {how}: {}\n", told_command(&test.command, &test.last_line)));
-    }
-    let done: Vec<String> = todos(told, TodoState::Done).map(str::to_owned).collect();
-    text.push_str(&bullets("Ticked in the agent's list", "", &done, STEPS_MAX));
-    text.push_str(&bullets("Commands that succeeded", "", last(&told.succeeded, COMMANDS_MAX), COMMANDS_MAX));
+fn seen(told: &TranscriptFacts) -> String {
+    let done: Vec<String> = todos(told, TodoState::Done).collect();
     let failed: Vec<String> = told.failed.iter().map(failed_line).collect();
-    text.push_str(&bullets("Commands that failed", "", last(&failed, COMMANDS_MAX), COMMANDS_MAX));
-    if let Some(words) = &told.last_words {
-        text.push_str(&format!("\nThe agent's last words:\n\n{}", quoted(words)));
-    }
-    if text.is_empty() { "Nothing: there was no transcript to read.\n".to_owned() } else { text }
+    let test = told.test.as_ref().map(|test| {
+        let how = if test.passed { "passed" } else { "failed" };
+        format!("{how}: {}", with_output(&test.command, &test.last_line))
+    });
+    let compacted = "The conversation was summarised on the way.\n";
+    let words = told
+        .last_words
+        .as_deref()
+        .map(|words| format!("\nThe agent's last words:\n\n{}", quoted(words)));
+    let text = [
+        if told.compacted { compacted } else { "" },
+        &item("Last test run ", test),
+        &list("Ticked in the agent's list", &done, STEPS_MAX),
+        &list(
+            "Commands that succeeded",
+            last(&told.succeeded),
+            COMMANDS_MAX,
+        ),
+        &list("Commands that failed", last(&failed), COMMANDS_MAX),
+        words.as_deref().unwrap_or_default(),
+    ];
+    or_else(text.concat(), "Nothing: there was no transcript to read.\n")
 }
 
-/// Words in a quotation, their end if they are long.
+/// The end of these words as a quotation.
 fn quoted(words: &str) -> String {
     let words = clean(words).text;
     let surplus = words.chars().count().saturating_sub(WORDS_CHARS_MAX);
     let kept: String = words.chars().skip(surplus).collect();
-    let kept = if surplus > 0 { format!("… {kept}") } else { kept };
-    kept.lines()
-        .filter(|line| !line.trim().is_empty())
+    let cut = if surplus > 0 { "… " } else { "" };
+    let lines = format!("{cut}{kept}");
+    let lines = lines.lines().filter(|line| !line.trim().is_empty());
+    lines
         .map(|line| format!("> {}\n", one_line(line, 500)))
         .collect()
 }
 
+/// Nothing asks a tracker yet.
 fn issue(facts: &Facts) -> String {
-    let issue = facts.issue.as_deref().map_or("none named".to_owned(), line);
-    let state = match &facts.issue_state {
-        IssueState::NoTracker => "- Tracker: none\n".to_owned(),
-        IssueState::Known { title, status } => format!("- {}\n- State: {}\n", line(title), line(status)),
-        IssueState::Unknown { why } => format!("- Tracker: no answer ({})\n", line(why)),
-    };
-    format!("- Issue: {issue}\n{state}")
+    let issue = facts.issue.as_deref().unwrap_or("none named");
+    format!("- Issue: {}\n- Tracker: none\n", line(issue))
 }
 
 /// What to do first, most certain first.
-fn next_steps(facts: &Facts) -> Vec<String> {
+fn next_steps(facts: &Facts) -> String {
     let told = &facts.told;
-    let mut steps = Vec::new();
-    if let Tree::Git(git) = &facts.tree {
-        steps.extend(
-            git.under_way.iter().map(|what| format!("Finish {} that is under way in git.", line(what))),
-        );
-    }
-    if let Some(test) = told.test.as_ref().filter(|test| !test.passed) {
-        steps.push(format!("Mend the failing test: {}", told_command(&test.command, &test.last_line)));
-    }
-    let now = todos(told, TodoState::Now).map(|text| format!("Go on with: {}", line(text)));
-    steps.extend(now.chain(todos(told, TodoState::Open).map(line)));
-    let more = steps.len().saturating_sub(STEPS_MAX);
-    steps.truncate(STEPS_MAX);
-    if more > 0 {
-        steps.push(format!("{more} more items of the agent's list stand in the transcript."));
-    }
-    if let Tree::Git(git) = &facts.tree
-        && !git.changed.is_empty()
-    {
-        let files = if git.changed.len() == 1 { "file" } else { "files" };
+    let git = match &facts.tree {
+        Tree::Git(git) => Some(git),
+        Tree::NoRepository | Tree::Unknown { .. } => None,
+    };
+    let under_way = git.and_then(|git| git.under_way.as_deref());
+    let under_way = under_way.map(|what| format!("Finish {}, which git is in.", line(what)));
+    let failing = told.test.as_ref().filter(|test| !test.passed);
+    let failing = failing.map(|test| {
+        let test = with_output(&test.command, &test.last_line);
+        format!("Fix the failing test: {test}")
+    });
+    let now = todos(told, TodoState::Now).map(|text| format!("Continue: {text}"));
+    let planned = now.chain(todos(told, TodoState::Open));
+    let mut steps: Vec<String> = under_way
+        .into_iter()
+        .chain(failing)
+        .chain(planned)
+        .collect();
+    if steps.len() > STEPS_MAX {
+        let more = steps.len() - STEPS_MAX;
+        steps.truncate(STEPS_MAX);
         steps.push(format!(
-            "Look over the uncommitted changes ({} {files}): `git status`.",
-            git.changed.len()
+            "{more} more items of the agent's list are in the transcript."
+        ));
+    }
+    let changed = git.map_or(0, |git| git.changed.len());
+    if changed > 0 {
+        let files = if changed == 1 { "file" } else { "files" };
+        steps.push(format!(
+            "Review the uncommitted changes ({changed} {files}): `git status`."
         ));
     }
     if told.last_words.is_some() {
-        steps.push("Read the agent's last words in the document and go on from there.".to_owned());
+        steps.push(
+            "Read the agent's last words in the document and continue from there.".to_owned(),
+        );
     }
     if steps.is_empty() {
         steps.push("Nothing is recorded as open: ask what comes next.".to_owned());
     }
+    let steps = (1..).zip(steps);
     steps
+        .map(|(number, step)| format!("{number}. {step}\n"))
+        .collect()
 }
 
-fn resume() -> String {
-    "Start a fresh session in this project and type `/orient` (in a shell: `ekiden orient`).\n".to_owned()
+fn todos(told: &TranscriptFacts, state: TodoState) -> impl Iterator<Item = String> {
+    let todos = told.todos.iter().filter(move |todo| todo.state == state);
+    todos.map(|todo| line(&todo.text))
 }
 
-fn todos(told: &Told, state: TodoState) -> impl Iterator<Item = &str> {
-    told.todos.iter().filter(move |todo| todo.state == state).map(|todo| todo.text.as_str())
+// ── Lines ────────────────────────────────────────────────────────────────────────────────────────
+
+fn item(label: &str, text: Option<String>) -> String {
+    text.map_or_else(String::new, |text| format!("- {label}{text}\n"))
 }
 
-fn numbered(steps: &[String]) -> String {
-    steps.iter().enumerate().map(|(index, step)| format!("{}. {step}\n", index + 1)).collect()
+/// One item a line, and how many more there are.
+fn items(items: &[String], most: usize) -> String {
+    let more = items.len().saturating_sub(most);
+    let more = if more > 0 {
+        item("", Some(format!("[{more} more]")))
+    } else {
+        String::new()
+    };
+    let shown = items
+        .iter()
+        .take(most)
+        .map(|text| item("", Some(text.clone())));
+    shown.collect::<String>() + &more
 }
 
 /// A label and its items, or nothing if there are none.
-fn bullets(label: &str, behind: &str, items: &[String], most: usize) -> String {
+fn list(label: &str, texts: &[String], most: usize) -> String {
+    let lines: Vec<String> = texts.iter().map(|text| line(text)).collect();
+    let items = items(&lines, most);
     if items.is_empty() {
-        return String::new();
+        items
+    } else {
+        format!("\n{label}:\n\n{items}")
     }
-    let shown: String = items.iter().take(most).map(|item| format!("- {}\n", line(item))).collect();
-    let more = items.len().saturating_sub(most);
-    let more = if more > 0 { format!("- [{more} more]\n") } else { String::new() };
-    format!("\n{label}{behind}:\n\n{shown}{more}")
+}
+
+fn or_else(text: String, otherwise: &str) -> String {
+    if text.is_empty() {
+        otherwise.to_owned()
+    } else {
+        text
+    }
 }
 
 fn failed_line(failed: &FailedCommand) -> String {
-    let code = failed.code.map_or("no exit code".to_owned(), |code| format!("exit code {code}"));
-    format!("{} ({code})", told_command(&failed.command, &failed.last_line))
+    let code = failed.code.map_or("no exit code".to_owned(), |code| {
+        format!("exit code {code}")
+    });
+    format!(
+        "{} ({code})",
+        with_output(&failed.command, &failed.last_line)
+    )
 }
 
-fn told_command(command: &str, last_line: &str) -> String {
+fn with_output(command: &str, last_line: &str) -> String {
     let command = one_line(command, 90);
     match one_line(last_line, 90).as_str() {
         "" => command,
@@ -319,22 +392,6 @@ fn line(text: &str) -> String {
     one_line(text, LINE_CHARS_MAX)
 }
 
-fn first_line(text: &str) -> &str {
-    text.trim_start().lines().next().unwrap_or_default().trim_start_matches('#')
-}
-
-fn last<T>(all: &[T], max: usize) -> &[T] {
-    &all[all.len().saturating_sub(max)..]
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+fn last<T>(all: &[T]) -> &[T] {
+    &all[all.len().saturating_sub(COMMANDS_MAX)..]
 }

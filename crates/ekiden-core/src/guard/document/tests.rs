@@ -14,14 +14,16 @@ use crate::time::Millis;
 fn bare() -> Facts {
     Facts {
         session: None,
-        at: LocalTime { date: "2026-01-07".into(), time: "11:45".into() },
+        at: LocalTime {
+            date: "2026-01-07".into(),
+            time: "11:45".into(),
+        },
         reason: CheckpointReason::Manual,
         percent: None,
         remaining_tokens: None,
         issue: None,
-        issue_state: IssueState::NoTracker,
         tree: Tree::NoRepository,
-        told: Told::default(),
+        told: TranscriptFacts::default(),
         instructions: Vec::new(),
         spec: None,
         filled: Filled::default(),
@@ -31,11 +33,17 @@ fn bare() -> Facts {
 }
 
 fn changed(code: &str, path: &str) -> ChangedFile {
-    ChangedFile { code: code.into(), path: path.into() }
+    ChangedFile {
+        code: code.into(),
+        path: path.into(),
+    }
 }
 
 fn todo(text: &str, state: TodoState) -> Todo {
-    Todo { text: text.into(), state }
+    Todo {
+        text: text.into(),
+        state,
+    }
 }
 
 fn git() -> GitTree {
@@ -43,7 +51,10 @@ fn git() -> GitTree {
         branch: Some("feature/ANV-123-new-feature".into()),
         head: Some("1f3c9aa add the profile route".into()),
         under_way: None,
-        changed: vec![changed(" M", "src/components/Feature.tsx"), changed("??", "src/services/api.ts")],
+        changed: vec![
+            changed(" M", "src/components/Feature.tsx"),
+            changed("??", "src/services/api.ts"),
+        ],
         wip: WipState::Saved {
             commit: "0123456789abcdef0123456789abcdef01234567".into(),
             name: Some("refs/ekiden/wip/0f2f56bf".into()),
@@ -53,9 +64,11 @@ fn git() -> GitTree {
     }
 }
 
-fn told() -> Told {
-    Told {
-        task: Some("Implement the UserProfile component\nsee .claude/specs/current/SPEC-ANV-123.md".into()),
+fn told() -> TranscriptFacts {
+    TranscriptFacts {
+        task: Some(
+            "Implement the UserProfile component\nsee .claude/specs/current/SPEC-ANV-123.md".into(),
+        ),
         asked_last: Some("now the avatar upload".into()),
         last_words: Some("The form renders.\n\nNext I will wire the upload to api.ts.".into()),
         edited: vec!["/home/dev/app/src/components/Feature.tsx".into()],
@@ -117,16 +130,31 @@ fn a_tree_is_told_as_git_tells_it() {
     let section = |tree: Tree| {
         let document = document(&Facts {
             tree,
-            told: Told { edited: vec!["/p/a.rs".into()], ..Told::default() },
+            told: TranscriptFacts {
+                edited: vec!["/p/a.rs".into()],
+                ..TranscriptFacts::default()
+            },
             ..bare()
         });
         let from = document.find("## Git Status").expect("the section");
-        document[from..document.find("## Done").expect("the next section")].trim().to_owned()
+        document[from..document.find("## Done").expect("the next section")]
+            .trim()
+            .to_owned()
     };
     let with = |wip: WipState, under_way: Option<&str>| {
-        let changed = if wip == WipState::Clean { Vec::new() } else { vec![changed("UU", "a.rs")] };
+        let changed = if wip == WipState::Clean {
+            Vec::new()
+        } else {
+            vec![changed("UU", "a.rs")]
+        };
         let under_way = under_way.map(str::to_owned);
-        Tree::Git(Box::new(GitTree { branch: None, head: None, under_way, changed, wip }))
+        Tree::Git(Box::new(GitTree {
+            branch: None,
+            head: None,
+            under_way,
+            changed,
+            wip,
+        }))
     };
     let saved = WipState::Saved {
         commit: "0123456789abcdef".into(),
@@ -136,10 +164,17 @@ fn a_tree_is_told_as_git_tells_it() {
     };
     let told = [
         section(Tree::NoRepository),
-        section(Tree::Unknown { why: "`git status` failed: dubious ownership".into() }),
+        section(Tree::Unknown {
+            why: "`git status` failed: dubious ownership".into(),
+        }),
         section(with(WipState::Clean, None)),
         section(with(WipState::Off, Some("a merge"))),
-        section(with(WipState::Failed { why: "disk full".into() }, None)),
+        section(with(
+            WipState::Failed {
+                why: "disk full".into(),
+            },
+            None,
+        )),
         section(with(saved, None)),
     ];
     expect![[r#"
@@ -204,29 +239,44 @@ fn a_tree_is_told_as_git_tells_it() {
 
 // shows: HND-003
 #[test]
-fn a_tracker_that_answers_or_not_is_told() {
-    let of = |issue_state| document(&Facts { issue: Some("#12".into()), issue_state, ..bare() });
-    let known = of(IssueState::Known { title: "Avatar upload".into(), status: "In Progress".into() });
-    assert!(known.contains("- Issue: #12\n- Avatar upload\n- State: In Progress\n"), "{known}");
-    assert!(known.contains("\nissue: \"#12\"\n") && !known.contains("linear_issues"), "{known}");
-    let unknown = of(IssueState::Unknown { why: "timed out".into() });
-    assert!(unknown.contains("- Tracker: no answer (timed out)\n"), "{unknown}");
+fn an_issue_that_is_no_key_has_its_own_field() {
+    let known = document(&Facts {
+        issue: Some("#12".into()),
+        ..bare()
+    });
+    assert!(known.contains("- Issue: #12\n"), "{known}");
+    assert!(
+        known.contains("\nissue: \"#12\"\n") && !known.contains("linear_issues"),
+        "{known}"
+    );
 }
 
 // shows: HND-004
 #[test]
 fn steps_begin_with_what_blocks_and_are_never_empty() {
     let steps = |facts: &Facts| KeyPoints::of(&document(facts)).next_steps;
-    assert_eq!(steps(&bare()), ["Nothing is recorded as open: ask what comes next."]);
+    assert_eq!(
+        steps(&bare()),
+        ["Nothing is recorded as open: ask what comes next."]
+    );
     let mut facts = full();
     let under_way = Some("a rebase".into());
     facts.tree = Tree::Git(Box::new(GitTree { under_way, ..git() }));
-    facts.told.todos.extend((0..20).map(|n| todo(&format!("item {n}"), TodoState::Open)));
+    facts
+        .told
+        .todos
+        .extend((0..20).map(|n| todo(&format!("item {n}"), TodoState::Open)));
     let steps = steps(&facts);
-    assert_eq!(steps[0], "Finish a rebase that is under way in git.");
-    assert_eq!(steps[1], "Mend the failing test: npm test — 1 failed, 12 passed");
-    assert_eq!(steps[2], "Go on with: Avatar upload");
-    assert_eq!(steps[8], "16 more items of the agent's list stand in the transcript.");
+    assert_eq!(steps[0], "Finish a rebase, which git is in.");
+    assert_eq!(
+        steps[1],
+        "Fix the failing test: npm test — 1 failed, 12 passed"
+    );
+    assert_eq!(steps[2], "Continue: Avatar upload");
+    assert_eq!(
+        steps[8],
+        "16 more items of the agent's list are in the transcript."
+    );
     assert_eq!(steps.len(), 11, "{steps:?}");
 }
 
@@ -234,25 +284,41 @@ fn steps_begin_with_what_blocks_and_are_never_empty() {
 #[test]
 fn what_the_agent_filled_in_goes_into_the_next_document() {
     let first = document(&full());
-    assert!(Filled::of(&first).is_empty());
-    assert_eq!(Filled::of(&first).missing(), ["Done", "Decisions", "Blockers"]);
+    assert!(Filled::of(&first) == Filled::default());
+    assert_eq!(
+        Filled::of(&first).missing(),
+        ["Done", "Decisions", "Blockers"]
+    );
     let written = first
         .replace(
             &line_with(&first, "what is done"),
             "- the form, `npm run build` exits 0\n  - and its styles",
         )
-        .replace(&line_with(&first, "was decided"), "1. uploads go through api.ts");
+        .replace(
+            &line_with(&first, "was decided"),
+            "1. uploads go through api.ts",
+        );
     let filled = Filled::of(&written);
-    assert_eq!(filled.done, ["the form, `npm run build` exits 0", "and its styles"]);
+    assert_eq!(
+        filled.done,
+        ["the form, `npm run build` exits 0", "and its styles"]
+    );
     assert_eq!(filled.decisions, ["uploads go through api.ts"]);
     assert_eq!(filled.missing(), ["Blockers"]);
-    let next =
-        document(&Facts { filled: filled.clone(), previous: Some("2026-01-07-1145.md".into()), ..full() });
+    let next = document(&Facts {
+        filled: filled.clone(),
+        previous: Some("2026-01-07-1145.md".into()),
+        ..full()
+    });
     assert_eq!(Filled::of(&next), filled);
 }
 
 fn line_with(document: &str, words: &str) -> String {
-    document.lines().find(|line| line.contains(words)).expect("the line").to_owned()
+    document
+        .lines()
+        .find(|line| line.contains(words))
+        .expect("the line")
+        .to_owned()
 }
 
 // shows: HND-09
@@ -291,11 +357,11 @@ fn the_key_points_come_back() {
             decisions: [],
             blockers: [],
             next_steps: [
-                "Mend the failing test: npm test — 1 failed, 12 passed",
-                "Go on with: Avatar upload",
+                "Fix the failing test: npm test — 1 failed, 12 passed",
+                "Continue: Avatar upload",
                 "Error page",
-                "Look over the uncommitted changes (2 files): `git status`.",
-                "Read the agent's last words in the document and go on from there.",
+                "Review the uncommitted changes (2 files): `git status`.",
+                "Read the agent's last words in the document and continue from there.",
             ],
         }
     "#]]
@@ -315,8 +381,15 @@ fn loaded(document: &str) -> String {
 #[test]
 fn a_loaded_document_is_marked_and_named() {
     expect_file!["golden/loaded.txt"].assert_eq(&loaded(&document(&full())));
-    let ageless = load(&Loaded { document: "", path: "/p/x.md", age: None });
-    assert!(ageless.starts_with("A handoff exists at /p/x.md. It reads:\n"), "{ageless}");
+    let ageless = load(&Loaded {
+        document: "",
+        path: "/p/x.md",
+        age: None,
+    });
+    assert!(
+        ageless.starts_with("A handoff exists at /p/x.md. It reads:\n"),
+        "{ageless}"
+    );
 }
 
 /// Text as an attacker would write it.
@@ -337,7 +410,11 @@ fn hostile() -> impl Strategy<Value = String> {
 fn with(text: &str) -> Facts {
     let own = || Some(text.to_owned());
     let list = || vec![text.to_owned(), "x".into()];
-    let failed = FailedCommand { command: text.into(), code: None, last_line: text.into() };
+    let failed = FailedCommand {
+        command: text.into(),
+        code: None,
+        last_line: text.into(),
+    };
     let wip = WipState::Saved {
         commit: "0123456789ab".into(),
         name: Some("refs/ekiden/wip/x".into()),
@@ -353,20 +430,31 @@ fn with(text: &str) -> Facts {
             changed: vec![changed(text, text)],
             wip,
         })),
-        told: Told {
+        told: TranscriptFacts {
             task: own(),
             asked_last: own(),
             last_words: own(),
             edited: list(),
             succeeded: list(),
             failed: vec![failed],
-            test: Some(TestRun { command: text.into(), passed: false, last_line: text.into() }),
+            test: Some(TestRun {
+                command: text.into(),
+                passed: false,
+                last_line: text.into(),
+            }),
             todos: vec![todo(text, TodoState::Now), todo(text, TodoState::Done)],
             compacted: true,
         },
-        instructions: vec![Instructions { path: text.into(), sections: list() }],
+        instructions: vec![Instructions {
+            path: text.into(),
+            sections: list(),
+        }],
         spec: own(),
-        filled: Filled { done: list(), decisions: list(), blockers: list() },
+        filled: Filled {
+            done: list(),
+            decisions: list(),
+            blockers: list(),
+        },
         previous: own(),
         ..full()
     }
@@ -380,13 +468,32 @@ fn own_lines(document: &str) -> Vec<String> {
             || line.starts_with("> ")
             || (number.len() < line.len() && number.starts_with(". "))
     };
-    let values = ["branch: ", "linear_issues: ", "issue: ", "# Session Handoff: "];
+    let values = [
+        "branch: ",
+        "linear_issues: ",
+        "issue: ",
+        "# Session Handoff: ",
+    ];
     let is_value = |line: &str| values.iter().any(|key| line.starts_with(key));
-    document.lines().filter(|line| !is_data(line) && !is_value(line)).map(str::to_owned).collect()
+    document
+        .lines()
+        .filter(|line| !is_data(line) && !is_value(line))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn unmarked(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.starts_with(MARK)).collect()
+    text.lines()
+        .filter(|line| !line.starts_with(MARK))
+        .collect()
+}
+
+#[test]
+fn a_cut_adds_no_line_of_ours() {
+    let text = "x𛅕ౘ￼ࡰ🛜𞹾𛅤®𐊀A¡ﯓਖ਼\u{b82}🌀ຌ𑍐\n\u{a51}A0Aￚצּ ᪐ 00\u{c00}ቊᾶ\u{11366} aaA𐖣aΣ𛅤 ¡\n!®a aa𖠀0aa𛅐AAΣ୦¡ 𑎷Σ𞅎¡ A𑤕\\ൊ𜽐 0x";
+    let (made, short) = (document(&with(text)), document(&with("x")));
+    assert!(made.contains("- [1 lines left out here; the whole is in `git status`]"));
+    assert_eq!(own_lines(&made), own_lines(&short));
 }
 
 proptest! {

@@ -1,38 +1,61 @@
 //! What a batch of tools amounted to, told from its calls.
 //!
-//! It is told from the words of the commands, so it can be wrong: a boundary that is missed costs a
+//! It is guessed from the words of the commands, so it can be wrong: a boundary that is missed costs a
 //! minute, and one that is seen where there is none takes the checkpoint a minute early.
 
-use super::moment::Batch;
-use crate::guard::runs_tests;
+use crate::guard::test_command::runs_tests;
+
+/// What a batch of tools amounted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Batch {
+    /// Tests ran, and passed or not.
+    pub tests: Option<bool>,
+    /// Something was finished: a commit or a pull request made, an item closed.
+    pub finished: bool,
+    /// The document of the last checkpoint was written into.
+    pub filled: bool,
+}
+
+impl Batch {
+    /// Work can be left here without being in the middle of something.
+    pub fn is_boundary(self) -> bool {
+        self.finished || self.tests == Some(true)
+    }
+}
 
 /// A call of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchCall<'a> {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BatchCall {
     /// The command, if it was a shell's.
-    pub command: &'a str,
+    pub command: String,
     /// The file, if one was written.
-    pub written: &'a str,
-    /// The tool says that it failed.
+    pub written: String,
+    /// It failed, as far as its response says.
     pub failed: bool,
     /// An item of the session's list was closed by it.
     pub closed_item: bool,
 }
 
 /// Words at the beginning of a command that finishes a piece of work.
-const FINISHING_COMMANDS: [&str; 5] =
-    ["git commit", "git merge", "git push", "gh pr create", "glab mr create"];
+const FINISHING_COMMANDS: [&str; 5] = [
+    "git commit",
+    "git merge",
+    "git push",
+    "gh pr create",
+    "glab mr create",
+];
 
 /// Judges a batch. `document` is the last checkpoint's, as a path that a tool would name.
-#[must_use]
-pub fn judge_batch(calls: &[BatchCall<'_>], document: Option<&str>) -> Batch {
+pub fn judge_batch(calls: &[BatchCall], document: Option<&str>) -> Batch {
     let mut batch = Batch::default();
     for call in calls {
-        if runs_tests(call.command) {
+        if runs_tests(&call.command) {
             batch.tests = Some(!call.failed && batch.tests != Some(false));
         }
-        batch.finished |= !call.failed && (call.closed_item || runs(call.command, &FINISHING_COMMANDS));
-        batch.filled |= !call.failed && document.is_some_and(|document| call.written.ends_with(document));
+        batch.finished |=
+            !call.failed && (call.closed_item || runs(&call.command, &FINISHING_COMMANDS));
+        batch.filled |=
+            !call.failed && document.is_some_and(|document| call.written.ends_with(document));
     }
     batch
 }
@@ -65,7 +88,11 @@ mod tests {
     use super::*;
 
     fn shell(command: &str, failed: bool) -> Batch {
-        let call = BatchCall { command, written: "", failed, closed_item: false };
+        let call = BatchCall {
+            command: command.to_owned(),
+            failed,
+            ..BatchCall::default()
+        };
         judge_batch(&[call], None)
     }
 
@@ -82,7 +109,12 @@ mod tests {
             assert_eq!(shell(command, false).tests, Some(true), "{command}");
             assert_eq!(shell(command, true).tests, Some(false), "{command}");
         }
-        for command in ["cat tests.md", "cargo tree", "echo pytest", "git log --grep 'cargo test'"] {
+        for command in [
+            "cat tests.md",
+            "cargo tree",
+            "echo pytest",
+            "git log --grep 'cargo test'",
+        ] {
             assert_eq!(shell(command, false).tests, None, "{command}");
         }
     }
@@ -92,27 +124,38 @@ mod tests {
     fn a_commit_a_pull_request_and_a_closed_item_finish_something() {
         assert!(shell("git add -A && git commit -m done", false).is_boundary());
         assert!(shell("gh pr create --fill", false).is_boundary());
-        assert!(!shell("git commit -m done", true).is_boundary(), "it failed");
+        assert!(
+            !shell("git commit -m done", true).is_boundary(),
+            "it failed"
+        );
         assert!(!shell("git status", false).is_boundary());
-        let item = BatchCall { command: "", written: "", failed: false, closed_item: true };
+        let item = BatchCall {
+            closed_item: true,
+            ..BatchCall::default()
+        };
         assert!(judge_batch(&[item], None).is_boundary());
     }
 
     #[test]
     fn one_failing_test_run_of_several_is_a_failure() {
-        let run = |failed| BatchCall { command: "cargo test", written: "", failed, closed_item: false };
-        assert_eq!(judge_batch(&[run(true), run(false)], None).tests, Some(false));
+        let run = |failed| BatchCall {
+            command: "cargo test".to_owned(),
+            failed,
+            ..BatchCall::default()
+        };
+        assert_eq!(
+            judge_batch(&[run(true), run(false)], None).tests,
+            Some(false)
+        );
     }
 
     #[test]
     fn the_document_is_known_by_the_end_of_its_path() {
-        let call = BatchCall {
-            command: "",
-            written: "/home/dev/project/.ekiden/handoffs/2026-11-21-1400.md",
-            failed: false,
-            closed_item: false,
-        };
-        assert!(judge_batch(&[call], Some(".ekiden/handoffs/2026-11-21-1400.md")).filled);
-        assert!(!judge_batch(&[call], Some(".ekiden/handoffs/2026-11-21-1401.md")).filled);
+        let calls = [BatchCall {
+            written: "/home/dev/project/.ekiden/handoffs/2026-11-21-1400.md".to_owned(),
+            ..BatchCall::default()
+        }];
+        assert!(judge_batch(&calls, Some(".ekiden/handoffs/2026-11-21-1400.md")).filled);
+        assert!(!judge_batch(&calls, Some(".ekiden/handoffs/2026-11-21-1401.md")).filled);
     }
 }

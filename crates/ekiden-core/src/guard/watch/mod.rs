@@ -5,12 +5,10 @@
 
 mod batch;
 mod decide;
-mod moment;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{BatchCall, judge_batch};
-pub use decide::{Alert, Decision, HandoffTime, Refusal, WatchSettings, decide};
-pub use moment::{Batch, Moment, Source};
-pub use state::{LastCheckpoint, Phase, Taken, Watch, WatchEvent, WatchRecord};
+pub use batch::{Batch, BatchCall, judge_batch};
+pub use decide::{Alert, Decision, HandoffTime, Moment, Source, WatchSettings, decide};
+pub use state::{Armed, LastCheckpoint, Phase, Taken, Watch, WatchEvent, WatchRecord};

@@ -2,132 +2,98 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::Level;
 use crate::guard::checkpoint::CheckpointReason;
+use crate::guard::levels::Level;
 use crate::time::Timestamp;
 
 /// One line of a watched session's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchRecord {
-    /// When it happened.
     pub time: Timestamp,
-    /// What happened.
     #[serde(flatten)]
     pub event: WatchEvent,
 }
 
-impl WatchRecord {
-    /// The record as a line, without its end.
-    ///
-    /// # Panics
-    ///
-    /// Never: a record has nothing that JSON cannot say.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        serde_json::to_string(self).expect("a record is plain data")
-    }
-}
-
-/// What happened to a watched session. Each is told once; none is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum WatchEvent {
-    /// The watch began.
-    Begun {
-        /// How the client says that the session began.
-        source: String,
-    },
-    /// The use reached a level, and was told.
+    /// The use reached a level, and the person was warned.
     Crossed {
         /// The highest that it reached.
         level: Level,
         /// In percent of the usable window.
         percent: u64,
-        /// In tokens.
-        used_tokens: u64,
     },
-    /// The use fell: the context was summarised or cleared. Levels are told again.
+    /// The use fell: the context was summarised or cleared. Levels are announced again.
     Rearmed {
-        /// Where it fell to.
         level: Level,
     },
     /// A checkpoint is due and waits for a natural boundary.
     Due {
-        /// Why.
         reason: CheckpointReason,
     },
     /// A batch of tools ended while a checkpoint was due.
     Waited,
-    /// The last test run of the session ended so.
+    /// The last test run of the session.
     Tested {
-        /// It passed.
         passed: bool,
     },
     /// A checkpoint is being written.
     Writing {
-        /// Why.
         reason: CheckpointReason,
-        /// The use, in tokens.
-        used_tokens: u64,
     },
-    /// A checkpoint is written.
     Taken(Taken),
     /// A checkpoint could not be written.
     Failed {
-        /// Why not.
         why: String,
     },
-    /// It was told what became of the checkpoint.
+    /// The result of the checkpoint was announced.
     Told,
     /// The agent wrote into the document.
     Filled,
-    /// The person put the checkpoint off.
+    /// The person put the checkpoint off until the use is this, in percent.
     Deferred {
-        /// Until the use is this, in percent.
         until_percent: u8,
     },
-    /// The person expects to need this much for what is ahead.
+    /// The person expects to need this much, in tokens, from the use as it was then.
     Expected {
-        /// In tokens, from the use as it was then.
         ahead_tokens: u64,
-        /// The use then, in tokens.
         used_tokens: u64,
     },
-    /// A call was refused at L3.
+    /// A call was refused at L3. Only one is.
     Refused,
-    /// The person went on after the handoff: calls are not refused any more.
+    /// The person sent a prompt at L3, so nothing is refused any more.
     Released,
     /// The person was reminded, at the end of a turn, that there is no handoff.
     Reminded,
-    /// A handoff of an earlier session was given to this one.
+    /// The status line shows this word for what the session is at; empty for none.
+    PhaseNamed {
+        word: String,
+    },
+    /// A document of an earlier session was given to this one.
     Loaded {
-        /// Which: a path within the project.
         document: String,
     },
-    /// The session is over.
-    Ended,
-    /// Something that a newer version knows.
-    #[serde(other)]
-    Unknown,
+    /// The session has worked since, so no other one is given the document.
+    Consumed,
 }
 
 /// A checkpoint that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Why.
     pub reason: CheckpointReason,
     /// The document, as a path within the project.
     pub document: String,
-    /// What holds the work tree as it was, if something does.
+    /// The use when it began, in tokens.
+    pub used_tokens: u64,
+    /// The commit that holds the uncommitted work.
     pub commit: Option<String>,
     /// Files that differ from the last commit.
-    #[serde(default)]
     pub modified_files: Vec<String>,
     /// The issue that the work belongs to.
     pub issue: Option<String>,
 }
 
-/// Where the checkpoint is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
     /// None is due.
@@ -135,134 +101,143 @@ pub enum Phase {
     Ready,
     /// It waits for a natural boundary.
     Due {
-        /// Why it is due.
         reason: CheckpointReason,
-        /// Since when.
         since: Timestamp,
         /// The batches that ended since.
         batches: u32,
     },
-    /// It is being written.
     Writing {
-        /// Why.
-        reason: CheckpointReason,
-        /// Since when.
         since: Timestamp,
+        /// The use has fallen since.
+        outdated: bool,
     },
     /// It is written, and nothing of this level is due any more.
     Done,
     /// It could not be written.
-    Failed {
-        /// The person knows.
-        told: bool,
-    },
+    Failed { told: bool },
 }
 
 /// The last checkpoint of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastCheckpoint {
-    /// When it was written.
     pub at: Timestamp,
-    /// Why.
-    pub reason: CheckpointReason,
-    /// Its document, as a path within the project.
-    pub document: String,
-    /// The use when it began, in tokens.
-    pub used_tokens: u64,
-    /// The agent was told of it.
+    pub taken: Taken,
+    /// It was announced.
     pub told: bool,
-    /// The agent wrote into it.
+    /// The agent wrote into its document.
     pub filled: bool,
+    /// The use has fallen since: it says what was before, and nothing ends by it.
+    pub outdated: bool,
 }
 
-/// A watched session.
+/// What happened since the levels are armed: at the start, and after the use has fallen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Watch {
-    /// When the watch began.
-    pub since: Option<Timestamp>,
-    /// The highest level that was told.
+pub struct Armed {
+    /// The highest level that was announced.
     pub level: Level,
-    /// The use when it was told, in percent of the usable window.
+    /// The use then, in percent of the usable window.
     pub told_percent: u64,
-    /// Where the checkpoint is.
-    pub phase: Phase,
-    /// One was due since the levels are armed, whatever became of it.
+    /// A checkpoint was due, whatever became of it.
     pub answered: bool,
-    /// The last one that was written.
-    pub last: Option<LastCheckpoint>,
-    /// The last test run failed.
-    pub tests_failing: bool,
     /// The person put the checkpoint off until this use, in percent.
     pub deferred: Option<u8>,
     /// What lies ahead, in tokens, and the use when that was said.
     pub expected: Option<(u64, u64)>,
-    /// Calls refused at L3 since it was reached.
-    pub refusals: u32,
-    /// The person went on after the handoff.
+    /// The one refusal of L3 was made, or the person continued without it.
     pub released: bool,
     /// The person was reminded at the end of a turn.
     pub reminded: bool,
-    /// The issue that the work belongs to.
-    pub issue: Option<String>,
-    /// Files that differed from the last commit at the last checkpoint.
-    pub modified_files: Vec<String>,
-    writing_tokens: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Watch {
+    pub since: Option<Timestamp>,
+    pub armed: Armed,
+    pub phase: Phase,
+    /// The last one that was written.
+    pub last: Option<LastCheckpoint>,
+    /// The last test run failed.
+    pub tests_failing: bool,
+    /// The word for what the session is at.
+    pub phase_word: String,
+    /// The document that was given to this session, until it has worked.
+    pub loaded: Option<String>,
 }
 
 impl Watch {
-    /// What these records tell, in their order.
-    #[must_use]
     pub fn fold<'a>(records: impl IntoIterator<Item = &'a WatchRecord>) -> Self {
         let mut watch = Self::default();
         records.into_iter().for_each(|record| watch.apply(record));
         watch
     }
 
-    /// Takes one record in.
     pub fn apply(&mut self, record: &WatchRecord) {
-        self.since.get_or_insert(record.time);
+        let since = record.time;
+        self.since.get_or_insert(since);
+        let armed = &mut self.armed;
         match &record.event {
-            WatchEvent::Crossed { level, percent, .. } => {
-                (self.level, self.told_percent) = (*level, *percent);
+            WatchEvent::Crossed { level, percent } => {
+                (armed.level, armed.told_percent) = (*level, *percent);
             }
-            WatchEvent::Rearmed { level } => self.rearm(*level),
-            WatchEvent::Due { reason } => self.due(*reason, record.time),
-            WatchEvent::Waited => self.waited(),
+            WatchEvent::Rearmed { level } => {
+                let level = *level;
+                self.armed = Armed {
+                    level,
+                    ..Armed::default()
+                };
+                self.outdate();
+            }
+            WatchEvent::Due { reason } => {
+                armed.answered = true;
+                let (reason, batches) = (*reason, 0);
+                self.phase = Phase::Due {
+                    reason,
+                    since,
+                    batches,
+                };
+            }
+            WatchEvent::Waited => {
+                if let Phase::Due { batches, .. } = &mut self.phase {
+                    *batches += 1;
+                }
+            }
             WatchEvent::Tested { passed } => self.tests_failing = !passed,
-            WatchEvent::Writing { reason, used_tokens } => {
-                self.phase = Phase::Writing { reason: *reason, since: record.time };
-                self.writing_tokens = *used_tokens;
-                self.answered |= self.level >= Level::L2;
+            WatchEvent::Writing { .. } => {
+                armed.answered |= armed.level >= Level::L2;
+                let outdated = false;
+                self.phase = Phase::Writing { since, outdated };
             }
-            WatchEvent::Taken(taken) => self.taken(taken, record.time),
+            WatchEvent::Taken(taken) => self.taken(taken.clone(), since),
             WatchEvent::Failed { .. } => self.phase = Phase::Failed { told: false },
             WatchEvent::Told => self.told(),
-            WatchEvent::Filled => self.mark(|last| last.filled = true),
-            WatchEvent::Deferred { until_percent } => self.defer(*until_percent),
-            WatchEvent::Expected { ahead_tokens, used_tokens } => {
-                self.expected = Some((*ahead_tokens, *used_tokens));
+            WatchEvent::Filled => {
+                self.last.iter_mut().for_each(|last| last.filled = true);
             }
-            WatchEvent::Refused => self.refusals += 1,
-            WatchEvent::Released => self.released = true,
-            WatchEvent::Reminded => self.reminded = true,
-            WatchEvent::Begun { .. }
-            | WatchEvent::Loaded { .. }
-            | WatchEvent::Ended
-            | WatchEvent::Unknown => {}
+            WatchEvent::Deferred { until_percent } => {
+                armed.deferred = Some(*until_percent);
+                if let Phase::Due { .. } = self.phase {
+                    self.phase = Phase::Ready;
+                    armed.answered = false;
+                }
+            }
+            WatchEvent::Expected {
+                ahead_tokens,
+                used_tokens,
+            } => {
+                armed.expected = Some((*ahead_tokens, *used_tokens));
+            }
+            WatchEvent::Refused | WatchEvent::Released => armed.released = true,
+            WatchEvent::Reminded => armed.reminded = true,
+            WatchEvent::PhaseNamed { word } => self.phase_word.clone_from(word),
+            WatchEvent::Loaded { document } => self.loaded = Some(document.clone()),
+            WatchEvent::Consumed => self.loaded = None,
         }
     }
 
-    /// The level by which calls are judged: nothing is refused any more once the person has gone on.
-    #[must_use]
-    pub fn refusing_level(&self) -> Level {
-        if self.released { self.level.min(Level::L2) } else { self.level }
-    }
-
     /// Where the checkpoint is, in one word for status line and file.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self.phase {
-            Phase::Ready if self.deferred.is_some() => "Deferred",
+            Phase::Ready if self.armed.deferred.is_some() => "Deferred",
             Phase::Ready => "Ready",
             Phase::Due { .. } => "Due",
             Phase::Writing { .. } => "Writing",
@@ -271,74 +246,40 @@ impl Watch {
         }
     }
 
-    /// What is expected to lie ahead of a session that uses this much now, in tokens.
-    #[must_use]
-    pub fn ahead_tokens(&self, used_tokens: u64) -> Option<u64> {
-        let (ahead, then) = self.expected?;
-        Some(ahead.saturating_sub(used_tokens.saturating_sub(then)))
-    }
-
-    fn rearm(&mut self, level: Level) {
-        self.level = level;
-        self.told_percent = 0;
-        self.answered = false;
-        self.deferred = None;
-        self.expected = None;
-        self.refusals = 0;
-        self.released = false;
-        self.reminded = false;
-        self.phase = Phase::Ready;
-    }
-
-    fn defer(&mut self, until_percent: u8) {
-        self.deferred = Some(until_percent);
-        if let Phase::Due { .. } = self.phase {
-            self.phase = Phase::Ready;
-            self.answered = false;
-        }
-    }
-
-    fn due(&mut self, reason: CheckpointReason, since: Timestamp) {
-        self.answered = true;
-        match self.phase {
-            Phase::Ready | Phase::Done | Phase::Failed { .. } => {
-                self.phase = Phase::Due { reason, since, batches: 0 };
-            }
-            Phase::Due { .. } | Phase::Writing { .. } => {}
-        }
-    }
-
-    fn waited(&mut self) {
-        if let Phase::Due { batches, .. } = &mut self.phase {
-            *batches += 1;
-        }
-    }
-
-    fn taken(&mut self, taken: &Taken, at: Timestamp) {
-        self.phase = Phase::Done;
-        self.issue.clone_from(&taken.issue);
-        self.modified_files.clone_from(&taken.modified_files);
+    fn taken(&mut self, taken: Taken, at: Timestamp) {
+        let outdated = matches!(self.phase, Phase::Writing { outdated: true, .. });
+        self.phase = if outdated { Phase::Ready } else { Phase::Done };
+        let (told, filled) = (false, false);
         self.last = Some(LastCheckpoint {
             at,
-            reason: taken.reason,
-            document: taken.document.clone(),
-            used_tokens: self.writing_tokens,
-            told: false,
-            filled: false,
+            taken,
+            told,
+            filled,
+            outdated,
         });
+    }
+
+    /// A document that ended turns is told again, as one that does not.
+    fn outdate(&mut self) {
+        if self.phase == Phase::Done
+            && let Some(last) = &mut self.last
+        {
+            (last.outdated, last.told) = (true, false);
+        }
+        self.phase = match self.phase {
+            Phase::Writing { since, .. } => Phase::Writing {
+                since,
+                outdated: true,
+            },
+            Phase::Ready | Phase::Due { .. } | Phase::Done | Phase::Failed { .. } => Phase::Ready,
+        };
     }
 
     fn told(&mut self) {
         if let Phase::Failed { told } = &mut self.phase {
             *told = true;
         } else {
-            self.mark(|last| last.told = true);
-        }
-    }
-
-    fn mark(&mut self, change: impl FnOnce(&mut LastCheckpoint)) {
-        if let Some(last) = &mut self.last {
-            change(last);
+            self.last.iter_mut().for_each(|last| last.told = true);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions as lines: what happens at which use, and what the guard does.
 //!
 //! `check(given, moments)` plays moments of a session and writes one line for each: the use in percent,
-//! the moment, what was recorded and what was told.
+//! the event, what was recorded and what was told.
 
 use std::fmt::Write as _;
 
@@ -22,8 +22,18 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let settings = WatchSettings { levels: Profile::Watch.levels(), reminder: true };
-        Self { watch: Watch::default(), now: Timestamp(0), percent: 0, settings, seen: String::new() }
+        let settings = WatchSettings {
+            levels: Profile::Watch.levels(),
+            reminder: true,
+            refuse: true,
+        };
+        Self {
+            watch: Watch::default(),
+            now: Timestamp(0),
+            percent: 0,
+            settings,
+            seen: String::new(),
+        }
     }
 
     fn reading(&self) -> Reading {
@@ -33,14 +43,24 @@ impl Session {
             reserve_tokens: 33_000,
             cap_tokens: None,
         };
-        Reading { used_tokens: self.percent * 1000, window, samples: Vec::new() }
+        Reading {
+            used_tokens: self.percent * 1000,
+            window,
+            samples: Vec::new(),
+        }
     }
 
-    fn at(&mut self, percent: u64, moment: &Moment) -> &mut Self {
+    fn at(&mut self, percent: u64, event: &Moment) -> &mut Self {
         self.percent = percent;
         self.now = self.now + Millis::from_secs(10);
-        let decision = decide(&self.watch, self.settings, moment, Some(&self.reading()), self.now);
-        let _ = writeln!(self.seen, "{percent}% {}: {}", name(moment), line(&decision));
+        let decision = decide(
+            &self.watch,
+            self.settings,
+            event,
+            Some(&self.reading()),
+            self.now,
+        );
+        let _ = writeln!(self.seen, "{percent}% {}: {}", name(event), line(&decision));
         for event in decision.events {
             self.is(event);
         }
@@ -49,7 +69,10 @@ impl Session {
 
     /// Something that a process recorded.
     fn is(&mut self, event: WatchEvent) -> &mut Self {
-        self.watch.apply(&WatchRecord { time: self.now, event });
+        self.watch.apply(&WatchRecord {
+            time: self.now,
+            event,
+        });
         self
     }
 
@@ -57,6 +80,7 @@ impl Session {
         self.is(WatchEvent::Taken(Taken {
             reason,
             document: "h.md".to_owned(),
+            used_tokens: self.percent * 1000,
             commit: None,
             modified_files: Vec::new(),
             issue: None,
@@ -68,15 +92,20 @@ impl Session {
     }
 }
 
-fn name(moment: &Moment) -> String {
-    match moment {
-        Moment::AfterBatch(Batch { tests: Some(passed), .. }) => format!("batch, tests {passed}"),
+fn name(event: &Moment) -> String {
+    match event {
+        Moment::AfterBatch(Batch {
+            tests: Some(passed),
+            ..
+        }) => format!("batch, tests {passed}"),
         Moment::AfterBatch(Batch { finished: true, .. }) => "batch, finished".to_owned(),
         Moment::AfterBatch(Batch { filled: true, .. }) => "batch, filled".to_owned(),
         Moment::AfterBatch(_) => "batch".to_owned(),
         Moment::Begins(source) => format!("begins {source:?}"),
         Moment::Stops { background } => format!("stops, background {background}"),
-        Moment::Prompt | Moment::Refuses | Moment::Compacts | Moment::Ends => format!("{moment:?}"),
+        Moment::Prompt | Moment::Refuses | Moment::Compacts | Moment::Ends => {
+            format!("{event:?}")
+        }
     }
 }
 
@@ -87,7 +116,7 @@ fn line(decision: &Decision) -> String {
         parts.push(json["event"].as_str().expect("a name").to_owned());
     }
     parts.extend(decision.alerts.iter().map(|alert| format!("{alert:?}")));
-    parts.extend(decision.refuse.map(|refusal| format!("refuse {refusal:?}")));
+    parts.extend(decision.refuse.then(|| "refuse".to_owned()));
     parts.extend(decision.begin.map(|reason| format!("begin {reason}")));
     parts.extend(decision.load.then(|| "load".to_owned()));
     parts.join(", ")
@@ -98,30 +127,42 @@ fn batch() -> Moment {
 }
 
 fn tests(passed: bool) -> Moment {
-    Moment::AfterBatch(Batch { tests: Some(passed), ..Batch::default() })
+    Moment::AfterBatch(Batch {
+        tests: Some(passed),
+        ..Batch::default()
+    })
 }
 
 fn finished() -> Moment {
-    Moment::AfterBatch(Batch { finished: true, ..Batch::default() })
+    Moment::AfterBatch(Batch {
+        finished: true,
+        ..Batch::default()
+    })
 }
 
 // shows: MON-004, CHK-002
 #[test]
 fn a_level_is_told_once_and_l1_does_nothing_else() {
-    Session::new().at(68, &batch()).at(71, &batch()).at(72, &batch()).at(73, &Moment::Prompt).shows(
-        &expect![[r"
+    Session::new()
+        .at(68, &batch())
+        .at(71, &batch())
+        .at(72, &batch())
+        .at(73, &Moment::Prompt)
+        .shows(&expect![[r"
         68% batch: 
         71% batch: crossed, Level { percent: 71, handoff: Later }
         72% batch: 
         73% Prompt: 
-    "]],
-    );
+    "]]);
 }
 
 // shows: MON-004
 #[test]
 fn of_several_levels_at_once_the_highest_is_told() {
-    Session::new().at(30, &batch()).at(96, &batch()).shows(&expect![[r"
+    Session::new()
+        .at(30, &batch())
+        .at(96, &batch())
+        .shows(&expect![[r"
         30% batch: 
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
     "]]);
@@ -131,14 +172,21 @@ fn of_several_levels_at_once_the_highest_is_told() {
 #[test]
 fn a_due_checkpoint_waits_three_batches_for_a_boundary() {
     let mut session = Session::new();
-    session.at(86, &batch()).at(86, &batch()).at(87, &batch()).at(87, &batch());
-    session.written(CheckpointReason::Level2).at(88, &batch()).at(88, &batch());
+    session
+        .at(86, &batch())
+        .at(86, &batch())
+        .at(87, &batch())
+        .at(87, &batch());
+    session
+        .written(CheckpointReason::Level2)
+        .at(88, &batch())
+        .at(88, &batch());
     session.shows(&expect![[r#"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% batch: waited
         87% batch: waited
         87% batch: waited, writing, begin L2
-        88% batch: told, Written("h.md")
+        88% batch: told, Written { reason: Level2, document: "h.md" }
         88% batch: 
     "#]]);
 }
@@ -149,11 +197,17 @@ fn a_boundary_takes_it_at_once() {
     Session::new().at(86, &finished()).shows(&expect![[r"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
     "]]);
-    Session::new().at(86, &batch()).at(86, &tests(true)).shows(&expect![[r"
+    Session::new()
+        .at(86, &batch())
+        .at(86, &tests(true))
+        .shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% batch, tests true: waited, writing, begin L2
     "]]);
-    Session::new().at(86, &batch()).at(86, &Moment::Stops { background: true }).shows(&expect![[r"
+    Session::new()
+        .at(86, &batch())
+        .at(86, &Moment::Stops { background: true })
+        .shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% stops, background true: writing, begin L2
     "]]);
@@ -194,7 +248,11 @@ fn a_person_may_put_it_off_up_to_90_percent_but_not_l3() {
         88% batch: 
         90% batch: due, writing, Level { percent: 90, handoff: Soon }, begin L2
     "]]);
-    Session::new().is(until_90()).at(86, &batch()).at(96, &batch()).shows(&expect![[r"
+    Session::new()
+        .is(until_90())
+        .at(86, &batch())
+        .at(96, &batch())
+        .shows(&expect![[r"
         86% batch: crossed, Level { percent: 86, handoff: Waits(90) }
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
     "]]);
@@ -203,49 +261,89 @@ fn a_person_may_put_it_off_up_to_90_percent_but_not_l3() {
 // shows: CHK-09
 #[test]
 fn what_lies_ahead_moves_the_handoff() {
-    let expected = |ahead: u64, used: u64| WatchEvent::Expected { ahead_tokens: ahead, used_tokens: used };
-    Session::new().is(expected(60_000, 50_000)).at(60, &batch()).at(70, &batch()).shows(&expect![[r"
+    let expected = |ahead: u64, used: u64| WatchEvent::Expected {
+        ahead_tokens: ahead,
+        used_tokens: used,
+    };
+    Session::new()
+        .is(expected(60_000, 50_000))
+        .at(60, &batch())
+        .at(70, &batch())
+        .shows(&expect![[r"
             60% batch: 
             70% batch: crossed, due, Level { percent: 70, handoff: Soon }
         "]]);
-    Session::new().is(expected(20_000, 70_000)).at(80, &batch()).at(86, &batch()).at(90, &batch()).shows(
-        &expect![[r"
+    Session::new()
+        .is(expected(20_000, 70_000))
+        .at(80, &batch())
+        .at(86, &batch())
+        .at(90, &batch())
+        .shows(&expect![[r"
             80% batch: crossed, Level { percent: 80, handoff: Later }
             86% batch: crossed, Level { percent: 86, handoff: Waits(90) }
             90% batch: due, writing, Level { percent: 90, handoff: Soon }, begin L2
-        "]],
-    );
+        "]]);
 }
 
 // shows: CHK-005
 #[test]
-fn at_l3_calls_are_refused_until_the_turn_is_ended_and_the_person_goes_on() {
+fn at_l3_one_call_is_refused_and_the_next_one_runs() {
     let mut session = Session::new();
     session.at(96, &batch()).written(CheckpointReason::Level3);
-    session.at(96, &Moment::Refuses).at(96, &Moment::Refuses).at(96, &Moment::Refuses);
-    assert_eq!(session.watch.refusing_level(), crate::guard::Level::L3);
-    session.at(96, &Moment::Prompt);
-    assert_eq!(session.watch.refusing_level(), crate::guard::Level::L2);
+    assert!(session.watch.refuses(session.settings));
+    session.at(96, &Moment::Refuses).at(96, &Moment::Refuses);
+    assert!(!session.watch.refuses(session.settings));
     session.shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
-        96% Refuses: refused, refuse Call
-        96% Refuses: refused, refuse Call
-        96% Refuses: refused, refuse Turn
-        96% Prompt: released, told, Written("h.md")
+        96% Refuses: refused, Refused, refuse
+        96% Refuses: 
     "#]]);
 }
 
 // shows: CHK-005
 #[test]
-fn a_prompt_before_the_handoff_is_written_lifts_nothing() {
-    let mut session = Session::new();
-    session.at(96, &batch()).written(CheckpointReason::Level3).at(96, &Moment::Prompt);
-    session.at(96, &Moment::AfterBatch(Batch { filled: true, ..Batch::default() })).at(96, &Moment::Prompt);
-    session.shows(&expect![[r#"
+fn at_l3_a_prompt_a_filled_document_or_a_setting_lets_every_call_run() {
+    let at_l3 = || {
+        let mut session = Session::new();
+        session.at(96, &batch()).written(CheckpointReason::Level3);
+        session
+    };
+    let mut prompted = at_l3();
+    prompted.at(96, &Moment::Prompt).at(96, &Moment::Refuses);
+    prompted.shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
-        96% Prompt: told, Written("h.md")
-        96% batch, filled: filled
-        96% Prompt: released
+        96% Prompt: released, told, Written { reason: Level3, document: "h.md" }
+        96% Refuses: 
+    "#]]);
+    let mut filled = at_l3();
+    filled.is(WatchEvent::Filled).at(96, &Moment::Refuses);
+    assert!(!filled.watch.refuses(filled.settings));
+    let mut advised = at_l3();
+    advised.settings.refuse = false;
+    assert!(!advised.watch.refuses(advised.settings));
+    let mut begun_with = Session::new();
+    begun_with.at(96, &Moment::Prompt);
+    assert!(
+        !begun_with.watch.refuses(begun_with.settings),
+        "a person's own prompt"
+    );
+}
+
+// shows: HND-006, CHK-003
+#[test]
+fn a_handoff_that_the_person_asked_for_covers_l2() {
+    let mut session = Session::new();
+    session.at(80, &batch()).written(CheckpointReason::Manual);
+    session
+        .is(WatchEvent::Filled)
+        .at(86, &batch())
+        .at(90, &batch())
+        .at(91, &batch());
+    session.shows(&expect![[r#"
+        80% batch: crossed, Level { percent: 80, handoff: Later }
+        86% batch: crossed, Level { percent: 86, handoff: Written }
+        90% batch: 
+        91% batch: due, writing, Level { percent: 91, handoff: Soon }, begin L2
     "#]]);
 }
 
@@ -254,7 +352,10 @@ fn a_prompt_before_the_handoff_is_written_lifts_nothing() {
 fn a_compaction_is_preceded_by_one_checkpoint() {
     let mut session = Session::new();
     session.at(60, &Moment::Compacts).at(60, &Moment::Compacts);
-    session.written(CheckpointReason::Compaction).at(60, &Moment::Compacts).at(61, &Moment::Compacts);
+    session
+        .written(CheckpointReason::Compaction)
+        .at(60, &Moment::Compacts)
+        .at(61, &Moment::Compacts);
     session.shows(&expect![[r"
         60% Compacts: writing, begin compaction
         60% Compacts: 
@@ -267,21 +368,68 @@ fn a_compaction_is_preceded_by_one_checkpoint() {
 #[test]
 fn after_a_compaction_the_levels_are_told_again() {
     let mut session = Session::new();
-    session.at(86, &finished()).written(CheckpointReason::Level2);
-    session.at(20, &Moment::Begins(Source::Compact)).at(20, &batch()).at(71, &batch()).at(86, &finished());
+    session
+        .at(86, &finished())
+        .written(CheckpointReason::Level2);
+    session
+        .at(20, &Moment::Begins(Source::Compact))
+        .at(20, &batch())
+        .at(71, &batch())
+        .at(86, &finished());
     session.shows(&expect![[r#"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
         20% begins Compact: rearmed, load
-        20% batch: told, Written("h.md")
+        20% batch: told, Written { reason: Compaction, document: "h.md" }
         71% batch: crossed, Level { percent: 71, handoff: Later }
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
     "#]]);
     let mut unseen = Session::new();
-    unseen.at(86, &finished()).written(CheckpointReason::Level2).at(30, &Moment::Prompt).at(72, &batch());
+    unseen
+        .at(86, &finished())
+        .written(CheckpointReason::Level2)
+        .at(30, &Moment::Prompt)
+        .at(72, &batch());
     unseen.shows(&expect![[r#"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
-        30% Prompt: rearmed, told, Written("h.md")
+        30% Prompt: rearmed, told, Written { reason: Compaction, document: "h.md" }
         72% batch: crossed, Level { percent: 72, handoff: Later }
+    "#]]);
+}
+
+// shows: CHK-10, CHK-003
+#[test]
+fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
+    let written_late = |session: &mut Session| {
+        session
+            .at(96, &batch())
+            .at(20, &Moment::Begins(Source::Compact))
+            .written(CheckpointReason::Level3);
+    };
+    let mut session = Session::new();
+    written_late(&mut session);
+    session.at(20, &batch()).at(20, &batch());
+    assert!(!session.watch.refuses(session.settings));
+    // What was written at 96 % covers nothing of what comes after.
+    session.at(86, &finished()).shows(&expect![[r#"
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+        20% begins Compact: rearmed, load
+        20% batch: told, Written { reason: Compaction, document: "h.md" }
+        20% batch: 
+        86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
+    "#]]);
+
+    let mut told = Session::new();
+    told.at(96, &batch()).written(CheckpointReason::Level3);
+    told.at(96, &Moment::Prompt)
+        .at(20, &Moment::Begins(Source::Compact))
+        .at(20, &batch())
+        .at(20, &batch());
+    told.shows(&expect![[r#"
+        96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
+        96% Prompt: released, told, Written { reason: Level3, document: "h.md" }
+        20% begins Compact: rearmed, load
+        20% batch: told, Written { reason: Compaction, document: "h.md" }
+        20% batch: 
     "#]]);
 }
 
@@ -289,14 +437,17 @@ fn after_a_compaction_the_levels_are_told_again() {
 #[test]
 fn a_turn_that_ends_without_a_handoff_is_remarked_upon_once() {
     let stop = |background| Moment::Stops { background };
-    Session::new().at(50, &stop(false)).at(51, &stop(true)).at(51, &stop(false)).at(60, &stop(false)).shows(
-        &expect![[r"
+    Session::new()
+        .at(50, &stop(false))
+        .at(51, &stop(true))
+        .at(51, &stop(false))
+        .at(60, &stop(false))
+        .shows(&expect![[r"
             50% stops, background false: 
             51% stops, background true: 
             51% stops, background false: reminded, NoHandoff { percent: 51 }
             60% stops, background false: 
-        "]],
-    );
+        "]]);
     let mut off = Session::new();
     off.settings.reminder = false;
     off.at(60, &stop(false)).shows(&expect![[r"
@@ -324,7 +475,10 @@ fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
     let mut session = Session::new();
     session.at(86, &finished());
     session.now = session.now + Millis::from_secs(121);
-    session.at(86, &batch()).at(86, &batch()).at(86, &Moment::Compacts);
+    session
+        .at(86, &batch())
+        .at(86, &batch())
+        .at(86, &Moment::Compacts);
     session.shows(&expect![[r"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
         86% batch: failed, told, Failed
@@ -335,16 +489,29 @@ fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
 
 #[test]
 fn a_session_that_is_left_with_a_checkpoint_due_takes_it() {
-    Session::new().at(86, &batch()).at(86, &Moment::Ends).shows(&expect![[r"
+    Session::new()
+        .at(86, &batch())
+        .at(86, &Moment::Ends)
+        .shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
-        86% Ends: writing, ended, begin L2
+        86% Ends: writing, begin L2
     "]]);
 }
 
+// shows: HND-07
 #[test]
-fn events_of_a_newer_version_are_passed_over() {
-    let record: WatchRecord =
-        serde_json::from_str(r#"{"time":5,"event":"dreamt","of":"sheep"}"#).expect("read");
-    assert_eq!(record.event, WatchEvent::Unknown);
-    assert_eq!(Watch::fold([&record]).phase, Phase::Ready);
+fn a_document_is_used_up_by_a_session_that_works() {
+    let mut session = Session::new();
+    session.is(WatchEvent::Loaded {
+        document: "h.md".to_owned(),
+    });
+    session
+        .at(1, &Moment::Prompt)
+        .at(2, &batch())
+        .at(3, &batch());
+    session.shows(&expect![[r"
+        1% Prompt: 
+        2% batch: consumed
+        3% batch: 
+    "]]);
 }

@@ -1,10 +1,11 @@
 use expect_test::{Expect, expect};
 
-use crate::event::StopRequest;
+use crate::effect::WorktreeEffect;
 use crate::ids::StageId;
-use crate::manifest::{Ground, Manifest, Need, OnFail, Part, PlanRules, Stage, Take};
+use crate::manifest::{Isolation, Manifest, Need, OnFail, Part, PlanRules, Stage, Take};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision};
+use crate::steering::StopRequest;
 use crate::time::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -28,7 +29,10 @@ fn stage(line: &str) -> Stage {
             Some(other) => panic!("{other:?}"),
             None => {
                 let optional = word.ends_with('?');
-                part.needs.push(Need { stage: id(word.trim_end_matches('?')), optional });
+                part.needs.push(Need {
+                    stage: id(word.trim_end_matches('?')),
+                    optional,
+                });
             }
         }
     }
@@ -44,7 +48,7 @@ fn stage(line: &str) -> Stage {
 }
 
 pub(super) fn manifest(jobs: u32, stages: Vec<Stage>) -> Manifest {
-    let ground = Ground::Worktrees {
+    let ground = Isolation::Worktrees {
         dir: "/trees".to_owned(),
         base: String::new(),
         branch: None,
@@ -56,23 +60,35 @@ pub(super) fn manifest(jobs: u32, stages: Vec<Stage>) -> Manifest {
         file: "demo.toml".to_owned(),
         hash: String::new(),
         jobs,
-        ground,
+        isolation: ground,
         architecture: String::new(),
         document: String::new(),
     };
-    Manifest { stages, plan: Some(Box::new(rules)) }
+    Manifest {
+        stages,
+        plan: Some(Box::new(rules)),
+    }
 }
 
 /// Lets a plan run as the words say, and writes down what it wants. Words: `A+` its ground is ready, `A-`
-/// cannot be made, `A.` its relay is done, `A!` fails, `A~` is stopped, `Am` merged, `Ac` conflicts, `An`
+/// cannot be made, `A.` its relay is done, `A!` fails, `A?` asks, `A=` is answered, `A~` is stopped, `Am` merged, `Ac` conflicts, `An`
 /// cannot be merged, `d` delivered, `stop`, `resume`, `pause`, `unpause`, `hold`.
 fn course(jobs: u32, stages: &str, words: &str) -> String {
-    let stages = stages.lines().map(str::trim).filter(|line| !line.is_empty()).map(stage).collect();
+    let stages = stages
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(stage)
+        .collect();
     let mut plan = Plan::new(&manifest(jobs, stages));
     let mut lines = vec![format!("begin: {}", told(&drain(&mut plan, Vec::new())))];
     for word in words.split_whitespace() {
         let decided = hear(&mut plan, word);
-        lines.push(format!("{word}: {}", told(&drain(&mut plan, decided))).trim_end().to_owned());
+        lines.push(
+            format!("{word}: {}", told(&drain(&mut plan, decided)))
+                .trim_end()
+                .to_owned(),
+        );
     }
     lines.join("\n") + "\n"
 }
@@ -89,9 +105,9 @@ fn drain(plan: &mut Plan, mut decided: Vec<PlanDecision>) -> Vec<PlanDecision> {
 
 fn hear(plan: &mut Plan, word: &str) -> Vec<PlanDecision> {
     match word {
-        "d" => plan.delivered(),
+        "d" => plan.delivered(None),
         "stop" => plan.stop(StopRequest::Gently),
-        "resume" => plan.resume(),
+        "resume" => plan.resume(None),
         "pause" => plan.pause(true),
         "unpause" => plan.pause(false),
         "hold" => plan.hold(Timestamp(5_000)),
@@ -108,11 +124,18 @@ fn of_stage(plan: &mut Plan, stage: &StageId, what: &str) -> Option<PlanDecision
     match what {
         "+" => return plan.prepared(stage, Ok(())),
         "-" => return plan.prepared(stage, Err("no room".to_owned())),
-        "." => return plan.stage_ended(stage, &Outcome::Complete { verified: true }, 1_000),
-        "!" => return plan.stage_ended(stage, &Outcome::SessionLimit, 1_000),
+        "." => return plan.stage_ended(stage, &Outcome::Complete { verified: true }),
+        "!" => return plan.stage_ended(stage, &Outcome::SessionLimit),
+        "?" => {
+            let question = "Which?".to_owned();
+            return plan.stage_ended(stage, &Outcome::Blocked { question });
+        }
+        "=" => plan.resume(Some(stage)),
         "~" => {
-            let stopped = Outcome::Stopped { request: StopRequest::Gently };
-            return plan.stage_ended(stage, &stopped, 1_000);
+            let stopped = Outcome::Stopped {
+                request: StopRequest::Gently,
+            };
+            return plan.stage_ended(stage, &stopped);
         }
         "m" => plan.merged(stage),
         "c" => {
@@ -129,11 +152,15 @@ fn told(decisions: &[PlanDecision]) -> String {
     let words: Vec<String> = decisions
         .iter()
         .map(|decision| match decision {
-            PlanDecision::Prepare(stage) => format!("prepare {stage}"),
+            PlanDecision::Worktree(stage, WorktreeEffect::Prepare) => format!("prepare {stage}"),
             PlanDecision::Start(stage) => format!("start {stage}"),
-            PlanDecision::Retry { stage, attempt, max } => format!("retry {stage} ({attempt} of {max})"),
-            PlanDecision::Merge(stage) => format!("merge {stage}"),
-            PlanDecision::Confirm(stage) => format!("confirm {stage}"),
+            PlanDecision::Retry {
+                stage,
+                attempt,
+                max,
+            } => format!("retry {stage} ({attempt} of {max})"),
+            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => format!("merge {stage}"),
+            PlanDecision::Worktree(stage, WorktreeEffect::Confirm) => format!("confirm {stage}"),
             PlanDecision::Deliver => "deliver".to_owned(),
             PlanDecision::End(outcome) => format!("end {}", ended(outcome)),
         })
@@ -146,12 +173,18 @@ fn ended(outcome: &Outcome) -> String {
         let failed: Vec<_> = failed.iter().map(|one| one.stage.to_string()).collect();
         return format!("failed {}, {blocked} blocked", failed.join(" "));
     }
-    let word: String = format!("{outcome:?}").chars().take_while(|c| c.is_alphanumeric()).collect();
+    let word: String = format!("{outcome:?}")
+        .chars()
+        .take_while(|c| c.is_alphanumeric())
+        .collect();
     word.to_lowercase()
 }
 
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "so that a call reads like the macro's own")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "so that a call reads like the macro's own"
+)]
 fn check(jobs: u32, stages: &str, words: &str, expected: Expect) {
     expected.assert_eq(&course(jobs, stages, words));
 }
@@ -448,6 +481,32 @@ fn a_resume_tries_what_failed_and_keeps_what_is_done() {
             Cm: deliver
             d: end complete
             resume: end complete
+        "#]],
+    );
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_starts_only_the_stage_that_asked() {
+    check(
+        2,
+        "A:\nB:\nC: A\nD: B\nE: D",
+        "A+ B+ A? B? A= A+ A. Am C+ C. Cm B= B+",
+        expect![[r#"
+            begin: prepare B, prepare A
+            A+: start A
+            B+: start B
+            A?:
+            B?: end failed A B, 3 blocked
+            A=: start A
+            A+:
+            A.: merge A
+            Am: prepare C
+            C+: start C
+            C.: merge C
+            Cm: end failed B, 2 blocked
+            B=: start B
+            B+:
         "#]],
     );
 }

@@ -6,6 +6,7 @@ use petgraph::visit::{Bfs, EdgeRef};
 use proptest::prelude::*;
 
 use super::courses::{id, manifest};
+use crate::effect::WorktreeEffect;
 use crate::manifest::{Manifest, Need, OnFail, Part, Stage, Take};
 use crate::outcome::Outcome;
 use crate::plan::{Plan, PlanDecision, StageEnd, StageState};
@@ -25,9 +26,18 @@ struct Sketch {
 }
 
 fn sketch() -> impl Strategy<Value = Sketch> {
-    let needs = prop::collection::vec((any::<prop::sample::Index>(), prop::bool::weighted(0.2)), 0..4);
+    let needs = prop::collection::vec(
+        (any::<prop::sample::Index>(), prop::bool::weighted(0.2)),
+        0..4,
+    );
     let on_fail = prop_oneof![Just(OnFail::Block), Just(OnFail::Skip)];
-    let drawn = (needs, 1_u64..100, prop::bool::weighted(0.15), on_fail, prop::bool::weighted(0.1));
+    let drawn = (
+        needs,
+        1_u64..100,
+        prop::bool::weighted(0.15),
+        on_fail,
+        prop::bool::weighted(0.1),
+    );
     drawn.prop_map(|(needs, length, fails, on_fail, left_out)| Sketch {
         needs,
         length,
@@ -48,12 +58,25 @@ fn drawn(jobs: u32, sketches: &[Sketch]) -> Manifest {
         for (index, optional) in sketch.needs.iter().filter(|_| at > 0) {
             let stage = id(&format!("S{}", index.index(at)));
             if needs.iter().all(|need| need.stage != stage) {
-                needs.push(Need { stage, optional: *optional });
+                needs.push(Need {
+                    stage,
+                    optional: *optional,
+                });
             }
         }
-        let take = if sketch.left_out { Take::Skip } else { Take::Run };
+        let take = if sketch.left_out {
+            Take::Skip
+        } else {
+            Take::Run
+        };
         let (estimate_tokens, on_fail) = (sketch.length, sketch.on_fail);
-        let part = Part { needs, estimate_tokens, on_fail, take, ..Part::default() };
+        let part = Part {
+            needs,
+            estimate_tokens,
+            on_fail,
+            take,
+            ..Part::default()
+        };
         Stage {
             id: id(&format!("S{at}")),
             task: "Do it.".to_owned(),
@@ -70,9 +93,15 @@ fn drawn(jobs: u32, sketches: &[Sketch]) -> Manifest {
 /// The same as the oracle sees it.
 fn graph(manifest: &Manifest) -> DiGraph<usize, bool> {
     let mut graph = DiGraph::new();
-    let nodes: Vec<NodeIndex> = (0..manifest.stages.len()).map(|at| graph.add_node(at)).collect();
-    let place: BTreeMap<_, _> =
-        manifest.stages.iter().enumerate().map(|(at, stage)| (stage.id.clone(), at)).collect();
+    let nodes: Vec<NodeIndex> = (0..manifest.stages.len())
+        .map(|at| graph.add_node(at))
+        .collect();
+    let place: BTreeMap<_, _> = manifest
+        .stages
+        .iter()
+        .enumerate()
+        .map(|(at, stage)| (stage.id.clone(), at))
+        .collect();
     for (at, stage) in manifest.stages.iter().enumerate() {
         for need in &stage.part.needs {
             graph.add_edge(nodes[place[&need.stage]], nodes[at], need.optional);
@@ -95,7 +124,14 @@ impl<'a> Drive<'a> {
     fn new(jobs: u32, sketches: &'a [Sketch]) -> Self {
         let manifest = drawn(jobs, sketches);
         let (plan, graph) = (Plan::new(&manifest), graph(&manifest));
-        Self { plan, sketches, graph, now: 0, at_work: BinaryHeap::new(), outcome: None }
+        Self {
+            plan,
+            sketches,
+            graph,
+            now: 0,
+            at_work: BinaryHeap::new(),
+            outcome: None,
+        }
     }
 
     fn driven(mut self) -> Self {
@@ -103,8 +139,12 @@ impl<'a> Drive<'a> {
         while let Some(Reverse((at, stage))) = self.at_work.pop() {
             self.now = at;
             let fails = self.sketches[stage].fails;
-            let outcome = if fails { Outcome::SessionLimit } else { Outcome::Complete { verified: false } };
-            let decision = self.plan.stage_ended(&name(stage), &outcome, self.sketches[stage].length);
+            let outcome = if fails {
+                Outcome::SessionLimit
+            } else {
+                Outcome::Complete { verified: false }
+            };
+            let decision = self.plan.stage_ended(&name(stage), &outcome);
             assert_eq!(decision, None);
             self.carry_on();
         }
@@ -128,18 +168,21 @@ impl<'a> Drive<'a> {
     fn carry_out(&mut self, decision: PlanDecision) {
         assert_eq!(self.outcome, None, "nothing comes after the end");
         match decision {
-            PlanDecision::Prepare(stage) => {
+            PlanDecision::Worktree(stage, WorktreeEffect::Prepare) => {
                 let started = self.plan.prepared(&stage, Ok(()));
                 assert_eq!(started, Some(PlanDecision::Start(stage.clone())));
                 let at = place(stage.as_str());
                 assert!(!self.sketches[at].left_out, "S{at} was left out");
                 self.may_start(at);
-                self.at_work.push(Reverse((self.now + self.sketches[at].length, at)));
+                self.at_work
+                    .push(Reverse((self.now + self.sketches[at].length, at)));
             }
-            PlanDecision::Merge(stage) => self.plan.merged(&stage),
-            PlanDecision::Deliver => self.plan.delivered(),
+            PlanDecision::Worktree(stage, WorktreeEffect::Merge) => self.plan.merged(&stage),
+            PlanDecision::Deliver => self.plan.delivered(None),
             PlanDecision::End(outcome) => self.outcome = Some(outcome),
-            other @ (PlanDecision::Start(_) | PlanDecision::Retry { .. } | PlanDecision::Confirm(_)) => {
+            other @ (PlanDecision::Start(_)
+            | PlanDecision::Retry { .. }
+            | PlanDecision::Worktree(_, WorktreeEffect::Confirm)) => {
                 panic!("{other:?}")
             }
         }
@@ -147,12 +190,18 @@ impl<'a> Drive<'a> {
 
     /// What a stage needs is done, or over where the edge is optional.
     fn may_start(&self, stage: usize) {
-        for edge in self.graph.edges_directed(NodeIndex::new(stage), petgraph::Incoming) {
+        for edge in self
+            .graph
+            .edges_directed(NodeIndex::new(stage), petgraph::Incoming)
+        {
             let need = self.plan.state(&name(edge.source().index()));
             match need {
                 Some(StageState::Over(StageEnd::Done)) => {}
                 Some(StageState::Over(_)) => assert!(*edge.weight(), "S{stage} started too early"),
-                other => panic!("S{stage} started while S{} is {other:?}", edge.source().index()),
+                other => panic!(
+                    "S{stage} started while S{} is {other:?}",
+                    edge.source().index()
+                ),
             }
         }
     }
@@ -233,7 +282,10 @@ fn longest(sketches: &[Sketch], graph: &DiGraph<usize, bool>) -> u64 {
     let mut ends = vec![0; sketches.len()];
     for at in 0..sketches.len() {
         let before = graph.edges_directed(NodeIndex::new(at), petgraph::Incoming);
-        let start = before.map(|edge| ends[edge.source().index()]).max().unwrap_or(0);
+        let start = before
+            .map(|edge| ends[edge.source().index()])
+            .max()
+            .unwrap_or(0);
         ends[at] = start + sketches[at].length;
     }
     ends.into_iter().max().unwrap_or(0)

@@ -3,8 +3,9 @@
 use expect_test::expect_file;
 use proptest::prelude::*;
 
-use super::{CHECK, corpus, golden, hostile_text, knowledge, measured, number, ours};
+use super::{CHECK, corpus, golden, hostile_text, knowledge, measured, notes, number, ours};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
+use crate::handoff::{FileText, NotText};
 use crate::ids::{SessionNumber, StageId};
 use crate::knowledge::{Fact, Knowledge};
 use crate::limits;
@@ -19,7 +20,10 @@ fn id(id: &str) -> StageId {
 }
 
 fn text_file(path: &str, text: &str) -> FileInput {
-    FileInput { path: path.to_owned(), content: FileContent::Text(text.to_owned()) }
+    FileInput {
+        path: path.to_owned(),
+        content: FileText::Text(text.to_owned()),
+    }
 }
 
 fn result(stage: &str, text: &str) -> ResultInput {
@@ -50,8 +54,8 @@ fn sides(text: &str) -> Vec<MergeSide> {
         .to_vec()
 }
 
-fn retry(text: &str) -> Slot {
-    Slot::Retry {
+fn retry(text: &str) -> PromptSection {
+    PromptSection::Retry {
         attempt: 2,
         max: 3,
         cause: text.to_owned(),
@@ -60,20 +64,30 @@ fn retry(text: &str) -> Slot {
     }
 }
 
-fn conflict(text: &str) -> Slot {
-    Slot::Conflict { sides: sides(text), files: vec![text.to_owned(); 2] }
+fn conflict(text: &str) -> PromptSection {
+    PromptSection::Conflict {
+        sides: sides(text),
+        files: vec![text.to_owned(); 2],
+    }
 }
 
-fn broke(text: &str) -> Slot {
-    Slot::MergeBroke { sides: sides(text), check: check_facts(text) }
+fn broke(text: &str) -> PromptSection {
+    PromptSection::MergeBroke {
+        sides: sides(text),
+        check: check_facts(text),
+    }
 }
 
 fn context(text: &str) -> StageContext {
     StageContext::of(&ContextInput {
         architecture: text.to_owned(),
         document: "architecture.md".to_owned(),
-        files: vec![text_file("src/login.rs", text), text_file(text, "fn main() {}\n")],
+        files: vec![
+            text_file("src/login.rs", text),
+            text_file(text, "fn main() {}\n"),
+        ],
         results: vec![result("S02", text), result("S01", text)],
+        not_set_up: format!("it failed: {text}"),
     })
 }
 
@@ -83,7 +97,7 @@ struct Case<'a> {
     context: &'a StageContext,
     outputs: &'a [String],
     notes: Option<&'a Notes>,
-    slots: &'a [Slot],
+    slots: &'a [PromptSection],
     task: &'a str,
     name: &'a str,
 }
@@ -101,12 +115,20 @@ impl Case<'_> {
             slots: self.slots,
         };
         let (id, context) = (id("S03"), self.context);
-        stage_prompt(&input, &StageInput { id: &id, name: self.name, outputs: self.outputs, context })
+        stage_prompt(
+            &input,
+            &StageInput {
+                id: &id,
+                name: self.name,
+                outputs: self.outputs,
+                context,
+            },
+        )
     }
 }
 
 fn handoff() -> Notes {
-    Notes::Handoff { progress: PROGRESS.to_owned(), next_prompt: NEXT_PROMPT.to_owned() }
+    notes(Author::Agent, PROGRESS, NEXT_PROMPT)
 }
 
 // ── Golden files and sizes ──────────────────────────────────────────────────────────────────
@@ -114,17 +136,33 @@ fn handoff() -> Notes {
 fn sample_context() -> StageContext {
     let files = vec![
         text_file("src/main.rs", "fn main() {\n    login::page();\n}\n"),
-        FileInput { path: "src/login.rs".to_owned(), content: FileContent::Missing },
-        FileInput { path: "logo.png".to_owned(), content: FileContent::NotText },
-        FileInput { path: "data.json".to_owned(), content: FileContent::TooLarge { bytes: 9_000_000 } },
-        text_file("docs/long.md", &"A line of a long document.\n".repeat(4_000)),
+        FileInput {
+            path: "src/login.rs".to_owned(),
+            content: FileText::Absent,
+        },
+        FileInput {
+            path: "logo.png".to_owned(),
+            content: FileText::NotText(NotText::Binary),
+        },
+        FileInput {
+            path: "data.json".to_owned(),
+            content: FileText::TooLarge { bytes: 9_000_000 },
+        },
+        text_file(
+            "docs/long.md",
+            &"A line of a long document.\n".repeat(4_000),
+        ),
         text_file("empty.txt", ""),
     ];
     StageContext::of(&ContextInput {
         architecture: "A shop in two parts.\n\n- cart\n- login\n".to_owned(),
         document: "docs/architecture.md".to_owned(),
         files,
-        results: vec![result("S02", &sample_result()), result("S01", "# Stage S01: Set up\n")],
+        results: vec![
+            result("S02", &sample_result()),
+            result("S01", "# Stage S01: Set up\n"),
+        ],
+        not_set_up: String::new(),
     })
 }
 
@@ -147,8 +185,11 @@ fn shortened(prompt: &str) -> String {
 // shows: PLN-10, PLN-14
 #[test]
 fn stage_prompts_read_so() {
-    let (context, notes, outputs) =
-        (sample_context(), handoff(), ["src/login.rs".to_owned(), "tests/login/**".to_owned()]);
+    let (context, notes, outputs) = (
+        sample_context(),
+        handoff(),
+        ["src/login.rs".to_owned(), "tests/login/**".to_owned()],
+    );
     let known = knowledge(&[KNOWLEDGE]);
     let first = Case {
         number: SessionNumber::FIRST,
@@ -165,38 +206,77 @@ fn stage_prompts_read_so() {
         assert!(tokens(&text) <= max, "{}", tokens(&text));
         shortened(&text)
     };
-    golden(&expect_file!["../golden/stage_first.md"], &archive(&first), max);
+    golden(
+        &expect_file!["../golden/stage_first.md"],
+        &archive(&first),
+        max,
+    );
     let slots = sample_slots();
-    let retried = Case { number: number(3), notes: Some(&notes), slots: &slots[..1], ..first };
-    golden(&expect_file!["../golden/stage_retry.md"], &archive(&retried), max);
+    let retried = Case {
+        number: number(3),
+        notes: Some(&notes),
+        slots: &slots[..1],
+        ..first
+    };
+    golden(
+        &expect_file!["../golden/stage_retry.md"],
+        &archive(&retried),
+        max,
+    );
     let empty = StageContext::default();
-    let merged = Case { context: &empty, outputs: &[], notes: None, slots: &slots[1..2], ..retried };
-    golden(&expect_file!["../golden/stage_conflict.md"], &archive(&merged), max);
+    let merged = Case {
+        context: &empty,
+        outputs: &[],
+        notes: None,
+        slots: &slots[1..2],
+        ..retried
+    };
+    golden(
+        &expect_file!["../golden/stage_conflict.md"],
+        &archive(&merged),
+        max,
+    );
     golden(
         &expect_file!["../golden/stage_merge_broke.md"],
-        &archive(&Case { slots: &slots[2..], ..merged }),
+        &archive(&Case {
+            slots: &slots[2..],
+            ..merged
+        }),
         max,
     );
 }
 
-fn sample_slots() -> [Slot; 3] {
+fn sample_slots() -> [PromptSection; 3] {
     let side = |stage: &str, goal: &str, check: &str| MergeSide {
         stage: id(stage),
         goal: goal.to_owned(),
         result: format!("# Stage {stage}: x\n\n## Decisions\n\n> as planned\n"),
         check: check.to_owned(),
     };
-    let sides = vec![side("S03", TASK, CHECK), side("S04", "Write the cart.\n", "npm test -- cart")];
+    let sides = vec![
+        side("S03", TASK, CHECK),
+        side("S04", "Write the cart.\n", "npm test -- cart"),
+    ];
     let check = check_facts("FAIL tests/login.test.ts\n  expected 200\n  got 500\n");
-    let retry = Slot::Retry {
+    let retry = PromptSection::Retry {
         attempt: 2,
         max: 3,
         cause: "the check failed (exit code 1)".to_owned(),
-        diff_stat: vec![" src/login.rs | 41 +++".to_owned(), " 1 file changed, 41 insertions(+)".to_owned()],
+        diff_stat: vec![
+            " src/login.rs | 41 +++".to_owned(),
+            " 1 file changed, 41 insertions(+)".to_owned(),
+        ],
         check: Some(check.clone()),
     };
     let files = vec!["src/routes.rs".to_owned(), "Cargo.lock".to_owned()];
-    [retry, Slot::Conflict { sides: sides.clone(), files }, Slot::MergeBroke { sides, check }]
+    [
+        retry,
+        PromptSection::Conflict {
+            sides: sides.clone(),
+            files,
+        },
+        PromptSection::MergeBroke { sides, check },
+    ]
 }
 
 // shows: PLN-07, PLN-23
@@ -204,17 +284,45 @@ fn sample_slots() -> [Slot; 3] {
 fn planning_texts_read_so() {
     let idea = "A shop for tea. See @notes.md\n";
     let architecture = architecture_prompt(idea, ".ekiden/handoff/architecture.md");
-    assert!(architecture.stable.starts_with(&format!("# Idea\n\n{idea}")));
-    assert!(tokens(&architecture.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&architecture.now));
-    golden(&expect_file!["../golden/planning_architecture.md"], &architecture.to_archive(), 1_000);
-    let split = split_prompt("# Shop\n\n## Summary\n\nA shop for tea.\n", "docs/architecture.md", 80_000);
-    assert!(tokens(&split.now) <= limits::PLANNING_TOKENS_MAX, "{}", tokens(&split.now));
-    golden(&expect_file!["../golden/planning_split.md"], &split.to_archive(), 1_000);
+    assert!(
+        architecture
+            .stable
+            .starts_with(&format!("# Idea\n\n{idea}"))
+    );
+    assert!(
+        tokens(&architecture.now) <= limits::PLANNING_TOKENS_MAX,
+        "{}",
+        tokens(&architecture.now)
+    );
+    golden(
+        &expect_file!["../golden/planning_architecture.md"],
+        &architecture.to_archive(),
+        1_000,
+    );
+    let split = split_prompt(
+        "# Shop\n\n## Summary\n\nA shop for tea.\n",
+        "docs/architecture.md",
+        80_000,
+    );
+    assert!(
+        tokens(&split.now) <= limits::PLANNING_TOKENS_MAX,
+        "{}",
+        tokens(&split.now)
+    );
+    golden(
+        &expect_file!["../golden/planning_split.md"],
+        &split.to_archive(),
+        1_000,
+    );
     let mend = mend_manifest(&[
         "stages[2].needs[0]: there is no stage `S9`".to_owned(),
         "the edges make a circle: S01 -> S02 -> S01".to_owned(),
     ]);
-    golden(&expect_file!["../golden/planning_mend.md"], &mend, limits::PLANNING_FAULTS_TOKENS_MAX);
+    golden(
+        &expect_file!["../golden/planning_mend.md"],
+        &mend,
+        limits::PLANNING_FAULTS_TOKENS_MAX,
+    );
 }
 
 // shows: PLN-01
@@ -223,23 +331,34 @@ fn a_document_is_a_text_with_a_summary() {
     let fault = |content: &[u8]| DocumentFault::of(Some(content));
     assert_eq!(DocumentFault::of(None), Some(DocumentFault::Missing));
     assert_eq!(fault(b"\xff"), Some(DocumentFault::NotText));
-    assert_eq!(fault(b"# Shop\n\n## Summary\n\n## Data\n"), Some(DocumentFault::NoSummary));
+    assert_eq!(
+        fault(b"# Shop\n\n## Summary\n\n## Data\n"),
+        Some(DocumentFault::NoSummary)
+    );
     assert_eq!(fault(b"# Shop\n\n## Summary\n\nTea.\n"), None);
     let asked = mend_document(DocumentFault::NoSummary);
-    assert!(asked.contains("has nothing under a heading \"Summary\"."), "{asked}");
+    assert!(
+        asked.contains("has nothing under a heading \"Summary\"."),
+        "{asked}"
+    );
     assert!(tokens(&asked) <= limits::MESSAGE_TOKENS_MAX);
 }
 
 const FINISHED: &str = "STATUS: ALL_COMPLETE\n\n## Done\n\n- Tables and migrations (`npm test`: 12 passed).\n\n## Stopped at\n\nThe end.\n\n## Issues\n\nTime zones are untested.\n\n## Decisions\n\nSQLite, since there is one writer.\n\n## Interfaces\n\n`db.open(path) -> Db`\n\n## Validation\n\nall is well\n";
 
 fn sample_result() -> String {
-    let notes = Notes::Handoff { progress: FINISHED.to_owned(), next_prompt: String::new() };
+    let notes = notes(Author::Agent, FINISHED, "");
+    let check = CheckFacts {
+        command: "npm test".to_owned(),
+        outcome: "passed in 4s".to_owned(),
+        tail: String::new(),
+    };
     let facts = [Fact::new("the CI image has no network").unwrap()];
     stage_result(&StageFacts {
         stage: &id("S02"),
         name: "Data model",
         files: &["A src/db.rs".to_owned(), "M Cargo.toml".to_owned()],
-        check: Some(("npm test", "passed in 4s")),
+        check: Some(&check),
         notes: Some(&notes),
         facts: &facts,
     })
@@ -248,28 +367,42 @@ fn sample_result() -> String {
 // shows: PLN-14
 #[test]
 fn a_stages_result_reads_so() {
-    golden(&expect_file!["../golden/stage_result.md"], &sample_result(), limits::STAGE_RESULT_TOKENS_MAX);
+    golden(
+        &expect_file!["../golden/stage_result.md"],
+        &sample_result(),
+        limits::STAGE_RESULT_TOKENS_MAX,
+    );
 }
 
 // shows: PLN-12
 #[test]
 fn a_diagnosis_reads_so() {
-    let notes = handoff();
-    let tries = [
-        TryFacts { cause: "the check failed (exit code 1)", notes: Some(&notes) },
-        TryFacts { cause: "the agent crashed three times in a row", notes: None },
+    let attempts = [
+        FailedAttempt {
+            cause: "the check failed (exit code 1)".to_owned(),
+            notes: Some(handoff()),
+        },
+        FailedAttempt {
+            cause: "the agent crashed three times in a row".to_owned(),
+            notes: None,
+        },
     ];
     let text = diagnosis(&FailureFacts {
         stage: &id("S03"),
         name: "Login page",
         manifest: "plans/my shop.json",
-        tries: &tries,
+        attempts: &attempts,
         check: Some(&check_facts("expected 200\ngot 500\n")),
         blocked: &[id("S04"), id("S05")],
         tree: "/home/me/.local/state/ekiden/worktrees/7f3a0b1c-S03",
         is_skipped: false,
+        asks: false,
     });
-    golden(&expect_file!["../golden/stage_diagnosis.md"], &text, limits::STAGE_DIAGNOSIS_TOKENS_MAX);
+    golden(
+        &expect_file!["../golden/stage_diagnosis.md"],
+        &text,
+        limits::STAGE_DIAGNOSIS_TOKENS_MAX,
+    );
 }
 
 // ── Sharing of room ─────────────────────────────────────────────────────────────────────────
@@ -278,13 +411,26 @@ fn a_diagnosis_reads_so() {
 #[test]
 fn small_files_stay_whole_and_large_ones_share_the_rest() {
     let long = "some line of code in a large file\n".repeat(4_000);
-    let files =
-        vec![text_file("a.rs", &long), text_file("small.rs", "fn a() {}\n"), text_file("b.rs", &long)];
-    let context = StageContext::of(&ContextInput { files, ..ContextInput::default() });
-    let [a, small, b] = &context.files.items[..] else { panic!("three files") };
+    let files = vec![
+        text_file("a.rs", &long),
+        text_file("small.rs", "fn a() {}\n"),
+        text_file("b.rs", &long),
+    ];
+    let context = StageContext::of(&ContextInput {
+        files,
+        ..ContextInput::default()
+    });
+    let [a, small, b] = &context.files.items[..] else {
+        panic!("three files")
+    };
     assert_eq!((small.text.as_str(), small.left_out), ("¦ fn a() {}\n", 0));
     let lines = |file: &Excerpt| file.text.lines().count();
-    assert!(lines(a).abs_diff(lines(b)) < 5 && lines(a) > 700, "{} {}", lines(a), lines(b));
+    assert!(
+        lines(a).abs_diff(lines(b)) < 5 && lines(a) > 700,
+        "{} {}",
+        lines(a),
+        lines(b)
+    );
     assert_eq!(lines(a) + a.left_out, 4_000);
     let text = context.files.print();
     for file in [a, b] {
@@ -299,14 +445,24 @@ fn small_files_stay_whole_and_large_ones_share_the_rest() {
 #[test]
 fn of_thousands_of_files_the_first_are_named_and_the_rest_counted() {
     let long = "some line of code\n".repeat(100);
-    let files = (0..5_000).map(|n| text_file(&format!("src/file_{n}.rs"), &long)).collect();
-    let context = StageContext::of(&ContextInput { files, ..ContextInput::default() });
+    let files = (0..5_000)
+        .map(|n| text_file(&format!("src/file_{n}.rs"), &long))
+        .collect();
+    let context = StageContext::of(&ContextInput {
+        files,
+        ..ContextInput::default()
+    });
     assert_eq!(context.files.items.len(), limits::STAGE_FILES_NAMED_MAX);
     let text = context.files.print();
     assert!(text.ends_with("¦ [4900 more, not named here]\n"));
     assert!(text.contains("¦ --- src/file_99.rs\n"));
     let tight = context.within(600);
-    assert!(tight.files.print().contains(" lines left out here; the whole is in src/file_3.rs]\n"));
+    assert!(
+        tight
+            .files
+            .print()
+            .contains(" lines left out here; the whole is in src/file_3.rs]\n")
+    );
     assert_eq!(tight.files.items.len() + tight.files.more, 5_000);
 }
 
@@ -314,12 +470,22 @@ fn of_thousands_of_files_the_first_are_named_and_the_rest_counted() {
 #[test]
 fn of_results_the_nearest_is_whole() {
     let long = "What a stage left, in a line.\n".repeat(60);
-    let results = (1..400).map(|n| result(&format!("S{n:02}"), &long)).collect();
-    let context = StageContext::of(&ContextInput { results, ..ContextInput::default() });
+    let results = (1..400)
+        .map(|n| result(&format!("S{n:02}"), &long))
+        .collect();
+    let context = StageContext::of(&ContextInput {
+        results,
+        ..ContextInput::default()
+    });
     assert_eq!(context.results.items[0].left_out, 0);
     assert_eq!(context.results.items.last().unwrap().text, "");
     assert!(context.results.more > 0);
-    assert!(context.results.print().contains("the whole is in .ekiden/handoffs/S05.md]"));
+    assert!(
+        context
+            .results
+            .print()
+            .contains("the whole is in .ekiden/handoffs/S05.md]")
+    );
 }
 
 // shows: PLN-10
@@ -327,7 +493,10 @@ fn of_results_the_nearest_is_whole() {
 fn a_context_round_trips_and_stays_the_same_in_later_sessions() {
     let context = sample_context();
     let json = serde_json::to_string(&context).unwrap();
-    assert_eq!(serde_json::from_str::<StageContext>(&json).unwrap(), context);
+    assert_eq!(
+        serde_json::from_str::<StageContext>(&json).unwrap(),
+        context
+    );
     let (notes, known) = (handoff(), knowledge(&[KNOWLEDGE]));
     let case = |n: u32, notes| {
         let case = Case {
@@ -341,17 +510,17 @@ fn a_context_round_trips_and_stays_the_same_in_later_sessions() {
         };
         case.prompt(&known, Some(CHECK)).stable
     };
-    let short = Notes::Handoff { progress: "# P\n".to_owned(), next_prompt: "go on".to_owned() };
+    let short = super::notes(Author::Agent, "# P\n", "go on");
     assert_eq!(case(2, Some(&notes)), case(3, Some(&short)));
 }
 
 // ── Injection invariance ────────────────────────────────────────────────────────────────────
 
 /// A stage's prompt with this text wherever somebody else can put text.
-fn prompt_with(text: &str, slot: fn(&str) -> Slot) -> PromptBlocks {
+fn prompt_with(text: &str, slot: fn(&str) -> PromptSection) -> PromptBlocks {
     let context = context(text);
     let (outputs, slots) = ([text.to_owned(), text.to_owned()], [slot(text)]);
-    let notes = Notes::Handoff { progress: text.to_owned(), next_prompt: text.to_owned() };
+    let notes = notes(Author::Agent, text, text);
     let case = Case {
         number: number(4),
         context: &context,
@@ -367,19 +536,41 @@ fn prompt_with(text: &str, slot: fn(&str) -> Slot) -> PromptBlocks {
 fn assert_invariant(text: &str, name: &str) {
     for slot in [retry, conflict, broke] {
         let blocks = prompt_with(text, slot);
-        assert_eq!(ours(&blocks), ours(&prompt_with("plain words", slot)), "{name}");
-        assert!(!blocks.now.contains(['@', '¦', '`', '/', '<']), "{name}: {}", blocks.now);
-        let hidden =
-            |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}');
+        assert_eq!(
+            ours(&blocks),
+            ours(&prompt_with("plain words", slot)),
+            "{name}"
+        );
+        assert!(
+            !blocks.now.contains(['@', '¦', '`', '/', '<']),
+            "{name}: {}",
+            blocks.now
+        );
+        let hidden = |c: char| {
+            c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}')
+        };
         assert!(!blocks.to_archive().contains(hidden), "{name}");
     }
     let of = |text: &str| [split_prompt(text, "docs/a.md", 80_000)].map(|blocks| ours(&blocks));
     assert_eq!(of(text), of("plain words"), "{name}");
     let mend = mend_manifest(&[text.to_owned()]);
-    let unmarked =
-        |text: &str| text.lines().filter(|line| !line.starts_with(MARK)).collect::<Vec<_>>().join("\n");
-    assert_eq!(unmarked(&mend), unmarked(&mend_manifest(&["plain".to_owned()])), "{name}");
-    assert!(!architecture_prompt(text, text).now.contains(['@', '¦', '`', '/', '<']), "{name}");
+    let unmarked = |text: &str| {
+        text.lines()
+            .filter(|line| !line.starts_with(MARK))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(
+        unmarked(&mend),
+        unmarked(&mend_manifest(&["plain".to_owned()])),
+        "{name}"
+    );
+    assert!(
+        !architecture_prompt(text, text)
+            .now
+            .contains(['@', '¦', '`', '/', '<']),
+        "{name}"
+    );
 }
 
 // shows: PLN-10, SEC-01
@@ -392,7 +583,12 @@ fn no_hostile_file_or_result_changes_a_line_of_ours() {
 
 /// The sections of a document made by [`stage_result`].
 fn sections(document: &str) -> Vec<String> {
-    crate::markdown::outline(document).headings.into_iter().skip(1).map(|heading| heading.text).collect()
+    crate::markdown::outline(document)
+        .headings
+        .into_iter()
+        .skip(1)
+        .map(|heading| heading.text)
+        .collect()
 }
 
 proptest! {
@@ -424,6 +620,7 @@ proptest! {
             document: text.clone(),
             files: listed,
             results: (0..many).map(|n| result(&format!("S{n}"), &long)).collect(),
+            not_set_up: format!("it failed: {long}"),
         });
         let size = |excerpts: &Excerpts| tokens(&excerpts.print());
         let labels = super::context::LABELS_TOKENS_MAX;
@@ -437,12 +634,12 @@ proptest! {
             (*size <= limits::STAGE_TASK_TOKENS_MAX * limits::BYTES_PER_TOKEN).then_some(c)
         }).collect();
         let words = "ä".repeat(limits::OPERATOR_CHARS_MAX);
-        let mut told = vec![Slot::Interrupted, Slot::TaskChanged, Slot::Operator(words), Slot::Delegation,
-            Slot::Repeated { k: u32::MAX }, Slot::Veto { check: long.clone(), tail: long.clone() }];
+        let mut told = vec![PromptSection::Interrupted, PromptSection::TaskChanged, PromptSection::Operator(words), PromptSection::Delegation,
+            PromptSection::Repeated { k: u32::MAX }, PromptSection::Veto { check: long.clone(), tail: long.clone() }];
         told.extend([retry(&long), conflict(&long), broke(&long)].into_iter().take(slots));
         let facts: String = (0..60).map(|n| format!("- fact {n} {}\n", text.replace('\n', " "))).collect();
         let known = knowledge(&[&format!("## Core Knowledge\n{facts}"), &format!("## Session Log\n{long}")]);
-        let notes = Notes::Handoff { progress: long.clone(), next_prompt: long.clone() };
+        let notes = notes(Author::Agent, &long, &long);
         let outputs = vec![text.clone(); times];
         let case = Case {
             number: if later { number(7) } else { SessionNumber::FIRST }, context: &context, outputs: &outputs,
@@ -485,20 +682,18 @@ proptest! {
     #[test]
     fn documents_of_a_stage_keep_their_size_and_their_sections(text in hostile_text(), times in 1usize..60) {
         let long = text.repeat(times);
-        let notes = Notes::Handoff {
-            progress: format!("## Done\n\nx {long}\n\n## Interfaces\n\n{long}\n"), next_prompt: long.clone(),
-        };
+        let notes = notes(Author::Agent, &format!("## Done\n\nx {long}\n\n## Interfaces\n\n{long}\n"), &long);
         let (files, facts) = (vec![text.clone(); times], vec![Fact { text: long.clone(), pinned: false }; times]);
         let result = stage_result(&StageFacts {
-            stage: &id("S1"), name: &long, files: &files, check: Some((&long, &long)), notes: Some(&notes), facts: &facts,
+            stage: &id("S1"), name: &long, files: &files, check: Some(&check_facts(&long)), notes: Some(&notes), facts: &facts,
         });
         prop_assert!(tokens(&result) <= limits::STAGE_RESULT_TOKENS_MAX);
         let known = ["Files changed", "Done", "Decisions", "Interfaces", "Validation", "Notes"];
         prop_assert!(sections(&result).iter().all(|heading| known.contains(&heading.as_str())), "{result}");
-        let tries = vec![TryFacts { cause: &long, notes: Some(&notes) }; times];
+        let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
-            stage: &id("S1"), name: &long, manifest: &long, tries: &tries, check: Some(&check_facts(&long)),
-            blocked: &vec![id("S2"); times], tree: &long, is_skipped: false,
+            stage: &id("S1"), name: &long, manifest: &long, attempts: &attempts, check: Some(&check_facts(&long)),
+            blocked: &vec![id("S2"); times], tree: &long, is_skipped: false, asks: true,
         });
         prop_assert!(tokens(&diagnosis) <= limits::STAGE_DIAGNOSIS_TOKENS_MAX);
         prop_assert!(tokens(&mend_manifest(&files)) <= limits::PLANNING_FAULTS_TOKENS_MAX + limits::MESSAGE_TOKENS_MAX);

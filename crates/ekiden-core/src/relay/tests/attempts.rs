@@ -38,19 +38,19 @@ fn a_crashed_conversation_goes_on_if_the_agent_kept_it() {
 }
 
 #[test]
-fn above_l2_a_crashed_conversation_does_not_go_on() {
+fn above_l2_a_crashed_conversation_goes_on_to_hand_off() {
     check(
         "",
         "up works L2 ends:crash+ wake",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        L2: say hand over (context)
-        ends:crash+: publish durably, archive 1.1
-            waiting 2s (failure) for 1.2
-        wake: publish, start 1.2
-            at work: 1.2
-    "#]],
+            publish, start 1.1
+            up: -
+            L2: say hand off (context)
+            ends:crash+: publish durably, archive 1.1
+                waiting 2s (failure) for 1.2 in the same conversation
+            wake: publish, start 1.2 in the same conversation
+                at work: 1.2
+        "#]],
     );
 }
 
@@ -304,19 +304,19 @@ fn a_full_window_is_rescued_at_once_and_no_crash() {
         expect![[r#"
             publish, start 1.1
             up: -
-            L3: say hand over (context)
+            L3: say hand off (context)
             ends:full: publish, start 2.1, archive 1.1
                 at work: 2.1
             up: -
-            L3: say hand over (context)
+            L3: say hand off (context)
             ends:full: publish, start 3.1, archive 2.1
                 at work: 3.1
             up: -
-            L3: say hand over (context)
+            L3: say hand off (context)
             ends:full: publish, start 4.1, archive 3.1
                 at work: 4.1
             up: -
-            L3: say hand over (context)
+            L3: say hand off (context)
             ends:full: publish, start 5.1, archive 4.1
                 at work: 5.1
         "#]],
@@ -350,7 +350,7 @@ fn an_agent_that_does_nothing_at_all_is_broken() {
 
 // shows: REL-15
 #[test]
-fn an_agent_that_says_nothing_but_hands_over_is_not() {
+fn an_agent_that_says_nothing_but_hands_off_is_not() {
     check(
         "",
         "up writes ends:empty",

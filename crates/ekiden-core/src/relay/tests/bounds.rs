@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::{after, check};
 use crate::ends::EndCause;
-use crate::event::{Event, RelayEvent};
+use crate::event::{AttemptEvent, Event, RelayEvent};
 use crate::outcome::Outcome;
 
 // shows: AGT-09
@@ -17,7 +17,7 @@ fn when_its_time_is_up_a_session_hands_off_first() {
             publish, start 1.1
             up: -
             tick: nothing is due
-            wake: say hand over (time)
+            wake: say hand off (time)
             heard: -
             turn: close
             ends:done: publish, start 2.1, archive 1.1
@@ -29,11 +29,14 @@ fn when_its_time_is_up_a_session_hands_off_first() {
 // shows: AGT-09
 #[test]
 fn who_does_not_hand_off_in_time_is_ended_and_rescued() {
-    let track = after("timeout=600", "up works wake heard +299s tick +1s tick ends:killed");
+    let track = after(
+        "timeout=600",
+        "up works wake heard +299s tick +1s tick ends:killed",
+    );
     expect![[r#"
         publish, start 1.1
         up: -
-        wake: say hand over (time)
+        wake: say hand off (time)
         heard: -
         tick: nothing is due
         tick: terminate
@@ -42,11 +45,25 @@ fn who_does_not_hand_off_in_time_is_ended_and_rescued() {
     "#]]
     .assert_eq(&track.told());
     let ended = track.records.iter().find_map(|record| {
-        let Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } = &record.event else { return None };
+        let Event::Stage {
+            event:
+                RelayEvent::Attempt {
+                    event: AttemptEvent::Ended(ended),
+                    ..
+                },
+            ..
+        } = &record.event
+        else {
+            return None;
+        };
         Some(&ended.cause)
     });
     assert_eq!(ended, Some(&EndCause::TimeUp));
-    assert!(track.prompt().contains("the session's time is up"), "{}", track.prompt());
+    assert!(
+        track.prompt().contains("the session's time is up"),
+        "{}",
+        track.prompt()
+    );
 }
 
 // shows: AGT-09
@@ -80,7 +97,7 @@ fn a_conversation_that_goes_on_has_the_rest_of_its_time() {
                 at work: 1.2
             up: -
             tick: nothing is due
-            tick: say hand over (time)
+            tick: say hand off (time)
         "#]],
     );
 }
@@ -99,7 +116,7 @@ fn a_conversation_that_begins_anew_has_all_of_it() {
                 at work: 1.2
             up: -
             tick: nothing is due
-            tick: say hand over (time)
+            tick: say hand off (time)
         "#]],
     );
 }
@@ -113,7 +130,7 @@ fn a_stop_by_the_user_is_not_put_off_by_the_time_of_the_session() {
         expect![[r#"
             publish, start 1.1
             up: -
-            ctrl-c: say hand over (operator)
+            ctrl-c: say hand off (operator)
             heard: -
             wake: -
             wake: terminate
@@ -208,7 +225,10 @@ fn a_user_who_does_not_wait_for_limits_is_told_at_once() {
             ended: rate limited; next: 1.2 in the same conversation
     "#]]
     .assert_eq(&track.told());
-    assert!(matches!(track.relay().outcome(), Some(Outcome::RateLimited { .. })));
+    assert!(matches!(
+        track.relay().outcome(),
+        Some(Outcome::RateLimited { .. })
+    ));
 }
 
 // shows: REL-12
@@ -255,8 +275,15 @@ fn a_window_above_l2_at_the_first_response_ends_the_run() {
             ended: window too full; next: 1.2
     "#]]
     .assert_eq(&track.told());
-    let Some(Outcome::WindowTooFull { usage_tokens, filled_by }) = track.relay().outcome() else {
+    let Some(Outcome::WindowTooFull {
+        usage_tokens,
+        filled_by,
+    }) = track.relay().outcome()
+    else {
         panic!("{:?}", track.relay().outcome());
     };
-    assert_eq!((*usage_tokens, filled_by.as_slice()), (101_000, &[("MCP tools".to_owned(), 90_000)][..]));
+    assert_eq!(
+        (*usage_tokens, filled_by.as_slice()),
+        (101_000, &[("MCP tools".to_owned(), 90_000)][..])
+    );
 }

@@ -6,8 +6,8 @@ use proptest::sample::select;
 
 use super::track::Track;
 use super::{after, check};
-use crate::effect::{Effect, RelayEffect};
-use crate::event::{Event, RelayEvent};
+use crate::effect::{AttemptEffect, Effect, RelayEffect};
+use crate::event::{AttemptEvent, Event, RelayEvent};
 use crate::outcome::Outcome;
 use crate::relay::Phase;
 
@@ -20,7 +20,7 @@ fn at_90_percent_the_handoff_is_ordered_and_the_run_ends_resumably() {
         expect![[r#"
             publish, start 1.1
             up: -
-            spends:1: say hand over (budget)
+            spends:1: say hand off (budget)
             heard: -
             turn: close
             ends:done: publish durably, archive 1.1, end
@@ -38,7 +38,7 @@ fn when_all_is_spent_the_turn_ends_and_nothing_is_asked_any_more() {
         expect![[r#"
             publish, start 1.1
             up: -
-            spends:9: say hand over (budget)
+            spends:9: say hand off (budget)
             heard: -
             spends:2: interrupt
             turn: close
@@ -57,7 +57,7 @@ fn an_order_that_nobody_has_read_opens_no_turn_after_the_end() {
         expect![[r#"
             publish, start 1.1
             up: -
-            L2: say hand over (context)
+            L2: say hand off (context)
             spends:10: interrupt
             turn: terminate
             ends:killed: publish durably, archive 1.1, end
@@ -193,7 +193,7 @@ fn a_resumption_goes_on_with_a_larger_budget_alone() {
         expect![[r#"
             publish, start 1.1
             up: -
-            spends:9: say hand over (budget)
+            spends:9: say hand off (budget)
             heard: -
             turn: close
             ends:done: publish durably, archive 1.1, end
@@ -202,7 +202,7 @@ fn a_resumption_goes_on_with_a_larger_budget_alone() {
             resume:budget=20: publish, start 2.1
                 at work: 2.1
             up: -
-            spends:1: say hand over (budget)
+            spends:1: say hand off (budget)
         "#]],
     );
 }
@@ -210,13 +210,26 @@ fn a_resumption_goes_on_with_a_larger_budget_alone() {
 // shows: REL-22
 #[test]
 fn a_session_that_could_hardly_begin_is_not_started() {
-    let track = after("budget=100", "up works spends:95 heard writes turn ends:done");
+    let track = after(
+        "budget=100",
+        "up works spends:95 heard writes turn ends:done",
+    );
     let Some(Outcome::BudgetSpent { spent, budget }) = track.relay().outcome() else {
         panic!("{}", track.told());
     };
-    assert_eq!((spent.micro_usd, budget.micro_usd), (95_000_000, Some(100_000_000)));
-    let track = after("each=10 budget=100", "up works spends:9 heard writes turn ends:done");
-    assert_eq!(track.relay().outcome(), None, "nine tenths of a budget are left");
+    assert_eq!(
+        (spent.micro_usd, budget.micro_usd),
+        (95_000_000, Some(100_000_000))
+    );
+    let track = after(
+        "each=10 budget=100",
+        "up works spends:9 heard writes turn ends:done",
+    );
+    assert_eq!(
+        track.relay().outcome(),
+        None,
+        "nine tenths of a budget are left"
+    );
 }
 
 // shows: REL-22
@@ -228,7 +241,7 @@ fn a_budget_can_be_of_tokens() {
         expect![[r#"
             publish, start 1.1
             up: -
-            spends:0,450: say hand over (budget)
+            spends:0,450: say hand off (budget)
             heard: -
             turn: close
             ends:done: publish, start 2.1, archive 1.1
@@ -252,7 +265,7 @@ fn turns_order_the_handoff_and_then_end_the_session() {
         expect![[r#"
             publish, start 1.1
             up: -
-            spends:0: say hand over (time)
+            spends:0: say hand off (time)
             heard: -
             spends:0: interrupt
             turn: close
@@ -296,9 +309,9 @@ proptest! {
         let each = each.map(|each| format!("each={each}")).unwrap_or_default();
         let mut track = Track::begin(&format!("{each} budget={budget} max=10000"));
         for (cost, deed) in deeds {
-            match track.relay().phase() {
-                Phase::Running(session) => {
-                    let begun = session.pid.is_some();
+            match &track.relay().phase {
+                Phase::Running(_) => {
+                    let begun = track.relay().has_started();
                     let ended = told_to_end(&track);
                     match (begun, ended) {
                         (false, _) => track.words("up"),
@@ -327,11 +340,11 @@ proptest! {
                     }
                     track.words("resume");
                 }
-                Phase::Planned | Phase::Preparing(_) | Phase::Reviewing { .. } | Phase::Paused { .. } => {
+                Phase::Planned | Phase::Reviewing { .. } | Phase::Paused { .. } => {
                     unreachable!("no checks, no pause")
                 },
             }
-            let spent = track.relay().tally().cost_micro_usd;
+            let spent = track.relay().totals.spend.micro_usd;
             prop_assert!(spent <= (budget + 4) * 1_000_000, "{spent} of {budget}:\n{}", track.told());
         }
         track.assert_folds();
@@ -339,16 +352,52 @@ proptest! {
 }
 
 fn is_close(effect: &Effect) -> bool {
-    matches!(effect, Effect::Stage { effect: RelayEffect::Close { .. }, .. })
+    matches!(
+        effect,
+        Effect::Stage {
+            effect: RelayEffect::Attempt {
+                effect: AttemptEffect::Close,
+                ..
+            },
+            ..
+        }
+    )
 }
 
 /// The attempt at work was told something that it has not read.
 fn has_message(track: &Track) -> bool {
     track.records.iter().fold(false, |waits, record| {
-        let heard = matches!(record.event, Event::Stage { event: RelayEvent::MessageDelivered { .. }, .. });
-        let says = |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::Say { .. }, .. });
-        let starts =
-            |effect: &Effect| matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(_), .. });
+        let heard = matches!(
+            record.event,
+            Event::Stage {
+                event: RelayEvent::Attempt {
+                    event: AttemptEvent::MessageDelivered,
+                    ..
+                },
+                ..
+            }
+        );
+        let says = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Stage {
+                    effect: RelayEffect::Attempt {
+                        effect: AttemptEffect::Say { .. },
+                        ..
+                    },
+                    ..
+                }
+            )
+        };
+        let starts = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Stage {
+                    effect: RelayEffect::StartAttempt(_),
+                    ..
+                }
+            )
+        };
         let any = |kind: fn(&Effect) -> bool| record.effects.iter().any(kind);
         (waits && !heard && !any(starts)) || any(says)
     })
@@ -356,12 +405,75 @@ fn has_message(track: &Track) -> bool {
 
 /// Since its start the attempt at work was told to end its turn or its process.
 fn told_to_end(track: &Track) -> bool {
-    use crate::effect::RelayEffect::{Interrupt, StartAttempt, Terminate};
     let mut ended = false;
     for effect in track.records.iter().flat_map(|record| &record.effects) {
-        let Effect::Stage { effect, .. } = effect else { continue };
-        let ends = matches!(effect, Interrupt { .. } | Terminate { .. });
-        ended = (ended || ends) && !matches!(effect, StartAttempt(_));
+        let Effect::Stage { effect, .. } = effect else {
+            continue;
+        };
+        let ends = matches!(
+            effect,
+            RelayEffect::Attempt {
+                effect: AttemptEffect::Interrupt | AttemptEffect::Terminate,
+                ..
+            }
+        );
+        ended = (ended || ends) && !matches!(effect, RelayEffect::StartAttempt(_));
     }
     ended
+}
+
+// shows: REL-22
+#[test]
+fn the_agents_own_figure_replaces_the_estimate() {
+    let spent = |words: &str| after("budget=10", words).relay().totals.spend;
+    let told = spent("up works guesses:9 costs:2 writes turn ends:done");
+    assert_eq!((told.micro_usd, told.estimated), (2_000_000, false));
+    // Of an engine that was killed the end of the stream may be missing.
+    let told = spent("up works guesses:9 costs:2 ends:lost");
+    assert_eq!((told.micro_usd, told.estimated), (9_000_000, true));
+}
+
+// shows: REL-22
+#[test]
+fn what_a_handoff_cost_is_kept_for_the_next_one() {
+    check(
+        "each=10 max=2",
+        "up works spends:1 L2 spends:3 writes turn ends:done up works spends:6 spends:1",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            L2: say hand off (context)
+            turn: -
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            up: -
+            spends:1: say hand off (budget)
+        "#]],
+    );
+}
+
+// shows: REL-22
+#[test]
+fn what_a_handoff_cost_in_the_run_before_is_kept_until_one_is_known() {
+    check(
+        "each=10 max=2 handoff=4",
+        "up works spends:6 spends:1 writes turn ends:done up works spends:8 spends:1",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            spends:6: say hand off (budget)
+            turn: -
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            up: -
+            spends:1: say hand off (budget)
+        "#]],
+    );
+}
+
+// shows: REL-15
+#[test]
+fn a_killed_attempt_ran_as_long_as_it_was_heard_of() {
+    let track = after("max=2", "up +600s L1 ends:lost");
+    assert!(track.relay().totals.running.as_secs() >= 600);
 }

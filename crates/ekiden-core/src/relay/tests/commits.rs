@@ -179,7 +179,10 @@ fn a_commit_that_was_made_is_not_made_again_by_the_resume() {
 fn every_fresh_session_is_asked_to_delegate_if_the_user_wants_it() {
     let hint = "Give bulky work to subagents";
     for events in ["", "well", "up ends:crash wake"] {
-        assert!(after("subagents", events).prompt().contains(hint), "{events}");
+        assert!(
+            after("subagents", events).prompt().contains(hint),
+            "{events}"
+        );
         assert!(!after("", events).prompt().contains(hint), "{events}");
     }
     assert_eq!(after("subagents", "well").prompt().matches(hint).count(), 1);

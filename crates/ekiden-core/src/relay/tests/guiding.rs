@@ -50,7 +50,7 @@ fn whoever_steps_in_holds_the_countdown() {
     "#]],
     );
     let held = after("guided", "well +4s pause +60s unpause");
-    assert_eq!(held.relay().tally().waiting.as_secs(), 64);
+    assert_eq!(held.relay().totals.waiting.as_secs(), 64);
     check(
         "guided",
         "well +4s say:leave_it +60s limit:7 unpause",
@@ -108,7 +108,7 @@ fn a_pause_that_was_wanted_before_needs_no_countdown() {
 fn a_pause_of_the_users_is_no_shorter_than_the_countdown() {
     let waits = |given| {
         let track = after(given, "well");
-        track.relay().tally().waiting
+        track.relay().totals.waiting
     };
     assert_eq!(waits("guided pause=3"), limits::GUIDED_COUNTDOWN);
     assert_eq!(waits("guided pause=90").as_secs(), 90);
@@ -117,7 +117,10 @@ fn a_pause_of_the_users_is_no_shorter_than_the_countdown() {
 // shows: REL-25
 #[test]
 fn words_are_given_to_one_session_as_the_users_own() {
-    let track = after("guided", "well say:leave_tests/legacy_alone say:use_the_new_client unpause");
+    let track = after(
+        "guided",
+        "well say:leave_tests/legacy_alone say:use_the_new_client unpause",
+    );
     let words = "# From the user\n\nleave tests/legacy alone\nuse the new client\n\n# Now";
     assert!(track.prompt().contains(words), "{}", track.prompt());
     assert!(track.prompt().contains("They go before the notes."));
@@ -128,8 +131,17 @@ fn words_are_given_to_one_session_as_the_users_own() {
 // shows: REL-25
 #[test]
 fn a_further_attempt_is_given_the_same_words_and_newer_ones() {
-    let track = after("guided", "well say:leave_it unpause up works say:hurry ends:crash wake");
-    assert!(track.prompt().contains("# From the user\n\nleave it\nhurry\n"), "{}", track.prompt());
+    let track = after(
+        "guided",
+        "well say:leave_it unpause up works say:hurry ends:crash wake",
+    );
+    assert!(
+        track
+            .prompt()
+            .contains("# From the user\n\nleave it\nhurry\n"),
+        "{}",
+        track.prompt()
+    );
 }
 
 /// A conversation that goes on is told nothing new, so the words wait for one that begins.
@@ -137,26 +149,46 @@ fn a_further_attempt_is_given_the_same_words_and_newer_ones() {
 #[test]
 fn words_for_a_conversation_that_goes_on_wait_for_the_next() {
     let track = after("", "up works say:leave_it ends:crash+ wake");
-    assert_eq!(track.relay().words(), ["leave it"]);
+    assert_eq!(track.relay().wishes.words, ["leave it"]);
     let track = after("", "up works say:leave_it ends:crash+ wake well");
-    assert!(track.prompt().contains("# From the user\n\nleave it\n"), "{}", track.prompt());
-    assert!(track.relay().words().is_empty());
+    assert!(
+        track.prompt().contains("# From the user\n\nleave it\n"),
+        "{}",
+        track.prompt()
+    );
+    assert!(track.relay().wishes.words.is_empty());
 }
 
 // shows: REL-25
 #[test]
-fn words_that_were_said_while_nobody_heard_them_hold() {
-    let track = after("", "up works ctrl-c ends:killed late:say=leave_it resume");
-    assert!(track.prompt().contains("# From the user\n\nleave it\n"), "{}", track.prompt());
+fn words_that_were_said_when_the_run_was_over_hold() {
+    let track = after("", "up works ctrl-c ends:killed say:leave_it resume");
+    assert!(
+        track.prompt().contains("# From the user\n\nleave it\n"),
+        "{}",
+        track.prompt()
+    );
 }
 
 // shows: REL-25
 #[test]
 fn words_are_clean_and_bounded() {
     let long = format!("say:{}", "x".repeat(limits::OPERATOR_CHARS_MAX - 10));
-    let track = after("", &format!("up works say:\u{1b}[31mred {long} say:eleven_long say:short"));
-    assert_eq!(track.relay().words().iter().map(String::len).collect::<Vec<_>>(), [3, 3990, 5]);
-    assert_eq!(track.relay().words()[0], "red");
+    let track = after(
+        "",
+        &format!("up works say:\u{1b}[31mred {long} say:eleven_long say:short"),
+    );
+    assert_eq!(
+        track
+            .relay()
+            .wishes
+            .words
+            .iter()
+            .map(String::len)
+            .collect::<Vec<_>>(),
+        [3, 3990, 5]
+    );
+    assert_eq!(track.relay().wishes.words[0], "red");
 }
 
 // shows: REL-25
@@ -180,9 +212,22 @@ fn limits_hold_for_the_session_at_work() {
     );
     let order = |words| after("timeout=600", words).relay().wakes_at();
     let began = after("timeout=600", "up works").relay().wakes_at().unwrap();
-    assert_eq!(order("up works +60s limit:timeout=1200").unwrap().since(began).as_secs(), 600);
+    assert_eq!(
+        order("up works +60s limit:timeout=1200")
+            .unwrap()
+            .since(began)
+            .as_secs(),
+        600
+    );
     assert_eq!(order("up works +60s limit:timeout=0"), None);
-    let share = |words| after("budget=9", words).relay().share().unwrap().budget.micro_usd;
+    let share = |words| {
+        after("budget=9", words)
+            .relay()
+            .share()
+            .unwrap()
+            .budget
+            .micro_usd
+    };
     assert_eq!(share("up works limit:budget=20"), Some(20_000_000));
 }
 
@@ -190,6 +235,9 @@ fn limits_hold_for_the_session_at_work() {
 // shows: REL-25
 #[test]
 fn other_limits_do_not_count_sessions_anew() {
-    assert_eq!(after("max=3", "well limit:timeout=9").relay().session_max(), 3);
+    assert_eq!(
+        after("max=3", "well limit:timeout=9").relay().session_max(),
+        3
+    );
     assert_eq!(after("max=3", "well limit:3").relay().session_max(), 4);
 }

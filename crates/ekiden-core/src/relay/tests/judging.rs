@@ -2,11 +2,13 @@
 
 use expect_test::expect;
 
+use super::track::Track;
 use super::{after, check};
+use crate::handoff::tests::{NEXT_PROMPT, PROGRESS};
 use crate::outcome::Outcome;
 
 /// The same handoff with the same tree, so many times.
-fn same(times: usize) -> String {
+pub(super) fn same(times: usize) -> String {
     "up works writes:same turn heard turn ends:done survey: verify:fail ".repeat(times)
 }
 
@@ -17,18 +19,36 @@ fn warned(given: &str, words: &str) -> Vec<String> {
 // shows: REL-13
 #[test]
 fn handoffs_that_repeat_warn_and_the_third_in_a_row_ends_the_run() {
-    let track = after("judged git check", &format!("survey verify:fail {}", same(4)));
+    let track = after(
+        "judged git check",
+        &format!("survey verify:fail {}", same(4)),
+    );
     assert_eq!(
         track.warned(),
-        ["2 repeats 1 (100%, 1 of 3)", "3 repeats 2 (100%, 2 of 3)", "4 repeats 3 (100%, 3 of 3)"]
+        [
+            "2 repeats 1 (100%, 1 of 3)",
+            "3 repeats 2 (100%, 2 of 3)",
+            "4 repeats 3 (100%, 3 of 3)"
+        ]
     );
-    assert_eq!(track.run.outcome(), Some(&Outcome::Stuck { repeats: 3, percent: 100 }));
+    assert_eq!(
+        track.run.outcome(),
+        Some(&Outcome::Stuck {
+            repeats: 3,
+            percent: Some(100)
+        })
+    );
 }
 
 // shows: REL-13
 #[test]
 fn a_repeat_beside_another_tree_warns_and_counts_for_nothing() {
-    let words = format!("survey verify:fail {}tree:b {}{}", same(2), same(1), same(2));
+    let words = format!(
+        "survey verify:fail {}tree:b {}{}",
+        same(2),
+        same(1),
+        same(2)
+    );
     assert_eq!(
         warned("judged git check stall=0", &words),
         [
@@ -48,15 +68,27 @@ fn a_handoff_is_never_compared_with_its_own_copy() {
                  verify:cancelled resume survey: verify:fail";
     assert_eq!(warned("judged git check", words), [""; 0]);
     // A rescue keeps the notes of the session before: no comparison with itself.
-    let words = format!("survey verify:fail {}up works ends:full survey: verify:fail", same(1));
+    let words = format!(
+        "survey verify:fail {}up works ends:full survey: verify:fail",
+        same(1)
+    );
     assert_eq!(warned("judged git check", &words), ["2 idle (1 of 3)"]);
 }
 
 // shows: REL-13
 #[test]
 fn the_next_session_is_told_to_take_another_way() {
-    let track = after("judged git check", &format!("survey verify:fail {}", same(3)));
-    assert!(track.prompt().contains("The last 3 handoffs were almost the same"), "{}", track.prompt());
+    let track = after(
+        "judged git check",
+        &format!("survey verify:fail {}", same(3)),
+    );
+    assert!(
+        track
+            .prompt()
+            .contains("The last 3 handoffs were almost the same"),
+        "{}",
+        track.prompt()
+    );
 }
 
 // shows: REL-13, REL-14
@@ -117,20 +149,50 @@ fn after_a_standstill_a_resume_counts_anew_and_may_change_the_rule() {
                 at work: 5.1
         "#]],
     );
-    assert_eq!(after(given, &format!("{begin}resume {}", same(2))).run.outcome(), None);
-    assert!(after(given, &format!("{begin}resume {}", same(3))).run.outcome().is_some());
-    assert!(after(given, &format!("{begin}resume:stall=1 {}", same(1))).run.outcome().is_some());
+    assert_eq!(
+        after(given, &format!("{begin}resume {}", same(2)))
+            .run
+            .outcome(),
+        None
+    );
+    assert!(
+        after(given, &format!("{begin}resume {}", same(3)))
+            .run
+            .outcome()
+            .is_some()
+    );
+    assert!(
+        after(given, &format!("{begin}resume:stall=1 {}", same(1)))
+            .run
+            .outcome()
+            .is_some()
+    );
 }
 
 // shows: REL-14
 #[test]
 fn sessions_in_which_nothing_moves_warn_and_the_third_in_a_row_ends_the_run() {
-    let idle = "up works ends:full survey: verify:fail ";
-    let track = after("judged git check", &format!("survey verify:fail {}", idle.repeat(4)));
-    assert_eq!(track.warned(), ["2 idle (1 of 3)", "3 idle (2 of 3)", "4 idle (3 of 3)"]);
+    let idle = |track: &mut Track, session: usize| {
+        let words = ["a", "b", "c", "d", "e", "f", "g"][session];
+        let pages = (1..40).map(|line| format!("- {}\n", words.repeat(line)));
+        let next_prompt = format!("{NEXT_PROMPT}\n{}", pages.collect::<String>());
+        track.words("up works").leaves(PROGRESS, &next_prompt, "");
+        track.words("turn heard turn ends:done survey: verify:fail");
+    };
+    let mut track = Track::begin("judged git check");
+    track.words("survey verify:fail");
+    (1..5).for_each(|session| idle(&mut track, session));
+    assert_eq!(
+        track.warned(),
+        ["2 idle (1 of 3)", "3 idle (2 of 3)", "4 idle (3 of 3)"]
+    );
     assert_eq!(track.run.outcome(), Some(&Outcome::Stalled { sessions: 3 }));
-    let moved = format!("survey verify:fail {}tree:b {}", idle.repeat(3), idle.repeat(3));
-    assert_eq!(after("judged git check", &moved).run.outcome(), None);
+    let mut moved = Track::begin("judged git check");
+    moved.words("survey verify:fail");
+    (1..4).for_each(|session| idle(&mut moved, session));
+    moved.words("tree:b");
+    (4..7).for_each(|session| idle(&mut moved, session));
+    assert_eq!(moved.run.outcome(), None);
 }
 
 // shows: REL-14
@@ -148,9 +210,11 @@ fn without_git_the_tree_is_looked_at_too() {
 // shows: REL-14
 #[test]
 fn items_that_vanish_without_a_tick_are_told() {
-    let words =
-        "survey up works writes turn ends:done survey tree:b up works writes:bare turn ends:done survey";
-    assert_eq!(warned("judged git", words), ["2 repeats 1 (100%, 0 of 3)", "2 lost 2 items"]);
+    let words = "survey up works writes turn ends:done survey tree:b up works writes:bare turn ends:done survey";
+    assert_eq!(
+        warned("judged git", words),
+        ["2 repeats 1 (100%, 0 of 3)", "2 lost 2 items"]
+    );
 }
 
 // shows: REL-15
@@ -194,7 +258,10 @@ fn an_agent_without_figures_that_changed_the_tree_or_spoke_did_something() {
         "survey up ends:empty tree:b survey: up ends:empty tree:c survey: up ends:empty tree:d survey:",
     );
     assert_eq!(changed.run.outcome(), None);
-    let spoke = after("judged exec stall=0", &format!("survey {}", "up ends:spoke survey: ".repeat(5)));
+    let spoke = after(
+        "judged exec stall=0",
+        &format!("survey {}", "up ends:spoke survey: ".repeat(5)),
+    );
     assert_eq!(spoke.run.outcome(), None);
 }
 
@@ -203,12 +270,18 @@ fn an_agent_without_figures_that_changed_the_tree_or_spoke_did_something() {
 fn too_many_sessions_that_did_nothing_are_called_so() {
     let track = after(
         "judged",
-        &format!("survey {}", "up ends:empty wake up ends:empty wake up ends:empty survey: ".repeat(3)),
+        &format!(
+            "survey {}",
+            "up ends:empty wake up ends:empty wake up ends:empty survey: ".repeat(3)
+        ),
     );
     let Some(Outcome::TooManyCrashes { cause }) = track.run.outcome() else {
         panic!("{:?}", track.run.outcome())
     };
-    assert_eq!(cause.to_string(), "the agent ended at once and had done nothing");
+    assert_eq!(
+        cause.to_string(),
+        "the agent ended at once and had done nothing"
+    );
 }
 
 // shows: REL-15
@@ -230,7 +303,7 @@ fn a_stop_during_the_last_crash_does_not_allow_a_fourth_attempt() {
             wake: publish, start 1.3
                 at work: 1.3
             up: -
-            ctrl-c: say hand over (operator)
+            ctrl-c: say hand off (operator)
             ends:crash: publish durably, archive 1.3, end
                 ended: stopped gently; next: 2.1
             resume: publish, start 2.1
@@ -244,12 +317,23 @@ fn a_stop_during_the_last_crash_does_not_allow_a_fourth_attempt() {
 fn weakened_tests_are_told_with_the_claim_beside_a_pass() {
     let begin = "weakens:tests/before.py survey verify:fail weakens:tests/a.py";
     let claim = "up works writes:claim turn ends:done survey:";
-    assert_eq!(warned("judged git check", &format!("{begin} {claim} verify:pass")), ["1 weakened 1"]);
-    assert_eq!(warned("judged git check", &format!("{begin} {claim} verify:fail")), [""; 0]);
-    let pass = "up works writes turn ends:done survey: verify:pass";
-    assert_eq!(warned("judged git check", &format!("{begin} {pass}")), ["1 weakened 1"]);
     assert_eq!(
-        after("judged git check", &format!("{begin} {claim} verify:pass")).run.outcome(),
+        warned("judged git check", &format!("{begin} {claim} verify:pass")),
+        ["1 weakened 1"]
+    );
+    assert_eq!(
+        warned("judged git check", &format!("{begin} {claim} verify:fail")),
+        [""; 0]
+    );
+    let pass = "up works writes turn ends:done survey: verify:pass";
+    assert_eq!(
+        warned("judged git check", &format!("{begin} {pass}")),
+        ["1 weakened 1"]
+    );
+    assert_eq!(
+        after("judged git check", &format!("{begin} {claim} verify:pass"))
+            .run
+            .outcome(),
         Some(&Outcome::Complete { verified: true })
     );
 }
@@ -259,15 +343,23 @@ fn weakened_tests_are_told_with_the_claim_beside_a_pass() {
 fn knowledge_over_its_budget_is_told_when_it_changes() {
     let mut track = super::Track::begin("judged");
     track.words("survey");
-    let fact = |n: usize| format!("- fact {n}: {}\n", "something that takes much room ".repeat(12));
+    let fact = |n: usize| {
+        format!(
+            "- fact {n}: {}\n",
+            "something that takes much room ".repeat(12)
+        )
+    };
     for session in 0..4 {
         track.words("up works writes");
         let facts: String = (0..20).map(|n| fact(session * 20 + n)).collect();
         track.learns(&format!("## Core Knowledge\n\n{facts}"));
         track.words(&format!("turn ends:done tree:{session} survey:"));
     }
-    let warned: Vec<String> =
-        track.warned().into_iter().filter(|warning| warning.contains("facts")).collect();
+    let warned: Vec<String> = track
+        .warned()
+        .into_iter()
+        .filter(|warning| warning.contains("facts"))
+        .collect();
     expect![[r#"
         24 of 40 facts left out
         39 of 60 facts left out
@@ -280,4 +372,17 @@ fn knowledge_over_its_budget_is_told_when_it_changes() {
 fn a_log_from_before_there_were_rules_is_not_judged() {
     let track = after("git check", &format!("survey verify:fail {}", same(6)));
     assert_eq!((track.warned(), track.run.outcome()), (Vec::new(), None));
+}
+
+// shows: REL-14
+#[test]
+fn a_session_that_only_confirms_is_not_idle() {
+    let first = "survey up works tree:2 writes:bare ends:done survey";
+    let claim = "up works writes:claim turn ends:done survey";
+    let words = format!("{first} {claim}");
+    assert_eq!(warned("judged git", &words), Vec::<String>::new());
+    // A claim that is vetoed has moved nothing.
+    let claim = "up works writes:claim turn ends:done survey verify:fail";
+    let words = format!("survey verify:fail {claim} {claim}");
+    assert_eq!(warned("judged git check", &words), ["2 idle (1 of 3)"]);
 }

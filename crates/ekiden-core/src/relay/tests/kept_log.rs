@@ -15,14 +15,23 @@ use crate::record::Outstanding;
 
 const LOG_V1: &str = include_str!("../../../fixtures/log-v1.jsonl");
 
-/// The kinds of an event or effect, the outer before the inner.
+/// The innermost kind of an event or effect.
 fn kinds(value: &Value) -> String {
-    let inner = value.get("event").or(value.get("effect")).filter(|_| value["kind"] == "stage");
-    inner.unwrap_or(value)["kind"].as_str().unwrap().to_owned()
+    let kind = value["kind"].as_str().unwrap();
+    let inner = match kind {
+        "task" => &value["outcome"],
+        "stage" | "attempt" if value.get("event").is_some() => &value["event"],
+        "stage" | "attempt" => &value["effect"],
+        _ => return kind.to_owned(),
+    };
+    kinds(inner)
 }
 
 fn kinds_of(effects: &[Effect]) -> Vec<String> {
-    effects.iter().map(|effect| kinds(&serde_json::to_value(effect).unwrap())).collect()
+    effects
+        .iter()
+        .map(|effect| kinds(&serde_json::to_value(effect).unwrap()))
+        .collect()
 }
 
 // shows: DUR-05
@@ -31,13 +40,22 @@ fn a_log_of_version_1_still_folds_to_its_end() {
     let records = records_of(LOG_V1);
     let (run, _) = fold(&records);
     let (_, relay) = run.relays().next().unwrap();
-    let facts: Vec<&str> = relay.knowledge().core.iter().map(|fact| fact.text.as_str()).collect();
+    let facts: Vec<&str> = relay
+        .knowledge
+        .core
+        .iter()
+        .map(|fact| fact.text.as_str())
+        .collect();
     let end = notation::phase(relay, records.last().unwrap().time);
     expect![[r#"
         ended: verified complete; next: 7.1
-        Tally {
+        Totals {
             sessions: 6,
-            cost_micro_usd: 5000000,
+            spend: Spend {
+                micro_usd: 5000000,
+                tokens: 0,
+                estimated: false,
+            },
             running: Millis(
                 600000,
             ),
@@ -45,8 +63,6 @@ fn a_log_of_version_1_still_folds_to_its_end() {
                 652000,
             ),
             tool_calls: 8,
-            tokens: 0,
-            estimated: false,
             subscription: false,
         }
         [
@@ -56,7 +72,7 @@ fn a_log_of_version_1_still_folds_to_its_end() {
             "the fact of session 6",
         ]
     "#]]
-    .assert_eq(&format!("{end}\n{:#?}\n{facts:#?}\n", relay.tally()));
+    .assert_eq(&format!("{end}\n{:#?}\n{facts:#?}\n", relay.totals));
 }
 
 // shows: DUR-05
@@ -66,7 +82,12 @@ fn a_log_of_version_1_is_decided_as_it_was() {
     let records = records_of(LOG_V1);
     let (_, effects) = fold(&records);
     for (record, effects) in records.iter().zip(effects) {
-        assert_eq!(kinds_of(&effects), kinds_of(&record.effects), "record {}", record.seq);
+        assert_eq!(
+            kinds_of(&effects),
+            kinds_of(&record.effects),
+            "record {}",
+            record.seq
+        );
     }
 }
 
@@ -74,21 +95,33 @@ fn a_log_of_version_1_is_decided_as_it_was() {
 #[test]
 fn a_log_of_version_1_has_nothing_outstanding_at_its_end() {
     let mut outstanding = Outstanding::default();
-    records_of(LOG_V1).iter().for_each(|record| outstanding.fold(record));
+    records_of(LOG_V1)
+        .iter()
+        .for_each(|record| outstanding.fold(record));
     assert_eq!(outstanding, Outstanding::default());
 }
 
 #[test]
 fn the_kept_log_has_all_kinds_of_version_1() {
-    let lines: Vec<Value> = LOG_V1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = LOG_V1
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let events: BTreeSet<String> = lines.iter().map(|line| kinds(&line["event"])).collect();
-    let effects: BTreeSet<String> =
-        lines.iter().flat_map(|line| line["effects"].as_array().unwrap()).map(kinds).collect();
-    let lines = |kinds: BTreeSet<String>| kinds.into_iter().map(|kind| kind + "\n").collect::<String>();
+    let effects: BTreeSet<String> = lines
+        .iter()
+        .flat_map(|line| line["effects"].as_array().unwrap())
+        .map(kinds)
+        .collect();
+    let lines = |kinds: BTreeSet<String>| {
+        kinds
+            .into_iter()
+            .map(|kind| kind + "\n")
+            .collect::<String>()
+    };
     expect![[r#"
         archived
-        attempt_ended
-        attempt_started
+        ended
         knowledge_edited
         level_crossed
         logic_changed
@@ -97,6 +130,7 @@ fn the_kept_log_has_all_kinds_of_version_1() {
         refusals_spent
         run_resumed
         run_started
+        started
         stop_asked
         stop_requested
         surveyed

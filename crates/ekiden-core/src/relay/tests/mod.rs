@@ -36,7 +36,10 @@ use expect_test::Expect;
 use track::Track;
 
 /// Lets the events happen and compares what followed. The first line is the beginning.
-#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value for each case")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`expect!` makes a value for each case"
+)]
 fn check(given: &str, events: &str, expected: Expect) {
     let mut track = Track::begin(given);
     track.words(events);

@@ -2,16 +2,22 @@
 
 use expect_test::expect;
 
+use super::judging::same;
 use super::{after, check};
 use crate::effect::{Effect, RelayEffect};
 
-/// Every notice, in order.
 fn notices(given: &str, events: &str) -> String {
     let track = after(given, events);
     let effects = track.records.iter().flat_map(|record| &record.effects);
     let notices = effects.filter_map(|effect| match effect {
-        Effect::Stage { effect: RelayEffect::Notify { text }, .. } => Some(format!("{text}\n")),
-        Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
+        Effect::Stage {
+            effect: RelayEffect::Notify { text },
+            ..
+        } => Some(format!("{text}\n")),
+        Effect::Stage { .. }
+        | Effect::Worktree { .. }
+        | Effect::Deliver
+        | Effect::EndRun { .. } => None,
     });
     notices.collect()
 }
@@ -32,15 +38,20 @@ fn every_end_is_told_but_for_a_stop() {
     ];
     let told: String = ends
         .iter()
-        .map(|(given, events)| format!("{events}: {}", notices(&format!("{given} notify"), events).trim()))
+        .map(|(given, events)| {
+            format!(
+                "{events}: {}",
+                notices(&format!("{given} notify"), events).trim()
+            )
+        })
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect();
     expect![[r#"
         verify:fail well verify:pass: verified complete after 1 session
-        up works writes:claim turn ends:done: complete, as the agent says, after 1 session
-        well up works writes:blocked turn ends:done: blocked: a person is needed
-        well: stopped: all sessions are used, 1 in all
-        up ends:limit=9000: stopped: the usage limit resets too late to wait for it
+        up works writes:claim turn ends:done: complete (not verified) after 1 session
+        well up works writes:blocked turn ends:done: blocked: it needs your input
+        well: stopped: all its sessions are used
+        up ends:limit=9000: stopped: a usage limit was reached
         ends:never: failed: the agent cannot work
         crashes wake crashes wake crashes: failed: too many sessions in a row crashed
         up ctrl-c ends:done:
@@ -51,12 +62,36 @@ fn every_end_is_told_but_for_a_stop() {
 
 // shows: REL-19
 #[test]
+fn a_loop_is_told_when_it_ends_the_run() {
+    let again = format!("survey verify:fail {}", same(4));
+    let told = |stall: u32| notices(&format!("judged git check stall={stall} notify"), &again);
+    assert_eq!(
+        told(0),
+        "stopped: its handoffs repeated and nothing changed\n"
+    );
+    assert_eq!(told(1), "stopped: nothing changed\n");
+}
+
+// shows: REL-35
+#[test]
+fn a_question_stands_in_a_notice_only_for_who_wants_it() {
+    let asks = "well up works writes:blocked turn ends:done";
+    let notice = notices("notify text", asks);
+    assert!(notice.starts_with("blocked: "), "{notice}");
+    assert_ne!(notice, notices("notify", asks));
+}
+
+// shows: REL-19
+#[test]
 fn a_limit_is_told_once_however_often_it_is_met() {
     expect![[r#"
-        usage limit reached: session 1 goes on in 5m
-        usage limit reached: session 1 goes on in 2m
+        usage limit reached: session 1 continues in 5m
+        usage limit reached: session 1 continues in 2m
     "#]]
-    .assert_eq(&notices("notify", "up ends:limit wake up ends:limit wake up works ends:limit=90"));
+    .assert_eq(&notices(
+        "notify",
+        "up ends:limit wake up ends:limit wake up works ends:limit=90",
+    ));
 }
 
 // shows: REL-19
@@ -66,12 +101,12 @@ fn a_notice_is_ordered_with_the_end_and_waited_for_by_nobody() {
         "max=1 notify",
         "well",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        turn: close
-        ends:done: publish durably, notify (stopped: all sessions are used, 1 in all), archive 1.1, end
-            ended: session limit; next: 2.1
-    "#]],
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, notify (stopped: all its sessions are used), archive 1.1, end
+                ended: session limit; next: 2.1
+        "#]],
     );
 }
 

@@ -4,7 +4,10 @@ use expect_test::{Expect, expect};
 
 use super::{after, notation};
 
-#[expect(clippy::needless_pass_by_value, reason = "`expect!` makes a value for each case")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`expect!` makes a value for each case"
+)]
 fn check(given: &str, events: &str, expected: Expect) {
     let track = after(given, events);
     let left: Vec<String> = track
@@ -55,8 +58,16 @@ fn archives_and_published_files_are_settled_by_their_own_outcome() {
         4.0: publish durably
         4.1: archive 1.1"#]],
     );
-    check("max=1", &format!("{over} published"), expect!["4.1: archive 1.1"]);
-    check("max=1", &format!("{over} archived published"), expect![[""]]);
+    check(
+        "max=1",
+        &format!("{over} published"),
+        expect!["4.1: archive 1.1"],
+    );
+    check(
+        "max=1",
+        &format!("{over} archived published"),
+        expect![[""]],
+    );
 }
 
 // shows: DUR-01
@@ -69,5 +80,9 @@ fn a_stop_leaves_the_cancelled_task_outstanding_until_it_is_told() {
 // shows: DUR-01
 #[test]
 fn messages_and_answers_die_with_their_attempt() {
-    check("", "up L2 ctrl-c asks refused sigterm", expect!["1.1: start 1.1"]);
+    check(
+        "",
+        "up L2 ctrl-c asks refused sigterm",
+        expect!["1.1: start 1.1"],
+    );
 }

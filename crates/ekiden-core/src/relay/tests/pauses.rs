@@ -6,7 +6,7 @@ use super::{after, check};
 
 // shows: RUN-14
 #[test]
-fn a_pause_lets_the_session_hand_over_and_starts_nothing_after_it() {
+fn a_pause_lets_the_session_hand_off_and_starts_nothing_after_it() {
     check(
         "git check",
         "survey verify:fail up works pause writes turn ends:done survey verify:fail +90s unpause",
@@ -30,7 +30,11 @@ fn a_pause_lets_the_session_hand_over_and_starts_nothing_after_it() {
     "#]],
     );
     assert_eq!(
-        after("", "up pause writes turn ends:done +90s unpause").relay().tally().waiting.as_secs(),
+        after("", "up pause writes turn ends:done +90s unpause")
+            .relay()
+            .totals
+            .waiting
+            .as_secs(),
         90
     );
 }
@@ -141,7 +145,7 @@ fn a_pause_survives_a_crash_of_the_engine() {
 #[test]
 fn time_without_an_engine_is_no_pause() {
     let track = after("", "up pause writes turn ends:done +5s resume +9s unpause");
-    assert_eq!(track.relay().tally().waiting.as_secs(), 9);
+    assert_eq!(track.relay().totals.waiting.as_secs(), 9);
 }
 
 // shows: RUN-14
@@ -225,7 +229,7 @@ fn a_stop_by_message_is_like_a_ctrl_c() {
         expect![[r#"
         publish, start 1.1
         up: -
-        stop: say hand over (operator)
+        stop: say hand off (operator)
         heard: -
         asks: let end
         turn: close
@@ -239,7 +243,7 @@ fn a_stop_by_message_is_like_a_ctrl_c() {
         expect![[r#"
         publish, start 1.1
         up: -
-        stop: say hand over (operator)
+        stop: say hand off (operator)
         heard: -
         stop!: terminate
         ends:killed+: publish durably, archive 1.1, end
@@ -273,29 +277,9 @@ fn a_message_that_comes_again_does_nothing() {
         expect![[r#"
         publish, start 1.1
         up: -
-        stop: say hand over (operator)
+        stop: say hand off (operator)
         resume: -
         again:stop: -
-    "#]],
-    );
-}
-
-// shows: RUN-14
-#[test]
-fn a_late_stop_is_void_and_a_late_pause_holds() {
-    check(
-        "",
-        "up works late:stop late:pause resume ends:lost late:unpause",
-        expect![[r#"
-        publish, start 1.1
-        up: -
-        late:stop: -
-        late:pause: -
-        resume: -
-        ends:lost: publish durably, archive 1.1
-            paused before 1.2
-        late:unpause: publish, start 1.2
-            at work: 1.2
     "#]],
     );
 }

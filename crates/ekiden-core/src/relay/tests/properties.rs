@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::track::Track;
-use crate::effect::{Effect, RelayEffect};
-use crate::event::{Event, RelayEvent};
+use crate::effect::{AttemptEffect, Effect, RelayEffect};
+use crate::event::{AttemptEvent, Event, RelayEvent};
 use crate::ids::{AttemptId, MessageId};
 use crate::record::Record;
-use crate::relay::{Looking, Phase};
+use crate::relay::{Phase, ReviewStep};
 use crate::steering::Steering;
 
 const GIVEN: &[&str] = &[
@@ -106,15 +106,12 @@ const WORDS: &[&str] = &[
     "unpause",
     "again:pause",
     "say:leave_the_docs_alone",
-    "late:say=leave_the_docs_alone",
     "limit:1",
     "limit:3",
     "limit:budget=30",
     "limit:timeout=9",
     "limit:guided",
     "resume:alone",
-    "late:stop",
-    "late:pause",
     "resume:stall=1",
     "resume:research",
     "tree:a",
@@ -154,9 +151,15 @@ const TALK: &[&str] = &[
     "ctrl-c",
 ];
 
-/// How it ends.
-const ENDS: &[&str] =
-    &["ends:done", "ends:crash", "ends:limit", "ends:lost", "ends:full", "ends:empty", "ends:killed+"];
+const ENDS: &[&str] = &[
+    "ends:done",
+    "ends:crash",
+    "ends:limit",
+    "ends:lost",
+    "ends:full",
+    "ends:empty",
+    "ends:killed+",
+];
 
 /// An attempt from its beginning to its end, and what comes after.
 fn attempt() -> impl Strategy<Value = String> {
@@ -249,7 +252,7 @@ proptest! {
             track.words("up works writes");
             track.learns(&format!("## Core Knowledge\n\n- a plain fact\n- {fact}\n\n## Session Log\n\n- it went on\n"));
             track.words("turn ends:done");
-            let knowledge = track.relay().knowledge();
+            let knowledge = &track.relay().knowledge;
             let now: Vec<&str> = knowledge.core.iter().map(|fact| fact.text.as_str()).collect();
             let archived: Vec<&str> = knowledge.archived.iter().map(|gone| gone.old.text.as_str()).collect();
             for fact in &known {
@@ -272,22 +275,34 @@ fn next_word(track: &Track) -> Next {
     let told_to_go = |effect: &Effect| {
         matches!(
             effect,
-            Effect::Stage { effect: RelayEffect::Close { .. } | RelayEffect::Terminate { .. }, .. }
+            Effect::Stage {
+                effect: RelayEffect::Attempt {
+                    effect: AttemptEffect::Close,
+                    ..
+                } | RelayEffect::Attempt {
+                    effect: AttemptEffect::Terminate,
+                    ..
+                },
+                ..
+            }
         )
     };
-    match track.relay().phase() {
+    match &track.relay().phase {
         Phase::Ended { .. } => Next::Over,
         Phase::Waiting { .. } => Next::Word("wake"),
         Phase::Paused { .. } => Next::Word("unpause"),
-        Phase::Preparing(Looking::Commit) | Phase::Reviewing { looking: Looking::Commit, .. } => {
-            Next::Word("commit")
-        }
-        Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
-            Next::Word("survey")
-        }
-        Phase::Preparing(Looking::Verification) | Phase::Reviewing { looking: Looking::Verification, .. } => {
-            Next::Check
-        }
+        Phase::Reviewing {
+            step: ReviewStep::Commit,
+            ..
+        } => Next::Word("commit"),
+        Phase::Reviewing {
+            step: ReviewStep::Survey,
+            ..
+        } => Next::Word("survey"),
+        Phase::Reviewing {
+            step: ReviewStep::Verification,
+            ..
+        } => Next::Check,
         Phase::Running(_) if track.effects().iter().any(told_to_go) => Next::Word("ends:done"),
         Phase::Running(_) => Next::Deed,
         Phase::Planned => panic!("a run begins when it is made"),
@@ -316,26 +331,44 @@ impl Promises {
             // Each goes on with what the other leaves alone.
             Event::RunResumed(_) => self.ended &= self.complete,
             Event::Continued(_) => self.ended &= !self.complete,
-            Event::Stage { event: RelayEvent::MessageDelivered { attempt }, .. } => {
+            Event::Stage {
+                event:
+                    RelayEvent::Attempt {
+                        attempt,
+                        event: AttemptEvent::MessageDelivered,
+                    },
+                ..
+            } => {
                 self.undelivered &= self.working != Some(*attempt);
             }
-            Event::Stage { event: RelayEvent::AttemptEnded(ended), .. } => {
-                self.working = self.working.filter(|working| *working != ended.attempt);
+            Event::Stage {
+                event:
+                    RelayEvent::Attempt {
+                        attempt,
+                        event: AttemptEvent::Ended(_),
+                    },
+                ..
+            } => {
+                self.working = self.working.filter(|working| working != attempt);
             }
             Event::Steered(steered) if self.heard.insert(steered.message.clone()) => {
                 match &steered.steering {
-                    Steering::Stop { .. } | Steering::Instruct { .. } | Steering::ChangeLimits(_) => {}
+                    Steering::Stop { .. }
+                    | Steering::Instruct { .. }
+                    | Steering::Answer { .. }
+                    | Steering::ChangeLimits(_) => {}
                     Steering::Pause => self.paused = !self.ended,
                     Steering::Unpause => self.paused = false,
                 }
             }
             Event::RunStarted(_)
             | Event::LogicChanged { .. }
+            | Event::LogAccepted { .. }
             | Event::StopRequested(_)
             | Event::Steered(_)
             | Event::UtcOffsetChanged { .. }
             | Event::Woke
-            | Event::Ground { .. }
+            | Event::Worktree { .. }
             | Event::Delivered { .. }
             | Event::Stage { .. } => {}
         }
@@ -349,7 +382,9 @@ impl Promises {
                     self.paused = false;
                 }
                 Effect::Stage { effect, .. } => self.of_relay(effect),
-                Effect::Ground { .. } | Effect::Deliver => panic!("a relay that stands alone has no ground"),
+                Effect::Worktree { .. } | Effect::Deliver => {
+                    panic!("a relay that stands alone has no ground")
+                }
             }
         }
     }
@@ -360,18 +395,17 @@ impl Promises {
                 assert!(!self.paused, "nothing starts in a pause");
                 self.starts(start.attempt);
             }
-            RelayEffect::Say { attempt, .. } => {
+            RelayEffect::Attempt { attempt, effect } => {
                 self.reaches(*attempt);
-                assert!(!self.closed, "nothing is said after the close");
-                assert!(!self.undelivered, "at most one message is undelivered");
-                self.undelivered = true;
-            }
-            RelayEffect::Close { attempt } | RelayEffect::Terminate { attempt } => {
-                self.reaches(*attempt);
-                self.closed = true;
-            }
-            RelayEffect::AnswerStop { attempt, .. } | RelayEffect::Interrupt { attempt } => {
-                self.reaches(*attempt);
+                match effect {
+                    AttemptEffect::Say { .. } => {
+                        assert!(!self.closed, "nothing is said after the close");
+                        assert!(!self.undelivered, "at most one message is undelivered");
+                        self.undelivered = true;
+                    }
+                    AttemptEffect::Close | AttemptEffect::Terminate => self.closed = true,
+                    AttemptEffect::AnswerStop { .. } | AttemptEffect::Interrupt => {}
+                }
             }
             RelayEffect::Survey
             | RelayEffect::Commit { .. }
@@ -386,16 +420,29 @@ impl Promises {
     }
 
     fn starts(&mut self, attempt: AttemptId) {
-        assert_eq!(self.working, None, "an attempt starts when the one before has ended");
+        assert_eq!(
+            self.working, None,
+            "an attempt starts when the one before has ended"
+        );
         if let Some(last) = self.last {
-            let follows = attempt == last.again() || attempt == AttemptId::first(last.session.next());
+            let follows =
+                attempt == last.again() || attempt == AttemptId::first(last.session.next());
             assert!(follows, "{last} is not followed by {attempt}");
         }
         let heard = std::mem::take(&mut self.heard);
-        *self = Self { working: Some(attempt), last: Some(attempt), heard, ..Self::default() };
+        *self = Self {
+            working: Some(attempt),
+            last: Some(attempt),
+            heard,
+            ..Self::default()
+        };
     }
 
     fn reaches(&self, attempt: AttemptId) {
-        assert_eq!(self.working, Some(attempt), "only the attempt at work is spoken to");
+        assert_eq!(
+            self.working,
+            Some(attempt),
+            "only the attempt at work is spoken to"
+        );
     }
 }

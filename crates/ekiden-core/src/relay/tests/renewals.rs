@@ -4,15 +4,12 @@ use expect_test::expect;
 
 use super::track::Track;
 use super::{after, check};
-use crate::prompt::Notes;
+use crate::prompt::Author;
 
 fn notes(track: &Track) -> (String, String) {
-    match &track.relay().last().unwrap().notes {
-        Notes::Handoff { progress, next_prompt } | Notes::Continuation { progress, next_prompt } => {
-            (progress.clone(), next_prompt.clone())
-        }
-        Notes::Rescue { text } => panic!("{text}"),
-    }
+    let notes = &track.relay().last.as_ref().unwrap().notes;
+    assert_ne!(notes.by, Author::Rescue);
+    (notes.progress.clone(), notes.next_prompt.clone())
 }
 
 /// The closing request of the attempt at work.
@@ -195,7 +192,7 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
 
         # Measured by ekiden
 
-        Read from git, exit codes and ticks; nobody's claim.
+        Read from git, exit codes and ticks, not claimed by any session.
         Commits since the last session began:
         ¦ [nothing]
         Changed files:
@@ -276,8 +273,8 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         # Now
 
         This is session 3.
-        The task before this one is done. What stands under "Task" is new; the notes tell what was there before.
-        Get to know the project, list the parts of the task as open items, then begin with the first.
+        The task before this one is done. The text under "Task" is new; the notes tell what was there before.
+        Get to know the project, note the task's parts ("Open items" when you hand off), then begin with the first.
     "##]].assert_eq(&track.prompt());
     assert_eq!(track.relay().session_max(), 12);
 }
@@ -309,9 +306,15 @@ fn a_stop_before_the_first_session_of_a_follow_up_forgets_nothing() {
                 at work: 2.1
         "#]],
     );
-    let track =
-        after("git", "survey up writes:claim turn ends:done survey continue ctrl-c survey resume survey");
-    assert!(now(&track).contains("The task before this one is done."), "{}", now(&track));
+    let track = after(
+        "git",
+        "survey up writes:claim turn ends:done survey continue ctrl-c survey resume survey",
+    );
+    assert!(
+        now(&track).contains("The task before this one is done."),
+        "{}",
+        now(&track)
+    );
 }
 
 // shows: RUN-16
@@ -322,17 +325,23 @@ fn an_edited_task_is_told_to_the_next_session_and_only_to_that() {
         # Now
 
         This is session 2.
-        The user has changed the task: what stands under "Task" holds, and notes may follow the old one.
+        The user has changed the task: the text under "Task" is valid, and notes may follow the old one.
         This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.
-        Look at the tree, then go on at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
-    assert!(track.prompt().starts_with("# Task\n\nConvert the docs too.\n"), "{}", track.prompt());
+    assert!(
+        track
+            .prompt()
+            .starts_with("# Task\n\nConvert the docs too.\n"),
+        "{}",
+        track.prompt()
+    );
     track.words("well");
     expect![[r##"
         # Now
 
         This is session 3.
-        Look at the tree, then go on at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
 }
 
@@ -345,7 +354,7 @@ fn a_conversation_about_the_old_task_does_not_go_on() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         ends:killed+: publish durably, archive 1.1, end
             ended: stopped gently; next: 1.2 in the same conversation
         resume:task=docs: publish, start 1.2
@@ -418,15 +427,27 @@ fn what_was_claimed_of_the_old_task_does_not_end_the_run() {
 #[test]
 fn items_of_the_old_task_are_not_missed() {
     let mut track = after("", "well ctrl-c ends:killed+ resume:task=docs");
-    assert!(track.prompt().contains("Open items of the last handoff:\n¦ no list\n"), "{}", track.prompt());
+    assert!(
+        track
+            .prompt()
+            .contains("Open items of the last handoff:\n¦ no list\n"),
+        "{}",
+        track.prompt()
+    );
     track.words("well");
-    assert_eq!(track.relay().last().unwrap().vanished, Vec::<String>::new());
+    assert_eq!(
+        track.relay().last.as_ref().unwrap().vanished,
+        Vec::<String>::new()
+    );
 }
 
 // shows: RUN-16
 #[test]
 fn the_same_task_again_is_no_change() {
-    let mut track = after("", "well ctrl-c ends:killed resume:task=docs well ctrl-c ends:killed");
+    let mut track = after(
+        "",
+        "well ctrl-c ends:killed resume:task=docs well ctrl-c ends:killed",
+    );
     track.words("resume:task=docs");
     assert!(!now(&track).contains("changed the task"), "{}", now(&track));
 }
@@ -457,16 +478,19 @@ fn a_run_from_an_earlier_session_has_the_number_after_it() {
 fn a_run_from_an_earlier_session_knows_what_that_one_left() {
     let before = after("", "well well");
     let track = before.branch(true, true);
-    assert_eq!(track.relay().knowledge().core, before.relay().knowledge().core);
+    assert_eq!(track.relay().knowledge.core, before.relay().knowledge.core);
     assert_eq!(notes(&track), notes(&before));
     expect![[r##"
         # Now
 
         This is session 3.
-        The user has changed the task: what stands under "Task" holds, and notes may follow the old one.
+        The user has changed the task: the text under "Task" is valid, and notes may follow the old one.
         The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.
-        Look at the tree, then go on at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     let plain = now(&before.branch(false, false));
-    assert!(!plain.contains("went back") && !plain.contains("changed the task"), "{plain}");
+    assert!(
+        !plain.contains("went back") && !plain.contains("changed the task"),
+        "{plain}"
+    );
 }

@@ -29,7 +29,7 @@ fn a_crash_in_a_stop_forgets_the_stop_and_its_deadline() {
         expect![[r#"
             publish, start 1.1
             up: -
-            ctrl-c: say hand over (operator)
+            ctrl-c: say hand off (operator)
             resume: -
             wake: nothing is due
             ends:lost: publish, start 1.2, archive 1.1
@@ -302,7 +302,7 @@ fn other_logic_changes_nothing() {
         publish, start 1.1
         up: -
         newer: -
-        L2: say hand over (context)
+        L2: say hand off (context)
     "#]],
     );
 }
@@ -317,14 +317,115 @@ fn the_session_is_told_wherever_the_run_stands() {
     assert_eq!(session(second), 2);
     assert_eq!(session(&format!("{second} works sigterm ends:killed")), 2);
     assert_eq!(session(&format!("{second} writes sigterm ends:killed")), 2);
-    assert_eq!(session(&format!("{second} writes ctrl-c ends:done survey")), 2);
+    assert_eq!(
+        session(&format!("{second} writes ctrl-c ends:done survey")),
+        2
+    );
 }
 
 /// The rules stand beside those that the run was started with, in every later attempt.
 // shows: AGT-13, RUN-11
 #[test]
 fn a_run_that_was_denied_goes_on_with_the_rules_that_were_missing() {
-    let track =
-        after("", "up works ends:denied resume:allow=Edit resume:allow=Bash(make:*) resume:allow=Edit");
-    assert_eq!(track.relay().agent().permissions.allowed_tools, ["Edit", "Bash(make:*)"]);
+    let track = after(
+        "",
+        "up works ends:denied resume:allow=Edit resume:allow=Bash(make:*) resume:allow=Edit",
+    );
+    assert_eq!(
+        track.relay().settings.agent.permissions.allowed_tools,
+        ["Edit", "Bash(make:*)"]
+    );
+}
+
+// shows: REL-37
+#[test]
+fn a_session_that_is_cut_off_late_is_resumed_only_to_hand_off() {
+    check(
+        "max=3",
+        "up window works L2 ends:limit=90+ wake",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            window: -
+            L2: say hand off (context)
+            ends:limit=90+: publish durably, archive 1.1
+                waiting 2m (usagelimit) for 1.2 in the same conversation
+            wake: publish, start 1.2 in the same conversation
+                at work: 1.2
+        "#]],
+    );
+    let track = after("max=3", "up window works L2 ends:limit=90+ wake");
+    assert!(track.prompt().starts_with("ekiden: please hand off now."));
+    // The order stands in its first message, so it is not given again.
+    check(
+        "max=3",
+        "up window works L2 ends:lost+ up L2 writes turn ends:done",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            window: -
+            L2: say hand off (context)
+            ends:lost+: publish, start 1.2 in the same conversation, archive 1.1
+                at work: 1.2
+            up: -
+            L2: -
+            turn: close
+            ends:done: publish, start 2.1, archive 1.2
+                at work: 2.1
+        "#]],
+    );
+    // What cuts off this attempt before it did anything leaves the conversation as it was.
+    check(
+        "max=3",
+        "up window works L2 ends:limit=90+ wake up ends:limit=90 wake",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            window: -
+            L2: say hand off (context)
+            ends:limit=90+: publish durably, archive 1.1
+                waiting 2m (usagelimit) for 1.2 in the same conversation
+            wake: publish, start 1.2 in the same conversation
+                at work: 1.2
+            up: -
+            ends:limit=90: publish durably, archive 1.2
+                waiting 2m (usagelimit) for 1.3 in the same conversation
+            wake: publish, start 1.3 in the same conversation
+                at work: 1.3
+        "#]],
+    );
+}
+
+// shows: REL-37
+#[test]
+fn a_late_session_that_cannot_be_resumed_is_rescued_and_not_begun_again() {
+    for words in [
+        "up window works L2 ends:limit=90",
+        "up window works L2 ends:lost",
+        "up window works L2 ends:refusal+",
+        "up window works L2 ctrl-c ends:lost resume",
+        // How large its window is nobody knows.
+        "up works L3 ends:lost+",
+    ] {
+        let track = after("max=3", words);
+        let prompt = track.prompt();
+        assert!(prompt.contains("last words of 1.1"), "{words}: {prompt}");
+    }
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users() {
+    const BLOCKED: &str = "up works writes:blocked turn ends:done";
+    let track = after("max=3", &format!("{BLOCKED} resume:answer=blue"));
+    let prompt = track.prompt();
+    let (_, words) = prompt.split_once("# From the user\n").unwrap();
+    assert!(
+        words.contains("Answer to the question of session 1:\nblue\n"),
+        "{prompt}"
+    );
+    assert_eq!(track.relay().session().get(), 2);
+    // Nobody asked: the words would answer nothing.
+    let track = after("max=3", "well ctrl-c ends:killed resume:answer=blue");
+    assert!(!track.prompt().contains("blue"));
 }

@@ -186,6 +186,26 @@ fn a_stage_that_needs_the_claim_needs_it_always() {
     );
 }
 
+// shows: REL-07
+#[test]
+fn a_verification_that_takes_too_long_vetoes_the_claim() {
+    check(
+        "check",
+        "verify:fail up works writes:claim turn ends:done verify:late",
+        expect![[r#"
+        publish, verify
+        verify:fail: publish, start 1.1
+            at work: 1.1
+        up: -
+        turn: close
+        ends:done: publish, verify, archive 1.1
+            after 1.1: verification
+        verify:late: publish, start 2.1
+            at work: 2.1
+    "#]],
+    );
+}
+
 // defect: W10
 // shows: REL-07
 #[test]
@@ -432,9 +452,16 @@ fn the_question_is_the_outcome() {
 // shows: REL-07
 #[test]
 fn a_veto_is_told_once_with_the_checks_output() {
-    let mut track = after("check", "verify:fail up works writes:claim turn ends:done verify:fail");
+    let mut track = after(
+        "check",
+        "verify:fail up works writes:claim turn ends:done verify:fail",
+    );
     let (vetoed, tail) = ("but the check failed", "¦ the end of");
-    assert!(track.prompt().contains(vetoed) && track.prompt().contains(tail), "{}", track.prompt());
+    assert!(
+        track.prompt().contains(vetoed) && track.prompt().contains(tail),
+        "{}",
+        track.prompt()
+    );
     track.words("well verify:fail");
     assert!(!track.prompt().contains(vetoed), "{}", track.prompt());
 }
@@ -442,8 +469,15 @@ fn a_veto_is_told_once_with_the_checks_output() {
 // shows: REL-07
 #[test]
 fn a_stop_does_not_swallow_the_veto() {
-    let track = after("check", "verify:fail up works ctrl-c writes:claim turn ends:done verify:fail resume");
-    assert!(track.prompt().contains("but the check failed"), "{}", track.prompt());
+    let track = after(
+        "check",
+        "verify:fail up works ctrl-c writes:claim turn ends:done verify:fail resume",
+    );
+    assert!(
+        track.prompt().contains("but the check failed"),
+        "{}",
+        track.prompt()
+    );
 }
 
 // shows: REL-01
@@ -453,14 +487,14 @@ fn a_second_look_at_the_same_session_adds_to_the_first() {
         "git check",
         "survey verify:fail well survey:one sigterm verify:cancelled resume survey:two verify:fail",
     );
-    let commits = &track.relay().survey().unwrap().commits;
+    let commits = &track.relay().seen.survey.as_ref().unwrap().commits;
     assert_eq!(*commits, ["two", "one"]);
     let track = after("git", "survey well survey:one well survey:two");
-    assert_eq!(track.relay().survey().unwrap().commits, ["two"]);
+    assert_eq!(track.relay().seen.survey.as_ref().unwrap().commits, ["two"]);
 }
 
 #[test]
 fn what_could_not_be_seen_is_not_told_from_before() {
     let track = after("git", "survey well survey:one well survey:failed");
-    assert_eq!(track.relay().survey(), None);
+    assert_eq!(track.relay().seen.survey.as_ref(), None);
 }

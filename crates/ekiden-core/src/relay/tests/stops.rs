@@ -13,7 +13,7 @@ fn a_gentle_stop_orders_the_handoff_and_ends_resumably() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         heard: -
         asks: let end
         turn: close
@@ -25,14 +25,14 @@ fn a_gentle_stop_orders_the_handoff_and_ends_resumably() {
 
 // shows: RUN-09
 #[test]
-fn who_does_not_hand_over_within_the_grace_is_ended() {
+fn who_does_not_hand_off_within_the_grace_is_ended() {
     check(
         "",
         "up works ctrl-c heard wake ends:killed+",
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         heard: -
         wake: terminate
         ends:killed+: publish durably, archive 1.1, end
@@ -67,7 +67,7 @@ fn a_second_ctrl_c_ends_the_session_at_once() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         heard: -
         sigterm: terminate
         ends:killed: publish durably, archive 1.1, end
@@ -121,7 +121,7 @@ fn a_gentle_stop_after_the_order_does_not_repeat_it() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         ctrl-c: -
         heard: -
         turn: close
@@ -140,7 +140,7 @@ fn a_gentle_stop_twice_is_one_and_keeps_its_deadline() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         ctrl-c: -
         wake: terminate
     "#]],
@@ -173,7 +173,7 @@ fn a_stop_before_the_process_runs_reaches_it_when_it_does() {
         expect![[r#"
         publish, start 1.1
         ctrl-c: -
-        up: say hand over (operator)
+        up: say hand off (operator)
         heard: -
         turn: close
         ends:done: publish durably, archive 1.1, end
@@ -265,7 +265,7 @@ fn a_gentle_stop_of_a_session_still_has_it_reviewed() {
             verify:fail: publish, start 1.1
                 at work: 1.1
             up: -
-            ctrl-c: say hand over (operator)
+            ctrl-c: say hand off (operator)
             heard: -
             turn: close
             ends:done: publish, survey, archive 1.1
@@ -291,7 +291,7 @@ fn a_gentle_stop_ends_after_the_review_with_the_next_session_ahead() {
             verify:fail: publish, start 1.1
                 at work: 1.1
             up: -
-            ctrl-c: say hand over (operator)
+            ctrl-c: say hand off (operator)
             heard: -
             turn: close
             ends:done: publish, survey, archive 1.1
@@ -477,7 +477,7 @@ fn a_question_is_heard_although_a_stop_was_asked_for() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         heard: -
         turn: close
         ends:done: publish durably, archive 1.1, end
@@ -495,7 +495,7 @@ fn a_claim_is_complete_although_a_stop_was_asked_for() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         heard: -
         turn: close
         ends:done: publish durably, archive 1.1, end
@@ -513,7 +513,7 @@ fn a_limit_during_a_stop_is_not_waited_for() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         ends:limit=600: publish durably, archive 1.1, end
             ended: stopped gently; next: 1.2
     "#]],
@@ -529,7 +529,7 @@ fn a_crash_during_a_stop_is_tried_again_by_the_resume() {
         expect![[r#"
         publish, start 1.1
         up: -
-        ctrl-c: say hand over (operator)
+        ctrl-c: say hand off (operator)
         ends:crash: publish durably, archive 1.1, end
             ended: stopped gently; next: 1.2
         resume: publish, start 1.2

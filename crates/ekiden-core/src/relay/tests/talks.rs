@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::{after, check};
-use crate::prompt::Notes;
+use crate::prompt::Author;
 
 // shows: REL-02
 #[test]
@@ -16,7 +16,7 @@ fn a_good_session_is_ordered_at_l2_and_closed_when_its_handoff_is_there() {
         up: -
         window: -
         L1: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         heard: -
         asks: let end
         turn: close
@@ -49,7 +49,7 @@ fn a_jump_to_l3_orders_as_well() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L3: say hand over (context)
+        L3: say hand off (context)
         heard: -
     "#]],
     );
@@ -64,7 +64,7 @@ fn the_order_is_given_once_whatever_crosses_later() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         heard: -
         L3: -
         L2: -
@@ -80,7 +80,7 @@ fn a_level_that_was_crossed_before_the_process_was_told_of_waits_for_it() {
         expect![[r#"
         publish, start 1.1
         L2: -
-        up: say hand over (context)
+        up: say hand off (context)
     "#]],
     );
 }
@@ -97,7 +97,7 @@ fn an_order_waits_for_the_message_before_it() {
         up: -
         turn: say go on
         L2: -
-        heard: say hand over (context)
+        heard: say hand off (context)
     "#]],
     );
 }
@@ -113,7 +113,7 @@ fn a_stop_callback_carries_the_order_that_waits() {
         up: -
         turn: say go on
         L2: -
-        asks: hold: hand over (context)
+        asks: hold: hand off (context)
         heard: -
     "#]],
     );
@@ -128,7 +128,7 @@ fn a_turn_that_ends_before_the_order_is_heard_is_followed_by_the_orders_own() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         asks: let end
         turn: -
         heard: -
@@ -216,7 +216,7 @@ fn a_handoff_that_was_begun_is_asked_for_not_told_to_go_on() {
     );
 }
 
-// shows: REL-05
+// shows: HND-08, REL-05
 #[test]
 fn a_turn_is_held_three_times_and_asked_twice_then_the_session_is_rescued() {
     check(
@@ -225,7 +225,7 @@ fn a_turn_is_held_three_times_and_asked_twice_then_the_session_is_rescued() {
         expect![[r#"
             publish, start 1.1
             up: -
-            L2: say hand over (context)
+            L2: say hand off (context)
             heard: -
             asks: hold: mend 2
             asks: hold: mend 2
@@ -253,7 +253,7 @@ fn a_fault_that_is_asked_for_once_is_asked_for_once() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         heard: -
         asks: hold: mend 1
         asks: let end
@@ -273,7 +273,7 @@ fn a_failed_turn_is_not_asked_anything() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         turn:failed: close
         ends:full: publish, start 2.1, archive 1.1
             at work: 2.1
@@ -289,7 +289,7 @@ fn background_work_lets_a_turn_end_without_a_handoff() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L2: say hand over (context)
+        L2: say hand off (context)
         heard: -
         asks:busy: let end
     "#]],
@@ -305,7 +305,7 @@ fn refusals_at_l3_interrupt_and_ask_once_more() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L3: say hand over (context)
+        L3: say hand off (context)
         heard: -
         refused: interrupt
         turn: say mend 2
@@ -325,7 +325,7 @@ fn refusals_before_the_order_is_heard_leave_it_a_turn_of_its_own() {
         expect![[r#"
         publish, start 1.1
         up: -
-        L3: say hand over (context)
+        L3: say hand off (context)
         refused: interrupt
         turn: -
         heard: -
@@ -445,7 +445,7 @@ fn blocked_without_more_words_is_a_handoff_like_any_other() {
     );
 }
 
-/// What the agent knows after it is a summary, so it hands over at once, and is told so once.
+/// What the agent knows after it is a summary, so it hands off at once, and is told so once.
 // shows: AGT-04
 #[test]
 fn a_compaction_is_a_handoff_that_came_too_late() {
@@ -455,7 +455,7 @@ fn a_compaction_is_a_handoff_that_came_too_late() {
         expect![[r#"
         publish, start 1.1
         up: -
-        compacts: say hand over (context)
+        compacts: say hand off (context)
         heard: -
         compacts: -
         L2: -
@@ -466,12 +466,39 @@ fn a_compaction_is_a_handoff_that_came_too_late() {
 // shows: AGT-04, REL-06
 #[test]
 fn a_rescue_tells_of_a_compaction_in_an_earlier_attempt_too() {
-    let told = |events: &str| match &after("", events).relay().last().expect("a session is over").notes {
-        Notes::Rescue { text } => text.contains("Its context was compacted"),
-        notes @ (Notes::Handoff { .. } | Notes::Continuation { .. }) => panic!("no rescue: {notes:?}"),
+    let told = |events: &str| {
+        let notes = after("", events)
+            .relay()
+            .last
+            .as_ref()
+            .unwrap()
+            .notes
+            .clone();
+        assert_eq!(notes.by, Author::Rescue);
+        notes.next_prompt.contains("Its context was compacted")
     };
     assert!(told("up compacts ends:full"));
     assert!(told("up compacts ends:lost+ up ends:full"));
-    assert!(!told("up compacts ends:lost up ends:full"), "a fresh conversation was not compacted");
+    assert!(
+        !told("up compacts ends:lost up ends:full"),
+        "a fresh conversation was not compacted"
+    );
     assert!(!told("up ends:full"));
+}
+
+// shows: REL-02
+#[test]
+fn last_words_after_a_complete_handoff_are_not_answered_with_an_order() {
+    check(
+        "",
+        "up works writes:claim L2 turn ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        L2: -
+        turn: close
+        ends:done: publish durably, archive 1.1, end
+            ended: complete; next: 2.1
+    "#]],
+    );
 }

@@ -1,13 +1,14 @@
 //! A run to which things happen, word by word.
 
 use super::notation;
+use crate::agent::{AgentKind, AgentSpec, Interface, Permissions, PermissionsChange};
 use crate::bounds::{Bounds, BoundsChange, OnRateLimit};
-use crate::budget::{Budget, Gauge, Prices, Spend};
+use crate::budget::{Budget, Prices, Spend, SpendMeter};
 use crate::effect::{Effect, RelayEffect, StartMode};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
-    AttemptEnded, Check, CheckOutcome, Commit, Counters, Event, LimitsChanged, RelayEvent, RunResumed,
-    StopRequest, Survey, Traces,
+    Answer, AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Continued, Counters, Event,
+    RelayEvent, RunResumed, Survey, TaskOutcome, Traces,
 };
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
@@ -18,13 +19,10 @@ use crate::limits;
 use crate::manifest::{Manifest, Part, Stage, Verification};
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
-use crate::renewal::{Continued, NewTask, StartingPoint};
+use crate::renewal::{NewTask, StartingPoint};
 use crate::run::Run;
-use crate::settings::{
-    AgentKind, AgentSpec, CommitPlan, Interface, Judging, Permissions, PermissionsChange, Place, RunStarted,
-    Settings,
-};
-use crate::steering::{Steered, Steering};
+use crate::settings::{CommitPlan, Judging, LimitsChanged, Place, RunStarted, Settings};
+use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::{Millis, Timestamp};
 
 /// A run, its log, and the world that its agent sees.
@@ -36,19 +34,17 @@ pub(super) struct Track {
     /// The attempt that was started last, and the one before it.
     attempt: AttemptId,
     before: AttemptId,
-    /// The handoff directory.
     files: HandoffFiles,
     calls: u32,
     messages: u32,
-    /// The work tree's fingerprint.
     tree: String,
     /// The same without what only tells the time, if that differs.
     substance: Option<String>,
     weakened: Vec<WeakenedTest>,
-    /// What the attempt at work has spent, and whose gauge tells it.
+    /// What the attempt at work has spent, and whose meter tells it.
     spend: Spend,
     turns: u32,
-    gauge: Gauge,
+    meter: SpendMeter,
     told: String,
 }
 
@@ -60,8 +56,16 @@ impl Track {
     /// A run that goes on from where this one stands.
     pub(super) fn branch(&self, overtaken: bool, task_changed: bool) -> Self {
         let from = self.relay().starting_point().unwrap();
-        let from = Some(Box::new(StartingPoint { overtaken, task_changed, ..from }));
-        Self::started(RunStarted { run: RunId::from_bits(0x8000), from, ..self.run.header().clone() })
+        let from = Some(Box::new(StartingPoint {
+            overtaken,
+            task_changed,
+            ..from
+        }));
+        Self::started(RunStarted {
+            run: RunId::from_bits(0x8000),
+            from,
+            ..self.run.header().clone()
+        })
     }
 
     fn started(header: RunStarted) -> Self {
@@ -83,7 +87,7 @@ impl Track {
             weakened: Vec::new(),
             spend: Spend::default(),
             turns: 0,
-            gauge: Gauge::default(),
+            meter: SpendMeter::default(),
             told: String::new(),
         };
         track.note("", Event::RunStarted(Box::new(header)), effects);
@@ -106,7 +110,10 @@ impl Track {
 
     /// What the attempt at work was given.
     pub(super) fn prompt(&self) -> String {
-        self.relay().prompt().map(Prompt::to_archive).unwrap_or_default()
+        self.relay()
+            .prompt()
+            .map(Prompt::to_archive)
+            .unwrap_or_default()
     }
 
     /// A log that was written and read again has the same records, and they fold to the same effects and
@@ -121,7 +128,7 @@ impl Track {
         }
     }
 
-    /// Things happen, one after the other. `well` is a session that hands over, `crashes` one whose
+    /// Things happen, one after the other. `well` is a session that hands off, `crashes` one whose
     /// three attempts crash.
     pub(super) fn words(&mut self, words: &str) -> &mut Self {
         for word in words.split_whitespace() {
@@ -149,8 +156,14 @@ impl Track {
     pub(super) fn warned(&self) -> Vec<String> {
         let effects = self.records.iter().flat_map(|record| &record.effects);
         let warnings = effects.filter_map(|effect| match effect {
-            Effect::Stage { effect: RelayEffect::Warn { warning }, .. } => Some(notation::warning(warning)),
-            Effect::Stage { .. } | Effect::Ground { .. } | Effect::Deliver | Effect::EndRun { .. } => None,
+            Effect::Stage {
+                effect: RelayEffect::Warn { warning },
+                ..
+            } => Some(notation::warning(warning)),
+            Effect::Stage { .. }
+            | Effect::Worktree { .. }
+            | Effect::Deliver
+            | Effect::EndRun { .. } => None,
         });
         warnings.collect()
     }
@@ -164,6 +177,8 @@ impl Track {
     /// | `tree:ID` `substance:ID` | the work tree is another; nothing is told |
     /// | `weakens:FILE` | a test is skipped; nothing is told |
     /// | `spends:7` `spends:7,9` | a response came: it cost 7 dollars (and 9 tokens); a mark is told |
+    /// | `guesses:7` | the same by an estimate |
+    /// | `costs:2` | the agent reports what it really cost; nothing is told |
     /// | `offset:2` | local time is UTC and 2 hours now |
     /// | `writes:WHAT` | the agent writes its handoff; nothing is told |
     /// | `survey:…` `verify:…` | a look at the tree, a run of the verification ended |
@@ -175,7 +190,6 @@ impl Track {
     /// | `woke` | the relay is woken whether anything is due or not |
     /// | `ctrl-c` `sigterm` | somebody wants it to stop |
     /// | `stop` `stop!` `pause` `unpause` | the same by a message; `again:…` by the message before |
-    /// | `late:…` | a message that no engine heard when it was sent |
     /// | `resume` `resume:3` `resume:wait=9` | an engine takes the run up, with a new limit |
     /// | `resume:task=docs` `continue` | with an edited task; with follow-up work |
     /// | `published` `archived` `edited:FACT` `newer` | the rest |
@@ -186,9 +200,17 @@ impl Track {
             ("substance", id) => self.substance = Some(id.to_owned()),
             ("weakens", file) => {
                 let how = Weakening::Skipped { marks: 1 };
-                self.weakened.push(WeakenedTest { path: file.to_owned(), how });
+                self.weakened.push(WeakenedTest {
+                    path: file.to_owned(),
+                    how,
+                });
             }
-            ("spends", cost) => self.spend(word, cost),
+            ("spends", cost) => self.spend(word, cost, false),
+            ("guesses", cost) => self.spend(word, cost, true),
+            ("costs", dollars) => {
+                self.spend.micro_usd = dollars.parse::<u64>().unwrap() * 1_000_000;
+                self.spend.estimated = false;
+            }
             ("offset", hours) => {
                 let utc_offset_secs = hours.parse::<i32>().unwrap() * 3600;
                 self.step(word, Event::UtcOffsetChanged { utc_offset_secs });
@@ -205,28 +227,39 @@ impl Track {
             ("tick", _) => self.tick(word),
             ("woke", _) => self.relay_event(word, RelayEvent::Woke),
             ("ctrl-c", _) => self.step(word, Event::StopRequested(StopRequest::Gently)),
-            ("sigterm", _) => self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 })),
-            ("stop" | "stop!" | "pause" | "unpause", _) => self.steered(word, word, false),
-            ("say", words) => self.steered(word, &format!("say={words}"), false),
-            ("limit", limit) => self.steered(word, &format!("limit={limit}"), false),
-            ("late", steering) => self.steered(word, steering, true),
+            ("sigterm", _) => {
+                self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 }));
+            }
+            ("stop" | "stop!" | "pause" | "unpause", _) => self.steered(word, word),
+            ("say", words) => self.steered(word, &format!("say={words}")),
+            ("limit", limit) => self.steered(word, &format!("limit={limit}")),
             ("again", steering) => {
                 self.messages = self.messages.saturating_sub(1);
-                self.steered(word, steering, false);
+                self.steered(word, steering);
             }
             ("continue", limit) => {
                 let (ekiden, task) = ("0.1.0".to_owned(), new_task("docs"));
-                let limits = LimitsChanged { sessions_max: limit.parse().ok(), ..LimitsChanged::default() };
-                self.step(word, Event::Continued(Continued { ekiden, task, limits }));
+                let limits = LimitsChanged {
+                    sessions_max: limit.parse().ok(),
+                    ..LimitsChanged::default()
+                };
+                self.step(
+                    word,
+                    Event::Continued(Continued {
+                        ekiden,
+                        task,
+                        limits,
+                    }),
+                );
             }
             ("resume", limit) => self.step(word, Event::RunResumed(resumed(limit))),
             ("published", _) => {
                 let effect = self.of(|effect| *effect == RelayEffect::PublishDurably);
-                self.relay_event(word, RelayEvent::Published { effect });
+                self.relay_event(word, task(effect, TaskOutcome::Published));
             }
             ("archived", _) => {
                 let effect = self.of(|effect| matches!(effect, RelayEffect::Archive { .. }));
-                self.relay_event(word, RelayEvent::Archived { effect });
+                self.relay_event(word, task(effect, TaskOutcome::Archived));
             }
             ("edited", fact) => {
                 let text = format!("# Knowledge\n\n## Core Knowledge\n\n- {fact}\n");
@@ -243,14 +276,24 @@ impl Track {
     }
 
     /// A response of the model came. What it cost is known outside the log; a mark is an event.
-    fn spend(&mut self, word: &str, cost: &str) {
+    fn spend(&mut self, word: &str, cost: &str, estimated: bool) {
         let (dollars, tokens) = cost.split_once(',').unwrap_or((cost, "0"));
         let micro_usd = dollars.parse::<u64>().unwrap() * 1_000_000;
         self.turns += 1;
-        self.spend = self.spend.plus(Spend { micro_usd, tokens: tokens.parse().unwrap(), estimated: false });
-        if let Some(crossing) = self.gauge.take(self.spend, self.turns) {
+        self.spend = self.spend.plus(Spend {
+            micro_usd,
+            tokens: tokens.parse().unwrap(),
+            estimated,
+        });
+        if let Some(crossing) = self.meter.take(self.spend, self.turns) {
             let attempt = self.attempt;
-            self.relay_event(word, RelayEvent::SpendCrossed { attempt, crossing });
+            self.relay_event(
+                word,
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::SpendCrossed { crossing },
+                },
+            );
         }
     }
 
@@ -272,31 +315,61 @@ impl Track {
         let handoff = self.relay().inspect(&self.files);
         let tool_calls = self.calls;
         let event = match word.split_once(':').unwrap_or((word, "")) {
-            ("up", _) => RelayEvent::AttemptStarted { attempt, pid: 4117 },
-            ("window", _) => {
-                RelayEvent::WindowChanged { attempt, window: window(), model: Some("opus".to_owned()) }
-            }
-            ("L1", _) => RelayEvent::LevelCrossed { attempt, level: Level::L1, usage_tokens: 85_000 },
-            ("L2", _) => RelayEvent::LevelCrossed { attempt, level: Level::L2, usage_tokens: 101_000 },
-            ("L3", _) => RelayEvent::LevelCrossed { attempt, level: Level::L3, usage_tokens: 118_000 },
-            ("full", percent) => RelayEvent::BaselineMeasured {
-                attempt,
-                level: if percent == "L1" { Level::L1 } else { Level::L2 },
+            ("up", _) => AttemptEvent::Started { pid: 4117 },
+            ("window", _) => AttemptEvent::WindowChanged {
+                window: window(),
+                model: Some("opus".to_owned()),
+            },
+            ("L1", _) => AttemptEvent::LevelCrossed {
+                level: Level::L1,
+                usage_tokens: 85_000,
+                spend: self.spend,
+                is_done: handoff.is_done(),
+            },
+            ("L2", _) => AttemptEvent::LevelCrossed {
+                level: Level::L2,
+                usage_tokens: 101_000,
+                spend: self.spend,
+                is_done: handoff.is_done(),
+            },
+            ("L3", _) => AttemptEvent::LevelCrossed {
+                level: Level::L3,
+                usage_tokens: 118_000,
+                spend: self.spend,
+                is_done: handoff.is_done(),
+            },
+            ("full", percent) => AttemptEvent::BaselineMeasured {
+                level: if percent == "L1" {
+                    Level::L1
+                } else {
+                    Level::L2
+                },
                 usage_tokens: 101_000,
                 filled_by: vec![("MCP tools".to_owned(), 90_000)],
             },
-            ("heard", _) => RelayEvent::MessageDelivered { attempt },
+            ("heard", _) => AttemptEvent::MessageDelivered,
             ("asks", how) => {
                 let (callback, background) = ("cb".to_owned(), how == "busy");
-                RelayEvent::StopAsked { attempt, callback, background, handoff, tool_calls }
+                AttemptEvent::StopAsked {
+                    callback,
+                    background,
+                    handoff,
+                    tool_calls,
+                }
             }
-            ("turn", how) => RelayEvent::TurnEnded { attempt, handoff, tool_calls, failed: how == "failed" },
-            ("refused", _) => RelayEvent::RefusalsSpent { attempt },
-            ("compacts", _) => RelayEvent::Compacted { attempt, usage_tokens: 167_000 },
-            ("ends", cause) => RelayEvent::AttemptEnded(Box::new(self.ended(attempt, cause))),
+            ("turn", how) => AttemptEvent::TurnEnded {
+                handoff,
+                tool_calls,
+                failed: how == "failed",
+            },
+            ("refused", _) => AttemptEvent::RefusalsSpent,
+            ("compacts", _) => AttemptEvent::Compacted {
+                usage_tokens: 167_000,
+            },
+            ("ends", cause) => AttemptEvent::Ended(Box::new(self.ended(attempt, cause))),
             (word, _) => panic!("no such word: {word}"),
         };
-        self.relay_event(shown, event);
+        self.relay_event(shown, RelayEvent::Attempt { attempt, event });
     }
 
     /// | word | the attempt's end |
@@ -319,9 +392,15 @@ impl Track {
             ("crash", _) => EndCause::Crashed { exit: 1 },
             ("lost", _) => EndCause::EngineLost,
             ("limit", secs) => {
-                let reset = secs.parse().ok().map(|secs| self.now + Millis::from_secs(secs));
+                let reset = secs
+                    .parse()
+                    .ok()
+                    .map(|secs| self.now + Millis::from_secs(secs));
                 let past = (secs == "past").then_some(Timestamp(0));
-                EndCause::RateLimited { resets_at: reset.or(past), kind: LimitKind::FiveHour }
+                EndCause::RateLimited {
+                    resets_at: reset.or(past),
+                    kind: LimitKind::FiveHour,
+                }
             }
             ("never", _) => EndCause::NeverStarted("no such program".to_owned()),
             ("overload", _) => EndCause::Overloaded,
@@ -329,17 +408,26 @@ impl Track {
             ("login", _) => EndCause::AuthenticationFailed,
             (word, _) => panic!("no such end: {word}"),
         };
-        let denied = if name == "denied" { vec!["Bash(make:*)".to_owned()] } else { Vec::new() };
-        let last_words = (!matches!(name, "empty" | "silent")).then(|| format!("last words of {attempt}"));
-        let traces = Traces { last_words, denied, ..Traces::default() };
+        let denied = if name == "denied" {
+            vec!["Bash(make:*)".to_owned()]
+        } else {
+            Vec::new()
+        };
+        let last_words =
+            (!matches!(name, "empty" | "silent")).then(|| format!("last words of {attempt}"));
+        let traces = Traces {
+            last_words,
+            denied,
+            ..Traces::default()
+        };
+        let counters = self.relay().charge(attempt, &cause, self.counters(name));
         AttemptEnded {
-            attempt,
             cause: self.relay().cause_of(attempt, cause),
             files: self.files.clone(),
             touched: Vec::new(),
             misplaced: Vec::new(),
             resumable: word.ends_with('+'),
-            counters: self.relay().charge(attempt, self.counters(name)),
+            counters,
             traces,
         }
     }
@@ -347,14 +435,20 @@ impl Track {
     fn counters(&self, name: &str) -> Counters {
         match name {
             "empty" | "spoke" => Counters::default(),
-            "silent" => Counters { duration: Millis::from_secs(60), ..Counters::default() },
+            "silent" => Counters {
+                duration: Millis::from_secs(60),
+                ..Counters::default()
+            },
             "huge" => Counters {
                 duration: Millis(u64::MAX),
                 tool_calls: u32::MAX,
                 usage_tokens: u64::MAX,
-                cost_micro_usd: u64::MAX,
+                spend: Spend {
+                    micro_usd: u64::MAX,
+                    tokens: u64::MAX,
+                    estimated: false,
+                },
                 malformed_lines: u32::MAX,
-                tokens: u64::MAX,
                 turns: u32::MAX,
                 ..Counters::default()
             },
@@ -363,8 +457,15 @@ impl Track {
                 tool_calls: self.calls,
                 usage_tokens: 90_000,
                 // Whose spending is told is charged for that alone.
-                cost_micro_usd: if self.turns > 0 { self.spend.micro_usd } else { 500_000 },
-                tokens: self.spend.tokens,
+                spend: Spend {
+                    micro_usd: if self.turns > 0 {
+                        self.spend.micro_usd
+                    } else {
+                        500_000
+                    },
+                    tokens: self.spend.tokens,
+                    estimated: false,
+                },
                 turns: self.turns,
                 ..Counters::default()
             },
@@ -383,8 +484,11 @@ impl Track {
         let session = self.attempt.session;
         let progress = format!("{PROGRESS}\nThis was session {session}.\n");
         let next = format!("{NEXT_PROMPT}\nThese notes are of session {session}.\n");
-        let knowledge = format!("{KNOWLEDGE}\n## Core Knowledge\n\n- the fact of session {session}\n");
-        let all_done = progress.replace("IN_PROGRESS", "ALL_COMPLETE").replace("- [ ]", "- [x]");
+        let knowledge =
+            format!("{KNOWLEDGE}\n## Core Knowledge\n\n- the fact of session {session}\n");
+        let all_done = progress
+            .replace("IN_PROGRESS", "ALL_COMPLETE")
+            .replace("- [ ]", "- [x]");
         match what {
             "" => files(&progress, &next, &knowledge),
             "claim" => files(&all_done, "", ""),
@@ -404,25 +508,37 @@ impl Track {
             commit => Ok(Survey {
                 head: Some("abc".to_owned()),
                 tree: self.tree.clone(),
-                commits: Some(commit.to_owned()).filter(|commit| !commit.is_empty()).into_iter().collect(),
+                commits: Some(commit.to_owned())
+                    .filter(|commit| !commit.is_empty())
+                    .into_iter()
+                    .collect(),
                 substance: self.substance.clone(),
                 weakened: self.weakened.clone(),
                 ..Survey::default()
             }),
         };
-        RelayEvent::Surveyed { effect, survey }
+        task(effect, TaskOutcome::Surveyed { survey })
     }
 
     fn committed(&self, how: &str) -> RelayEvent {
         let effect = self.of(|effect| matches!(effect, RelayEffect::Commit { .. }));
         let commit = match how {
-            "" => Commit::Made { id: "1a2b3c4d".to_owned(), files: 12, left_out: Vec::new() },
-            "nothing" => Commit::Nothing { left_out: Vec::new() },
-            "failed" => Commit::Failed { error: "a hook said no".to_owned(), tail: "no\n".to_owned() },
+            "" => Commit::Made {
+                id: "1a2b3c4d".to_owned(),
+                files: 12,
+                left_out: Vec::new(),
+            },
+            "nothing" => Commit::Nothing {
+                left_out: Vec::new(),
+            },
+            "failed" => Commit::Failed {
+                error: "a hook said no".to_owned(),
+                tail: "no\n".to_owned(),
+            },
             "cancelled" => Commit::Cancelled,
             how => panic!("no such commit: {how}"),
         };
-        RelayEvent::Committed { effect, commit }
+        task(effect, TaskOutcome::Committed { commit })
     }
 
     fn verified(&self, how: &str) -> RelayEvent {
@@ -432,13 +548,20 @@ impl Track {
             "fail" => CheckOutcome::Failed { code: 1 },
             "other" => CheckOutcome::Failed { code: 2 },
             "late" => CheckOutcome::TimedOut,
-            "missing" => CheckOutcome::NotRun { error: "no such program".to_owned() },
+            "missing" => CheckOutcome::NotRun {
+                error: "no such program".to_owned(),
+            },
             "cancelled" => CheckOutcome::Cancelled,
             how => panic!("no such outcome: {how}"),
         };
         let tail = format!("the end of {effect}");
-        let check = Check { outcome, tree: None, duration: Millis::from_secs(41), tail };
-        RelayEvent::Verified { effect, check }
+        let check = Check {
+            outcome,
+            tree: None,
+            duration: Millis::from_secs(41),
+            tail,
+        };
+        task(effect, TaskOutcome::Verified { check })
     }
 
     /// The oldest outstanding effect of a kind.
@@ -448,15 +571,15 @@ impl Track {
         found.map_or(EffectId { seq: 0, index: 0 }, |(id, _)| id)
     }
 
-    fn steered(&mut self, shown: &str, word: &str, late: bool) {
+    fn steered(&mut self, shown: &str, word: &str) {
         let steering = match word {
             "stop" => Steering::Stop { now: false },
             "stop!" => Steering::Stop { now: true },
             "pause" => Steering::Pause,
             "unpause" => Steering::Unpause,
-            word if word.starts_with("say=") => {
-                Steering::Instruct { words: word.trim_start_matches("say=").replace('_', " ") }
-            }
+            word if word.starts_with("say=") => Steering::Instruct {
+                words: word.trim_start_matches("say=").replace('_', " "),
+            },
             word if word.starts_with("limit=") => {
                 Steering::ChangeLimits(Box::new(resumed(word.trim_start_matches("limit=")).limits))
             }
@@ -464,7 +587,14 @@ impl Track {
         };
         self.messages += 1;
         let message = MessageId::try_from(format!("m-{}", self.messages)).unwrap();
-        self.step(shown, Event::Steered(Steered { message, late, steering }));
+        self.step(
+            shown,
+            Event::Steered(Steered {
+                message,
+                from: None,
+                steering,
+            }),
+        );
     }
 
     fn tick(&mut self, word: &str) {
@@ -478,7 +608,13 @@ impl Track {
     }
 
     fn relay_event(&mut self, word: &str, event: RelayEvent) {
-        self.step(word, Event::Stage { stage: StageId::only(), event });
+        self.step(
+            word,
+            Event::Stage {
+                stage: StageId::only(),
+                event,
+            },
+        );
     }
 
     fn step(&mut self, word: &str, event: Event) {
@@ -495,7 +631,13 @@ impl Track {
         let seq = u64::try_from(self.records.len()).unwrap() + 1;
         self.told.push_str(notation::line(word, &effects).trim());
         self.told.push('\n');
-        let record = Record { seq, time: self.now, logic: LOGIC, event, effects };
+        let record = Record {
+            seq,
+            time: self.now,
+            logic: LOGIC,
+            event,
+            effects,
+        };
         for (_, effect) in numbered(&record) {
             self.perform(effect);
         }
@@ -505,69 +647,124 @@ impl Track {
 
     /// A new process begins with an empty directory, unless its conversation goes on.
     fn perform(&mut self, effect: &Effect) {
-        let Effect::Stage { effect: RelayEffect::StartAttempt(start), .. } = effect else { return };
+        let Effect::Stage {
+            effect: RelayEffect::StartAttempt(start),
+            ..
+        } = effect
+        else {
+            return;
+        };
         self.before = self.attempt;
         self.attempt = start.attempt;
         self.calls = 0;
         (self.spend, self.turns) = (Spend::default(), 0);
         let share = self.relay().share();
-        self.gauge = share.map_or_else(Gauge::default, |share| Gauge::new(share.budget, share.turns));
+        self.meter = share.map_or_else(SpendMeter::default, SpendMeter::new);
         if start.mode == StartMode::Fresh {
             self.files = HandoffFiles::default();
         }
     }
 }
 
+fn task(effect: EffectId, outcome: TaskOutcome) -> RelayEvent {
+    RelayEvent::Task { effect, outcome }
+}
+
 /// The records as the lines of a log.
 pub(super) fn as_lines(records: &[Record]) -> String {
-    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+    records
+        .iter()
+        .map(|record| serde_json::to_string(record).unwrap() + "\n")
+        .collect()
 }
 
 /// The records of a log's lines.
 pub(super) fn records_of(lines: &str) -> Vec<Record> {
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The state that records fold to, and what is decided at each of them.
 pub(super) fn fold(records: &[Record]) -> (Run, Vec<Vec<Effect>>) {
-    let Some((first, rest)) = records.split_first() else { panic!("an empty log") };
-    let Event::RunStarted(header) = &first.event else { panic!("{first:?}") };
+    let Some((first, rest)) = records.split_first() else {
+        panic!("an empty log")
+    };
+    let Event::RunStarted(header) = &first.event else {
+        panic!("{first:?}")
+    };
     let (mut run, begun) = Run::begin(first.time, header);
     let mut effects = vec![begun];
-    effects.extend(rest.iter().map(|record| run.step(record.time, &record.event)));
+    effects.extend(
+        rest.iter()
+            .map(|record| run.step(record.time, &record.event)),
+    );
     (run, effects)
 }
 
 fn new_task(word: &str) -> NewTask {
-    NewTask { text: format!("Convert the {word} too.\n"), name: format!("{word}.md") }
+    NewTask {
+        text: format!("Convert the {word} too.\n"),
+        name: format!("{word}.md"),
+    }
 }
 
 fn resumed(limit: &str) -> RunResumed {
-    let dollars = |name: &str| limit.strip_prefix(name).and_then(|dollars| dollars.parse::<u64>().ok());
-    let run = Budget { micro_usd: dollars("budget=").map(|dollars| dollars * 1_000_000), tokens: None };
-    let wait = limit.strip_prefix("wait=").and_then(|secs| secs.parse().ok());
-    let pause = limit.strip_prefix("pause=").and_then(|secs| secs.parse().ok());
-    let timeout = limit.strip_prefix("timeout=").and_then(|secs| secs.parse().ok()).map(Millis::from_secs);
+    let answer = limit.strip_prefix("answer=").map(|words| Answer {
+        stage: StageId::only(),
+        words: words.to_owned(),
+    });
+    let dollars = |name: &str| {
+        limit
+            .strip_prefix(name)
+            .and_then(|dollars| dollars.parse::<u64>().ok())
+    };
+    let run = Budget {
+        micro_usd: dollars("budget=").map(|dollars| dollars * 1_000_000),
+        tokens: None,
+    };
+    let wait = limit
+        .strip_prefix("wait=")
+        .and_then(|secs| secs.parse().ok());
+    let pause = limit
+        .strip_prefix("pause=")
+        .and_then(|secs| secs.parse().ok());
+    let timeout = limit
+        .strip_prefix("timeout=")
+        .and_then(|secs| secs.parse().ok())
+        .map(Millis::from_secs);
     RunResumed {
         ekiden: "0.1.0".to_owned(),
         limits: LimitsChanged {
             sessions_max: limit.parse().ok(),
             wait_max: wait.map(Millis::from_secs),
             pause: pause.map(Millis::from_secs),
-            stall_sessions: limit.strip_prefix("stall=").and_then(|sessions| sessions.parse().ok()),
+            stall_sessions: limit
+                .strip_prefix("stall=")
+                .and_then(|sessions| sessions.parse().ok()),
             research: (limit == "research").then_some(true),
-            bounds: BoundsChange { run, session_timeout: timeout, ..BoundsChange::default() },
+            bounds: BoundsChange {
+                run,
+                session_timeout: timeout,
+                ..BoundsChange::default()
+            },
             guided: match limit {
                 "guided" => Some(true),
                 "alone" => Some(false),
                 _ => None,
             },
             permissions: PermissionsChange {
-                allowed_tools: limit.strip_prefix("allow=").map(str::to_owned).into_iter().collect(),
+                allowed_tools: limit
+                    .strip_prefix("allow=")
+                    .map(str::to_owned)
+                    .into_iter()
+                    .collect(),
                 ..PermissionsChange::default()
             },
         },
         task: limit.strip_prefix("task=").map(new_task),
+        answer,
     }
 }
 
@@ -584,15 +781,19 @@ fn window() -> Window {
 /// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
 /// judged) with `stall=2` sessions and `research`,
 /// `budget=9` and `each=3` dollars, `tokens=9` and `each-tokens=3`, `timeout=60` seconds and `turns=5` of a
-/// session, `quiet=22:00-07:00`, `no-waiting` for limits, `guided`.
+/// session, `handoff=3` dollars that one cost before, `quiet=22:00-07:00`, `no-waiting` for limits, `guided`.
 fn header(given: &str) -> RunStarted {
     let has = |word: &str| given.split_whitespace().any(|given| given == word);
     let number = |name: &str| {
-        given
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+        given.split_whitespace().find_map(|word| {
+            word.strip_prefix(name)?
+                .strip_prefix('=')?
+                .parse::<u64>()
+                .ok()
+        })
     };
-    let verification = Verification::by_command("pytest -q".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT);
+    let verification =
+        Verification::by_command("pytest -q".to_owned(), limits::VERIFY_TIMEOUT_DEFAULT);
     RunStarted {
         run: RunId::from_bits(0x7f3a),
         ekiden: "0.1.0".to_owned(),
@@ -618,35 +819,61 @@ fn header(given: &str) -> RunStarted {
             pause: Millis::from_secs(number("pause").unwrap_or(0)),
             wait_max: number("wait").map_or(limits::WAIT_MAX_DEFAULT, Millis::from_secs),
             judging: has("judged").then(|| Judging {
-                stall_sessions: number("stall")
-                    .map_or(limits::STALL_SESSIONS_DEFAULT, |max| u32::try_from(max).unwrap()),
+                stall_sessions: number("stall").map_or(limits::STALL_SESSIONS_DEFAULT, |max| {
+                    u32::try_from(max).unwrap()
+                }),
                 research: has("research"),
             }),
             bounds: bounds(given),
-            agent: agent(if has("exec") { AgentKind::Exec } else { AgentKind::Claude }),
+            agent: agent(if has("exec") {
+                AgentKind::Exec
+            } else {
+                AgentKind::Claude
+            }),
             commit: has("commits").then(CommitPlan::default),
             notify: has("notify"),
+            notify_text: has("text"),
             subagents: has("subagents"),
             guided: has("guided"),
         },
         from: None,
+        in_session: false,
         prices: Prices::default(),
+        handoff_spend: Spend {
+            micro_usd: number("handoff").unwrap_or(0) * 1_000_000,
+            ..Spend::default()
+        },
     }
 }
 
 fn bounds(given: &str) -> Bounds {
-    let text =
-        |name: &str| given.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let text = |name: &str| {
+        given
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
     let number = |name: &str| text(name).map(|number| number.parse::<u64>().unwrap());
     let micro = |dollars: u64| dollars * 1_000_000;
     Bounds {
-        run: Budget { micro_usd: number("budget").map(micro), tokens: number("tokens") },
-        session: Budget { micro_usd: number("each").map(micro), tokens: number("each-tokens") },
+        run: Budget {
+            micro_usd: number("budget").map(micro),
+            tokens: number("tokens"),
+        },
+        session: Budget {
+            micro_usd: number("each").map(micro),
+            tokens: number("each-tokens"),
+        },
         session_timeout: number("timeout").map(Millis::from_secs),
         turns_max: number("turns").map(|turns| u32::try_from(turns).unwrap()),
-        quiet_hours: text("quiet").map(|quiet| quiet.parse().unwrap()).unwrap_or_default(),
+        quiet_hours: text("quiet")
+            .map(|quiet| quiet.parse().unwrap())
+            .unwrap_or_default(),
         utc_offset_secs: 0,
-        on_rate_limit: if given.contains("no-waiting") { OnRateLimit::Stop } else { OnRateLimit::Wait },
+        on_rate_limit: if given.contains("no-waiting") {
+            OnRateLimit::Stop
+        } else {
+            OnRateLimit::Wait
+        },
     }
 }
 

@@ -265,9 +265,15 @@ fn the_pause_between_sessions_is_kept() {
 // shows: REL-11
 #[test]
 fn only_the_time_that_was_waited_is_counted() {
-    let waited = |events| after("", events).relay().tally().waiting;
-    assert_eq!(waited("up works ends:limit=600 wake"), Millis::from_secs(630));
-    assert_eq!(waited("up works ends:limit=600 +100s ctrl-c"), Millis::from_secs(100));
+    let waited = |events| after("", events).relay().totals.waiting;
+    assert_eq!(
+        waited("up works ends:limit=600 wake"),
+        Millis::from_secs(630)
+    );
+    assert_eq!(
+        waited("up works ends:limit=600 +100s ctrl-c"),
+        Millis::from_secs(100)
+    );
     assert_eq!(
         waited("up works ends:limit=600 +100s ctrl-c resume up works ends:limit +300s wake"),
         Millis::from_secs(400)

@@ -1,69 +1,98 @@
-//! The agent: its program, version and login, and what the user has set up for it.
+//! The agent: its program, version and login, and the user's settings for it.
 
-use std::ffi::{OsStr, OsString};
+use ekiden_core::text::in_full;
 use std::path::Path;
 
-use ekiden_agent::child::{ChildEnd, find_program};
+use ekiden_agent::child::ChildEnd;
 use ekiden_agent::task::run_quick;
-use ekiden_core::settings::{AgentKind, AgentSpec};
+use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::time::Millis;
 use serde_json::Value;
 
-use super::Check;
+use super::{Check, State};
 use crate::client::permission;
 use crate::client::settings::ClientSettings;
+use crate::commands::run::find_agent;
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::output::line::one_line;
+use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
 /// The versions of Claude Code that ekiden was tested with, both ends included.
-const TESTED: [Version; 2] = [Version([2, 1, 329]), Version([2, 1, 330])];
+const TESTED: [Version; 2] = [Version([2, 1, 197]), Version([2, 1, 330])];
 /// How long the client may take to answer.
 const PATIENCE: Millis = Millis::from_secs(20);
+/// The same before a run, which starts without an answer.
+const PATIENCE_BEFORE_RUN: Millis = Millis::from_secs(2);
 
 /// A version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version([u32; 3]);
 
-/// What there is to say of the agent.
 pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Vec<Check> {
     let program = program(spec);
-    let found = program.state == super::State::Ok;
+    let found = program.state == State::Ok;
     let mut checks = vec![program];
     if spec.kind == AgentKind::Claude {
         if found {
-            checks.extend([version(spec, dir), login(spec, dir)]);
+            checks.extend([version(spec, dir, PATIENCE), login(spec, dir, PATIENCE)]);
         }
         let client = ClientSettings::read(environment, dir, spec.permissions.isolated);
-        checks.extend([permissions(spec, &client), hooks(&client)]);
+        let approvals = Approvals::read(environment);
+        let everything = approvals.is_ok_and(|approvals| approvals.has_everything(dir));
+        checks.extend([permissions(spec, &client, everything), hooks(&client)]);
         checks.extend(super::guard::checks(environment, dir));
     }
     checks
 }
 
-fn program(spec: &AgentSpec) -> Check {
-    let Some(program) = spec.command.first() else {
-        return Check::ok("agent", format!("{}, which is built in", spec.name));
-    };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    match find_program(OsStr::new(program), &path) {
-        Some(path) => Check::ok("agent", format!("{}: {}", spec.name, path.display())),
-        None => {
-            let remedy = match spec.kind {
-                AgentKind::Claude => {
-                    "npm install -g @anthropic-ai/claude-code, or try for free with `--agent rehearsal`"
-                }
-                AgentKind::Rehearsal | AgentKind::Exec => "name another with `--agent`",
-            };
-            Check::failure("agent", Exit::Unreachable, format!("`{program}` is not there"), remedy)
+/// What the client itself says that no session can get past: it is too old, or not logged in. Whatever else
+/// it says passes, and so does silence: a wrapper need not know these commands.
+pub fn refusal(spec: &AgentSpec, environment: &Environment, dir: &Path) -> Result<(), Failure> {
+    if spec.kind != AgentKind::Claude {
+        return Ok(());
+    }
+    let (version, login) = std::thread::scope(|scope| {
+        let login = scope.spawn(|| login(spec, dir, PATIENCE_BEFORE_RUN));
+        let version = said(spec, dir, &["--version"], PATIENCE_BEFORE_RUN);
+        let version = version.ok().map(|(_, text)| judge_version(&text));
+        (version, login.join().ok())
+    });
+    // A gateway may ask for no login.
+    let login = login.filter(|_| environment.variable("ANTHROPIC_BASE_URL").is_none());
+    let is_refused = |check: &Check| check.state == State::Failure;
+    match [version, login].into_iter().flatten().find(is_refused) {
+        None => Ok(()),
+        Some(check) => {
+            let text = format!(
+                "cannot start a session: agent `{}`: {}",
+                spec.name, check.found
+            );
+            let failure = Failure::new(check.exit, text);
+            Err(failure
+                .hint(check.remedy.unwrap_or_default())
+                .hint("`ekiden doctor` checks everything that a run needs"))
         }
     }
 }
 
-fn version(spec: &AgentSpec, dir: &Path) -> Check {
-    match said(spec, dir, &["--version"]) {
+fn program(spec: &AgentSpec) -> Check {
+    let name = &spec.name;
+    match find_agent(spec) {
+        Ok(None) => Check::ok("agent", format!("{name}, which is built in")),
+        Ok(Some(path)) => Check::ok("agent", format!("{name}: {}", path.display())),
+        Err(remedy) => {
+            let found = format!("`{}` is not there", spec.command[0]);
+            Check::failure("agent", Exit::Unreachable, found, remedy)
+        }
+    }
+}
+
+fn version(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
+    match said(spec, dir, &["--version"], patience) {
         Ok((_, text)) => judge_version(&text),
-        Err(why) => Check::failure("version", Exit::Unreachable, why, "install the agent anew"),
+        Err(why) => Check::failure("version", Exit::Unreachable, why, "reinstall the agent"),
     }
 }
 
@@ -72,8 +101,8 @@ fn judge_version(text: &str) -> Check {
     match Version::of(text) {
         None => Check::warning(
             "version",
-            format!("not told: {}", one_line(text)),
-            "see whether it is Claude Code",
+            format!("unknown: {}", one_line(text)),
+            "check that it is Claude Code",
         ),
         Some(version) if version < oldest => Check::failure(
             "version",
@@ -85,7 +114,7 @@ fn judge_version(text: &str) -> Check {
             "version",
             format!("{version}, newer than any that ekiden was tested with ({newest})"),
             format!(
-                "it will most likely work; if a run goes wrong, try the tested one: npm install -g \
+                "it will most likely work; if not, try the tested one: npm install -g \
                  @anthropic-ai/claude-code@{newest}"
             ),
         ),
@@ -93,25 +122,36 @@ fn judge_version(text: &str) -> Check {
     }
 }
 
-/// The client looks into its own files and variables; it asks no service.
-fn login(spec: &AgentSpec, dir: &Path) -> Check {
+/// The client reads its own files and variables; it asks no service.
+fn login(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
     let remedy = "`claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN";
-    let (text, status) = match said(spec, dir, &["auth", "status"]) {
-        Ok((_, text)) => (text.clone(), serde_json::from_str::<Value>(&text).unwrap_or_default()),
+    let (text, status) = match said(spec, dir, &["auth", "status"], patience) {
+        Ok((_, text)) => (
+            text.clone(),
+            serde_json::from_str::<Value>(&text).unwrap_or_default(),
+        ),
         Err(why) => return Check::warning("login", why, remedy),
     };
     match status["loggedIn"].as_bool() {
         Some(true) => {
-            let by = status["authMethod"].as_str().unwrap_or("a way that it does not name");
+            let by = status["authMethod"].as_str().unwrap_or("an unknown method");
             let at = status["apiProvider"].as_str().unwrap_or("its own service");
-            Check::ok("login", format!("{} at {}; not tried", one_line(by), one_line(at)))
+            Check::ok(
+                "login",
+                format!("{} at {}; not tested", one_line(by), one_line(at)),
+            )
         }
         Some(false) => Check::failure("login", Exit::Unreachable, "not logged in", remedy),
-        None => Check::warning("login", format!("not told: {}", one_line(&text)), remedy),
+        None => Check::warning("login", format!("unknown: {}", one_line(&text)), remedy),
     }
 }
 
-fn permissions(spec: &AgentSpec, client: &ClientSettings) -> Check {
+fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> Check {
+    if let Some((rule, place)) = client.denies_handoffs(&spec.command) {
+        let found = format!("`{rule}` is denied: no session could write its handoff");
+        let remedy = format!("remove that from {place}");
+        return Check::failure("permissions", Exit::NotPermitted, found, remedy);
+    }
     let chosen = &spec.permissions;
     if permission::is_chosen(spec) {
         let what = match (&chosen.mode, chosen.skip) {
@@ -124,36 +164,47 @@ fn permissions(spec: &AgentSpec, client: &ClientSettings) -> Check {
     if client.choose_permissions() {
         return Check::ok("permissions", "by the agent's own settings");
     }
-    let remedy = "`permission_mode = \"acceptEdits\"` in your config.toml, or rules in the agent's settings";
+    if everything {
+        return Check::ok("permissions", "everything, in this project");
+    }
+    let remedy =
+        "`permission_mode = \"acceptEdits\"` in your config.toml, or rules in the agent's settings";
     Check::failure(
         "permissions",
         Exit::Settings,
-        "nobody has chosen what the agent may do without asking",
+        "what the agent may do without asking is not chosen",
         remedy,
     )
 }
 
-/// Callbacks run in any case; hook processes are for sessions that a person started.
+/// Runs use callbacks, which always work; hook processes are for sessions that a person started.
 fn hooks(client: &ClientSettings) -> Check {
-    match client.hooks_are_off() {
-        None => Check::ok("hooks", "reachable"),
-        Some(path) => Check::warning(
-            "hooks",
-            format!("`disableAllHooks` in {}: runs are not touched by it", path.display()),
-            "without it ekiden could also watch sessions that you start yourself",
-        ),
-    }
+    let Some((setting, path)) = client.hooks_are_off() else {
+        return Check::ok("hooks", "reachable");
+    };
+    let remedy = match setting {
+        "allowManagedHooksOnly" => "ask your administrator to allow the guard, or use runs only",
+        _ => "remove it to let ekiden watch sessions that you start yourself",
+    };
+    let path = path.display();
+    let found = format!("`{setting}` in {path}: it does not affect runs");
+    Check::warning("hooks", found, remedy)
 }
 
 /// What the agent's program says to these arguments: its exit code and standard output.
-fn said(spec: &AgentSpec, dir: &Path, args: &[&str]) -> Result<(i32, String), String> {
-    let mut words = spec.command.iter().map(OsString::from);
+fn said(
+    spec: &AgentSpec,
+    dir: &Path,
+    args: &[&str],
+    patience: Millis,
+) -> Result<(i32, String), String> {
+    let mut words = spec.command.iter().map(String::as_str);
     let program = words.next().unwrap_or_default();
-    let args: Vec<OsString> = words.chain(args.iter().map(OsString::from)).collect();
-    let output = run_quick(&program, &args, dir, PATIENCE).map_err(|error| crate::failure::chain(&error))?;
+    let args: Vec<&str> = words.chain(args.iter().copied()).collect();
+    let output = run_quick(program, &args, dir, patience).map_err(|error| in_full(&error))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.end {
-        _ if output.timed_out => Err(format!("no answer in {PATIENCE}")),
+        _ if output.timed_out => Err(format!("no answer in {patience}")),
         ChildEnd::Exited(code) => Ok((code, text)),
         ChildEnd::Signaled(signal) => Err(format!("ended by signal {signal}")),
         ChildEnd::KeeperLost => Err("its keeper was killed".to_owned()),
@@ -164,7 +215,11 @@ fn said(spec: &AgentSpec, dir: &Path, args: &[&str]) -> Result<(i32, String), St
 impl Version {
     /// The version at the beginning of a text such as `2.1.329 (Claude Code)`.
     fn of(text: &str) -> Option<Self> {
-        let mut numbers = text.split_whitespace().next()?.splitn(3, '.').map(|part| part.parse().ok());
+        let mut numbers = text
+            .split_whitespace()
+            .next()?
+            .splitn(3, '.')
+            .map(|part| part.parse().ok());
         let version = [numbers.next()??, numbers.next()??, numbers.next()??];
         Some(Self(version))
     }
@@ -179,7 +234,6 @@ impl std::fmt::Display for Version {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
 
     // shows: AGT-10
@@ -187,17 +241,21 @@ mod tests {
     fn a_version_is_too_old_tested_or_new() {
         let state = |text| judge_version(text).state;
         assert_eq!(state("2.1.329 (Claude Code)\n"), State::Ok);
-        assert_eq!(state("2.1.328 (Claude Code)\n"), State::Failure);
+        assert_eq!(state("2.1.196 (Claude Code)\n"), State::Failure);
         assert_eq!(state("1.9.400 (Claude Code)\n"), State::Failure);
         assert_eq!(state("2.2.0 (Claude Code)\n"), State::Warning);
         assert_eq!(state("GNU bash, version 5"), State::Warning);
     }
 
     #[test]
-    fn the_pinned_client_is_one_that_was_tested() {
+    fn the_pinned_clients_were_tested() {
         let pinned: Value =
             serde_json::from_str(include_str!("../../../../../real-client/package.json")).unwrap();
-        let pinned = pinned["dependencies"]["@anthropic-ai/claude-code"].as_str().unwrap();
-        assert_eq!(judge_version(pinned).state, State::Ok);
+        let pinned = pinned["dependencies"].as_object().unwrap();
+        assert_eq!(pinned.len(), 2);
+        for version in pinned.values().filter_map(Value::as_str) {
+            let version = version.rsplit('@').next().unwrap();
+            assert_eq!(judge_version(version).state, State::Ok, "{version}");
+        }
     }
 }

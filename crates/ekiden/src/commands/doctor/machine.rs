@@ -1,6 +1,5 @@
-//! What a run needs of the machine: git, room on the disk, a terminal, the system's limits.
+//! What a run needs from the machine: git, disk space, a terminal, system limits.
 
-use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -15,56 +14,76 @@ use crate::exit::Exit;
 use crate::output::line::one_line;
 use crate::settings::environment::Environment;
 
-/// Less room than this is used up by a few sessions' event streams.
+/// A few sessions' event streams fill less space than this.
 const FREE_BYTES_WANTED: u64 = 1 << 30;
-/// Less room than this, and a log may not be written to its end.
+/// With less space a log may not be written to its end.
 const FREE_BYTES_NEEDED: u64 = 64 << 20;
 /// Files that a run may have open: pipes, locks and logs of an agent and its tasks, and some.
 const OPEN_FILES_NEEDED: u64 = 128;
 /// How long git may take to tell its version.
 const PATIENCE: Millis = Millis::from_secs(10);
 
-/// What there is to say of the machine.
 pub(super) fn checks(workspace: &Workspace, environment: &Environment) -> Vec<Check> {
-    vec![git(workspace), disk(workspace), terminal(environment), open_files(), platform()]
+    vec![
+        git(workspace),
+        disk(workspace),
+        terminal(environment),
+        open_files(),
+        platform(),
+    ]
 }
 
 fn git(workspace: &Workspace) -> Check {
-    let version = run_quick(OsStr::new("git"), &[OsString::from("--version")], &workspace.dir, PATIENCE);
-    let Ok(version) = version else {
-        let remedy =
-            "install it: without git nothing is known of the work tree, and nothing can be committed";
-        return Check::warning("git", "not there", remedy);
+    let Ok(version) = run_quick("git", &["--version"], &workspace.dir, PATIENCE) else {
+        let remedy = "install it: without git ekiden cannot see changes or commit";
+        return Check::warning("git", "not installed", remedy);
     };
     let version = one_line(String::from_utf8_lossy(&version.stdout).trim());
     match &workspace.git {
-        Some(_) => Check::ok("git", format!("{version}; the work dir lies in a repository")),
+        Some(_) => Check::ok("git", format!("{version}; the work dir is in a repository")),
         None => Check::warning(
             "git",
-            format!("{version}; the work dir lies in no repository"),
-            "`git init`: then every session's changes can be seen and taken back",
+            format!("{version}; the work dir is not in a repository"),
+            "`git init`, to see and undo every session's changes",
         ),
     }
 }
 
-/// State is kept in a directory that may not be there yet; the nearest above it tells.
+/// The state directory may not exist yet; then the nearest directory above it counts.
 fn disk(workspace: &Workspace) -> Check {
-    let above = workspace.state_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
+    let above = workspace
+        .state_dir
+        .ancestors()
+        .find(|dir| dir.is_dir())
+        .unwrap_or(Path::new("/"));
     if let Err(error) = access(above, Access::WRITE_OK) {
         let found = format!("{} cannot be written: {error}", above.display());
-        return Check::failure("disk", Exit::State, found, "name another place with EKIDEN_STATE_DIR");
+        return Check::failure(
+            "disk",
+            Exit::State,
+            found,
+            "name another place with EKIDEN_STATE_DIR",
+        );
     }
     let room = match statvfs(above) {
         Ok(room) => room.f_bavail.saturating_mul(room.f_frsize),
         Err(error) => {
-            return Check::warning("disk", format!("the free room is not told: {error}"), "see `df`");
+            return Check::warning(
+                "disk",
+                format!("the free space is unknown: {error}"),
+                "check it with `df`",
+            );
         }
     };
-    let found = format!("{} MB free for {}", room >> 20, workspace.state_dir.display());
+    let found = format!(
+        "{} MB free for {}",
+        room >> 20,
+        workspace.state_dir.display()
+    );
     match room {
-        ..FREE_BYTES_NEEDED => Check::failure("disk", Exit::State, found, "make room"),
+        ..FREE_BYTES_NEEDED => Check::failure("disk", Exit::State, found, "free some space"),
         FREE_BYTES_NEEDED..FREE_BYTES_WANTED => {
-            Check::warning("disk", found, "long runs need more; make room")
+            Check::warning("disk", found, "long runs need more; free some space")
         }
         FREE_BYTES_WANTED.. => Check::ok("disk", found),
     }
@@ -72,12 +91,17 @@ fn disk(workspace: &Workspace) -> Check {
 
 fn terminal(environment: &Environment) -> Check {
     if !std::io::stdout().is_terminal() {
-        return Check::ok("terminal", "none here: runs print plain lines, or JSON with `--json`");
+        return Check::ok(
+            "terminal",
+            "none: runs print plain lines, or JSON with `--json`",
+        );
     }
     match environment.variable("TERM") {
-        None | Some("dumb") => {
-            Check::warning("terminal", "it cannot redraw a line (TERM)", "set TERM to what it is")
-        }
+        None | Some("dumb") => Check::warning(
+            "terminal",
+            "it cannot redraw a line (see TERM)",
+            "set TERM to the terminal's type",
+        ),
         Some(term) => Check::ok("terminal", one_line(term)),
     }
 }
@@ -87,22 +111,31 @@ fn open_files() -> Check {
         Some(most) if most < OPEN_FILES_NEEDED => Check::warning(
             "open files",
             format!("at most {most}"),
-            format!("`ulimit -n {OPEN_FILES_NEEDED}` or more: agents and their tools open many"),
+            format!(
+                "`ulimit -n {OPEN_FILES_NEEDED}` or more: agents and their tools open many files"
+            ),
         ),
         Some(most) => Check::ok("open files", format!("at most {most}")),
         None => Check::ok("open files", "without limit"),
     }
 }
 
-/// What the keeper can hold to.
+/// What the keeper can promise.
 fn platform() -> Check {
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     if cfg!(target_os = "linux") {
-        return Check::ok("platform", format!("{system} {machine}: nothing that a run starts outlives it"));
+        return Check::ok(
+            "platform",
+            format!(
+                "{system} {machine}: what a run starts ends with it, unless ekiden and all its keepers are killed at once"
+            ),
+        );
     }
     Check::warning(
         "platform",
-        format!("{system} {machine}: a tool that leaves its process group may outlive a killed run"),
-        "after a crash, look for tools that still run",
+        format!(
+            "{system} {machine}: a tool that leaves its process group may outlive a killed run"
+        ),
+        "after a crash, look for tools that are still running",
     )
 }

@@ -13,7 +13,9 @@ do = { say = "I begin.\n\u001b]0;owned\u0007\u001b[2JThen \u001b[31mred\u001b[0m
 #[test]
 fn words_and_calls_are_told_on_request() {
     let stage = stage(2, SCENARIO);
-    let said = stage.run(&["run", "task.md", "--agent", "rehearsal", "-v", "-m", "1"]).expect(0);
+    let said = stage
+        .run(&["run", "task.md", "--agent", "rehearsal", "-v", "-m", "1"])
+        .expect(0);
     expect_harmless(&said.stdout);
     insta::assert_snapshot!(stage.normal(&said), @r"
     run RUN · relay, at most 1 session · rehearsal, hands off at 60% · task.md
@@ -25,15 +27,15 @@ fn words_and_calls_are_told_on_request() {
       Bash      echo made > item-1.txt
       says      Item: Item 2
       Bash      echo made > item-2.txt
-      says      Handing over: PROGRESS.md
+      says      Handing off: PROGRESS.md
       Write     .ekiden/handoff/PROGRESS.md
-      says      Handing over: KNOWLEDGE.md
+      says      Handing off: KNOWLEDGE.md
       Write     .ekiden/handoff/KNOWLEDGE.md
       says      The handoff is written.
-      USAGE  says that all is done after TIME · 4 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     2 of 2 done
 
-    complete, as the agent says; nothing verified it · 1 session · TIME
+    complete (not verified) · 1 session · TIME
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     next       ekiden log RUN
     --- exit code 0
@@ -44,6 +46,8 @@ fn words_and_calls_are_told_on_request() {
 #[test]
 fn lines_for_programs_hold_the_story_alone() {
     let stage = stage(2, SCENARIO);
-    let said = stage.run(&["run", "task.md", "--agent", "rehearsal", "-v", "--json"]).expect(0);
+    let said = stage
+        .run(&["run", "task.md", "--agent", "rehearsal", "-v", "--json"])
+        .expect(0);
     assert!(!said.stdout.contains("I begin."), "{said}");
 }

@@ -28,7 +28,10 @@ fn never_done(state: impl Fn(u32) -> String, args: &[&str]) -> String {
         writes(session, "PROGRESS.md", progress) + &writes(session, "NEXT_PROMPT.md", &next)
     };
     let stage = stage(1, &(1..=8).map(of).collect::<String>());
-    stage.write("task.md", "Make the items.\n\n- [ ] Item 1\n\n  ```sh\n  false\n  ```\n");
+    stage.write(
+        "task.md",
+        "Make the items.\n\n- [ ] Item 1\n\n  ```sh\n  false\n  ```\n",
+    );
     play(&stage, args)
 }
 
@@ -93,7 +96,9 @@ fn the_same_notes_but_for_a_number() {
 // shows: REL-14
 #[test]
 fn other_words_and_nothing_moves() {
-    let words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"];
+    let words = [
+        "alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel",
+    ];
     let state = |session: u32| {
         let word = words[session as usize - 1];
         format!(
@@ -142,23 +147,29 @@ fn a_claim_that_is_never_true() {
     attempt_ended attempt=1 cause="completed" left="question" session=3
     handoff facts=2 items_done=2 next="The questions under the issues of this session." session=3
     check command="false" result={"code":1,"kind":"failed"} session=3
-    judged in_a_row=2 kind="idle" session=3
-    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check? After a failed check everything was done over once."} sessions=3 trouble={"idle":[2,3],"vetoes":[1,2]}
+    run_ended exit_code=4 facts=2 items_done=2 outcome={"kind":"blocked","question":"Every command of the task exits with 0, twice over, and the check still fails. What is missing in the task, or wrong in the check? After a failed check everything was done over once."} sessions=3 trouble={"idle":[2],"vetoes":[1,2]}
     --- exit code 4
     "#);
 }
 
-/// The order comes while a command runs, and the session hands over with what it has.
+/// The order comes before or while the first item is worked on, and the session hands off with what it has.
+///
+/// The agent's first command lasts until the agent has read the order, which its second `queued` says (the
+/// first is the prompt's): so the order joins the turn after item 1, however slow the machine is.
 // shows: AGT-09
 #[test]
 fn the_time_of_a_session_is_up() {
-    let ordered = "until grep -q 'time is up' .ekiden/state/runs/*/log.jsonl; do :; done";
-    let scenario = format!("[[act]]\nsession = 1\nat = 'call 2'\ndo = {{ run = \"{ordered}\" }}\n");
+    let ordered = "until [ $(grep -c '\"queued\"' .ekiden/state/runs/*/sessions/1/events.jsonl) -ge 2 ]; \
+                   do sleep 0.02; done";
+    let ordered = serde_json::to_string(ordered).unwrap();
+    let scenario = format!("[[act]]\nsession = 1\nat = 'call 1'\ndo = {{ run = {ordered} }}\n");
     let course = course(3, &scenario, &["--session-timeout", "1ms", "-m", "1"]);
+    // The agent tells its window at its start: before or after the order, as the machine is quick.
+    let course = course.replacen("window\n", "", 1);
     insta::assert_snapshot!(course, @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
-    window
+    time_up session=1 timeout_ms=1
     attempt_ended attempt=1 cause="completed" left="handoff" session=1
     handoff facts=1 items_done=1 items_open=2 next="The item \"Item 2\", with `echo made > item-2.txt`." session=1
     run_ended exit_code=3 facts=1 items_done=1 items_open=2 outcome={"kind":"session_limit"} sessions=1
@@ -172,8 +183,12 @@ const DEAF: &str = "[[act]]\nat = 'prompt'\ndo = 'ignore_messages'\n";
 
 /// A large window, so that only a budget ends a session; the price is known from a run before.
 fn roomy(scenario: &str) -> Environment {
-    let stage = stage(1, "").with("EKIDEN_REHEARSAL_PRICE", "1000").with("EKIDEN_REHEARSAL_WINDOW", "400000");
-    stage.run(&["run", "task.md", "--agent", "rehearsal"]).expect(0);
+    let stage = stage(1, "")
+        .with("EKIDEN_REHEARSAL_PRICE", "1000")
+        .with("EKIDEN_REHEARSAL_WINDOW", "400000");
+    stage
+        .run(&["run", "task.md", "--agent", "rehearsal"])
+        .expect(0);
     std::fs::remove_file(stage.dir().join("item-1.txt")).unwrap();
     stage.write("scenario.toml", scenario);
     stage.write("task.md", &items(60));
@@ -191,13 +206,13 @@ fn the_money_of_a_session_is_spent() {
     level level="L1" session=1
     spend estimated=true mark="spent" measure="money" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
-    rescue cause="budget_spent" session=1
+    rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
     spend estimated=true mark="nearly" measure="money" session=2
     level level="L1" session=2
     spend estimated=true mark="spent" measure="money" session=2
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=2
-    rescue cause="budget_spent" session=2
+    rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=2
     judged in_a_row=1 kind="idle" session=2
     run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=2 trouble={"idle":[2],"rescues":[1,2]}
     --- exit code 3
@@ -215,7 +230,7 @@ fn the_money_of_a_run_is_spent() {
     level level="L1" session=1
     spend estimated=true mark="spent" measure="money" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
-    rescue cause="budget_spent" session=1
+    rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended exit_code=3 outcome={"budget":{"micro_usd":280000000,"tokens":null},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
@@ -251,7 +266,7 @@ fn the_tokens_of_a_run_are_used_by_a_deaf_agent() {
     spend estimated=true mark="nearly" measure="tokens" session=1
     spend estimated=true mark="spent" measure="tokens" session=1
     attempt_ended attempt=1 cause="budget_spent" left="nothing" session=1
-    rescue cause="budget_spent" session=1
+    rescue cause="budget_spent" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":60000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
@@ -267,7 +282,7 @@ fn attempts_that_die_use_up_the_run() {
     session_started attempt=1 conversation="fresh" session=1
     window
     attempt_ended attempt=1 cause={"killed":{"signal":9}} estimated=true left="nothing" session=1
-    rescue cause={"killed":{"signal":9}} session=1
+    rescue cause={"killed":{"signal":9}} faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended estimated=true exit_code=3 outcome={"budget":{"micro_usd":null,"tokens":25000},"kind":"budget_spent","spent":"SPENT"} sessions=1 trouble={"crashes":[1],"rescues":[1]}
     --- exit code 3
     "#);
@@ -277,7 +292,7 @@ fn attempts_that_die_use_up_the_run() {
 #[test]
 fn a_usage_limit_that_nobody_wants_to_wait_for() {
     let limit = "[[act]]\nsession = 1\nattempt = 1\nat = 'call 2'\n\
-                 do = { fail = { status = 429, resets_in_s = 60 } }\n";
+                 do = { limit = 60 }\n";
     let stage = stage(4, limit);
     let before = play(&stage, &["--on-rate-limit", "stop"]);
     insta::assert_snapshot!(before, @r#"
@@ -322,7 +337,10 @@ fn no_session_begins_in_quiet_hours() {
     --- exit code 3
     "#);
     assert!(!stage.exists("item-1.txt"));
-    let after = told(&stage, &stage.run(&["resume", "--quiet-hours", "none", "--json"]));
+    let after = told(
+        &stage,
+        &stage.run(&["resume", "--quiet-hours", "none", "--json"]),
+    );
     insta::assert_snapshot!(after, @r#"
     run_resumed ekiden="0.1.0"
     session_started attempt=1 conversation="fresh" session=1
@@ -338,7 +356,8 @@ fn no_session_begins_in_quiet_hours() {
 // shows: AGT-08
 #[test]
 fn a_command_that_floods() {
-    let flood = "[[act]]\nsession = 1\nat = 'call 2'\ndo = { run = 'yes ekiden | head -c 30000000' }\n";
+    let flood =
+        "[[act]]\nsession = 1\nat = 'call 2'\ndo = { run = 'yes ekiden | head -c 30000000' }\n";
     insta::assert_snapshot!(course(2, flood, &[]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
@@ -380,14 +399,25 @@ fn the_task_is_edited() {
     for (deed, left) in [
         ("echo '- [ ] Item 99' >> .ekiden/TASK.md", true),
         ("rm .ekiden/TASK.md", false),
-        ("rm .ekiden/TASK.md; ln -s ../item-1.txt .ekiden/TASK.md", true),
+        (
+            "rm .ekiden/TASK.md; ln -s ../item-1.txt .ekiden/TASK.md",
+            true,
+        ),
     ] {
-        let scenario = format!("[[act]]\nsession = 1\nat = 'call 2'\ndo = {{ run = \"{deed}\" }}\n");
+        let scenario =
+            format!("[[act]]\nsession = 1\nat = 'call 2'\ndo = {{ run = \"{deed}\" }}\n");
         let stage = stage(4, &scenario);
         let course = play(&stage, &[]);
-        assert!(course.contains(" touched=[\"TASK.md\"]\n"), "{deed}: {course}");
+        assert!(
+            course.contains(" touched=[\"TASK.md\"]\n"),
+            "{deed}: {course}"
+        );
         assert!(course.ends_with("--- exit code 0"), "{deed}: {course}");
-        assert_eq!(stage.read(".ekiden/TASK.md"), stage.read("task.md"), "{deed}");
+        assert_eq!(
+            stage.read(".ekiden/TASK.md"),
+            stage.read("task.md"),
+            "{deed}"
+        );
         assert_eq!(kept(&stage), left, "{deed}");
     }
 }

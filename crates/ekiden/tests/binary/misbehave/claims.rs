@@ -67,17 +67,17 @@ fn a_claim_that_is_none_is_asked_about() {
         "STATUS: ALL_COMPLETE `not yet`",
         "Nothing.",
     ];
-    let asked = |words: &&str| after(words, Items::Ticked, &[]);
+    let asked = |words: &&str| after(words, Items::Open, &[]);
     let open = after("STATUS: ALL_COMPLETE", Items::Open, &[]);
     insta::assert_snapshot!(disguises.iter().map(asked).chain([open]).collect::<String>(), @r"
-    `STATUS: ALL_COMPLETE`                   nothing, rescue, handoff, completion; exit code 0
-    > STATUS: ALL_COMPLETE                   nothing, rescue, handoff, completion; exit code 0
-    status: all_complete                     nothing, rescue, handoff, completion; exit code 0
-    STATUS: ALL_COMPLETE\n\nSTATUS: IN_PROGRESS nothing, rescue, handoff, completion; exit code 0
-    STATUS: ALL_COMPLETE, nearly             nothing, rescue, handoff, completion; exit code 0
-    STATUS: ALL_COMPLETE `not yet`           nothing, rescue, handoff, completion; exit code 0
-    Nothing.                                 nothing, rescue, handoff, completion; exit code 0
-    STATUS: ALL_COMPLETE                     nothing, rescue, handoff, completion; exit code 0
+    `STATUS: ALL_COMPLETE`                   nothing, rescue, completion; exit code 0
+    > STATUS: ALL_COMPLETE                   nothing, rescue, completion; exit code 0
+    status: all_complete                     nothing, rescue, completion; exit code 0
+    STATUS: ALL_COMPLETE\n\nSTATUS: IN_PROGRESS nothing, rescue, completion; exit code 0
+    STATUS: ALL_COMPLETE, nearly             nothing, rescue, completion; exit code 0
+    STATUS: ALL_COMPLETE `not yet`           nothing, rescue, completion; exit code 0
+    Nothing.                                 nothing, rescue, completion; exit code 0
+    STATUS: ALL_COMPLETE                     nothing, rescue, completion; exit code 0
     ");
 }
 

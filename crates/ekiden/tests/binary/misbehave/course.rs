@@ -71,7 +71,8 @@ pub(super) fn told(stage: &Environment, said: &Said) -> String {
     expect_harmless(&said.stderr);
     let mut course = String::new();
     for line in said.stdout.lines() {
-        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let line: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         course.push_str(&short(line.as_object().unwrap()));
         course.push('\n');
     }
@@ -79,7 +80,9 @@ pub(super) fn told(stage: &Environment, said: &Said) -> String {
         let _ = writeln!(course, "--- standard error\n{}", said.stderr.trim_end());
     }
     let ids = stage.runs().into_iter().map(|run| (run, "RUN"));
-    let known = [(stage.dir().display().to_string(), "PROJECT")].into_iter().chain(ids);
+    let known = [(stage.dir().display().to_string(), "PROJECT")]
+        .into_iter()
+        .chain(ids);
     let course = known.fold(course, |course, (known, name)| course.replace(&known, name));
     format!("{course}--- exit code {}", said.code)
 }
@@ -98,7 +101,9 @@ fn short(line: &Map<String, Value>) -> String {
     if NAMED_ONLY.contains(&event) {
         return short;
     }
-    let told = line.iter().filter(|(name, value)| !LEFT_OUT.contains(&name.as_str()) && says(value));
+    let told = line
+        .iter()
+        .filter(|(name, value)| !LEFT_OUT.contains(&name.as_str()) && says(value));
     for (name, value) in told {
         let _ = write!(short, " {name}={}", steady(value));
     }
@@ -119,9 +124,17 @@ fn steady(value: &Value) -> Value {
                 };
                 (name.clone(), value)
             };
-            Value::Object(fields.iter().filter(|(name, _)| *name != "limits_ms").map(field).collect())
+            Value::Object(
+                fields
+                    .iter()
+                    .filter(|(name, _)| *name != "limits_ms")
+                    .map(field)
+                    .collect(),
+            )
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            value.clone()
+        }
     }
 }
 
@@ -138,7 +151,11 @@ fn says(value: &Value) -> bool {
 /// What each attempt of a course left, and what the verification said to a claim.
 pub(super) fn left(course: &str) -> String {
     let of = |line: &str| {
-        let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned);
+        let word = |name: &str| {
+            line.split(' ')
+                .find_map(|word| word.strip_prefix(name))
+                .map(str::to_owned)
+        };
         match line.split(' ').next()? {
             "attempt_ended" => word("left="),
             "check" => word("veto=").map(|_| "veto".to_owned()),
@@ -146,6 +163,18 @@ pub(super) fn left(course: &str) -> String {
             _ => None,
         }
     };
-    let words: Vec<String> = course.lines().filter_map(of).map(|word| word.replace('"', "")).collect();
-    format!("{}; {}", words.join(", "), course.lines().last().unwrap_or_default().trim_start_matches("--- "))
+    let words: Vec<String> = course
+        .lines()
+        .filter_map(of)
+        .map(|word| word.replace('"', ""))
+        .collect();
+    format!(
+        "{}; {}",
+        words.join(", "),
+        course
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("--- ")
+    )
 }

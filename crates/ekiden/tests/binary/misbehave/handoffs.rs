@@ -20,7 +20,7 @@ fn no_file_at_all() {
     level level="L2" session=1
     level level="L3" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" session=1
+    rescue cause="completed" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
@@ -53,13 +53,13 @@ do = "ignore_messages"
     level level="L2" session=1
     level level="L3" session=1
     attempt_ended attempt=1 cause="interrupted" left="nothing" session=1
-    rescue cause="interrupted" session=1
+    rescue cause="interrupted" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended exit_code=3 outcome={"kind":"session_limit"} sessions=1 trouble={"rescues":[1]}
     --- exit code 3
     "#);
 }
 
-/// A relay would hand over for ever, so it ends at once.
+/// A relay would hand off for ever, so it ends at once.
 // shows: REL-02
 #[test]
 fn a_window_that_is_full_before_the_first_item() {
@@ -139,12 +139,12 @@ do = { edit = { file = "NEXT_PROMPT.md", put = " \n\n" } }
     level level="L2" session=1
     level level="L3" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" session=1
+    rescue cause="completed" faults=["PROGRESS.md: the file is empty","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
     attempt_ended attempt=1 cause="completed" left="handoff" session=2
-    handoff facts=1 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
+    handoff facts=2 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
     judged in_a_row=1 kind="idle" session=2
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
@@ -163,32 +163,25 @@ session = 1
 at = "start"
 do = { edit = { file = "NEXT_PROMPT.md", put = "Go on." } }
 "#;
-    insta::assert_snapshot!(course(7, scenario, &[]), @r#"
+    insta::assert_snapshot!(course(7, scenario, &[]), @r###"
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
     level level="L1" session=1
     level level="L2" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" session=1
+    rescue cause="completed" faults=["NEXT_PROMPT.md: no heading \"## Task\"","NEXT_PROMPT.md: no heading \"## State\"","NEXT_PROMPT.md: no heading \"## Resume at\"","NEXT_PROMPT.md: no heading \"## What works\"","NEXT_PROMPT.md: no heading \"## What to avoid\"","NEXT_PROMPT.md: no heading \"## How to verify\"","NEXT_PROMPT.md: only 6 characters"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
     attempt_ended attempt=1 cause="completed" left="handoff" session=2
-    handoff facts=1 items_done=3 items_open=4 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
-    judged in_a_row=1 kind="idle" session=2
+    handoff facts=2 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=2
     session_started attempt=1 conversation="fresh" session=3
-    level level="L1" session=3
-    level level="L2" session=3
-    attempt_ended attempt=1 cause="completed" left="handoff" session=3
-    handoff facts=2 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=3
-    judged kind="repeated" repeat={"in_a_row":0,"of":2,"percent":100} repeats_max=3 session=3
-    session_started attempt=1 conversation="fresh" session=4
-    attempt_ended attempt=1 cause="completed" left="completion" session=4
-    handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"idle":[2],"rescues":[1]}
+    attempt_ended attempt=1 cause="completed" left="completion" session=3
+    handoff facts=3 items_done=7 session=3
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=3 trouble={"rescues":[1]}
     --- exit code 0
-    "#);
+    "###);
 }
 
 /// Bytes that are no text, a NUL, and a file that is a directory.
@@ -219,18 +212,13 @@ do = { run = "rm -f .ekiden/handoff/NEXT_PROMPT.md; mkdir .ekiden/handoff/NEXT_P
     level level="L1" session=2
     level level="L2" session=2
     level level="L3" session=2
-    attempt_ended attempt=1 cause="completed" left="nothing" session=2
-    rescue cause="completed" session=2
+    attempt_ended attempt=1 cause="completed" left="handoff" session=2
+    handoff facts=2 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=2
+    judged kind="repeated" repeat={"in_a_row":0,"of":1,"percent":100} repeats_max=3 session=2
     session_started attempt=1 conversation="fresh" session=3
-    level level="L1" session=3
-    level level="L2" session=3
-    attempt_ended attempt=1 cause="completed" left="handoff" session=3
-    handoff facts=2 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=3
-    judged kind="repeated" repeat={"in_a_row":0,"of":1,"percent":100} repeats_max=3 session=3
-    session_started attempt=1 conversation="fresh" session=4
-    attempt_ended attempt=1 cause="completed" left="completion" session=4
-    handoff facts=3 items_done=7 session=4
-    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=4 trouble={"rescues":[2]}
+    attempt_ended attempt=1 cause="completed" left="completion" session=3
+    handoff facts=3 items_done=7 session=3
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=3
     --- exit code 0
     "#);
 }
@@ -257,7 +245,7 @@ do = { leave_out = ["PROGRESS.md", "NEXT_PROMPT.md", "KNOWLEDGE.md"] }
     level level="L1" session=2
     level level="L2" session=2
     attempt_ended attempt=1 cause="completed" left="nothing" session=2
-    rescue cause="completed" session=2
+    rescue cause="completed" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=2
     session_started attempt=1 conversation="fresh" session=3
     level level="L1" session=3
     level level="L2" session=3
@@ -295,12 +283,12 @@ do = { run = "echo 'STATUS: ALL_COMPLETE' | tee PROGRESS.md > .ekiden/PROGRESS.m
     level level="L2" session=1
     level level="L3" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1 touched=["PROGRESS.md"]
-    rescue cause="completed" session=1
+    rescue cause="completed" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
     attempt_ended attempt=1 cause="completed" left="handoff" session=2
-    handoff facts=1 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
+    handoff facts=2 items_done=3 items_open=1 next="The item \"Item 4\", with `echo made > item-4.txt`." session=2
     judged in_a_row=1 kind="idle" session=2
     session_started attempt=1 conversation="fresh" session=3
     attempt_ended attempt=1 cause="completed" left="completion" session=3
@@ -358,7 +346,7 @@ do = { run = "rm -rf .ekiden/handoff; ln -s ../item-1.txt .ekiden/handoff" }
     level level="L1" session=1
     level level="L2" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" session=1
+    rescue cause="completed" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
@@ -444,4 +432,24 @@ do = { run = "rm .ekiden/PROGRESS.md; mkdir -p .ekiden/PROGRESS.md/x" }
     run_ended facts=2 files_changed=6 items_done=4 outcome={"kind":"complete","verified":false} sessions=2
     --- exit code 0
     "#);
+}
+
+// shows: REL-36
+#[test]
+fn what_cannot_be_written_over_is_called_what_it_is() {
+    let file = ".ekiden/handoff/NEXT_PROMPT.md";
+    for (command, what) in [
+        ("ln -s /etc/hosts", "a symbolic link"),
+        ("mkfifo", "a pipe or a device"),
+        ("mkdir", "a directory"),
+        (r"printf '\200\201' >", "binary data"),
+        (r"printf '\377\376h\000' >", "UTF-16 text"),
+    ] {
+        let scenario = format!(
+            "[[act]]\nsession = 1\nat = \"stop\"\ndo = {{ sh = '''rm -rf {file}; {command} {file}''' }}\n"
+        );
+        let told = course(7, &scenario, &["-m", "1"]);
+        let fault = format!("faults=[\"NEXT_PROMPT.md: it was {what}, and was set aside\"]");
+        assert!(told.contains(&fault), "{told}");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Whatever the agent does, a run ends with the right exit code, no item that was done is lost,
 //! nothing stays alive, and nothing that the agent wrote reaches the terminal as more than text.
-//! `docs/testing.md` says how to write one.
+//! `docs/design/testing.md` says how to write one.
 
 mod aloud;
 mod bounds;

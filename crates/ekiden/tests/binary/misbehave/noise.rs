@@ -4,15 +4,15 @@ use crate::running::Said;
 
 use super::course::{course, expect_harmless, play, stage};
 
-fn printing(print: &str) -> String {
-    format!("[[act]]\nsession = 1\nat = 'call 2'\ndo = {{ print = {{ {print} }} }}\n")
+fn printing(command: &str) -> String {
+    format!("[[act]]\nsession = 1\nat = 'call 2'\ndo = {{ sh = '''{command}''' }}\n")
 }
 
 /// One line of 100 MB is passed over, and does not fill the disk.
 // shows: AGT-08
 #[test]
 fn an_endless_line() {
-    let scenario = printing(r#"text = "x", times = 100_000_000"#) + &printing(r#"text = "\n""#);
+    let scenario = printing(r"head -c 100000000 /dev/zero | tr '\0' x; echo");
     let stage = stage(4, &scenario);
     insta::assert_snapshot!(without_size(&play(&stage, &[])), @r#"
     run_started
@@ -21,12 +21,17 @@ fn an_endless_line() {
     warning text="the event stream is not kept any more: append to `PROJECT/.ekiden/state/runs/RUN/sessions/1/events.jsonl`: it has SIZE bytes; at most 67108864 may be"
     level level="L1" session=1
     level level="L2" session=1
-    attempt_ended attempt=1 cause="completed" left="completion" session=1
+    attempt_ended attempt=1 cause="completed" left="completion" malformed_lines=1 session=1
     handoff facts=1 items_done=4 session=1
     run_ended facts=1 items_done=4 outcome={"kind":"complete","verified":false} sessions=1
     --- exit code 0
     "#);
-    let kept = stage.session(1).join("events.jsonl").metadata().unwrap().len();
+    let kept = stage
+        .session(1)
+        .join("events.jsonl")
+        .metadata()
+        .unwrap()
+        .len();
     assert!(kept < 70_000_000, "{kept} bytes are kept of the stream");
 }
 
@@ -40,7 +45,7 @@ fn without_size(course: &str) -> String {
 // shows: AGT-08
 #[test]
 fn a_million_small_lines() {
-    let scenario = printing(r#"text = "[]\n", times = 1_000_000"#);
+    let scenario = printing("yes '[]' | head -n 1000000");
     insta::assert_snapshot!(course(4, &scenario, &[]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
@@ -57,7 +62,7 @@ fn a_million_small_lines() {
 // shows: AGT-08
 #[test]
 fn a_flood_of_errors() {
-    let scenario = printing(r#"text = "error: no\n", times = 2_000_000, stderr = true"#);
+    let scenario = printing("yes 'error: no' | head -n 2000000 >&2");
     insta::assert_snapshot!(course(4, &scenario, &[]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
@@ -74,11 +79,9 @@ fn a_flood_of_errors() {
 /// Lines that come in pieces are still lines.
 #[test]
 fn a_line_in_slow_pieces() {
-    let pieces = [r#"{"type":"sys"#, "tem\\\",\\\"sub", "type\\\":\\\"x\\\"}\\n"];
-    let first = pieces[0].replace('"', "\\\"");
-    let scenario = printing(&format!("text = \"{first}\", pause_ms = 30"))
-        + &printing(&format!("text = \"{}\", pause_ms = 30", pieces[1]))
-        + &printing(&format!("text = \"{}\"", pieces[2]));
+    let scenario = printing(
+        r#"printf '{"type":"sys'; sleep 0.03; printf 'tem","sub'; sleep 0.03; printf 'type":"x"}\n'"#,
+    );
     insta::assert_snapshot!(course(4, &scenario, &[]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
@@ -97,12 +100,12 @@ const ESCAPES: &str = r#"
 [[act]]
 session = 1
 at = "start"
-do = { print = { text = "\u001b]0;owned\u0007\u001b[2J\n", stderr = true } }
+do = { sh = '''printf '\033]0;owned\007\033[2J\n' >&2''' }
 
 [[act]]
 session = 1
 at = "call 1"
-do = { print = { text = "\u001b[31m\u001b]8;;http://x\u0007\r\n" } }
+do = { sh = '''printf '\033[31m\033]8;;http://x\007\r\n' ''' }
 
 [[act]]
 session = 1
@@ -155,11 +158,11 @@ fn terminal_escapes_come_to_nothing() {
       items     3 of 4 done
       next      The item "Item 4", with `echo made > item-4.txt`.
     session 2 · CLOCK
-      USAGE  says that all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 3 tool calls
       items     4 of 4 done
 
-    complete, as the agent says; nothing verified it · 2 sessions · TIME
-    trouble    notes to look at (session 1)
+    complete (not verified) · 2 sessions · TIME
+    trouble    suspicious notes (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     next       ekiden log RUN
     --- exit code 0

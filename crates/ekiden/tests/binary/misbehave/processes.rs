@@ -33,14 +33,31 @@ fn a_crash_at_any_point() {
                 let stage = stage(7, &act);
                 let course = play(&stage, &[]);
                 assert_eq!(stage.read("item-7.txt"), "made\n", "{at}\n{course}");
-                let cause = course.lines().find_map(|line| line.strip_prefix("attempt_ended "));
-                let cause = cause.and_then(|line| line.split(" cause=").nth(1)).unwrap_or_default();
-                let cause = cause.split(" left=").next().unwrap_or_default().split(" goes_on").next();
-                format!("{at:10}{deed:15} {}\n{:10}{}\n", left(&course), "", cause.unwrap_or_default())
+                let cause = course
+                    .lines()
+                    .find_map(|line| line.strip_prefix("attempt_ended "));
+                let cause = cause
+                    .and_then(|line| line.split(" cause=").nth(1))
+                    .unwrap_or_default();
+                let cause = cause
+                    .split(" left=")
+                    .next()
+                    .unwrap_or_default()
+                    .split(" goes_on")
+                    .next();
+                format!(
+                    "{at:10}{deed:15} {}\n{:10}{}\n",
+                    left(&course),
+                    "",
+                    cause.unwrap_or_default()
+                )
             })
         };
         let playing: Vec<_> = CRASHES.into_iter().map(play).collect();
-        playing.into_iter().map(|run| run.join().unwrap()).collect::<String>()
+        playing
+            .into_iter()
+            .map(|run| run.join().unwrap())
+            .collect::<String>()
     });
     insta::assert_snapshot!(courses, @r#"
     start     { exit = 3 }    nothing, handoff, handoff, completion; exit code 0
@@ -51,11 +68,11 @@ fn a_crash_at_any_point() {
               {"crashed":{"exit":1}}
     call 2    { die = 9 }     nothing, handoff, handoff, completion; exit code 0
               {"killed":{"signal":9}} estimated=true
-    message 1 { exit = 77 }   nothing, handoff, handoff, completion; exit code 0
+    message 1 { exit = 77 }   nothing, rescue, handoff, handoff, completion; exit code 0
               {"crashed":{"exit":77}} estimated=true
-    file 1    { die = 6 }     nothing, handoff, handoff, completion; exit code 0
+    file 1    { die = 6 }     nothing, rescue, handoff, handoff, completion; exit code 0
               {"killed":{"signal":6}} estimated=true
-    file 2    { exit = 255 }  nothing, handoff, handoff, completion; exit code 0
+    file 2    { exit = 255 }  nothing, rescue, handoff, completion; exit code 0
               {"crashed":{"exit":255}} estimated=true
     file 3    { exit = 143 }  handoff, handoff, completion; exit code 0
               {"killed":{"signal":15}} estimated=true
@@ -94,7 +111,7 @@ do = "hang"
     "#);
 }
 
-/// It has handed over and does not go: it is ended, and that is no crash.
+/// It has handed off and does not go: it is ended, and that is no crash.
 // shows: REL-15
 #[test]
 fn an_agent_that_does_not_leave() {

@@ -7,14 +7,14 @@ use rustix::process::Signal;
 use super::course::{course, play, stage, told, words};
 
 fn failing(fail: &str) -> String {
-    format!("[[act]]\nsession = 1\nattempt = 1\nat = 'call 2'\ndo = {{ fail = {{ {fail} }} }}\n")
+    format!("[[act]]\nsession = 1\nattempt = 1\nat = 'call 2'\ndo = {{ {fail} }}\n")
 }
 
 /// Nobody waits longer than the user wants, and `resume` goes on with the same session.
 // shows: REL-11
 #[test]
 fn a_limit_that_resets_too_late() {
-    let stage = stage(4, &failing("status = 429, resets_in_s = 18000"));
+    let stage = stage(4, &failing("limit = 18000"));
     insta::assert_snapshot!(play(&stage, &["--max-wait", "1h"]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
@@ -43,7 +43,7 @@ fn a_limit_that_resets_too_late() {
 // shows: REL-11, RUN-09
 #[test]
 fn a_limit_that_is_waited_for() {
-    let resets = ["status = 429, resets_in_s = 60", "status = 429, resets_in_s = -3600", "status = 429"];
+    let resets = ["limit = 60", "limit = -3600", "fail = 429"];
     let courses = thread::scope(|scope| {
         let play = |fail: &'static str| {
             scope.spawn(move || {
@@ -57,10 +57,13 @@ fn a_limit_that_is_waited_for() {
             })
         };
         let playing: Vec<_> = resets.into_iter().map(play).collect();
-        playing.into_iter().map(|run| run.join().unwrap()).collect::<String>()
+        playing
+            .into_iter()
+            .map(|run| run.join().unwrap())
+            .collect::<String>()
     });
     insta::assert_snapshot!(courses, @r#"
-    status = 429, resets_in_s = 60
+    limit = 60
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
@@ -70,7 +73,7 @@ fn a_limit_that_is_waited_for() {
     run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
     --- exit code 3
     --- exit code 0
-    status = 429, resets_in_s = -3600
+    limit = -3600
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
@@ -80,7 +83,7 @@ fn a_limit_that_is_waited_for() {
     run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} subscription=true trouble={"limits":[1]}
     --- exit code 3
     --- exit code 0
-    status = 429
+    fail = 429
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
@@ -128,8 +131,12 @@ do = { run = "echo 'HTTP 429 Too Many Requests: rate limit' | tee /dev/stderr; f
 #[test]
 fn failures_that_need_a_person() {
     let courses = [401, 402, 404].map(|status| {
-        let course = course(2, &failing(&format!("status = {status}")), &[]);
-        let ended = course.lines().find(|line| line.starts_with("run_ended")).unwrap().to_owned();
+        let course = course(2, &failing(&format!("fail = {status}")), &[]);
+        let ended = course
+            .lines()
+            .find(|line| line.starts_with("run_ended"))
+            .unwrap()
+            .to_owned();
         format!("{status} {ended} {}\n", course.lines().last().unwrap())
     });
     insta::assert_snapshot!(courses.concat(), @r#"
@@ -142,7 +149,7 @@ fn failures_that_need_a_person() {
 // shows: REL-15
 #[test]
 fn a_service_that_fails_once() {
-    insta::assert_snapshot!(course(2, &failing("status = 500"), &[]), @r#"
+    insta::assert_snapshot!(course(2, &failing("fail = 500"), &[]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
@@ -160,7 +167,7 @@ fn a_service_that_fails_once() {
 // shows: REL-11
 #[test]
 fn a_service_without_capacity() {
-    insta::assert_snapshot!(course(2, &failing("status = 529"), &["--max-wait", "1m"]), @r#"
+    insta::assert_snapshot!(course(2, &failing("fail = 529"), &["--max-wait", "1m"]), @r#"
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window

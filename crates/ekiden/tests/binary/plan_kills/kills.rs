@@ -30,11 +30,16 @@ fn a_plan_that_is_killed_while_a_merge_is_validated_goes_on() {
         let run = diamond.start();
         diamond.wait_for_gates(&["B"]);
         let living = alive(&diamond.environment);
-        let keepers = living.iter().filter(|one| keepers_too && one.command.contains(" __keeper"));
+        let keepers = living
+            .iter()
+            .filter(|one| keepers_too && one.command.contains(" __keeper"));
         let victims: Vec<_> = keepers.map(|one| one.pid).chain([run.pid()]).collect();
         for signal in [Signal::STOP, Signal::KILL] {
             // An error says that it has ended meanwhile.
-            let _ = victims.iter().map(|victim| kill_process(*victim, signal)).collect::<Vec<_>>();
+            let _ = victims
+                .iter()
+                .map(|victim| kill_process(*victim, signal))
+                .collect::<Vec<_>>();
         }
         run.end().expect(137);
         diamond.resume().expect(0);
@@ -61,7 +66,7 @@ fn the_first_ctrl_c_leaves_a_plan_that_a_resume_finishes() {
 
 // shows: PLN-08, RUN-09, RUN-11
 #[test]
-fn one_ctrl_c_lets_stages_hand_over() {
+fn one_ctrl_c_lets_stages_hand_off() {
     let gate = "while [ ! -e ../gate ]; do sleep 0.05; done";
     let diamond = Diamond::new();
     let go = diamond.environment.path("gate-go");
@@ -86,10 +91,19 @@ fn a_plan_goes_on_when_what_failed_a_stage_is_repaired() {
     let diamond = Diamond::new();
     let gate = diamond.gate("repaired");
     let check = format!("test -f b.txt -a -f {}", gate.display());
-    let diamond = diamond.check("B", check).rule("B", "retries = 0\nsessions_max = 1").ready();
+    let diamond = diamond
+        .check("B", check)
+        .rule("B", "retries = 0\nsessions_max = 1")
+        .ready();
     let said = diamond.execute().expect(1);
     assert!(said.stdout.contains("D  blocked by B"), "{said}");
-    assert_eq!(diamond.environment.git(&["log", "--format=%s", "-n", "1"]).trim(), "begin");
+    assert_eq!(
+        diamond
+            .environment
+            .git(&["log", "--format=%s", "-n", "1"])
+            .trim(),
+        "begin"
+    );
     std::fs::write(gate, "").unwrap();
     diamond.resume().expect(0);
     diamond.expect_complete();
@@ -99,7 +113,10 @@ fn a_plan_goes_on_when_what_failed_a_stage_is_repaired() {
 // shows: PLN-08, RUN-11
 #[test]
 fn a_plan_that_is_killed_again_and_again_is_complete_in_the_end() {
-    let diamond = Diamond::new().slow_merge("B").work("C", "sleep 0.3; echo C > c.txt".to_owned()).ready();
+    let diamond = Diamond::new()
+        .slow_merge("B")
+        .work("C", "sleep 0.3; echo C > c.txt".to_owned())
+        .ready();
     std::fs::write(diamond.gate("B"), "").unwrap();
     let mut run = diamond.start();
     for moment in [300, 900, 1400, 700, 1700, 1100] {
@@ -112,15 +129,25 @@ fn a_plan_that_is_killed_again_and_again_is_complete_in_the_end() {
         if over {
             break;
         }
-        let living: Vec<_> = alive(&diamond.environment).into_iter().map(|one| one.pid).collect();
+        let living: Vec<_> = alive(&diamond.environment)
+            .into_iter()
+            .map(|one| one.pid)
+            .collect();
         for signal in [Signal::STOP, Signal::KILL] {
             // An error says that it has ended meanwhile.
-            let _ = living.iter().map(|victim| kill_process(*victim, signal)).collect::<Vec<_>>();
+            let _ = living
+                .iter()
+                .map(|victim| kill_process(*victim, signal))
+                .collect::<Vec<_>>();
         }
         let begun = !diamond.environment.runs().is_empty();
         drop(std::mem::replace(
             &mut run,
-            if begun { diamond.environment.start(&["resume"]) } else { diamond.start() },
+            if begun {
+                diamond.environment.start(&["resume"])
+            } else {
+                diamond.start()
+            },
         ));
     }
     let said = run.end();

@@ -33,7 +33,13 @@ impl Diamond {
         environment.git(&["config", "user.name", "Test"]);
         environment.git(&["config", "user.email", "test@example.invalid"]);
         let (work, checks, rules) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { environment, work, checks, rules, head: "" }
+        Self {
+            environment,
+            work,
+            checks,
+            rules,
+            head: "",
+        }
     }
 
     /// A file outside of every tree, by which tests and stages tell each other something.
@@ -56,7 +62,10 @@ impl Diamond {
         let gate = gate.display();
         // Stages have worktrees with their ids behind the run's.
         let wait = format!("[ -e {gate} ] || {{ touch {gate}; sleep 60; }}");
-        let check = format!("test -f {} && case $PWD in *-{stage}) ;; *) {wait} ;; esac", file_of(stage));
+        let check = format!(
+            "test -f {} && case $PWD in *-{stage}) ;; *) {wait} ;; esac",
+            file_of(stage)
+        );
         self.checks.insert(stage, check);
         self
     }
@@ -89,8 +98,16 @@ impl Diamond {
     }
 
     fn manifest(&self) -> String {
-        let mut text = format!("format = 1\nproject = \"diamond\"\njobs = 2\n{}\n", self.head);
-        for (stage, needs) in [("A", ""), ("B", "\"A\""), ("C", "\"A\""), ("D", "\"B\", \"C\"")] {
+        let mut text = format!(
+            "format = 1\nproject = \"diamond\"\njobs = 2\n{}\n",
+            self.head
+        );
+        for (stage, needs) in [
+            ("A", ""),
+            ("B", "\"A\""),
+            ("C", "\"A\""),
+            ("D", "\"B\", \"C\""),
+        ] {
             let file = file_of(stage);
             let usual = (format!("echo {stage} > {file}"), format!("test -f {file}"));
             let work = self.work.get(stage).unwrap_or(&usual.0);
@@ -118,7 +135,9 @@ impl Diamond {
     }
 
     fn wait_for_gates(&self, stages: &[&str]) {
-        wait_until("the stages at work", || stages.iter().all(|stage| self.gate(stage).exists()));
+        wait_until("the stages at work", || {
+            stages.iter().all(|stage| self.gate(stage).exists())
+        });
     }
 
     /// All is done, once, and nothing is left over.
@@ -127,11 +146,18 @@ impl Diamond {
         for stage in ["A", "B", "C", "D"] {
             assert_eq!(self.environment.read(&file_of(stage)).trim(), stage);
         }
-        let mut merges: Vec<String> =
-            self.environment.git(&["log", "--merges", "--format=%s"]).lines().map(str::to_owned).collect();
+        let mut merges: Vec<String> = self
+            .environment
+            .git(&["log", "--merges", "--format=%s"])
+            .lines()
+            .map(str::to_owned)
+            .collect();
         merges.retain(|subject| !subject.contains("changes of other stages"));
         merges.sort();
-        assert_eq!(merges, ["ekiden: A A", "ekiden: B B", "ekiden: C C", "ekiden: D D"]);
+        assert_eq!(
+            merges,
+            ["ekiden: A A", "ekiden: B B", "ekiden: C C", "ekiden: D D"]
+        );
         self.expect_cleared();
         check_attempts(&self.environment.log());
     }
@@ -141,7 +167,9 @@ impl Diamond {
     fn expect_cleared(&self) {
         expect_nothing_alive(&self.environment);
         assert_eq!(self.worktrees(), Vec::<PathBuf>::new());
-        let branches = self.environment.git(&["branch", "--format=%(refname:short)"]);
+        let branches = self
+            .environment
+            .git(&["branch", "--format=%(refname:short)"]);
         assert_eq!(branches.trim(), "main");
         assert_eq!(self.environment.git(&["status", "--porcelain"]), "");
     }
@@ -149,7 +177,10 @@ impl Diamond {
     /// The worktrees of stages and of the whole.
     fn worktrees(&self) -> Vec<PathBuf> {
         let told = self.environment.git(&["worktree", "list", "--porcelain"]);
-        let trees = told.lines().filter_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from);
+        let trees = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("worktree "))
+            .map(PathBuf::from);
         trees.skip(1).collect()
     }
 
@@ -172,7 +203,10 @@ fn file_of(stage: &str) -> String {
 fn check_attempts(log: &[Value]) {
     let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut stages = BTreeSet::new();
-    for effect in log.iter().flat_map(|record| record["effects"].as_array().unwrap()) {
+    for effect in log
+        .iter()
+        .flat_map(|record| record["effects"].as_array().unwrap())
+    {
         if effect["effect"]["kind"] != "start_attempt" {
             continue;
         }
@@ -180,7 +214,10 @@ fn check_attempts(log: &[Value]) {
         let attempt = &effect["effect"]["attempt"];
         let number = |name: &str| attempt[name].as_u64().unwrap();
         let attempt = (number("session"), number("attempt"));
-        assert!(before.get(&stage).is_none_or(|before| *before < attempt), "{stage} {attempt:?}");
+        assert!(
+            before.get(&stage).is_none_or(|before| *before < attempt),
+            "{stage} {attempt:?}"
+        );
         before.insert(stage.clone(), attempt);
         stages.insert(stage);
     }

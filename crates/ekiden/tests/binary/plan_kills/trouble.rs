@@ -14,7 +14,9 @@ fn what_a_person_clears_away_between_kill_and_resume_is_made_again() {
     crate::processes::expect_nothing_alive(&diamond.environment);
     std::fs::remove_dir_all(diamond.worktree_of("B")).unwrap();
     // A is merged there, and nowhere else.
-    diamond.environment.git(&["branch", "--quiet", "-D", &diamond.branch()]);
+    diamond
+        .environment
+        .git(&["branch", "--quiet", "-D", &diamond.branch()]);
     diamond.resume().expect(0);
     diamond.expect_complete();
 }
@@ -29,30 +31,52 @@ fn a_branch_that_was_moved_back_is_told_and_nothing_is_lost() {
     run.end().expect(137);
     let branch = diamond.branch();
     let tip = diamond.environment.git(&["rev-parse", &branch]);
-    diamond.environment.git(&["branch", "--quiet", "--force", &branch, "main"]);
+    diamond
+        .environment
+        .git(&["branch", "--quiet", "--force", &branch, "main"]);
     let said = diamond.resume().expect(1);
-    assert!(said.stdout.contains(&format!("`git branch -f {branch} {}`", tip.trim())), "{said}");
-    diamond.environment.git(&["branch", "--quiet", "--force", &branch, tip.trim()]);
+    assert!(
+        said.stdout
+            .contains(&format!("`git branch -f {branch} {}`", tip.trim())),
+        "{said}"
+    );
+    diamond
+        .environment
+        .git(&["branch", "--quiet", "--force", &branch, tip.trim()]);
     diamond.resume().expect(0);
     diamond.expect_complete();
 }
 
-// shows: PLN-08
+// shows: PLN-08, PLN-26
 #[test]
 fn a_branch_that_moved_or_is_not_clean_is_left_as_it_is() {
-    for change in ["git commit --quiet --allow-empty -m mine", "echo mine > plan.toml"] {
+    for change in [
+        "git commit --quiet --allow-empty -m mine",
+        "echo mine > plan.toml",
+        "git commit --quiet --allow-empty -m mine && git switch --quiet --detach HEAD~1 && : > own",
+    ] {
         let diamond = Diamond::new().ready();
         let mut run = diamond.start();
         run.wait_for("A  done");
         diamond.environment.shell(change);
         let head = diamond.environment.git(&["rev-parse", "HEAD"]);
-        let said = run.end().expect(0);
-        let branch = diamond.branch();
-        assert!(said.stdout.contains("your branch is left as it is"), "{said}");
-        assert!(said.stdout.contains(&format!("`git merge {branch}` takes it over")), "{said}");
+        let said = run.end().expect(5);
+        assert!(
+            said.stdout.contains("your branch is left as it is"),
+            "{said}"
+        );
         assert_eq!(diamond.environment.git(&["rev-parse", "HEAD"]), head);
-        diamond.environment.git(&["show", &format!("{branch}:d.txt")]);
         assert!(diamond.worktrees().is_empty());
+        // The last line is the command that brings it, and it does.
+        let last = said.stdout.lines().last().unwrap();
+        let command = last.strip_prefix("next       ").unwrap();
+        diamond.environment.shell(&format!("{command} >&2"));
+        for file in ["a.txt", "b.txt", "c.txt", "d.txt"] {
+            assert!(diamond.environment.exists(file), "{command}");
+        }
+        let log = diamond.environment.git(&["log", "--format=%s"]);
+        let is_there = log.contains("mine") || diamond.environment.read("plan.toml") == "mine\n";
+        assert!(is_there, "what the user did is kept: {log}");
     }
 }
 
@@ -62,11 +86,17 @@ fn a_branch_that_moved_or_is_not_clean_is_left_as_it_is() {
 fn a_hook_that_refuses_costs_no_second_session() {
     let diamond = Diamond::new().ready();
     let gate = diamond.gate("hook");
-    let hook = format!("#!/bin/sh\n[ -e {} ] || {{ echo not today; exit 1; }}\n", gate.display());
+    let hook = format!(
+        "#!/bin/sh\n[ -e {} ] || {{ echo not today; exit 1; }}\n",
+        gate.display()
+    );
     diamond.environment.write(".git/hooks/pre-commit", &hook);
     diamond.environment.shell("chmod +x .git/hooks/pre-commit");
     let said = diamond.execute().expect(1);
-    assert!(said.stdout.contains("`git commit` failed: not today"), "{said}");
+    assert!(
+        said.stdout.contains("`git commit` failed: not today"),
+        "{said}"
+    );
     std::fs::write(gate, "").unwrap();
     let said = diamond.resume().expect(0);
     assert!(said.stdout.contains("4 sessions"), "{said}");
@@ -79,18 +109,37 @@ fn what_git_could_not_commit_is_told_before_anything_begins() {
     let diamond = Diamond::new().head("[worktree]\ncopy = [\".env\"]").ready();
     diamond.environment.write(".env", "SECRET=1\n");
     let said = diamond.execute().expect(78);
-    assert!(said.stderr.contains("`.env` is copied into worktrees, where git would commit it"), "{said}");
-    assert!(said.stderr.contains("hint: `.gitignore` or `.git/info/exclude`"), "{said}");
+    assert!(
+        said.stderr
+            .contains("`.env` is copied into worktrees, where git would commit it"),
+        "{said}"
+    );
+    assert!(
+        said.stderr
+            .contains("hint: `.gitignore` or `.git/info/exclude`"),
+        "{said}"
+    );
     diamond.environment.write(".git/info/exclude", ".env\n");
-    diamond.environment.git(&["config", "--unset", "user.email"]);
-    diamond.environment.git(&["config", "user.useConfigOnly", "true"]);
+    diamond
+        .environment
+        .git(&["config", "--unset", "user.email"]);
+    diamond
+        .environment
+        .git(&["config", "user.useConfigOnly", "true"]);
     let said = diamond.execute().expect(78);
-    assert!(said.stderr.contains("git does not know who you are"), "{said}");
+    assert!(
+        said.stderr.contains("git does not know who you are"),
+        "{said}"
+    );
     assert!(diamond.environment.runs().is_empty());
-    diamond.environment.git(&["config", "user.email", "test@example.invalid"]);
+    diamond
+        .environment
+        .git(&["config", "user.email", "test@example.invalid"]);
     diamond.execute().expect(0);
     diamond.expect_complete();
-    let committed = diamond.environment.git(&["log", "--all", "--name-only", "--format="]);
+    let committed = diamond
+        .environment
+        .git(&["log", "--all", "--name-only", "--format="]);
     assert!(!committed.contains(".env"), "{committed}");
 }
 
@@ -101,14 +150,21 @@ fn the_work_of_a_stage_that_was_skipped_stays() {
     let diamond = Diamond::new()
         .check("B", "test -f nowhere".to_owned())
         .rule("B", "retries = 0\nsessions_max = 1\non_fail = \"skip\"");
-    let text = diamond.manifest().replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
+    let text = diamond
+        .manifest()
+        .replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
     diamond.environment.write("plan.toml", &text);
     diamond.environment.commit_all();
     diamond.execute().expect(0);
     assert_eq!(diamond.environment.read("d.txt"), "D\n");
     assert_eq!(diamond.environment.read("b.txt"), "");
     let branch = format!("{}-B", diamond.branch());
-    assert_eq!(diamond.environment.git(&["show", &format!("{branch}:b.txt")]), "B\n");
+    assert_eq!(
+        diamond
+            .environment
+            .git(&["show", &format!("{branch}:b.txt")]),
+        "B\n"
+    );
     assert_eq!(diamond.worktrees().len(), 1);
 }
 
@@ -124,9 +180,18 @@ fn a_plan_works_in_a_subdirectory_with_a_difficult_name_beside_a_submodule() {
     );
     environment.commit_all();
     let dir = environment.dir().join("größe & so/app");
-    let done = environment.command(&EXECUTE).current_dir(&dir).output().unwrap();
+    let done = environment
+        .command(&EXECUTE)
+        .current_dir(&dir)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
-    assert_eq!(done.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(
+        done.status.code(),
+        Some(0),
+        "{said}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     assert_eq!(std::fs::read_to_string(dir.join("d.txt")).unwrap(), "D\n");
     diamond.expect_cleared();
 }
@@ -138,7 +203,11 @@ fn two_plans_work_at_once_in_two_worktrees() {
     let environment = &diamond.environment;
     environment.git(&["worktree", "add", "--quiet", "-b", "other", "../other"]);
     let other = environment.path("other");
-    let mut second = environment.command(&EXECUTE).current_dir(&other).spawn().unwrap();
+    let mut second = environment
+        .command(&EXECUTE)
+        .current_dir(&other)
+        .spawn()
+        .unwrap();
     diamond.execute().expect(0);
     assert!(second.wait().unwrap().success());
     for dir in [environment.dir(), other] {
@@ -161,7 +230,10 @@ fn a_worktree_of_the_users_that_is_away_stays_theirs() {
     );
     diamond.execute().expect(0);
     environment.shell("mv ../away ../drive");
-    assert_eq!(environment.git(&["-C", "../drive", "status", "--porcelain"]), "A  staged\n");
+    assert_eq!(
+        environment.git(&["-C", "../drive", "status", "--porcelain"]),
+        "A  staged\n"
+    );
     environment.git(&["worktree", "remove", "--force", "../drive"]);
     diamond.expect_complete();
 }
@@ -174,10 +246,23 @@ fn a_plan_that_a_hook_starts_leaves_the_users_checkout_alone() {
     let environment = &diamond.environment;
     let git_dir = environment.dir().join(".git");
     let mut command = environment.command(&EXECUTE);
-    command.env("GIT_DIR", &git_dir).env("GIT_INDEX_FILE", git_dir.join("index"));
-    let done = command.env("GIT_WORK_TREE", environment.dir()).env("GIT_PREFIX", "").output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(environment.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/main");
+    command
+        .env("GIT_DIR", &git_dir)
+        .env("GIT_INDEX_FILE", git_dir.join("index"));
+    let done = command
+        .env("GIT_WORK_TREE", environment.dir())
+        .env("GIT_PREFIX", "")
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    assert_eq!(
+        environment.git(&["symbolic-ref", "HEAD"]).trim(),
+        "refs/heads/main"
+    );
     diamond.expect_complete();
 }
 
@@ -188,15 +273,38 @@ fn a_worktree_without_its_git_file_passes_for_nothing_else() {
     let diamond = Diamond::new();
     let state = diamond.environment.path("state");
     let with_state = |diamond: Diamond| {
-        let Diamond { environment, work, checks, rules, head } = diamond;
+        let Diamond {
+            environment,
+            work,
+            checks,
+            rules,
+            head,
+        } = diamond;
         let environment = environment.with("EKIDEN_STATE_DIR", state.to_str().unwrap());
-        Diamond { environment, work, checks, rules, head }
+        Diamond {
+            environment,
+            work,
+            checks,
+            rules,
+            head,
+        }
     };
     let work = "rm -f .git; echo B > b.txt".to_owned();
-    let diamond = with_state(diamond).work("B", work).rule("B", "retries = 0\nsessions_max = 1").ready();
+    let diamond = with_state(diamond)
+        .work("B", work)
+        .rule("B", "retries = 0\nsessions_max = 1")
+        .ready();
     let environment = &diamond.environment;
     environment.git(&["init", "--quiet", ".."]);
-    environment.git(&["-C", "..", "commit", "--quiet", "--allow-empty", "-m", "outer"]);
+    environment.git(&[
+        "-C",
+        "..",
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "-m",
+        "outer",
+    ]);
     let said = diamond.execute();
     let outer = environment.git(&["-C", "..", "log", "--all", "--format=%s"]);
     assert_eq!(outer, "outer\n", "{said}");
@@ -204,56 +312,55 @@ fn a_worktree_without_its_git_file_passes_for_nothing_else() {
 
 // shows: PLN-08, RUN-11
 #[test]
-fn what_a_kill_left_of_a_worktree_is_moved_aside_and_the_plan_goes_on() {
+fn a_worktree_that_is_not_complete_is_told_and_nothing_in_it_is_lost() {
     let diamond = Diamond::new().slow("B").slow("C").ready();
     let run = diamond.start();
     diamond.wait_for_gates(&["B", "C"]);
     run.signal(Signal::KILL);
     run.end().expect(137);
     crate::processes::expect_nothing_alive(&diamond.environment);
-    let (tree, other) = (diamond.worktree_of("B"), diamond.worktree_of("C"));
+    let tree = diamond.worktree_of("B");
     std::fs::write(tree.join("mine.txt"), "mine").unwrap();
-    for file in [tree.join(".git"), other.join(".git"), other.join("plan.toml"), other.join("a.txt")] {
-        std::fs::remove_file(file).unwrap();
-    }
-    let said = diamond.resume().expect(0);
-    let saved = format!("{}.saved-1", tree.display());
-    assert!(said.stderr.contains(&format!("{saved} has what was left of a worktree")), "{said}");
-    assert_eq!(std::fs::read_to_string(format!("{saved}/mine.txt")).unwrap(), "mine");
-    // Nothing was left of the other.
-    assert!(!std::path::Path::new(&format!("{}.saved-1", other.display())).exists());
+    std::fs::remove_file(tree.join(".git")).unwrap();
+    let said = diamond.resume().expect(74);
+    let command = format!("rm -rf {}", tree.display());
+    assert!(
+        said.stderr
+            .contains(&format!("`{command}` lets ekiden make it again")),
+        "{said}"
+    );
+    let mine = std::fs::read_to_string(tree.join("mine.txt"));
+    assert_eq!(mine.unwrap(), "mine");
+    diamond.environment.shell(&command);
+    diamond.resume().expect(0);
     diamond.expect_complete();
 }
 
 // shows: PLN-08, RUN-11
 #[test]
 fn locks_that_a_killed_git_left_on_our_branches_are_removed() {
-    let diamond = Diamond::new().slow("B").slow("C").ready();
+    let diamond = Diamond::new().slow("A").ready();
     let run = diamond.start();
-    diamond.wait_for_gates(&["B", "C"]);
+    diamond.wait_for_gates(&["A"]);
     run.signal(Signal::KILL);
     run.end().expect(137);
     crate::processes::expect_nothing_alive(&diamond.environment);
-    let branch = diamond.branch();
-    for lock in [format!("refs/heads/{branch}.lock"), format!("refs/heads/{branch}-B.lock")] {
-        diamond.environment.write(&format!(".git/{lock}"), "");
-    }
-    diamond.environment.write(&format!(".git/logs/refs/heads/{branch}-C.lock"), "");
-    diamond.environment.write(".git/packed-refs.lock", "");
-    let said = diamond.resume().expect(0);
-    assert!(said.stderr.contains("packed-refs.lock keeps git from removing branches"), "{said}");
-    assert!(said.stderr.contains(&format!("the branch {branch} is left")), "{said}");
-    assert_eq!(diamond.environment.read("d.txt"), "D\n");
-    diamond
-        .environment
-        .shell("rm .git/packed-refs.lock && git branch --quiet -D $(git branch --list 'ekiden/*')");
+    let lock = format!(".git/refs/heads/{}.lock", diamond.branch());
+    diamond.environment.write(&lock, "");
+    // A branch of the user's: nobody but them may unlock it.
+    let of_another = ".git/refs/heads/other.lock";
+    diamond.environment.write(of_another, "");
+    diamond.resume().expect(0);
+    let is_there = |name: &str| diamond.environment.dir().join(name).exists();
+    assert_eq!((is_there(&lock), is_there(of_another)), (false, true));
+    diamond.environment.shell(&format!("rm {of_another}"));
     diamond.expect_complete();
 }
 
 /// Git was killed while it moved the user's checkout: between the files, or behind the index.
 // shows: PLN-08, RUN-11
 #[test]
-fn a_delivery_that_was_broken_off_is_completed() {
+fn a_delivery_that_was_broken_off_is_told_with_the_command() {
     for is_indexed in [false, true] {
         let diamond = Diamond::new().ready();
         let environment = &diamond.environment;
@@ -268,16 +375,24 @@ fn a_delivery_that_was_broken_off_is_completed() {
         run.signal(Signal::KILL);
         run.end().expect(137);
         crate::processes::expect_nothing_alive(environment);
+        let branch = diamond.branch();
         if !is_indexed {
-            let branch = diamond.branch();
             environment.shell("git reset --quiet --hard");
-            environment
-                .shell(&format!("git checkout {branch} -- a.txt b.txt && git reset --quiet && : > c.txt"));
+            environment.shell(&format!(
+                "git checkout {branch} -- a.txt b.txt && git reset --quiet && : > c.txt"
+            ));
         }
         environment.write("own.txt", "the user's");
-        diamond.resume().expect(0);
+        let said = diamond.resume().expect(5);
+        let command = format!("git reset --hard {branch}");
+        assert!(
+            said.stdout.contains(&format!("`{command}` completes it")),
+            "{said}"
+        );
         assert_eq!(environment.read("own.txt"), "the user's");
-        environment.shell("rm own.txt");
+        environment.shell(&format!(
+            "{command} && git branch -D {branch} && rm own.txt"
+        ));
         diamond.expect_complete();
     }
 }
@@ -286,7 +401,11 @@ fn a_delivery_that_was_broken_off_is_completed() {
 // shows: PLN-08, RUN-11
 #[test]
 fn what_a_person_changed_while_a_delivery_was_broken_off_is_theirs() {
-    for change in ["echo mine > c.txt", "echo mine >> plan.toml", "echo mine > a.txt"] {
+    for change in [
+        "echo mine > c.txt",
+        "echo mine >> plan.toml",
+        "echo mine > a.txt",
+    ] {
         let diamond = Diamond::new().ready();
         let environment = &diamond.environment;
         let gate = diamond.gate("moved");
@@ -303,8 +422,11 @@ fn what_a_person_changed_while_a_delivery_was_broken_off_is_theirs() {
         environment.shell("git reset --quiet --hard");
         environment.shell(&format!("echo B > b.txt; {change}"));
         let before = environment.git(&["status", "--porcelain"]);
-        let said = diamond.resume().expect(0);
-        assert!(said.stdout.contains("your branch is left as it is"), "{said}");
+        let said = diamond.resume().expect(5);
+        assert!(
+            said.stdout.contains("your branch is left as it is"),
+            "{said}"
+        );
         assert_eq!(environment.git(&["status", "--porcelain"]), before);
     }
 }
@@ -314,7 +436,9 @@ fn what_a_person_changed_while_a_delivery_was_broken_off_is_theirs() {
 fn what_the_user_has_git_do_when_they_merge_changes_nothing_of_the_delivery() {
     for options in ["--squash", "--no-commit --no-ff", "-s ours"] {
         let diamond = Diamond::new().ready();
-        diamond.environment.git(&["config", "branch.main.mergeOptions", options]);
+        diamond
+            .environment
+            .git(&["config", "branch.main.mergeOptions", options]);
         diamond.execute().expect(0);
         diamond.expect_complete();
     }
@@ -326,14 +450,23 @@ fn what_a_skipped_stage_made_stays_whatever_git_shows() {
     let diamond = Diamond::new()
         .check("B", "test -f nowhere".to_owned())
         .rule("B", "retries = 0\nsessions_max = 1\non_fail = \"skip\"");
-    let text = diamond.manifest().replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
+    let text = diamond
+        .manifest()
+        .replace("\"B\", \"C\"", "{ stage = \"B\", optional = true }, \"C\"");
     diamond.environment.write("plan.toml", &text);
     diamond.environment.commit_all();
-    diamond.environment.git(&["config", "status.showUntrackedFiles", "no"]);
+    diamond
+        .environment
+        .git(&["config", "status.showUntrackedFiles", "no"]);
     // Not even the session can be committed.
-    diamond.environment.script(".git/hooks/pre-commit", "case $PWD in *-B) exit 1;; esac\n");
+    diamond
+        .environment
+        .script(".git/hooks/pre-commit", "case $PWD in *-B) exit 1;; esac\n");
     diamond.execute().expect(0);
-    assert_eq!(std::fs::read_to_string(diamond.worktree_of("B").join("b.txt")).unwrap(), "B\n");
+    assert_eq!(
+        std::fs::read_to_string(diamond.worktree_of("B").join("b.txt")).unwrap(),
+        "B\n"
+    );
 }
 
 /// What the merge is validated in is furnished again if that failed.
@@ -342,10 +475,15 @@ fn what_a_skipped_stage_made_stays_whatever_git_shows() {
 fn a_setup_that_failed_is_made_again() {
     let setup = "[worktree]\nsetup = \"case $PWD in *-?) ;; *) test -e $(git rev-parse --path-format=absolute \
                  --git-common-dir)/../../gate-setup ;; esac && echo made > made.log\"";
-    let diamond = Diamond::new().head(setup).check("A", "test -e made.log".to_owned()).ready();
+    let diamond = Diamond::new()
+        .head(setup)
+        .check("A", "test -e made.log".to_owned())
+        .ready();
     diamond.environment.write(".git/info/exclude", "made.log\n");
-    let said = diamond.execute().expect(1);
-    assert!(said.stdout.contains("the worktree's setup"), "{said}");
+    diamond.execute().expect(1);
+    let second = "stages/A/sessions/2/prompt.md";
+    let prompt = std::fs::read_to_string(diamond.environment.run_dir().join(second)).unwrap();
+    assert!(prompt.contains("¦ the worktree's setup"), "{prompt}");
     std::fs::write(diamond.gate("setup"), "").unwrap();
     diamond.resume().expect(0);
     diamond.expect_complete();
@@ -358,7 +496,11 @@ fn a_branch_named_ekiden_is_told_before_anything_begins() {
     diamond.environment.git(&["branch", "ekiden"]);
     let said = diamond.execute().expect(78);
     assert!(said.stderr.contains("there is a branch `ekiden`"), "{said}");
-    assert!(said.stderr.contains("hint: `git branch -m ekiden NEW-NAME`"), "{said}");
+    assert!(
+        said.stderr
+            .contains("hint: `git branch -m ekiden NEW-NAME`"),
+        "{said}"
+    );
     assert!(diamond.environment.runs().is_empty());
 }
 
@@ -367,26 +509,43 @@ fn a_branch_named_ekiden_is_told_before_anything_begins() {
 #[test]
 fn a_hook_that_fails_behind_a_checkout_stops_no_worktree() {
     let diamond = Diamond::new().ready();
-    diamond.environment.script(".git/hooks/post-checkout", "case $1 in 0000*) exit 1;; esac\n");
+    diamond.environment.script(
+        ".git/hooks/post-checkout",
+        "case $1 in 0000*) exit 1;; esac\n",
+    );
     diamond.execute().expect(0);
     diamond.expect_complete();
 }
 
-// shows: PLN-08, SEC-01
+// shows: PLN-08, SEC-01, SEC-09
 #[test]
 fn a_link_that_leads_out_of_the_project_is_not_copied() {
     let diamond = Diamond::new()
-        .head("[worktree]\ncopy = [\".env\"]")
-        .check("A", "test ! -L .env -a -f .env".to_owned());
+        .head("[worktree]\ncopy = [\".env\", \"more\"]")
+        .check("A", "test ! -L .env -a -f .env -a -f more/b".to_owned());
     let diamond = diamond.ready();
-    diamond.environment.write(".git/info/exclude", ".env\nreal.env\n");
+    diamond
+        .environment
+        .write(".git/info/exclude", ".env\nreal.env\nmore/\n");
     diamond.environment.shell("ln -s /etc/passwd .env");
-    let said = diamond.execute().expect(78);
+    let said = diamond.execute().expect(65);
     assert!(
-        said.stderr.contains("`.env` is to be copied and leads out of the project, to /etc/passwd"),
+        said.stderr
+            .contains("copy \".env\" leads out of the project, to /etc/passwd"),
         "{said}"
     );
-    diamond.environment.shell("echo SECRET=1 > real.env && ln -sf real.env .env");
+    diamond.environment.shell(
+        "echo SECRET=1 > real.env && ln -sf real.env .env && mkdir more && ln -s /etc/passwd more/b",
+    );
+    let said = diamond.execute().expect(78);
+    assert!(
+        said.stderr
+            .contains("`more/b` is to be copied and leads out of the project, to /etc/passwd"),
+        "{said}"
+    );
+    diamond
+        .environment
+        .shell("echo more > more/a && ln -sf a more/b");
     diamond.execute().expect(0);
     diamond.expect_complete();
 }

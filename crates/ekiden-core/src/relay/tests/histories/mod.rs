@@ -20,42 +20,96 @@
 mod pages;
 
 use super::track::Track;
-use crate::relay::{Looking, Phase};
+use crate::relay::{Phase, ReviewStep};
 
-/// Name, settings, sessions, verdict.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
 /// Relays that get somewhere. None of them may be stopped.
 const GOOD: &[Row] = &[
-    ("a file a session, one number of the notes changes", "git check", "+ f 30/0- count x30", "goes on"),
-    ("notes and progress grow from session to session", "git check", "+ f - grow x14", "goes on"),
+    (
+        "a file a session, one number of the notes changes",
+        "git check",
+        "+ f 30/0- count x30",
+        "goes on",
+    ),
+    (
+        "notes and progress grow from session to session",
+        "git check",
+        "+ f - grow x14",
+        "goes on",
+    ),
     (
         "a refactoring of the same files, almost the same notes",
         "git check green",
         "+ p - line x12",
         "goes on",
     ),
-    ("commits with ever the same notes", "git check", "c f - same x12", "goes on"),
-    ("commits that take back and try anew", "git check", "c f - new x2; r f - words x8", "goes on"),
-    ("restates the task and works", "git check", "+ f - restates x8", "goes on"),
-    ("reads for a session, then works", "git check", "= f 5/0 new; + f 5/0- new x5", "goes on"),
+    (
+        "commits with ever the same notes",
+        "git check",
+        "c f - same x12",
+        "goes on",
+    ),
+    (
+        "commits that take back and try anew",
+        "git check",
+        "c f - new x2; r f - words x8",
+        "goes on",
+    ),
+    (
+        "restates the task and works",
+        "git check",
+        "+ f - restates x8",
+        "goes on",
+    ),
+    (
+        "reads for a session, then works",
+        "git check",
+        "= f 5/0 new; + f 5/0- new x5",
+        "goes on",
+    ),
     (
         "two sessions to think, one to work",
         "git check",
         "= f - new; c f - new; = f - new x2; c f - new; = f - new x2; c f - new",
         "goes on",
     ),
-    ("undoes one wrong way", "git check", "+ f - new x2; < f - words; + f - new x3", "goes on"),
-    ("ticks off a list without a change of the tree", "git", "= - 8/0- count x8", "goes on"),
-    ("finds more items than it began with", "git", "= - 5/0 new; = - 12/0 new; = - 11/1- new x9", "goes on"),
+    (
+        "undoes one wrong way",
+        "git check",
+        "+ f - new x2; < f - words; + f - new x3",
+        "goes on",
+    ),
+    (
+        "ticks off a list without a change of the tree",
+        "git",
+        "= - 8/0- count x8",
+        "goes on",
+    ),
+    (
+        "finds more items than it began with",
+        "git",
+        "= - 5/0 new; = - 12/0 new; = - 11/1- new x9",
+        "goes on",
+    ),
     (
         "the check gets on, outside the tree",
         "git check",
         "= f - new; = F - new; = t - new; + f - new",
         "goes on",
     ),
-    ("a list without a tree: no git", "", "+ - 6/0- count x6", "goes on"),
-    ("no git and no list, but files", "", "+ - - same x9", "goes on"),
+    (
+        "a list without a tree: no git",
+        "",
+        "+ - 6/0- count x6",
+        "goes on",
+    ),
+    (
+        "no git and no list, but files",
+        "",
+        "+ - - same x9",
+        "goes on",
+    ),
     (
         "rescues between good sessions",
         "git check",
@@ -68,49 +122,124 @@ const GOOD: &[Row] = &[
         "= f - crash x2; + f - new; = f - crash x2; + f - new",
         "goes on",
     ),
-    ("a usage limit in every session", "git check", "+ f - limited x6", "goes on"),
+    (
+        "a usage limit in every session",
+        "git check",
+        "+ f - limited x6",
+        "goes on",
+    ),
     (
         "nothing but usage limits for a while",
         "git check",
         "+ f - new; = f - limited; = f - limited; + f - limited",
         "goes on",
     ),
-    ("is vetoed, mends, is done", "git check", "+ f - claim x2; + p - claim", "complete after 3"),
-    ("is done without a claim", "git check", "+ f 3/0- new x3; + p 0/3 new", "complete after 4"),
+    (
+        "is vetoed, mends, is done",
+        "git check",
+        "+ f - claim x2; + p - claim",
+        "complete after 3",
+    ),
+    (
+        "is done without a claim",
+        "git check",
+        "+ f 3/0- new x3; + p 0/3 new",
+        "complete after 4",
+    ),
     (
         "already green, works, claims",
         "git check green",
         "+ p 6/0- count x5; = p 1/5 claim",
         "complete after 6",
     ),
-    ("already green, and nothing was to do", "git check green", "= p - claim", "complete after 1"),
+    (
+        "already green, and nothing was to do",
+        "git check green",
+        "= p - claim",
+        "complete after 1",
+    ),
     (
         "already green, two idle sessions before the claim",
         "git check green",
         "+ p - new; = p - words x2; = p - claim",
         "complete after 4",
     ),
-    ("research: notes that grow", "git research", "= - - grow x12", "goes on"),
-    ("research: a fact a session", "git research", "= - - facts x10", "goes on"),
-    ("research: new progress under the same notes", "git research", "= - - told x10", "goes on"),
-    ("research: new notes", "research", "= - - new x10", "goes on"),
-    ("research: restates the task", "research", "= - - restates x8", "goes on"),
-    ("research: a list and one number", "research", "= - 9/0- count x9", "goes on"),
-    ("research: other words", "research", "= - - words x8", "goes on"),
-    ("a person who wants no stall rule", "git check stall=0", "= f - words x9", "goes on"),
+    (
+        "research: notes that grow",
+        "git research",
+        "= - - grow x12",
+        "goes on",
+    ),
+    (
+        "research: a fact a session",
+        "git research",
+        "= - - facts x10",
+        "goes on",
+    ),
+    (
+        "research: new progress under the same notes",
+        "git research",
+        "= - - told x10",
+        "goes on",
+    ),
+    (
+        "research: new notes",
+        "research",
+        "= - - new x10",
+        "goes on",
+    ),
+    (
+        "research: restates the task",
+        "research",
+        "= - - restates x8",
+        "goes on",
+    ),
+    (
+        "research: a list and one number",
+        "research",
+        "= - 9/0- count x9",
+        "goes on",
+    ),
+    (
+        "research: other words",
+        "research",
+        "= - - words x8",
+        "goes on",
+    ),
+    (
+        "a person who wants no stall rule",
+        "git check stall=0",
+        "= f - words x9",
+        "goes on",
+    ),
     (
         "a person with more patience",
         "git check stall=6",
         "= f - words x6; + f - new; = f - words x5",
         "goes on",
     ),
-    ("an agent by files alone, quick and without a handoff", "git exec", "+ - - quick x9", "goes on"),
-    ("an agent by files alone, slow and silent", "exec", "+ - - silent x9", "goes on"),
-    ("the check says the same, a list gets shorter", "git check", "= f 6/0- same x6", "goes on"),
+    (
+        "an agent by files alone, quick and without a handoff",
+        "git exec",
+        "+ - - quick x9",
+        "goes on",
+    ),
+    (
+        "an agent by files alone, slow and silent",
+        "exec",
+        "+ - - silent x9",
+        "goes on",
+    ),
+    (
+        "the check says the same, a list gets shorter",
+        "git check",
+        "= f 6/0- same x6",
+        "goes on",
+    ),
     (
         "a rescue after each good session",
         "git check",
-        "+ f - words; = f - none; + f - words; = f - none x2; + f - words",
+        "+ f - words; = f - none; + f - words; = f - none; + f - words",
         "goes on",
     ),
     (
@@ -137,7 +266,12 @@ const GOOD: &[Row] = &[
         "+ f - limited; = f - crash x2; + f - limited; = f - crash; + f - new",
         "goes on",
     ),
-    ("research: a check that keeps failing", "git check research", "= f - new x8", "goes on"),
+    (
+        "research: a check that keeps failing",
+        "git check research",
+        "= f - new x8",
+        "goes on",
+    ),
     (
         "research: says the same twice, then goes on",
         "research",
@@ -154,42 +288,132 @@ const GOOD: &[Row] = &[
 
 /// Relays that only go on. Each must be stopped, no later than this.
 const BAD: &[Row] = &[
-    ("the very same handoff", "git check", "= f - same x9", "stuck after 4"),
-    ("the same, but for a number", "git check", "= f 7/2 count x9", "stuck after 4"),
-    ("the same, but for one line", "git check", "= f - line x9", "stuck after 4"),
-    ("restates task and notes", "git check", "= f - echoes x9", "stuck after 4"),
-    ("the same without git", "check", "= f - same x9", "stuck after 4"),
-    ("the same without a check", "git", "= - - same x9", "stuck after 4"),
-    ("works, then repeats itself", "git check", "+ f 9/0- new x4; = f 5/4 same x9", "stuck after 8"),
+    (
+        "the very same handoff",
+        "git check",
+        "= f - same x9",
+        "stuck after 4",
+    ),
+    (
+        "the same, but for a number",
+        "git check",
+        "= f 7/2 count x9",
+        "stuck after 4",
+    ),
+    (
+        "the same, but for one line",
+        "git check",
+        "= f - line x9",
+        "stuck after 4",
+    ),
+    (
+        "restates task and notes",
+        "git check",
+        "= f - echoes x9",
+        "stuck after 4",
+    ),
+    (
+        "the same without git",
+        "check",
+        "= f - same x9",
+        "stuck after 4",
+    ),
+    (
+        "the same without a check",
+        "git",
+        "= - - same x9",
+        "stuck after 4",
+    ),
+    (
+        "works, then repeats itself",
+        "git check",
+        "+ f 9/0- new x4; = f 5/4 same x9",
+        "stuck after 8",
+    ),
     (
         "repeats itself through rescues",
         "git check stall=0",
         "= f - same x2; = f - none; = f - same x9",
         "stuck after 5",
     ),
-    ("the same although nobody wants a stall rule", "git check stall=0", "= f - same x9", "stuck after 4"),
-    ("grows, but nothing moves", "git check stall=0", "= f - grow x9", "stuck after 7"),
-    ("research: the very same", "research", "= - - same x9", "stuck after 4"),
-    ("research: one line turns about", "research", "= - - line x9", "stuck after 4"),
+    (
+        "the same although nobody wants a stall rule",
+        "git check stall=0",
+        "= f - same x9",
+        "stuck after 4",
+    ),
+    (
+        "grows, but nothing moves",
+        "git check stall=0",
+        "= f - grow x9",
+        "stuck after 7",
+    ),
+    (
+        "research: the very same",
+        "research",
+        "= - - same x9",
+        "stuck after 4",
+    ),
+    (
+        "research: one line turns about",
+        "research",
+        "= - - line x9",
+        "stuck after 4",
+    ),
     (
         "research: repeats after a good beginning",
         "git research",
         "= - - new x5; = - - same x9",
         "stuck after 9",
     ),
-    ("other words for the same nothing", "git check", "= f - words x9", "stalled after 4"),
-    ("two handoffs in turn", "git check", "= f - turns x9", "stalled after 4"),
-    ("new notes every time, and no work", "git check", "= f - new x9", "stalled after 4"),
-    ("works, then only talks", "git check", "c f 9/0- new x5; = f 5/4 words x9", "stalled after 8"),
-    ("touches a file that tells the time", "git check", "~ f - words x9", "stalled after 4"),
-    ("commits without content", "git check", "e f - words x9", "stalled after 4"),
+    (
+        "other words for the same nothing",
+        "git check",
+        "= f - words x9",
+        "stalled after 4",
+    ),
+    (
+        "two handoffs in turn",
+        "git check",
+        "= f - turns x9",
+        "stalled after 4",
+    ),
+    (
+        "new notes every time, and no work",
+        "git check",
+        "= f - new x9",
+        "stalled after 4",
+    ),
+    (
+        "works, then only talks",
+        "git check",
+        "c f 9/0- new x5; = f 5/4 words x9",
+        "stalled after 8",
+    ),
+    (
+        "touches a file that tells the time",
+        "git check",
+        "~ f - words x9",
+        "stalled after 4",
+    ),
+    (
+        "commits without content",
+        "git check",
+        "e f - words x9",
+        "stalled after 4",
+    ),
     (
         "a check that flaps",
         "git check claim",
         "= f - words; = p - words; = f - words; = p - words x6",
         "stalled after 5",
     ),
-    ("does and undoes", "git check", "+ f - new x2; < f - words x9", "stalled after 5"),
+    (
+        "does and undoes",
+        "git check",
+        "+ f - new x2; < f - words x9",
+        "stalled after 5",
+    ),
     (
         "opens what it ticked",
         "git check",
@@ -202,18 +426,48 @@ const BAD: &[Row] = &[
         "= - 9/0 words; = - 6/0 words; = - 3/0 words; = - 0/0 words x9",
         "stalled after 7",
     ),
-    ("claims what the check denies", "git check", "= f - claim x9", "stalled after 4"),
-    ("fills its window and leaves nothing", "git check", "= f - none x9", "stalled after 4"),
-    ("already green, never claims, does nothing", "git check green", "= p - words x9", "stalled after 4"),
-    ("an impatient person", "git check stall=1", "= f - words x9", "stalled after 2"),
+    (
+        "claims what the check denies",
+        "git check",
+        "= f - claim x9",
+        "stalled after 4",
+    ),
+    (
+        "fills its window and leaves nothing",
+        "git check",
+        "= f - none x9",
+        "stuck after 3",
+    ),
+    (
+        "already green, never claims, does nothing",
+        "git check green",
+        "= p - words x9",
+        "stalled after 4",
+    ),
+    (
+        "an impatient person",
+        "git check stall=1",
+        "= f - words x9",
+        "stalled after 2",
+    ),
     (
         "items grow and nothing else",
         "git",
         "= - 5/0 words; = - 6/0 words; = - 7/0 words; = - 8/0 words x9",
         "stalled after 4",
     ),
-    ("no git, nothing moves", "", "= - - words x9", "stalled after 4"),
-    ("an agent by files alone that only talks", "git exec", "= - - spoke x9", "stalled after 4"),
+    (
+        "no git, nothing moves",
+        "",
+        "= - - words x9",
+        "stalled after 4",
+    ),
+    (
+        "an agent by files alone that only talks",
+        "git exec",
+        "= - - spoke x9",
+        "stuck after 3",
+    ),
     ("crashes", "git check", "= f - crash x9", "crashed after 3"),
     (
         "works, then crashes, though it changes files",
@@ -221,17 +475,42 @@ const BAD: &[Row] = &[
         "+ f - new; + f - crash x9",
         "crashed after 4",
     ),
-    ("an agent by files alone that does nothing", "git exec", "= - - quick x9", "crashed after 3"),
-    ("does nothing where nothing can be seen", "exec", "? - - quick x9", "crashed after 3"),
-    ("touches the time, and repeats itself", "git check", "~ f - same x9", "stuck after 4"),
-    ("commits nothing, and repeats itself", "git check", "e f - same x9", "stuck after 4"),
+    (
+        "an agent by files alone that does nothing",
+        "git exec",
+        "= - - quick x9",
+        "crashed after 3",
+    ),
+    (
+        "does nothing where nothing can be seen",
+        "exec",
+        "? - - quick x9",
+        "crashed after 3",
+    ),
+    (
+        "touches the time, and repeats itself",
+        "git check",
+        "~ f - same x9",
+        "stuck after 4",
+    ),
+    (
+        "commits nothing, and repeats itself",
+        "git check",
+        "e f - same x9",
+        "stuck after 4",
+    ),
     (
         "claims and talks in turn",
         "git check",
         "= f - claim; = f - words; = f - claim; = f - words x6",
         "stalled after 4",
     ),
-    ("limits hide that nothing moves", "git check", "= f - limited x9", "stalled after 4"),
+    (
+        "limits hide that nothing moves",
+        "git check",
+        "= f - limited x9",
+        "stalled after 4",
+    ),
     (
         "rescues and talk in turn",
         "git check",
@@ -244,7 +523,12 @@ const BAD: &[Row] = &[
         "= - 9/0 words; = - 2/0 words; = - 9/0 words; = - 2/0 words; = - 9/0 words x6",
         "stalled after 5",
     ),
-    ("research: restates the task and no more", "research", "= - - echoes x9", "stuck after 4"),
+    (
+        "research: restates the task and no more",
+        "research",
+        "= - - echoes x9",
+        "stuck after 4",
+    ),
     (
         "research: the same through rescues",
         "research",
@@ -261,9 +545,24 @@ const BAD: &[Row] = &[
 
 /// What cannot be seen decides nothing: the limit of sessions must do.
 const UNSEEN: &[Row] = &[
-    ("the tree cannot be looked at", "git check", "? f - words x9", "goes on"),
-    ("for a while", "git check", "= f - words; ? f - words x4; = f - words x3", "stalled after 8"),
-    ("the same notes all the while", "git check", "? f - same x9", "goes on"),
+    (
+        "the tree cannot be looked at",
+        "git check",
+        "? f - words x9",
+        "goes on",
+    ),
+    (
+        "for a while",
+        "git check",
+        "= f - words; ? f - words x4; = f - words x3",
+        "stalled after 8",
+    ),
+    (
+        "the same notes all the while",
+        "git check",
+        "? f - same x9",
+        "goes on",
+    ),
 ];
 
 // shows: REL-08, REL-13, REL-14, REL-15
@@ -335,9 +634,16 @@ fn of_row(row: &str) -> Vec<Session<'_>> {
     let (tree, check, items, notes, times) = (word(), word(), word(), word(), word());
     let ticks = usize::from(items.len() > 1 && items.ends_with('-'));
     let items = items.trim_end_matches('-').split_once('/');
-    let items = items.map(|(open, done)| (open.parse::<usize>().unwrap(), done.parse::<usize>().unwrap()));
+    let items = items.map(|(open, done)| {
+        (
+            open.parse::<usize>().unwrap(),
+            done.parse::<usize>().unwrap(),
+        )
+    });
     let first = |text: &str| text.chars().next().unwrap();
-    let times = times.strip_prefix('x').map_or(1, |times| times.parse().unwrap());
+    let times = times
+        .strip_prefix('x')
+        .map_or(1, |times| times.parse().unwrap());
     (0..times)
         .map(|n| Session {
             tree: first(tree),
@@ -399,7 +705,8 @@ impl Player {
         };
         self.track.words(&format!("tree:{tree}"));
         if how == '~' {
-            self.track.words(&format!("tree:touched-{session} substance:{tree}"));
+            self.track
+                .words(&format!("tree:touched-{session} substance:{tree}"));
         }
         self.trees.push(tree);
     }
@@ -414,17 +721,23 @@ impl Player {
             _ => "verify:missing",
         };
         loop {
-            match self.track.relay().phase() {
-                Phase::Preparing(Looking::Commit) | Phase::Reviewing { looking: Looking::Commit, .. } => {
-                    self.track.words("commit")
-                }
-                Phase::Preparing(Looking::Survey) | Phase::Reviewing { looking: Looking::Survey, .. } => {
-                    self.track.words(survey)
-                }
-                Phase::Preparing(Looking::Verification)
-                | Phase::Reviewing { looking: Looking::Verification, .. } => self.track.words(check),
+            match &self.track.relay().phase {
+                Phase::Reviewing {
+                    step: ReviewStep::Commit,
+                    ..
+                } => self.track.words("commit"),
+                Phase::Reviewing {
+                    step: ReviewStep::Survey,
+                    ..
+                } => self.track.words(survey),
+                Phase::Reviewing {
+                    step: ReviewStep::Verification,
+                    ..
+                } => self.track.words(check),
                 Phase::Waiting { .. } => self.track.words("wake"),
-                Phase::Planned | Phase::Running(_) | Phase::Paused { .. } | Phase::Ended { .. } => return,
+                Phase::Planned | Phase::Running(_) | Phase::Paused { .. } | Phase::Ended { .. } => {
+                    return;
+                }
             };
         }
     }
@@ -437,7 +750,8 @@ impl Player {
             Outcome::Stuck { .. } => "stuck",
             Outcome::Stalled { .. } => "stalled",
             Outcome::TooManyCrashes { .. } => "crashed",
-            other @ (Outcome::Blocked { .. }
+            other @ (Outcome::Undelivered { .. }
+            | Outcome::Blocked { .. }
             | Outcome::SessionLimit
             | Outcome::Stopped { .. }
             | Outcome::LimitTooFar { .. }
@@ -445,7 +759,8 @@ impl Player {
             | Outcome::RateLimited { .. }
             | Outcome::BudgetSpent { .. }
             | Outcome::WindowTooFull { .. }
-            | Outcome::NoGround { .. }
+            | Outcome::NoCheck { .. }
+            | Outcome::NoWorktree { .. }
             | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
             | Outcome::NotDone { .. }

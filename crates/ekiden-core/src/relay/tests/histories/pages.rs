@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// A handoff.
 pub(super) struct Pages {
     pub(super) progress: String,
     pub(super) next_prompt: String,
@@ -18,8 +17,8 @@ pub(super) struct Author {
 }
 
 const MODULES: &[&str] = &[
-    "billing", "auth", "search", "export", "mail", "cart", "ledger", "report", "import", "queue", "cache",
-    "session", "invoice", "upload", "audit", "webhook", "tax", "catalog", "profile",
+    "billing", "auth", "search", "export", "mail", "cart", "ledger", "report", "import", "queue",
+    "cache", "session", "invoice", "upload", "audit", "webhook", "tax", "catalog", "profile",
 ];
 const DEEDS: &[&str] = &[
     "the parser takes dates in both forms",
@@ -65,21 +64,41 @@ impl Author {
     pub(super) fn write(&mut self, notes: &str, items: Option<(usize, usize)>) -> Pages {
         self.session += 1;
         let lines = self.lines(notes);
-        let told = if notes == "told" { self.about(3) } else { self.done(notes) };
-        let status = if notes == "claim" { "ALL_COMPLETE" } else { "IN_PROGRESS" };
-        let mut progress = format!("STATUS: {status}\n\n## Done\n\n{}\n## Stopped at\n\n", list(&told));
+        let told = if notes == "told" {
+            self.about(3)
+        } else {
+            self.done(notes)
+        };
+        let status = if notes == "claim" {
+            "ALL_COMPLETE"
+        } else {
+            "IN_PROGRESS"
+        };
+        let mut progress = format!(
+            "STATUS: {status}\n\n## Done\n\n{}\n## Stopped at\n\n",
+            list(&told)
+        );
         progress.push_str("src/parser.rs, it builds\n\n## Issues\n\nnone\n");
         if let Some((open, done)) = items.filter(|_| notes != "claim") {
             progress.push_str("\n## Open items\n\n");
             (1..=done).for_each(|item| writeln!(progress, "- [x] part {item}").unwrap());
-            (done + 1..=done + open).for_each(|item| writeln!(progress, "- [ ] part {item}").unwrap());
+            (done + 1..=done + open)
+                .for_each(|item| writeln!(progress, "- [ ] part {item}").unwrap());
         }
         let knowledge = match notes {
             "facts" => format!("## Core Knowledge\n\n{}", list(&self.about(1))),
             _ => String::new(),
         };
-        let next_prompt = if notes == "claim" { String::new() } else { next_prompt(&lines) };
-        Pages { progress, next_prompt, knowledge }
+        let next_prompt = if notes == "claim" {
+            String::new()
+        } else {
+            next_prompt(&lines)
+        };
+        Pages {
+            progress,
+            next_prompt,
+            knowledge,
+        }
     }
 
     fn lines(&mut self, notes: &str) -> Vec<String> {
@@ -89,12 +108,20 @@ impl Author {
             "same" | "facts" | "told" => steady(0),
             "count" => steady(session),
             "line" => [steady(0), self.about(1)].concat(),
-            "words" => (0..12).map(|line| in_other_words(session + line, line)).collect(),
-            "turns" => (0..12).map(|line| in_other_words(session % 2, line)).collect(),
+            "words" => (0..12)
+                .map(|line| in_other_words(session + line, line))
+                .collect(),
+            "turns" => (0..12)
+                .map(|line| in_other_words(session % 2, line))
+                .collect(),
             "grow" => {
                 let more = self.about(2);
                 self.grown.extend(more);
-                [vec!["The plan is in docs/plan.md.".to_owned()], self.grown.clone()].concat()
+                [
+                    vec!["The plan is in docs/plan.md.".to_owned()],
+                    self.grown.clone(),
+                ]
+                .concat()
             }
             "restates" => [task(), steady(0), self.about(3)].concat(),
             "echoes" => [task(), steady(0)].concat(),
@@ -114,8 +141,14 @@ impl Author {
     /// Lines that no other session writes.
     fn about(&self, lines: usize) -> Vec<String> {
         let line = |n: usize| {
-            let (module, other) = (MODULES[self.session % MODULES.len()], MODULES[n % MODULES.len()]);
-            format!("{module}: {} as in {other}", DEEDS[(self.session + 3 * n) % DEEDS.len()])
+            let (module, other) = (
+                MODULES[self.session % MODULES.len()],
+                MODULES[n % MODULES.len()],
+            );
+            format!(
+                "{module}: {} as in {other}",
+                DEEDS[(self.session + 3 * n) % DEEDS.len()]
+            )
         };
         (0..lines).map(line).collect()
     }
@@ -141,7 +174,10 @@ fn steady(number: usize) -> Vec<String> {
 /// The same thing, said otherwise.
 fn in_other_words(way: usize, line: usize) -> String {
     let [looked, began, what] = WAYS[(way + line) % WAYS.len()];
-    format!("I {looked} {} and {began} {what}.", MODULES[line % MODULES.len()])
+    format!(
+        "I {looked} {} and {began} {what}.",
+        MODULES[line % MODULES.len()]
+    )
 }
 
 fn task() -> Vec<String> {

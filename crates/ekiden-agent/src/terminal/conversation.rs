@@ -1,0 +1,708 @@
+//! A conversation in the client's own interface. No IO: questions and commands go in, reports and answers
+//! come out.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::budget::Spend;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::Counters;
+use ekiden_core::guard::{HookInput, ToolUse};
+use ekiden_core::ids::ConversationId;
+use ekiden_core::time::Millis;
+use ekiden_wire::ends;
+use ekiden_wire::hook_output;
+use ekiden_wire::hooks::{HookCall, HookEvent};
+use ekiden_wire::status_line::StatusInput;
+use ekiden_wire::stream::{ApiErrorKind, RateLimitInfo};
+use ekiden_wire::trace::Trace;
+use ekiden_wire::transcript::LastResponse;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::hook::Asker;
+use super::listener::Question;
+use crate::attempt::{Activity, Ended, HookAnswer, Report};
+use crate::child::ChildEnd;
+use crate::stream::micro_usd;
+
+/// What a client exits with when it was left, or when its terminal was closed.
+const LEFT: [i32; 3] = [0, 129, 130];
+/// How it says that a conversation continues from its summary.
+const COMPACTED: &str = "compact";
+/// What it exits with after SIGTERM.
+const TERMINATED: i32 = 143;
+
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    id: String,
+    session: u32,
+    prompt_file: PathBuf,
+    /// What waits for a hook that can carry it.
+    pending: Option<String>,
+    /// A turn is over and nothing has happened since: no hook will come unless a person types.
+    idle: bool,
+    waiting: Vec<Waiting>,
+    asked: u64,
+    /// Where the client keeps the conversation, once a hook has named it.
+    pub(super) transcript: Option<PathBuf>,
+    last: LastResponse,
+    model_tokens: Option<u64>,
+    /// The cost in the first status line: what a resumed conversation cost before.
+    cost_before: Option<f64>,
+    cost_usd: f64,
+    tool_calls: u32,
+    compacted: bool,
+    failure: Failure,
+    ending: Option<Ending>,
+    reports: VecDeque<Report>,
+}
+
+/// How the last turn failed.
+///
+/// The client's hook reports the failure first. When a limit ends is written into the transcript with
+/// the next batch of lines, usually a tenth of a second later, and not at all if the client is ended at
+/// once. So after a limit the turn is over only some seconds later, beside a wait of hours, or when the
+/// client asks for something and its transcript has the limit already.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    #[default]
+    None,
+    /// A usage limit that the transcript has not confirmed yet.
+    AwaitedLimit,
+    Known(ApiErrorKind),
+}
+
+/// A hook that waits for the engine's answer.
+#[derive(Debug)]
+struct Waiting {
+    callback: String,
+    event: HookEvent,
+    input: HookInput,
+    answer: oneshot::Sender<String>,
+}
+
+/// How we end the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Done,
+    /// The session is to stop.
+    Stopped,
+}
+
+impl Conversation {
+    pub(super) fn new(id: ConversationId, session: u32, prompt_file: PathBuf) -> Self {
+        Self {
+            id: id.to_string(),
+            session,
+            prompt_file,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn next_report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Takes a question. `last` reads the last response from a transcript.
+    pub(super) fn ask(
+        &mut self,
+        question: Question,
+        last: impl FnOnce(&Path) -> Option<LastResponse>,
+    ) {
+        match question.asker {
+            Asker::StatusLine => self.status_line(question),
+            Asker::Hook => self.hook(question, last),
+        }
+    }
+
+    fn status_line(&mut self, question: Question) {
+        let status = StatusInput::parse(&question.json);
+        if status.session_id == self.id {
+            let total = status.cost_usd;
+            let before = *self.cost_before.get_or_insert(total);
+            let cost_usd = (total - before).max(0.0);
+            if cost_usd > self.cost_usd {
+                self.cost_usd = cost_usd;
+                let spend = Spend {
+                    micro_usd: micro_usd(cost_usd),
+                    ..Spend::default()
+                };
+                self.reports.push_back(Report::Spend { spend, turns: 0 });
+            }
+            self.window(status.window_tokens, &status.model);
+        }
+        let tokens = match self.last.context_tokens {
+            0 => String::new(),
+            tokens => format!(" · context {}k", tokens.div_ceil(1000)),
+        };
+        reply(
+            question.answer,
+            format!("ekiden · session {}{tokens}\n", self.session),
+        );
+    }
+
+    fn window(&mut self, model_tokens: Option<u64>, model: &str) {
+        let Some(tokens) = model_tokens.filter(|tokens| self.model_tokens != Some(*tokens)) else {
+            return;
+        };
+        self.model_tokens = Some(tokens);
+        let model = Some(model.to_owned()).filter(|model| !model.is_empty());
+        self.reports.push_back(Report::Window {
+            model_tokens: tokens,
+            compaction_tokens: None,
+            model,
+            filled_by: Vec::new(),
+        });
+    }
+
+    fn hook(&mut self, question: Question, last: impl FnOnce(&Path) -> Option<LastResponse>) {
+        let call = HookCall::parse(&question.json);
+        if call.session_id != self.id {
+            // Another client, that of a tool perhaps.
+            return reply(question.answer, hook_output::pass().to_string());
+        }
+        if let Some(response) = last(&call.transcript) {
+            self.used(response);
+        }
+        self.transcript = Some(call.transcript.clone());
+        self.idle = false;
+        match call.event {
+            HookEvent::PreToolUse => self.tool(&call),
+            HookEvent::SessionStart if call.source == COMPACTED => {
+                self.was_compacted(self.last.context_tokens);
+            }
+            HookEvent::StopFailure if call.failure == ApiErrorKind::RateLimit => {
+                self.failure = Failure::AwaitedLimit;
+            }
+            HookEvent::StopFailure => self.turn_failed(call.failure),
+            HookEvent::UserPromptSubmit => {
+                // A person has spoken, and a new turn begins.
+                self.failure = Failure::None;
+                return reply(question.answer, self.said_with(call.event).to_string());
+            }
+            HookEvent::PreCompact
+            | HookEvent::PostToolBatch
+            | HookEvent::PostToolUse
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::Stop
+            | HookEvent::Other => {}
+        }
+        self.consult(call, question.answer);
+    }
+
+    fn turn_failed(&mut self, kind: ApiErrorKind) {
+        self.failure = Failure::Known(kind);
+        self.reports.push_back(Report::TurnEnded { failed: true });
+    }
+
+    pub(super) fn awaits_limit(&self) -> bool {
+        self.failure == Failure::AwaitedLimit
+    }
+
+    /// The transcript has confirmed the limit, or is not waited for any longer; unless a person has spoken
+    /// meanwhile.
+    pub(super) fn limit_is_known(&mut self) {
+        if self.awaits_limit() {
+            self.turn_failed(ApiErrorKind::RateLimit);
+        }
+    }
+
+    /// Without hooks the transcript alone says whether the last turn reached a limit.
+    pub(super) fn limit_seen(&mut self, limited: bool) {
+        match self.failure {
+            Failure::None if limited => self.turn_failed(ApiErrorKind::RateLimit),
+            Failure::AwaitedLimit | Failure::Known(_) if !limited => self.failure = Failure::None,
+            Failure::None | Failure::AwaitedLimit | Failure::Known(_) => {}
+        }
+    }
+
+    /// Asks the engine, where it has something to decide.
+    fn consult(&mut self, call: HookCall, answer: oneshot::Sender<String>) {
+        let subagent = call.agent_id.is_some();
+        let decides = match call.event {
+            HookEvent::PreToolUse | HookEvent::PreCompact => true,
+            HookEvent::Stop | HookEvent::PostToolBatch => !subagent,
+            HookEvent::PostToolUse
+            | HookEvent::UserPromptSubmit
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::StopFailure
+            | HookEvent::Other => false,
+        };
+        if !decides {
+            return reply(answer, hook_output::pass().to_string());
+        }
+        self.asked += 1;
+        let callback = self.asked.to_string();
+        self.reports.push_back(Report::Hook {
+            callback: callback.clone(),
+            input: call.input.clone(),
+        });
+        self.waiting.push(Waiting {
+            callback,
+            event: call.event,
+            input: call.input,
+            answer,
+        });
+    }
+
+    fn tool(&mut self, call: &HookCall) {
+        let target = match &call.input {
+            HookInput::PreTool { tool, .. } => match tool {
+                ToolUse::Read(path) | ToolUse::Write(path) => path.display().to_string(),
+                ToolUse::Shell(command) => command.clone(),
+                ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => String::new(),
+            },
+            HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => String::new(),
+        };
+        self.tool_calls = self.tool_calls.saturating_add(1);
+        let name = call.tool.clone();
+        self.reports
+            .push_back(Report::Activity(Activity::Tool { name, target }));
+    }
+
+    /// The client compacted the context, which held so much.
+    fn was_compacted(&mut self, context_tokens: u64) {
+        self.compacted = true;
+        self.reports.push_back(Report::Compacted { context_tokens });
+    }
+
+    /// Takes what the transcript says of the last response.
+    pub(super) fn used(&mut self, response: LastResponse) {
+        if response.message_id != self.last.message_id {
+            self.reports.push_back(Report::Usage {
+                context_tokens: response.context_tokens,
+            });
+            self.last = response;
+        }
+    }
+
+    /// The engine's answer to a hook. One that was given up is answered too late.
+    pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
+        let Some(at) = self
+            .waiting
+            .iter()
+            .position(|waiting| waiting.callback == callback)
+        else {
+            return;
+        };
+        let waiting = self.waiting.swap_remove(at);
+        let output = match answer {
+            HookAnswer::Pass => self.unopposed(&waiting),
+            HookAnswer::Allow | HookAnswer::Deny(_) | HookAnswer::Block(_) => answer.output(),
+        };
+        reply(waiting.answer, output.to_string());
+    }
+
+    /// What a hook says to which the engine has no objection.
+    fn unopposed(&mut self, waiting: &Waiting) -> Value {
+        match (waiting.event, &waiting.input) {
+            (
+                HookEvent::PreToolUse,
+                HookInput::PreTool {
+                    tool: ToolUse::Read(path),
+                    subagent: false,
+                },
+            ) if *path == self.prompt_file => hook_output::permission(true, ""),
+            (HookEvent::Stop, HookInput::Stop { background: false }) => self.turn_over(),
+            (HookEvent::PostToolBatch, _) => self.said_with(waiting.event),
+            (_, _) => hook_output::pass(),
+        }
+    }
+
+    /// A waiting message becomes the reason to continue; else the turn is over.
+    fn turn_over(&mut self) -> Value {
+        if let Some(text) = self.take_pending() {
+            return hook_output::block(&text);
+        }
+        self.idle = true;
+        self.reports.push_back(Report::TurnEnded { failed: false });
+        hook_output::pass()
+    }
+
+    /// A message waits that no hook will carry.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.idle && self.pending.is_some() && self.ending.is_none()
+    }
+
+    /// The message that waits, for a client that is started anew with it.
+    pub(super) fn say_anew(&mut self) -> Option<String> {
+        self.idle = false;
+        self.take_pending().filter(|_| self.ending.is_none())
+    }
+
+    fn said_with(&mut self, event: HookEvent) -> Value {
+        self.take_pending()
+            .map_or_else(hook_output::pass, |text| hook_output::context(event, &text))
+    }
+
+    fn take_pending(&mut self) -> Option<String> {
+        let text = self.pending.take()?;
+        self.reports.push_back(Report::Delivered);
+        Some(text)
+    }
+
+    /// Says something as soon as a hook can carry it.
+    pub(super) fn say(&mut self, text: String) {
+        self.pending = Some(text);
+    }
+
+    /// Without hooks no message can be sent: those that wait are given up.
+    pub(super) fn give_up_saying(&mut self) {
+        let _ = self.take_pending();
+    }
+
+    /// The turn is over, as the transcript says.
+    pub(super) fn turn_seen_over(&mut self) {
+        self.reports.push_back(Report::TurnEnded { failed: false });
+    }
+
+    /// Something that a person should know.
+    pub(super) fn warn(&mut self, text: &str) {
+        self.reports
+            .push_back(Report::Activity(Activity::Warning(text.to_owned())));
+    }
+
+    /// We are about to end the client.
+    pub(super) fn ending(&mut self, how: Ending) {
+        self.ending = Some(how);
+    }
+
+    /// Everything is over. `trace` is the whole transcript.
+    pub(super) fn ended(&mut self, end: ChildEnd, duration: Millis, trace: Trace) -> Ended {
+        if let Some(context_tokens) = trace.compacted.filter(|_| !self.compacted) {
+            self.was_compacted(context_tokens);
+        }
+        let cause = self.cause(end, trace.limit.as_ref());
+        if let EndCause::NeverStarted(why) = cause {
+            return Ended::unstarted(&why);
+        }
+        Ended {
+            cause,
+            counters: Counters {
+                duration,
+                tool_calls: self.tool_calls,
+                usage_tokens: self.last.context_tokens,
+                spend: Spend {
+                    micro_usd: micro_usd(self.cost_usd),
+                    ..Spend::default()
+                },
+                ..Counters::default()
+            },
+            traces: trace.last,
+            resumable: self.last.context_tokens > 0,
+        }
+    }
+
+    /// The person left the client.
+    pub(super) fn is_left(end: &ChildEnd) -> bool {
+        matches!(end, ChildEnd::Exited(code) if LEFT.contains(code))
+    }
+
+    fn cause(&self, end: ChildEnd, limit: Option<&RateLimitInfo>) -> EndCause {
+        match (end, self.ending) {
+            (ChildEnd::NotStarted(why), _) => EndCause::NeverStarted(why),
+            (_, Some(Ending::Stopped)) => EndCause::Stopped,
+            (_, Some(Ending::Done)) => match self.failure {
+                Failure::None => EndCause::Completed,
+                Failure::AwaitedLimit => ends::of_failure(ApiErrorKind::RateLimit, limit),
+                Failure::Known(kind) => ends::of_failure(kind, limit),
+            },
+            (end, None) if Self::is_left(&end) => EndCause::PersonLeft,
+            (ChildEnd::Exited(TERMINATED), None) => EndCause::Killed {
+                signal: TERMINATED - 128,
+            },
+            (ChildEnd::Exited(exit), None) => EndCause::Crashed { exit },
+            (ChildEnd::Signaled(signal), None) => EndCause::Killed { signal },
+            (ChildEnd::KeeperLost, None) => EndCause::Killed { signal: 9 },
+        }
+    }
+}
+
+fn reply(to: oneshot::Sender<String>, answer: String) {
+    // A hook that went away needs no answer.
+    let _ = to.send(answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_wire::stream::ApiErrorKind;
+
+    use super::*;
+
+    const ID: &str = "6f0e5a52-1111-5111-8111-111111111111";
+
+    fn conversation() -> Conversation {
+        let id = serde_json::from_value(Value::from(ID)).expect("an id");
+        Conversation::new(id, 2, "/s/prompt.md".into())
+    }
+
+    fn ask(
+        talk: &mut Conversation,
+        event: &str,
+        more: &str,
+        last: Option<(&str, u64)>,
+    ) -> oneshot::Receiver<String> {
+        let json = format!(
+            r#"{{"session_id":"{ID}","transcript_path":"/t","hook_event_name":"{event}"{more}}}"#
+        );
+        let (answer, answered) = oneshot::channel();
+        let last = last.map(|(id, tokens)| LastResponse {
+            message_id: id.to_owned(),
+            context_tokens: tokens,
+            ..LastResponse::default()
+        });
+        talk.ask(
+            Question {
+                asker: Asker::Hook,
+                json,
+                answer,
+            },
+            |_| last,
+        );
+        answered
+    }
+
+    fn reports(talk: &mut Conversation) -> Vec<String> {
+        std::iter::from_fn(|| talk.next_report())
+            .map(|report| format!("{report:?}"))
+            .collect()
+    }
+
+    fn text(mut answer: oneshot::Receiver<String>) -> String {
+        answer.try_recv().expect("an answer")
+    }
+
+    // shows: AGT-02, REL-02
+    #[test]
+    fn an_order_goes_out_with_the_next_batch_of_tools() {
+        let mut talk = conversation();
+        let batch = ask(&mut talk, "PostToolBatch", "", Some(("m1", 120_000)));
+        assert_eq!(
+            reports(&mut talk),
+            [
+                "Usage { context_tokens: 120000 }",
+                r#"Hook { callback: "1", input: Other }"#
+            ]
+        );
+        talk.say("please hand off".to_owned());
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(text(batch).contains(r#""additionalContext":"please hand off""#));
+        assert_eq!(reports(&mut talk), ["Delivered"]);
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn a_message_that_waits_holds_the_turn_and_else_the_turn_is_over() {
+        let mut talk = conversation();
+        talk.say("go on".to_owned());
+        let stop = ask(&mut talk, "Stop", "", None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert_eq!(text(stop), r#"{"decision":"block","reason":"go on"}"#);
+        let stop = ask(&mut talk, "Stop", "", None);
+        talk.answer("2", &HookAnswer::Pass);
+        assert_eq!(text(stop), "{}");
+        assert_eq!(
+            reports(&mut talk).last().map(String::as_str),
+            Some("TurnEnded { failed: false }")
+        );
+    }
+
+    /// No hook comes any more, so the client is restarted with the message, unless the person continues.
+    // shows: AGT-02, REL-04
+    #[test]
+    fn a_message_that_comes_after_the_turn_waits_for_no_hook() {
+        let mut talk = conversation();
+        ask(&mut talk, "Stop", "", None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(!talk.is_unheard());
+        talk.say("the handoff still needs this".to_owned());
+        assert!(talk.is_unheard());
+        let prompt = ask(&mut talk, "UserPromptSubmit", "", None);
+        assert!(text(prompt).contains("the handoff still needs this"));
+        assert!(!talk.is_unheard());
+        ask(&mut talk, "Stop", "", None);
+        talk.answer("2", &HookAnswer::Pass);
+        talk.say("again".to_owned());
+        reports(&mut talk);
+        assert_eq!(talk.say_anew().as_deref(), Some("again"));
+        assert_eq!(reports(&mut talk), ["Delivered"]);
+        assert!(!talk.is_unheard());
+    }
+
+    #[test]
+    fn the_prompt_may_be_read_and_what_is_refused_is_refused() {
+        let mut talk = conversation();
+        let read = r#","tool_name":"Read","tool_input":{"file_path":"/s/prompt.md"}"#;
+        let prompt = ask(&mut talk, "PreToolUse", read, None);
+        talk.answer("1", &HookAnswer::Pass);
+        assert!(text(prompt).contains(r#""permissionDecision":"allow""#));
+        let other = ask(
+            &mut talk,
+            "PreToolUse",
+            &read.replace("prompt", "other"),
+            None,
+        );
+        talk.answer("2", &HookAnswer::Deny("no".to_owned()));
+        assert!(text(other).contains(r#""permissionDecisionReason":"no""#));
+        assert_eq!(talk.tool_calls, 2);
+    }
+
+    /// A hook tells it at once; without hooks the transcript does, at the end, and once.
+    // shows: AGT-04
+    #[test]
+    fn a_compaction_is_told_once() {
+        let mut talk = conversation();
+        let started = ask(
+            &mut talk,
+            "SessionStart",
+            r#","source":"compact""#,
+            Some(("m1", 150_000)),
+        );
+        assert_eq!(text(started), "{}");
+        let told = [
+            "Usage { context_tokens: 150000 }",
+            "Compacted { context_tokens: 150000 }",
+        ];
+        assert_eq!(reports(&mut talk), told);
+        let line = r#"{"type":"system","subtype":"compact_boundary","compactMetadata":{"preTokens":167000}}"#;
+        let trace = Trace::from_transcript(line.as_bytes()).expect("bytes are read");
+        talk.ended(ChildEnd::Exited(0), Millis(0), trace.clone());
+        assert_eq!(reports(&mut talk), [""; 0]);
+        let mut unhooked = conversation();
+        unhooked.ended(ChildEnd::Exited(0), Millis(0), trace);
+        assert_eq!(
+            reports(&mut unhooked),
+            ["Compacted { context_tokens: 167000 }"]
+        );
+    }
+
+    // shows: HND-08
+    #[test]
+    fn another_conversation_is_left_alone() {
+        let mut talk = conversation();
+        let json = r#"{"session_id":"other","hook_event_name":"Stop"}"#.to_owned();
+        let (answer, answered) = oneshot::channel();
+        talk.ask(
+            Question {
+                asker: Asker::Hook,
+                json,
+                answer,
+            },
+            |_| None,
+        );
+        assert_eq!(text(answered), "{}");
+        assert_eq!(reports(&mut talk), [""; 0]);
+        assert_eq!(talk.transcript, None);
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn the_end_is_named_by_who_ended_it() {
+        let cause = |ending: Option<Ending>, end| {
+            Conversation {
+                ending,
+                ..conversation()
+            }
+            .cause(end, None)
+        };
+        assert_eq!(
+            cause(Some(Ending::Done), ChildEnd::Exited(143)),
+            EndCause::Completed
+        );
+        assert_eq!(
+            cause(Some(Ending::Stopped), ChildEnd::Exited(143)),
+            EndCause::Stopped
+        );
+        assert_eq!(cause(None, ChildEnd::Exited(0)), EndCause::PersonLeft);
+        assert_eq!(
+            cause(None, ChildEnd::Exited(143)),
+            EndCause::Killed { signal: 15 }
+        );
+        assert_eq!(
+            cause(None, ChildEnd::Exited(1)),
+            EndCause::Crashed { exit: 1 }
+        );
+        assert_eq!(
+            cause(None, ChildEnd::Signaled(9)),
+            EndCause::Killed { signal: 9 }
+        );
+        let failed = Conversation {
+            failure: Failure::Known(ApiErrorKind::AuthenticationFailed),
+            ending: Some(Ending::Done),
+            ..conversation()
+        };
+        assert_eq!(
+            failed.cause(ChildEnd::Exited(143), None),
+            EndCause::AuthenticationFailed
+        );
+    }
+
+    // shows: REL-11
+    #[test]
+    fn the_turn_is_over_when_the_transcript_has_confirmed_the_limit() {
+        let mut talk = conversation();
+        let failed = "TurnEnded { failed: true }";
+        ask(&mut talk, "StopFailure", r#","error":"rate_limit""#, None);
+        assert_eq!(reports(&mut talk), [""; 0]);
+        assert!(talk.awaits_limit());
+        talk.limit_is_known();
+        talk.limit_is_known();
+        assert_eq!(reports(&mut talk), [failed]);
+        talk.ending(Ending::Done);
+        let cause = talk.cause(ChildEnd::Exited(143), None);
+        assert!(matches!(cause, EndCause::RateLimited { .. }), "{cause:?}");
+        ask(&mut talk, "UserPromptSubmit", "", None);
+        let cause = talk.cause(ChildEnd::Exited(143), None);
+        assert_eq!(cause, EndCause::Completed);
+        ask(&mut talk, "StopFailure", r#","error":"overloaded""#, None);
+        assert_eq!(reports(&mut talk), [failed]);
+        assert!(!talk.awaits_limit());
+    }
+
+    // shows: AGT-02
+    #[test]
+    fn without_hooks_a_limit_is_reported_once() {
+        let mut talk = conversation();
+        talk.limit_seen(true);
+        talk.limit_seen(true);
+        assert_eq!(reports(&mut talk), ["TurnEnded { failed: true }"]);
+        talk.limit_seen(false);
+        assert_eq!(talk.failure, Failure::None);
+    }
+
+    // shows: MON-06
+    #[test]
+    fn the_window_and_the_cost_come_from_the_status_line() {
+        let mut talk = conversation();
+        for cost in [1.0, 1.5] {
+            let json = format!(
+                r#"{{"session_id":"{ID}","model":{{"id":"m"}},"context_window":{{"context_window_size":1000000}},"cost":{{"total_cost_usd":{cost}}}}}"#
+            );
+            let (answer, answered) = oneshot::channel();
+            talk.ask(
+                Question {
+                    asker: Asker::StatusLine,
+                    json,
+                    answer,
+                },
+                |_| None,
+            );
+            assert_eq!(text(answered), "ekiden · session 2\n");
+        }
+        assert_eq!(talk.cost_usd, 0.5);
+        assert_eq!(
+            reports(&mut talk),
+            [
+                r#"Window { model_tokens: 1000000, compaction_tokens: None, model: Some("m"), filled_by: [] }"#,
+                "Spend { spend: Spend { micro_usd: 500000, tokens: 0, estimated: false }, turns: 0 }",
+            ]
+        );
+    }
+}

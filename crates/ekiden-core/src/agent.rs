@@ -1,0 +1,128 @@
+//! An agent as the settings name it: the program, how it is driven, what it may do without asking.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Price;
+use crate::limits;
+
+/// An agent, as a row of differences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// What the user calls it.
+    pub name: String,
+    pub kind: AgentKind,
+    /// The program and its first arguments.
+    pub command: Vec<String>,
+    /// The model, if the user chose one.
+    pub model: Option<String>,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    pub interface: Interface,
+}
+
+impl AgentSpec {
+    /// Both have the same program and model, whatever they may do.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.kind, &self.command, &self.model) == (other.kind, &other.command, &other.model)
+    }
+}
+
+/// How an agent is driven.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interface {
+    /// By its stream, without a terminal.
+    #[default]
+    Headless,
+    /// In its own interface on the user's terminal, where the user can type at any time.
+    Terminal,
+}
+
+/// The user's choice of what the agent may do without asking. Nothing chosen: the agent's own rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// The agent's permission mode, by its own name.
+    pub mode: Option<String>,
+    /// Every question is answered with yes.
+    pub skip: bool,
+    /// Rules for tools that may run, in the agent's own form.
+    pub allowed_tools: Vec<String>,
+    /// The user's own settings, hooks and servers of the agent are left out.
+    pub isolated: bool,
+}
+
+/// Permissions that whoever carries a run on wants changed; nothing where one stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PermissionsChange {
+    pub mode: Option<String>,
+    /// Whether every question is answered with yes.
+    pub skip: Option<bool>,
+    /// Rules beside those that there are.
+    pub allowed_tools: Vec<String>,
+}
+
+impl Permissions {
+    pub fn change(&mut self, change: &PermissionsChange) {
+        self.mode = change.mode.clone().or(self.mode.take());
+        self.skip = change.skip.unwrap_or(self.skip);
+        for rule in &change.allowed_tools {
+            if !self.allowed_tools.contains(rule) {
+                self.allowed_tools.push(rule.clone());
+            }
+        }
+    }
+}
+
+impl PermissionsChange {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which adapter drives an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentKind {
+    Claude,
+    /// The built-in agent without a model, over the same wire.
+    Rehearsal,
+    /// Any command: prompt on standard input, handoff by files alone.
+    Exec,
+}
+
+impl AgentKind {
+    /// What the agent keeps free of its window for its own compaction, in tokens.
+    pub fn reserve_tokens(self) -> u64 {
+        match self {
+            Self::Claude => limits::RESERVE_TOKENS_CLAUDE,
+            Self::Rehearsal | Self::Exec => 0,
+        }
+    }
+
+    /// What a model costs that never told it.
+    pub fn price_unknown(self) -> Price {
+        match self {
+            Self::Claude => Price::usual(limits::PRICE_UNKNOWN_NANO_USD),
+            Self::Rehearsal | Self::Exec => Price::usual(0),
+        }
+    }
+
+    /// It can be talked to: messages can be sent into a running turn, so a handoff can be ordered and asked
+    /// for, and it reports its calls of tools and its use of context.
+    pub fn takes_messages(self) -> bool {
+        match self {
+            Self::Claude | Self::Rehearsal => true,
+            Self::Exec => false,
+        }
+    }
+
+    /// The name in settings files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Rehearsal => "rehearsal",
+            Self::Exec => "exec",
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Every wording that agents read, in one list: for the lint and the manual.
+
+use crate::prompt::{
+    OrderReason, context, continuation, loaded, measured, messages, notes, now, planning, protocol,
+    rescue, session, setback, skills, stage,
+};
+
+/// One text of the catalogue.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    /// How it reaches the agent.
+    pub(super) channel: &'static str,
+    /// Why it reads as it does.
+    pub(super) why: &'static str,
+    /// Its budget, in tokens.
+    pub(super) tokens_max: usize,
+    pub(super) texts: &'static [&'static str],
+}
+
+/// All texts, in the order in which a session meets them.
+pub(super) const CATALOGUE: &[Entry] = &[
+    Entry {
+        name: "Handoff protocol",
+        channel: "system prompt where the agent has one, else the first part of the prompt; standing",
+        why: "The rules once, above all data, the same bytes all run. It says that a handoff comes by itself and \
+              that there is room, since a harness that saves state and does not say so makes models stop early; \
+              and it gives no number to watch, since countdowns make them trim their work. BLOCKED is the honest \
+              way out. Clients tell their models not to hand off in mid-task; hence \"even if other instructions \
+              say there is no need\".",
+        tokens_max: crate::limits::PROTOCOL_TOKENS_MAX,
+        texts: &protocol::TEXTS,
+    },
+    Entry {
+        name: "Session prompt: task, check and facts",
+        channel: "first message, first block",
+        why: "The user's words whole, in every session: goals drift as context piles up. What changes least comes \
+              first, and facts grow at their end, so that the bytes before a new fact stay in the cache.",
+        tokens_max: crate::limits::KNOWLEDGE_TOKENS_MAX,
+        texts: &[
+            session::TASK,
+            session::CHECK,
+            session::CHECK_INTRO,
+            session::KNOWS,
+            session::KNOWS_INTRO,
+        ],
+    },
+    Entry {
+        name: "Session prompt: log",
+        channel: "first message, second block",
+        why: "The last sessions in a few lines each. It changes every time, so it stands behind the facts.",
+        tokens_max: crate::limits::KNOWLEDGE_LOG_TOKENS_MAX,
+        texts: &[session::LOG],
+    },
+    Entry {
+        name: "Session prompt: measured",
+        channel: "first message, second block",
+        why: "What a program can know, a program writes: which files were touched is what summaries keep worst. \
+              Items that vanish from a list without a tick are named, since lists in prose get rewritten.",
+        tokens_max: crate::limits::MEASURED_TOKENS_MAX,
+        texts: &[
+            measured::HEADING,
+            measured::INTRO,
+            measured::COMMITS,
+            measured::FILES,
+            measured::CHECK,
+            measured::TAIL,
+            measured::ITEMS,
+        ],
+    },
+    Entry {
+        name: "Session prompt: notes",
+        channel: "first message, second block",
+        why: "The agent writes what only it knows: where, why, what failed, what first. It is quoted as data, \
+              because memory read back as authority turns one injection into a standing order.",
+        tokens_max: crate::limits::NOTES_TOKENS_MAX,
+        texts: &[
+            notes::HEADING,
+            notes::INTRO_HANDOFF,
+            notes::INTRO_CONTINUATION,
+            notes::INTRO_RESCUE,
+            notes::INTRO_BOTH,
+            session::FROM_USER,
+        ],
+    },
+    Entry {
+        name: "Session prompt: now",
+        channel: "first message, last block",
+        why: "The request stands last, where it is followed best, and in a block that is ours alone: the client \
+              attaches the files that the last block names, in quoted lines too. So it names no command either; \
+              the check stands above.",
+        tokens_max: crate::limits::CLOSING_TOKENS_MAX,
+        texts: &[
+            now::HEADING,
+            now::FIRST,
+            now::LATER,
+            now::VETO,
+            now::OTHER_BRANCH,
+            now::REPEATED,
+            now::TASK_CHANGED,
+            now::NEW_TASK,
+            now::GONE_BACK,
+            now::OPERATOR,
+            now::DELEGATION,
+            now::INTERRUPTED,
+            now::REQUEST_FIRST,
+            now::REQUEST_FIRST_CHECK,
+            now::REQUEST_NOTES,
+            now::REQUEST_NO_NOTES,
+            now::REQUEST_RESCUED,
+            now::REQUEST_CHECK,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: project, files, results",
+        channel: "first message of a plan's stage, first block, before the task",
+        why: "What is the same in all sessions of the stage, so that it is cached and the task stands behind it. \
+              All of it is data, the plan's own summary too, since a model may have written it. Files are cut first, \
+              because the agent can read them; each cut says where.",
+        tokens_max: crate::limits::STAGE_ARCHITECTURE_TOKENS_MAX
+            + crate::limits::STAGE_FILES_TOKENS_MAX
+            + crate::limits::STAGE_RESULTS_TOKENS_MAX,
+        texts: &[
+            stage::PROJECT,
+            stage::PROJECT_INTRO,
+            stage::FILES,
+            stage::FILES_INTRO,
+            context::MISSING,
+            context::NOT_TEXT,
+            context::TOO_LARGE,
+            stage::RESULTS,
+            stage::RESULTS_INTRO,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: setup",
+        channel: "first message of a plan's stage whose worktree could not be set up, second block",
+        why: "The first stage may have to make what the setup command needs. Any stage has to know what is not there.",
+        tokens_max: 300,
+        texts: &[stage::SETUP, stage::SETUP_INTRO],
+    },
+    Entry {
+        name: "Stage prompt: outputs",
+        channel: "first message of a plan's stage, first block, behind the check",
+        why: "Stages work side by side, so each keeps to its own files; and an honest way out, since a plan can be \
+              wrong about them.",
+        tokens_max: crate::limits::STAGE_OUTPUTS_TOKENS_MAX,
+        texts: &[stage::OUTPUTS, stage::OUTPUTS_INTRO],
+    },
+    Entry {
+        name: "Stage prompt: what happened before",
+        channel: "first message of a stage that is tried again, second block",
+        why: "Failures kept in view are not repeated. The first and the last lines of an output tell most.",
+        tokens_max: crate::limits::STAGE_RETRY_TOKENS_MAX,
+        texts: &[
+            setback::RETRY,
+            setback::RETRY_INTRO,
+            setback::CHANGES,
+            setback::FAILED_CHECK,
+            setback::OUTPUT,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: merge",
+        channel: "first message of a session that mends a merge, second block",
+        why: "What either side wanted, in its own words, so that neither is taken whole. The checks of both decide, \
+              since models resolve few real conflicts right at first.",
+        tokens_max: crate::limits::STAGE_MERGE_TOKENS_MAX,
+        texts: &[
+            setback::CONFLICT,
+            setback::CONFLICT_INTRO,
+            setback::BROKE,
+            setback::BROKE_INTRO,
+            setback::SIDE,
+            setback::RESULT,
+            setback::CHECK,
+            setback::OTHERS,
+        ],
+    },
+    Entry {
+        name: "Stage prompt: now",
+        channel: "first message of a plan's stage, last block, with the wordings of any other",
+        why: "What done means, and what to do about a failure. It names the stage by its id alone, which is letters \
+              and digits: a name, an output or a command could name a file to the client.",
+        tokens_max: crate::limits::STAGE_CLOSING_TOKENS_MAX,
+        texts: &[
+            now::STAGE,
+            now::DONE_CHECK,
+            now::DONE_OUTPUTS,
+            now::DONE_BOTH,
+            now::STAGE_REPORT,
+            now::CONFLICT,
+            now::MERGE_BROKE,
+            now::RETRY,
+            now::REQUEST_MERGE,
+        ],
+    },
+    Entry {
+        name: "Planning: architecture",
+        channel: "first message of the session that writes the document",
+        why: "A document from which strangers can build: outcomes, exact names, and what would show that it is done. \
+              No code, since wrong detail in a plan cascades. The existing project comes first.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[
+            planning::IDEA,
+            planning::DOCUMENT,
+            planning::DOCUMENT_INTRO,
+            planning::ARCHITECTURE,
+        ],
+    },
+    Entry {
+        name: "Planning: split",
+        channel: "first message of the session that makes the manifest, whose shape a schema holds",
+        why: "What makes a stage that a session can carry out alone. The size is the stage's and not the reader's, \
+              so it is no countdown.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::SPLIT],
+    },
+    Entry {
+        name: "Planning: mend",
+        channel: "message into the same conversation",
+        why: "Every fault at once, word for word with its place; what is right stays.",
+        tokens_max: crate::limits::PLANNING_FAULTS_TOKENS_MAX + crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[planning::MEND, planning::MORE_FAULTS, planning::NO_MANIFEST],
+    },
+    Entry {
+        name: "Planning: mend the document",
+        channel: "message into the same conversation",
+        why: "What is missing and where it belongs; it is asked for once.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[
+            planning::MEND_DOCUMENT,
+            planning::MISSING,
+            planning::NOT_TEXT,
+            planning::NO_SUMMARY,
+        ],
+    },
+    Entry {
+        name: "Handoff order",
+        channel: "message into the running turn, or the reason of a Stop",
+        why: "It was announced, gives a reason and no number, and asks for nothing in a hurry: the session ends \
+              while it is good, with the edit in hand in order and every claim backed by a command.",
+        tokens_max: crate::limits::ORDER_TOKENS_MAX,
+        texts: &[
+            messages::ORDER,
+            OrderReason::Context.sentence(),
+            OrderReason::Budget.sentence(),
+            OrderReason::Time.sentence(),
+            OrderReason::Operator.sentence(),
+        ],
+    },
+    Entry {
+        name: "Refusals",
+        channel: "reason of a denied call",
+        why: "What is open, what is missing, and where the intention goes. No apology, no level, the same words \
+              each time.",
+        tokens_max: crate::limits::REFUSAL_TOKENS_MAX,
+        texts: &[
+            messages::HANDING_OFF,
+            messages::ENGINE_OWNED,
+            messages::SUBAGENT,
+            messages::SCHEDULED,
+            messages::UNATTENDED,
+            messages::NO_COMPACTION,
+        ],
+    },
+    Entry {
+        name: "Go on",
+        channel: "reason of a Stop, or a message",
+        why: "A turn ended early and there is room. All three ways on are named, so that none is forced.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::GO_ON],
+    },
+    Entry {
+        name: "Ask again",
+        channel: "reason of a Stop, or a message",
+        why: "Each fault by file, place and remedy; the rest is fine and stays. The protocol is never repeated.",
+        tokens_max: crate::limits::ASK_AGAIN_TOKENS_MAX,
+        texts: &[messages::ASK_AGAIN],
+    },
+    Entry {
+        name: "Rescue handoff",
+        channel: "in place of the notes",
+        why: "The best notes that a program can write: facts, nothing inferred, visibly unchecked, under the \
+              headings of NEXT_PROMPT.md so that one reader handles both.",
+        tokens_max: crate::limits::RESCUE_TOKENS_MAX,
+        texts: &[
+            rescue::OPENING,
+            rescue::OPENING_REST,
+            rescue::BUILDS,
+            rescue::COMPACTED,
+            rescue::NOTHING,
+        ],
+    },
+    Entry {
+        name: "Continuation",
+        channel: "in place of the notes, and published",
+        why: "A follow-up begins where nothing is under way: the new task, that the old one is done, and the last \
+              report as it was, so that nobody has to guess what the tree holds.",
+        tokens_max: crate::limits::NOTES_TOKENS_MAX,
+        texts: &[
+            continuation::PROGRESS,
+            continuation::VERIFIED,
+            continuation::UNVERIFIED,
+            continuation::NEXT_PROMPT,
+        ],
+    },
+    Entry {
+        name: "Resume note",
+        channel: "message after a resumed conversation",
+        why: "The one thing that the conversation cannot know: whether its last call took effect.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::RESUME, messages::SIGNATURE],
+    },
+    Entry {
+        name: "Read prompt",
+        channel: "first message in the client's own interface",
+        why: "There a prompt is a line that the client searches for file names and commands, so the prompt itself \
+              lies in a file, and the line names nothing else.",
+        tokens_max: crate::limits::MESSAGE_TOKENS_MAX,
+        texts: &[messages::READ_PROMPT],
+    },
+    Entry {
+        name: "Loaded handoff",
+        channel: "a hook's context at the start of a watched session",
+        why: "A fact, a place and a quotation: text of a hook that reads like an order is shown to the user as an \
+              injection. It ends below what the client cuts to a preview.",
+        tokens_max: crate::limits::DOCUMENT_TOKENS_MAX,
+        texts: &[
+            loaded::OPENING,
+            loaded::OPENING_AGELESS,
+            loaded::CLOSING,
+            loaded::OFFERED,
+        ],
+    },
+    Entry {
+        name: "Alerts in watched sessions",
+        channel: "a hook's context beside what the agent reads next, or the reason of a refused call",
+        why: "Facts, and what to do as the custom of the place: text of a hook that reads like an order is shown to the \
+              user as an injection. No number to watch, since countdowns make models trim their work; the person gets \
+              the percentage.",
+        tokens_max: crate::limits::ALERT_TOKENS_MAX,
+        texts: &crate::guard::alert::AGENT_TEXTS,
+    },
+    Entry {
+        name: "Skills",
+        channel: "a skill's file, read when `/checkpoint`, `/handoff` or `/orient` is called",
+        why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
+              text. The agent runs the command: text that the client puts in place itself is searched for file \
+              names, and a handoff is foreign text.",
+        tokens_max: crate::limits::SKILL_TOKENS_MAX,
+        texts: &[skills::CHECKPOINT, skills::HANDOFF, skills::ORIENT],
+    },
+];

@@ -1,0 +1,402 @@
+//! The conversation with the agent while a session is at work.
+//!
+//! The order to hand off goes into the running turn as soon as measured context use reaches L2.
+//! A turn that wants to end is judged by the files it leaves: through the Stop callback first, where
+//! the agent has one, and by messages after the turn is over. Each way has its own limit, so every
+//! conversation ends.
+
+use super::spending::Bound;
+use super::start::HANDOFF_DIR;
+use super::{NextAttempt, Phase, Prompt, Relay};
+use crate::budget::{Share, Spend};
+use crate::effect::{AttemptEffect, RelayEffect};
+use crate::ends::EndCause;
+use crate::event::AttemptEvent;
+use crate::guard::{Level, Window};
+use crate::handoff::{Fault, Inspection};
+use crate::ids::AttemptId;
+use crate::limits;
+use crate::prompt::{self, OrderReason};
+use crate::settings::Settings;
+use crate::steering::StopRequest;
+use crate::time::Timestamp;
+
+/// An attempt that is ordered or at work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    pub attempt: NextAttempt,
+    /// What it is given. Kept, since it takes a while to write.
+    pub prompt: Prompt,
+    /// What it may spend, set aside when it began.
+    pub share: Share,
+    /// What the attempt has spent at the last mark.
+    pub spend: Spend,
+    /// What it had spent when it was ordered to hand off, if that is known.
+    pub(super) ordered_at: Option<Spend>,
+    /// How full its context is; levels only rise within an attempt.
+    pub level: Level,
+    /// What it holds, in tokens, when the level was reached.
+    pub(super) usage_tokens: u64,
+    /// Its window, once the agent reported it.
+    window: Option<Window>,
+    pub(super) process: Option<Process>,
+    pub(super) talk: Talk,
+    /// The bound by which it is being ended.
+    pub(super) bound: Option<Bound>,
+    /// The session is told to hand off at this time.
+    pub(super) order_by: Option<Timestamp>,
+    /// The process is told to end at this time: the grace after a gentle stop, or when its time or its
+    /// budget is up.
+    pub(super) stop_by: Option<Timestamp>,
+    pub(super) compacted: bool,
+}
+
+/// The agent's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) since: Timestamp,
+    /// When it was last heard of.
+    pub(super) heard: Timestamp,
+}
+
+/// What may be said to the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Talk {
+    Open(Open),
+    /// The agent was told to go, or is being ended: nothing more is said.
+    Closed,
+}
+
+/// What was said to the agent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Open {
+    order: Order,
+    /// A message was sent that no request holds yet.
+    pub(super) undelivered: bool,
+    go_ons: u32,
+    calls_at_go_on: Option<u32>,
+    asks: u32,
+    holds: u32,
+    /// Faults that are asked about once were asked about.
+    asked: bool,
+}
+
+/// The order to hand off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    No,
+    /// To be given as soon as the agent can take it.
+    Due(OrderReason),
+    Given,
+}
+
+/// How an agent that wants to end its turn is told that it may not.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    StopCallback,
+    Message,
+}
+
+impl Relay {
+    /// Something happened in the attempt at work. An event of an earlier attempt is void.
+    pub(super) fn attempt_event(
+        &mut self,
+        at: Timestamp,
+        attempt: AttemptId,
+        event: &AttemptEvent,
+    ) -> Vec<RelayEffect> {
+        match (&mut self.phase, event) {
+            (Phase::Running(session), _) if session.attempt.id != attempt => Vec::new(),
+            (Phase::Running(session), AttemptEvent::Ended(ended)) => {
+                let session = session.clone();
+                self.attempt_ended(at, &session, ended)
+            }
+            (Phase::Running(session), event) => {
+                let effect = session.event(at, event, &self.settings);
+                session.tell(effect)
+            }
+            (_, _) => Vec::new(),
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(attempt: NextAttempt, prompt: Prompt, share: Share) -> Self {
+        // The first message of a conversation that only hands off is the order.
+        let order = match attempt.hand_off {
+            true => Order::Given,
+            false => Order::No,
+        };
+        Self {
+            attempt,
+            prompt,
+            share,
+            spend: Spend::default(),
+            ordered_at: None,
+            level: Level::L0,
+            usage_tokens: 0,
+            window: None,
+            process: None,
+            talk: Talk::Open(Open {
+                order,
+                ..Open::default()
+            }),
+            bound: None,
+            order_by: None,
+            stop_by: None,
+            compacted: false,
+        }
+    }
+
+    /// It was told to hand off, or is done.
+    pub fn is_handing_off(&self) -> bool {
+        !matches!(&self.talk, Talk::Open(open) if open.order == Order::No)
+    }
+
+    /// What the agent knows of its work is a summary: the handoff came too late.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.attempt.consumed.compacted || self.compacted
+    }
+
+    /// It was at or above L2: there is nothing left for it to do but to hand off.
+    pub(super) fn is_late(&self) -> bool {
+        self.attempt.hand_off || self.level >= Level::L2
+    }
+
+    /// The conversation, which holds so much by now, has room to hand off.
+    pub(super) fn has_room(&self, usage_tokens: u64) -> bool {
+        let usage_tokens = usage_tokens.max(self.usage_tokens);
+        match self.window {
+            Some(window) => window.left_tokens(usage_tokens) >= limits::HANDOFF_ROOM_TOKENS,
+            None => self.level < Level::L3,
+        }
+    }
+
+    /// The attempt ended without ever having a process.
+    pub(super) fn never_ran(&self, cause: &EndCause) -> bool {
+        self.process.is_none() && matches!(cause, EndCause::NeverStarted(_))
+    }
+
+    /// The effect as one for this attempt.
+    pub(super) fn tell(&self, effect: Option<AttemptEffect>) -> Vec<RelayEffect> {
+        let attempt = self.attempt.id;
+        let effect = effect.map(|effect| RelayEffect::Attempt { attempt, effect });
+        effect.into_iter().collect()
+    }
+
+    fn event(
+        &mut self,
+        at: Timestamp,
+        event: &AttemptEvent,
+        settings: &Settings,
+    ) -> Option<AttemptEffect> {
+        if let Some(process) = &mut self.process {
+            process.heard = at;
+        }
+        match event {
+            AttemptEvent::Started { .. } => {
+                let (since, heard) = (at, at);
+                self.process = Some(Process { since, heard });
+                self.limit_time(settings.bounds.session_timeout);
+                self.say_order(settings)
+            }
+            AttemptEvent::LevelCrossed {
+                level,
+                usage_tokens,
+                spend,
+                is_done,
+            } => {
+                self.level = self.level.max(*level);
+                self.usage_tokens = self.usage_tokens.max(*usage_tokens);
+                self.spend = self.spend.corrected(*spend);
+                // Its last words may cross a level too, after a handoff that needs no other.
+                if *level < Level::L2 || *is_done {
+                    return None;
+                }
+                self.ordered_at.get_or_insert(self.spend);
+                self.order(OrderReason::Context, settings)
+            }
+            AttemptEvent::BaselineMeasured {
+                level,
+                usage_tokens,
+                filled_by,
+            } => self.baseline(at, *level, *usage_tokens, filled_by),
+            AttemptEvent::SpendCrossed { crossing } => self.spend_crossed(at, *crossing, settings),
+            // What it still knows of its work is a summary, and gets no better.
+            AttemptEvent::Compacted { .. } => {
+                self.compacted = true;
+                self.order(OrderReason::Context, settings)
+            }
+            AttemptEvent::MessageDelivered => {
+                self.talk.open()?.undelivered = false;
+                self.say_order(settings)
+            }
+            AttemptEvent::StopAsked {
+                callback,
+                background,
+                handoff,
+                tool_calls,
+            } => {
+                let hold = (!background).then(|| self.hold(handoff, *tool_calls, settings));
+                let (callback, hold) = (callback.clone(), hold.flatten());
+                Some(AttemptEffect::AnswerStop { callback, hold })
+            }
+            AttemptEvent::TurnEnded {
+                handoff,
+                tool_calls,
+                failed,
+            } => self.turn_ended(handoff, *tool_calls, *failed, settings),
+            AttemptEvent::RefusalsSpent => self.interrupt(),
+            AttemptEvent::WindowChanged { window, .. } => {
+                self.window = Some(*window);
+                None
+            }
+            AttemptEvent::Ended(_) => None,
+        }
+    }
+
+    /// Stops the session: by an order to hand off and a deadline, or at once.
+    pub(super) fn stop(
+        &mut self,
+        at: Timestamp,
+        request: StopRequest,
+        settings: &Settings,
+    ) -> Option<AttemptEffect> {
+        match request {
+            StopRequest::Gently => {
+                self.stop_by = Some(at + limits::STOP_GRACE);
+                self.order(OrderReason::Operator, settings)
+            }
+            StopRequest::Now { .. } => self.terminate(),
+        }
+    }
+
+    /// Orders the handoff, now or as soon as the agent can take a message.
+    pub(super) fn order(
+        &mut self,
+        reason: OrderReason,
+        settings: &Settings,
+    ) -> Option<AttemptEffect> {
+        let open = self.talk.open()?;
+        if open.order == Order::No {
+            open.order = Order::Due(reason);
+        }
+        self.say_order(settings)
+    }
+
+    fn say_order(&mut self, settings: &Settings) -> Option<AttemptEffect> {
+        let hears = settings.agent.kind.takes_messages() && self.process.is_some();
+        if self.is_used_up() || !hears {
+            return None;
+        }
+        let open = self.talk.open().filter(|open| !open.undelivered)?;
+        let text = open.give_order(settings)?;
+        open.undelivered = true;
+        Some(AttemptEffect::Say { text })
+    }
+
+    /// The reason to hold a turn that wants to end, if there is one.
+    fn hold(&mut self, handoff: &Inspection, calls: u32, settings: &Settings) -> Option<String> {
+        let (level, is_used_up) = (self.level, self.is_used_up());
+        let open = self.talk.open().filter(|_| !is_used_up)?;
+        if open.undelivered {
+            // The message becomes a turn of its own, but for an order that is still waiting.
+            return open.give_order(settings);
+        }
+        open.objection(level, handoff, calls, Way::StopCallback, settings)
+    }
+
+    fn turn_ended(
+        &mut self,
+        handoff: &Inspection,
+        calls: u32,
+        failed: bool,
+        settings: &Settings,
+    ) -> Option<AttemptEffect> {
+        let hears = settings.agent.kind.takes_messages() && !failed;
+        let (level, is_used_up) = (self.level, self.is_used_up());
+        let open = self.talk.open()?;
+        // A message that waits in the agent becomes a turn of its own; there is nothing left for one.
+        match open.undelivered {
+            true if is_used_up => return self.terminate(),
+            true if hears => return None,
+            true | false => {}
+        }
+        let may_ask = hears && !is_used_up;
+        let text = may_ask.then(|| open.objection(level, handoff, calls, Way::Message, settings));
+        let Some(text) = text.flatten() else {
+            self.talk = Talk::Closed;
+            return Some(AttemptEffect::Close);
+        };
+        open.undelivered = true;
+        Some(AttemptEffect::Say { text })
+    }
+
+    /// Ends the process, and with it the conversation.
+    pub(super) fn terminate(&mut self) -> Option<AttemptEffect> {
+        self.stop_by = None;
+        self.talk = Talk::Closed;
+        Some(AttemptEffect::Terminate)
+    }
+
+    /// Ends a turn that does not find the way out by itself. The handoff is asked for once more.
+    fn interrupt(&mut self) -> Option<AttemptEffect> {
+        let open = self.talk.open()?;
+        open.asks = open.asks.max(limits::ASKS_MAX - 1);
+        Some(AttemptEffect::Interrupt)
+    }
+}
+
+impl Talk {
+    pub(super) fn open(&mut self) -> Option<&mut Open> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Closed => None,
+        }
+    }
+}
+
+impl Open {
+    fn give_order(&mut self, settings: &Settings) -> Option<String> {
+        let Order::Due(reason) = self.order else {
+            return None;
+        };
+        self.order = Order::Given;
+        Some(prompt::order(reason, HANDOFF_DIR, &settings.marker))
+    }
+
+    /// What the agent is told, unless its turn may end: there is room to go on, or its handoff is missing
+    /// or has faults.
+    fn objection(
+        &mut self,
+        level: Level,
+        handoff: &Inspection,
+        tool_calls: u32,
+        way: Way,
+        settings: &Settings,
+    ) -> Option<String> {
+        let once = handoff.asked_once().filter(|_| !self.asked);
+        let faults: Vec<Fault> = handoff.required().chain(once).cloned().collect();
+        if faults.is_empty() {
+            return None;
+        }
+        let stood_still = self.calls_at_go_on == Some(tool_calls);
+        let early = self.order == Order::No && level < Level::L1 && !handoff.begun;
+        if early && self.go_ons < limits::GO_ON_MAX && !stood_still {
+            self.go_ons += 1;
+            self.calls_at_go_on = Some(tool_calls);
+            return Some(prompt::go_on(&settings.marker));
+        }
+        let (asked, max) = match way {
+            Way::StopCallback => (&mut self.holds, limits::STOP_BLOCKS_MAX),
+            Way::Message => (&mut self.asks, limits::ASKS_MAX),
+        };
+        if *asked >= max {
+            return None;
+        }
+        *asked += 1;
+        self.asked = true;
+        Some(prompt::ask_again(&faults, HANDOFF_DIR))
+    }
+}

@@ -1,0 +1,188 @@
+//! A relay beside others: what they spend and learn, retries, and merge conflicts.
+//!
+//! A relay that stands alone shares nothing, and nothing here changes it.
+
+use super::{Baseline, Phase, Relay};
+use crate::budget::{Budget, Spend};
+use crate::effect::RelayEffect;
+use crate::knowledge::Knowledge;
+use crate::limits;
+use crate::outcome::WaitCause;
+use crate::prompt::{PromptSection, StageContext};
+use crate::time::Timestamp;
+
+/// A relay's place in a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// What it is shown of the project.
+    pub(super) context: StageContext,
+    /// What every session is told until the stage is retried or merged.
+    pub(super) sections: Vec<PromptSection>,
+    /// The merge conflict that this stage is resolving; a retry still has to.
+    conflict: Option<PromptSection>,
+    shared: SharedLimits,
+}
+
+/// What the other relays of a run mean for this one. It follows from their states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedLimits {
+    /// What they have spent.
+    pub spent: Spend,
+    /// What those at work may still spend.
+    pub reserved: Spend,
+    /// In so many sessions they have spent it.
+    pub sessions: u32,
+    /// Among how many what is left is divided: this one, and those that may begin a session beside it.
+    pub sharers: u32,
+    /// A usage limit that one of them met lasts until then.
+    pub held_until: Option<Timestamp>,
+}
+
+impl Default for SharedLimits {
+    fn default() -> Self {
+        Self {
+            spent: Spend::default(),
+            reserved: Spend::default(),
+            sessions: 0,
+            sharers: 1,
+            held_until: None,
+        }
+    }
+}
+
+impl Member {
+    pub fn new(context: StageContext) -> Self {
+        Self {
+            context,
+            sections: Vec::new(),
+            conflict: None,
+            shared: SharedLimits::default(),
+        }
+    }
+}
+
+impl Relay {
+    pub(crate) fn share_limits(&mut self, shared: SharedLimits) {
+        if let Some(member) = &mut self.member {
+            member.shared = shared;
+        }
+    }
+
+    /// Takes over what other stages have learned, unless the relay has begun.
+    pub(crate) fn learn(&mut self, knowledge: &Knowledge) {
+        if self.phase == Phase::Planned {
+            self.knowledge.adopt(knowledge);
+        }
+    }
+
+    /// The last attempt at the stage failed: begins another in the work tree as it was left, with the
+    /// notes of its last session. Sessions count anew; what was spent stays spent.
+    pub(crate) fn retry(&mut self, at: Timestamp, section: PromptSection) -> Vec<RelayEffect> {
+        let conflict = self.member.as_ref();
+        let conflict = conflict.and_then(|member| member.conflict.clone());
+        self.begin_anew(at, conflict.into_iter().chain([section]).collect())
+    }
+
+    /// It was given a merge conflict to resolve.
+    pub fn had_conflict(&self) -> bool {
+        let member = self.member.as_ref();
+        member.is_some_and(|member| member.conflict.is_some())
+    }
+
+    /// What the stage did conflicts with what others did: its next session resolves that, with the notes of
+    /// the last.
+    pub(crate) fn resolve_conflict(
+        &mut self,
+        at: Timestamp,
+        section: PromptSection,
+    ) -> Vec<RelayEffect> {
+        // It passed before the other side was merged in.
+        self.seen.check = None;
+        self.seen.baseline = Baseline::Unknown;
+        if let Some(member) = &mut self.member {
+            member.conflict = Some(section.clone());
+        }
+        self.begin_anew(at, vec![section])
+    }
+
+    fn begin_anew(&mut self, at: Timestamp, of_stage: Vec<PromptSection>) -> Vec<RelayEffect> {
+        self.sections = Vec::new();
+        if let Some(member) = &mut self.member {
+            member.sections = of_stage;
+        }
+        self.crashes_in_a_row = 0;
+        self.session_limit.from = self.session_limit.over;
+        self.seen.judge_anew(&self.stage.task);
+        self.start_first(at)
+    }
+
+    fn shared(&self) -> SharedLimits {
+        let member = self.member.as_ref();
+        member.map(|member| member.shared).unwrap_or_default()
+    }
+
+    /// Others hold a part of the run's budget that they may give back.
+    pub(super) fn is_reserved(&self) -> bool {
+        let reserved = self.shared().reserved;
+        reserved.micro_usd > 0 || reserved.tokens > 0
+    }
+
+    /// What is not spent of the run's budget, though it may be reserved.
+    pub(super) fn unspent_of_run(&self) -> Budget {
+        self.settings.bounds.run.after(self.spent_by_run())
+    }
+
+    /// Its part of what is left of the run's budget, where others may begin beside it: at least what a session
+    /// needs, if that much is left.
+    pub(super) fn part_of_run(&self) -> Budget {
+        let left = self.unspent_of_run().after(self.shared().reserved);
+        let (least, sharers) = (self.least_share(), u64::from(self.shared().sharers.max(1)));
+        let part = |left: u64, least: u64| (left / sharers).max(least).min(left);
+        Budget {
+            micro_usd: left.micro_usd.map(|left| part(left, least.micro_usd)),
+            tokens: left.tokens.map(|left| part(left, least.tokens)),
+        }
+    }
+
+    /// With less than this of the run's budget a session would hardly begin.
+    pub(super) fn least_share(&self) -> Spend {
+        let sessions = u64::from(self.totals.sessions) + u64::from(self.shared().sessions);
+        let least = |spent: u64| spent.div_ceil(sessions.max(1) * limits::SHARE_MIN_PART);
+        let spent = self.spent_by_run();
+        Spend {
+            micro_usd: least(spent.micro_usd),
+            tokens: least(spent.tokens),
+            estimated: spent.estimated,
+        }
+    }
+
+    /// What the whole run has spent.
+    pub(super) fn spent_by_run(&self) -> Spend {
+        self.totals.spend.plus(self.shared().spent)
+    }
+
+    /// Until when a usage limit holds it that another relay met. One of its own it waits for itself.
+    pub(super) fn held_until(&self, at: Timestamp) -> Option<Timestamp> {
+        self.shared().held_until.filter(|until| at < *until)
+    }
+
+    /// Until when it waits for a usage limit of its own.
+    pub fn limited_until(&self) -> Option<Timestamp> {
+        self.waits_for(WaitCause::UsageLimit)
+            .and(self.waits_until())
+    }
+
+    /// What the session at work may still spend, of what was set aside for it.
+    pub fn set_aside(&self) -> Spend {
+        let Some(session) = self.at_work() else {
+            return Spend::default();
+        };
+        let left = session.share.budget.after(session.spend);
+        let part = |left: Option<u64>| left.unwrap_or(0);
+        Spend {
+            micro_usd: part(left.micro_usd),
+            tokens: part(left.tokens),
+            estimated: false,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What people ask for while a run is under way: to stop or pause it, words for the next session, and
+//! other limits.
+//!
+//! **Pause**: no agent starts until they unpause. The attempt at work goes on to its end, and what it left
+//! is looked at and verified as ever. What would start then is held, a second attempt at the same
+//! session too: who pauses wants the work tree or the budget for themselves. Waits go on meanwhile, and
+//! are held when they are over. A pause survives the engine, since it is in the log. It ends with an
+//! unpause, or when a run that was ended by something else is resumed: whoever resumes it wants it to
+//! continue.
+//!
+//! **Words** are kept until a conversation begins that can be given them; a session at work is not
+//! interrupted, and a conversation that goes on is not told. They stand in one prompt, as the user's own,
+//! and in that of each further attempt at its session.
+//!
+//! **Limits** hold at once, for the session at work too: its budget is measured anew, and its time ends
+//! when the new limit says so.
+//!
+//! A guided relay counts down before each session but the first, so that there is a moment for this.
+//! Whoever says something in it holds it: that is a pause, and ends like one.
+
+use super::{NextAttempt, Phase, Relay};
+use crate::effect::{RelayEffect, StartMode};
+use crate::limits;
+use crate::outcome::{Outcome, WaitCause};
+use crate::prompt::PromptSection;
+use crate::settings::LimitsChanged;
+use crate::steering::StopRequest;
+use crate::text;
+use crate::time::Timestamp;
+
+/// What people asked for that is not done yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wishes {
+    pub stop: Option<StopRequest>,
+    /// Nothing may begin.
+    pub paused: bool,
+    /// The user has edited the task, and no session has begun since.
+    pub(super) task_edited: bool,
+    /// Words for the session that begins next.
+    pub words: Vec<String>,
+}
+
+impl Relay {
+    /// Nothing shall begin from now on. Nothing happens to a relay that has ended.
+    pub fn pause(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        self.wishes.paused = self.outcome().is_none();
+        // A countdown is held at once: whoever pauses it has something to say.
+        let Some(next) = self.waits_for(WaitCause::Guided) else {
+            return Vec::new();
+        };
+        self.count_waiting(at);
+        self.hold_back(at, next)
+    }
+
+    pub fn unpause(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        self.wishes.paused = false;
+        let Phase::Paused { next, .. } = self.phase else {
+            return Vec::new();
+        };
+        self.count_waiting(at);
+        self.admit(at, next)
+    }
+
+    /// The run is paused or not, whatever it was when this relay ended.
+    pub(crate) fn share_pause(&mut self, paused: bool) {
+        self.wishes.paused = paused;
+    }
+
+    /// Holds what would begin. Published files are made durable, as before every time in which a
+    /// person may edit them.
+    pub(super) fn hold_back(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
+        self.phase = Phase::Paused { since: at, next };
+        vec![RelayEffect::PublishDurably]
+    }
+
+    /// The attempt that waits, if it waits because of this.
+    pub(super) fn waits_for(&self, why: WaitCause) -> Option<NextAttempt> {
+        let Phase::Waiting { cause, next, .. } = self.phase else {
+            return None;
+        };
+        (cause == why).then_some(next)
+    }
+
+    pub(crate) fn waits(&self, why: WaitCause) -> bool {
+        self.waits_for(why).is_some()
+    }
+
+    /// A wait or a pause ends now: a wait was counted as a whole when it began, a pause was not counted.
+    pub(super) fn count_waiting(&mut self, at: Timestamp) {
+        let waiting = &mut self.totals.waiting.0;
+        if let Phase::Waiting { until, .. } = self.phase {
+            *waiting = waiting.saturating_sub(until.since(at).0);
+        }
+        if let Phase::Paused { since, .. } = self.phase {
+            *waiting = waiting.saturating_add(at.since(since).0);
+        }
+    }
+
+    /// Keeps a person's words for the session that begins next. Words that have no room are left out
+    /// whole, which shows in [`Wishes::words`].
+    pub(crate) fn instruct(&mut self, at: Timestamp, words: &str) -> Vec<RelayEffect> {
+        let words = text::clean(words).text.trim().to_owned();
+        let chars = |words: &String| words.chars().count() + 1;
+        let known: usize = self.wishes.words.iter().map(chars).sum();
+        if !words.is_empty() && known + words.chars().count() <= limits::OPERATOR_CHARS_MAX {
+            self.wishes.words.push(words);
+        }
+        self.hold_countdown(at)
+    }
+
+    /// The answer to the question that the relay ended with stands in the next prompt as the user's words,
+    /// before any others.
+    pub(super) fn take_answer(&mut self, words: &str) {
+        if !matches!(self.outcome(), Some(Outcome::Blocked { .. })) {
+            return;
+        }
+        let words = text::clean(words).text;
+        let words: String = words.chars().take(limits::OPERATOR_CHARS_MAX).collect();
+        let asked = self.session();
+        let words = format!(
+            "Answer to the question of session {asked}:\n{}",
+            words.trim()
+        );
+        self.wishes.words.insert(0, words);
+    }
+
+    /// A person changes limits. Sessions count anew only if they say how many.
+    pub(crate) fn limit(&mut self, at: Timestamp, limits: &LimitsChanged) -> Vec<RelayEffect> {
+        self.change_limits(limits, false);
+        let timeout = self.settings.bounds.session_timeout;
+        let share = self
+            .at_work()
+            .map(|session| self.share_of(&session.attempt));
+        if let (Phase::Running(session), Some(share)) = (&mut self.phase, share) {
+            session.share = share;
+            if limits.bounds.session_timeout.is_some() {
+                session.limit_time(timeout);
+            }
+        }
+        self.hold_countdown(at)
+    }
+
+    /// A conversation that begins is given what was said for it.
+    pub(super) fn give_words(&mut self, mode: StartMode) {
+        if mode == StartMode::Resume || self.wishes.words.is_empty() {
+            return;
+        }
+        let mut words = std::mem::take(&mut self.wishes.words);
+        self.sections.retain(|section| {
+            let PromptSection::Operator(given) = section else {
+                return true;
+            };
+            words.insert(0, given.trim_end().to_owned());
+            false
+        });
+        self.sections
+            .push(PromptSection::Operator(words.join("\n")));
+    }
+
+    fn hold_countdown(&mut self, at: Timestamp) -> Vec<RelayEffect> {
+        match self.waits_for(WaitCause::Guided) {
+            Some(_) => self.pause(at),
+            None => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The run's budget among its stages.
+
+use super::Run;
+use crate::budget::Spend;
+use crate::effect::Effect;
+use crate::ids::StageId;
+use crate::outcome::WaitCause;
+use crate::relay::{Relay, SharedLimits};
+use crate::time::Timestamp;
+
+impl Run {
+    /// Lets stages begin that waited for budget which others have given back.
+    pub(super) fn share_anew(&mut self, at: Timestamp) -> Vec<Effect> {
+        let waiting = |relay: &Relay| relay.waits(WaitCause::Budget);
+        let waiting = self.live().filter(|(_, relay)| waiting(relay));
+        let stages: Vec<StageId> = waiting.map(|(stage, _)| stage.clone()).collect();
+        let mut effects = Vec::new();
+        for stage in stages {
+            effects.extend(self.of_relay(at, &stage, |relay| relay.budget_changed(at)));
+        }
+        if !effects.is_empty() {
+            effects.extend(self.carry_on(at));
+        }
+        effects
+    }
+
+    /// What the other relays mean for one. Only those at work are looked at, which are few.
+    pub(super) fn shared_limits_of(&self, stage: &StageId, at: Timestamp) -> SharedLimits {
+        if self.header.manifest.plan.is_none() {
+            return SharedLimits::default();
+        }
+        let own = self
+            .relays
+            .get(stage)
+            .map(|relay| relay.totals)
+            .unwrap_or_default();
+        let (mut spent, mut reserved) = (self.spent.since(own.spend), Spend::default());
+        let mut in_session = 0;
+        for (_, relay) in self.live().filter(|(other, _)| *other != stage) {
+            spent = spent.plus(relay.spend().since(relay.totals.spend));
+            reserved = reserved.plus(relay.set_aside());
+            in_session += usize::from(relay.share().is_some());
+        }
+        // Those whose worktree is made, or whose session is reviewed, begin one soon.
+        let sharers = self.plan.may_begin() + self.plan.at_work();
+        let sharers = sharers.saturating_sub(in_session).max(1);
+        SharedLimits {
+            spent,
+            reserved,
+            sessions: self.sessions.saturating_sub(own.sessions),
+            sharers: u32::try_from(sharers).unwrap_or(u32::MAX),
+            held_until: self.plan.held_until().filter(|until| at < *until),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Where the stages of a plan work, and how what they did is merged.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentSpec;
+use crate::budget::lower;
+use crate::effect::{Effect, RelayEffect};
+use crate::event::{Check, Merge, PreparedWorktree};
+use crate::ids::StageId;
+use crate::limits;
+use crate::manifest::Stage;
+use crate::plan::StageState;
+use crate::run::Run;
+use crate::run::telling::{failed, failed_attempt};
+use crate::settings::{CommitPlan, Settings};
+use crate::time::Timestamp;
+
+/// What a stage left that is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageResult {
+    /// The files that it changed, as git tells; what it declared where git cannot.
+    pub files: Vec<String>,
+    /// Files that it changed and had not declared.
+    pub undeclared: Vec<String>,
+    /// What it hands off to the stages that need it, in Markdown.
+    pub text: String,
+}
+
+impl Run {
+    /// What a stage left that is done.
+    pub fn result(&self, stage: &StageId) -> Option<&StageResult> {
+        self.results.get(stage)
+    }
+
+    /// What the stages left that this one builds on, nearest first; not more than could be shown.
+    pub fn results_before(&self, stage: &StageId) -> Vec<(&Stage, &StageResult)> {
+        let known = |id: &StageId| Some((self.stage(id)?, self.results.get(id)?));
+        self.plan
+            .done_before(stage, limits::STAGE_RESULTS_MAX)
+            .iter()
+            .filter_map(known)
+            .collect()
+    }
+
+    /// By which settings a stage works.
+    pub(super) fn settings_of(&self, stage: &Stage) -> Settings {
+        let mut settings = self.settings.clone();
+        if self.header.manifest.plan.is_none() {
+            return settings;
+        }
+        settings.marker = stage.part.marker.clone().unwrap_or(settings.marker);
+        if let Some(agent) = &stage.part.agent {
+            let permissions = settings.agent.permissions;
+            settings.agent = AgentSpec {
+                permissions,
+                ..AgentSpec::clone(agent)
+            };
+        }
+        // A plan may come with a project: it can lower the user's limits, never raise them.
+        settings.bounds.session = settings.bounds.session.at_most(stage.part.session);
+        if let Some(tokens) = stage.part.session_tokens {
+            let cap = settings.levels.cap_for_handoff(tokens);
+            settings.cap_tokens = Some(settings.cap_tokens.map_or(cap, |other| other.min(cap)));
+        }
+        settings.bounds.turns_max = lower(stage.part.turns_max, settings.bounds.turns_max);
+        if self.has_worktrees() {
+            settings.commit = Some(CommitPlan::default());
+        }
+        settings
+    }
+
+    pub(super) fn prepared(
+        &mut self,
+        stage: &StageId,
+        worktree: &Result<PreparedWorktree, String>,
+    ) {
+        if let Ok(worktree) = worktree {
+            self.contexts
+                .insert(stage.clone(), worktree.context.clone());
+        }
+        let result = worktree.as_ref().map(|_| ()).map_err(Clone::clone);
+        self.decided.extend(self.plan.prepared(stage, result));
+    }
+
+    pub(super) fn confirmed(&mut self, stage: &StageId, result: &Result<String, String>) {
+        match result {
+            Ok(text) => {
+                let files = self
+                    .stage(stage)
+                    .map(|stage| stage.part.outputs.clone())
+                    .unwrap_or_default();
+                let result = StageResult {
+                    files,
+                    undeclared: Vec::new(),
+                    text: text.clone(),
+                };
+                self.results.insert(stage.clone(), result);
+                self.plan.merged(stage);
+            }
+            Err(why) => self.plan.not_merged(stage, why.clone()),
+        }
+    }
+
+    pub(super) fn merged(&mut self, stage: &StageId, merge: &Merge) {
+        match merge {
+            Merge::Done {
+                commit,
+                files,
+                undeclared,
+            } => {
+                self.integration_commit = Some(commit.clone());
+                self.keep_result(stage, files, undeclared);
+                self.plan.merged(stage);
+            }
+            Merge::Conflict { files } => self.unmerged(stage, files, None),
+            Merge::Broken { check } => self.unmerged(stage, &[], Some(check)),
+            Merge::Failed { error } => self.plan.not_merged(stage, error.clone()),
+            Merge::Cancelled => self.plan.merge_cancelled(stage),
+        }
+    }
+
+    /// Keeps what a stage's relay is told when it begins to put right that the stage does not merge, if it
+    /// may try that again.
+    fn unmerged(&mut self, stage: &StageId, files: &[String], check: Option<&Check>) {
+        if self.plan.unmerged(stage, files.to_vec()) {
+            self.conflicts
+                .insert(stage.clone(), self.conflict(stage, files, check));
+        }
+    }
+
+    /// A stage is retried.
+    pub(super) fn retry(
+        &mut self,
+        at: Timestamp,
+        stage: &StageId,
+        attempt: u32,
+        max: u32,
+    ) -> Vec<Effect> {
+        let Some(relay) = self.relays.get(stage) else {
+            return Vec::new();
+        };
+        let Some(outcome) = relay.outcome() else {
+            return Vec::new();
+        };
+        let failed = failed(outcome, relay);
+        let section = failed_attempt(relay, failed.cause.clone(), attempt, max);
+        let failures = self.failures.entry(stage.clone()).or_default();
+        failures.push(failed);
+        self.last_begun = Some(stage.clone());
+        let paused = self.paused;
+        self.of_relay(at, stage, |relay| {
+            relay.share_pause(paused);
+            relay.retry(at, section)
+        })
+    }
+
+    /// Keeps what a stage left that is done, and what it learned.
+    pub(super) fn keep_result(&mut self, stage: &StageId, files: &[String], undeclared: &[String]) {
+        let Some(relay) = self.relays.get(stage) else {
+            return;
+        };
+        let text = self.result_text(relay, files);
+        if !relay.stage.part.knowledge_apart {
+            self.shared.adopt(&relay.knowledge);
+        }
+        let result = StageResult {
+            files: files.to_vec(),
+            undeclared: undeclared.to_vec(),
+            text,
+        };
+        self.results.insert(stage.clone(), result);
+    }
+
+    /// Cancels merges and the making of worktrees: the run is being stopped.
+    pub(super) fn cancel_worktree_tasks(&self) -> Vec<Effect> {
+        let busy =
+            |state: &StageState| matches!(state, StageState::Preparing | StageState::Merging);
+        self.plan
+            .states()
+            .filter(|(_, state)| busy(state))
+            .map(|(stage, _)| Effect::Stage {
+                stage: stage.clone(),
+                effect: RelayEffect::CancelTasks,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,229 @@
+//! Secrets in what ekiden shows or sends, masked: `[masked: github token]`.
+//!
+//! One pass over the text finds every place where a secret could begin. There a pattern that is bound to the place decides, or
+//! the value behind a name. Both look at a bounded piece of the text before they decide, so the time grows with the text and no
+//! faster. A pattern is compiled when it is first needed: most processes print nothing that needs one.
+//!
+//! Invariants:
+//! - No quote, escape or line end is replaced, but inside a key that is one string with `\n` for its line ends. So JSON stays
+//!   JSON and lines stay lines.
+//! - What is masked is not masked again, and the same text is always masked in the same way.
+//!
+//! What agents read and write is never masked, nor are the files that ekiden keeps of it: see `docs/safety.md`.
+
+mod assignment;
+mod looks;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+
+use self::assignment::Assignment;
+use self::looks::Written;
+use self::rules::{Rule, Shape, Strength};
+
+/// How a mask begins. It is searched for too, so that what it says is never taken for a name.
+const MASK: &str = "[masked: ";
+/// How far behind its start a rule looks whether there is a secret.
+const NEAR_BYTES: usize = 256;
+/// How far it looks for the end of a secret that was found: more than the longest key.
+const FAR_BYTES: usize = 32 * 1024;
+/// A mask is shorter.
+const MASK_BYTES_MAX: usize = 48;
+
+/// The rules, and a search for what their secrets begin with.
+struct Rules {
+    rules: Vec<Rule>,
+    search: AhoCorasick,
+    /// The rule of each start that is searched for; none for a mask.
+    of_start: Vec<Option<usize>>,
+}
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| {
+    let rules = rules::all();
+    let all = rules.iter().enumerate();
+    let starts =
+        all.flat_map(|(index, rule)| rule.starts.iter().map(move |start| (*start, Some(index))));
+    let (starts, of_start): (Vec<_>, Vec<_>) = std::iter::once((MASK, None)).chain(starts).unzip();
+    let search = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::LeftmostFirst)
+        .build(starts)
+        .expect("the starts are few and short");
+    Rules {
+        rules,
+        search,
+        of_start,
+    }
+});
+
+/// The text with a mask in place of each secret.
+pub fn mask(text: &str) -> Cow<'_, str> {
+    let mut masked = String::new();
+    let (mut copied, mut from) = (0, 0);
+    while let Some(found) = RULES.search.find(Input::new(text).range(from..)) {
+        let start = found.start();
+        let Some(first) = RULES.of_start[found.pattern()] else {
+            from = mask_end(text, start).unwrap_or(found.end());
+            continue;
+        };
+        match secret(text, first, found.range()) {
+            Some((kind, secret)) => {
+                masked.push_str(&text[copied..secret.start]);
+                push_mask(&mut masked, kind, &text[secret.clone()]);
+                (copied, from) = (secret.end, secret.end);
+            }
+            // The next start may overlap with this one. All starts are ASCII.
+            None => from = start + 1,
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    masked.push_str(&text[copied..]);
+    Cow::Owned(masked)
+}
+
+/// The same for bytes. What is not UTF-8 among them stays.
+pub fn mask_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => match mask(text) {
+            Cow::Borrowed(_) => Cow::Borrowed(bytes),
+            Cow::Owned(masked) => Cow::Owned(masked.into_bytes()),
+        },
+        Err(_) => {
+            let chunks = bytes.utf8_chunks();
+            Cow::Owned(chunks.fold(Vec::new(), |mut masked, chunk| {
+                masked.extend_from_slice(mask(chunk.valid()).as_bytes());
+                masked.extend_from_slice(chunk.invalid());
+                masked
+            }))
+        }
+    }
+}
+
+/// The end of the mask that begins here.
+fn mask_end(text: &str, start: usize) -> Option<usize> {
+    let kind = text[start..].strip_prefix(MASK)?;
+    let length = kind
+        .bytes()
+        .take(MASK_BYTES_MAX)
+        .position(|byte| byte == b']')?;
+    let is_ours = RULES.rules.iter().any(|rule| rule.kind == &kind[..length]);
+    is_ours.then_some(start + MASK.len() + length + 1)
+}
+
+/// A mask for the secret; one on each line or string where a key has several.
+fn push_mask(masked: &mut String, kind: &str, secret: &str) {
+    let is_around = |c: char| c.is_whitespace() || "\"'\\,|+-".contains(c);
+    let mut pieces = secret.split_inclusive(['\n', '"']).peekable();
+    let mut is_first = true;
+    while let Some(piece) = pieces.next() {
+        let begin = if is_first {
+            0
+        } else {
+            looks::run(piece, usize::MAX, is_around)
+        };
+        let end = match pieces.peek() {
+            Some(_) => piece.trim_end_matches(is_around).len(),
+            None => piece.len(),
+        };
+        if begin < end {
+            masked.push_str(&format!(
+                "{}{MASK}{kind}]{}",
+                &piece[..begin],
+                &piece[end..]
+            ));
+        } else {
+            masked.push_str(piece);
+        }
+        is_first = false;
+    }
+}
+
+/// The secret whose start was found here: by this rule, or by one of those after it with the same starts.
+fn secret(text: &str, first: usize, found: Range<usize>) -> Option<(&'static str, Range<usize>)> {
+    let rules = &RULES.rules[first..];
+    let mut rules = rules
+        .iter()
+        .take_while(|rule| rule.starts == rules[0].starts);
+    rules.find_map(|rule| {
+        let secret = match rule.shape {
+            Shape::Token(_) => token(text, rule, found.clone()),
+            Shape::Part(_, strength) => part(text, rule, strength, found.end),
+            Shape::Assigned(strength) => assigned(text, strength, found.clone()),
+        };
+        secret.map(|secret| (rule.kind, secret))
+    })
+}
+
+/// The beginning of a text.
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// A token, with the word that it ends in.
+fn token(text: &str, rule: &Rule, found: Range<usize>) -> Option<Range<usize>> {
+    if !rule.starts.contains(&&text[found.clone()]) || is_in_word(text, found.start) {
+        return None;
+    }
+    let rest = &text[found.end..];
+    let near = beginning(rest, NEAR_BYTES);
+    let length = match rule.pattern().find(near) {
+        Some(matched) => matched.end(),
+        None => looks::cut_token(near)?,
+    };
+    if looks::stands_for_another(&near[..length]) || looks::is_monotonous(&near[..length]) {
+        return None;
+    }
+    let far = rule.pattern().find(beginning(rest, FAR_BYTES));
+    let length = far.map_or(length, |matched| matched.end());
+    let end = found.end + length;
+    Some(found.start..end + looks::word(&text[end..]))
+}
+
+/// The place is inside a word: an escape such as `\n` ends before it, a mask was a word that went on here.
+fn is_in_word(text: &str, at: usize) -> bool {
+    let mut before = text[..at].bytes().rev();
+    match before.next() {
+        Some(b'n' | b'r' | b't') => before.next() != Some(b'\\'),
+        Some(b']') => is_masked(&text[..at]),
+        last => last.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+    }
+}
+
+/// The text ends with a mask.
+fn is_masked(text: &str) -> bool {
+    let from = text.floor_char_boundary(text.len().saturating_sub(MASK_BYTES_MAX));
+    let start = text[from..].rfind('[');
+    start.is_some_and(|start| mask_end(text, from + start) == Some(text.len()))
+}
+
+/// The first group of a rule's pattern, if it looks like a secret.
+fn part(text: &str, rule: &Rule, strength: Strength, from: usize) -> Option<Range<usize>> {
+    let group = |bytes_max| {
+        let found = rule
+            .pattern()
+            .captures(beginning(&text[from..], bytes_max))?;
+        Some(from + found.get(1)?.start()..from + found.get(1)?.end())
+    };
+    let is_secret = looks::is_secret(&text[group(NEAR_BYTES)?], strength, Written::Quoted);
+    is_secret.then(|| group(FAR_BYTES))?
+}
+
+/// The value that is assigned to a name.
+fn assigned(text: &str, strength: Strength, word: Range<usize>) -> Option<Range<usize>> {
+    let assignment = Assignment::read(text, word)?;
+    let value = assignment.value(text)?;
+    let (looked_at, written) = (&text[value.clone()], assignment.written);
+    let is_secret = match looks::is_cut(&text[value.end..]) {
+        true => looks::may_begin_secret(looked_at),
+        false => looks::is_secret(looked_at, strength, written),
+    };
+    is_secret.then(|| value.start..value.end + assignment.rest(&text[value.end..]))
+}

@@ -1,0 +1,203 @@
+//! The branch a run works on.
+//!
+//! A branch that the user names is checked before anything is created, and switched to under the run's
+//! lock. Git itself refuses whatever would overwrite changes; nothing here forces it.
+//!
+//! All of it asks git and waits, so it panics within a runtime.
+
+use std::path::Path;
+
+use ekiden_core::text::one_line;
+
+use super::status::under_way;
+use super::{GitError, ask};
+use crate::workspace::Workspace;
+use ekiden_core::text::in_full;
+
+/// The most of git's own words that is shown, in characters.
+const WORDS_CHARS_MAX: usize = 160;
+
+/// A run cannot work on a branch. Reads well after "cannot".
+#[derive(Debug, thiserror::Error)]
+pub enum BranchError {
+    #[error("work on branch `{name}`: the work dir is not in a git repository")]
+    NoRepository { name: String },
+    #[error("work on branch `{name}`: that cannot be a branch's name")]
+    Name { name: String },
+    /// It is not safe, or not possible, to switch.
+    #[error("switch to branch `{name}`: {why}")]
+    Refused { name: String, why: String },
+}
+
+/// What a plan's stages start from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// The commit that is checked out.
+    pub commit: String,
+    /// Files that git knows and that have changes.
+    pub changed: Vec<String>,
+}
+
+/// The branch that is checked out; none on a detached head.
+pub fn current(workspace: &Workspace) -> Option<String> {
+    line(&workspace.dir, "symbolic-ref --quiet --short HEAD", &[])
+}
+
+/// What a plan's stages start from; nothing in a repository without a commit.
+pub fn base(workspace: &Workspace) -> Option<Base> {
+    let dir = &workspace.dir;
+    let commit = line(dir, "rev-parse --verify --quiet", &["HEAD^{commit}"])?;
+    let changed = ask(dir, "diff --name-only -z HEAD", &[]).unwrap_or_default();
+    let changed = changed.split_terminator('\0').map(str::to_owned).collect();
+    Some(Base { commit, changed })
+}
+
+/// Whether a branch is the repository's default one, as far as is known without the network: the one
+/// that the remote had at the last fetch, else the one that new repositories begin with, else by its name.
+pub fn is_default(workspace: &Workspace, branch: &str) -> bool {
+    let dir = &workspace.dir;
+    if let Some(head) = line(dir, "symbolic-ref --quiet refs/remotes/origin/HEAD", &[]) {
+        return head.strip_prefix("refs/remotes/origin/") == Some(branch);
+    }
+    line(dir, "config --get init.defaultBranch", &[]).as_deref() == Some(branch)
+        || matches!(branch, "main" | "master")
+}
+
+/// Checks whether a run can work on a branch, and changes nothing.
+pub fn check(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
+    let named = name.to_owned();
+    if workspace.git.is_none() {
+        return Err(BranchError::NoRepository { name: named });
+    }
+    // What git would expand, such as `@{-1}`, is not a name either.
+    let checked = line(&workspace.dir, "check-ref-format --branch", &[name]);
+    if checked.as_deref() != Some(name) {
+        return Err(BranchError::Name { name: named });
+    }
+    if current(workspace).as_deref() == Some(name) {
+        return Ok(());
+    }
+    let obstacle = obstacle(&workspace.dir, name);
+    match obstacle.unwrap_or_else(|error| Some(words(&error))) {
+        None => Ok(()),
+        Some(why) => Err(BranchError::Refused { name: named, why }),
+    }
+}
+
+/// Switches to a branch, and creates it if there is none.
+pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
+    if current(workspace).as_deref() == Some(name) {
+        return Ok(());
+    }
+    let switched = target(&workspace.dir, name).and_then(|target| {
+        let how = if target.is_some() {
+            "--guess"
+        } else {
+            "--create"
+        };
+        ask(&workspace.dir, "switch --quiet", &[how, name])
+    });
+    switched.map(drop).map_err(|error| BranchError::Refused {
+        name: name.to_owned(),
+        why: words(&error),
+    })
+}
+
+/// The branch as it is here, or as a remote has it.
+fn target(dir: &Path, name: &str) -> Result<Option<String>, GitError> {
+    let here = format!("refs/heads/{name}");
+    let remote = format!("refs/remotes/*/{name}");
+    let found = ask(dir, "for-each-ref --format=%(refname)", &[&here, &remote])?;
+    Ok(found.lines().next().map(str::to_owned))
+}
+
+/// Why git would not switch.
+fn obstacle(dir: &Path, name: &str) -> Result<Option<String>, GitError> {
+    let git_dir = ask(dir, "rev-parse --absolute-git-dir", &[])?;
+    if let Some(what) = under_way(Path::new(git_dir.trim_end_matches('\n'))) {
+        return Ok(Some(format!("{what} is under way")));
+    }
+    let Some(target) = target(dir, name)? else {
+        return Ok(None);
+    };
+    if let Some(place) = elsewhere(&ask(dir, "worktree list --porcelain", &[])?, &target) {
+        return Ok(Some(format!("it is checked out in {place}")));
+    }
+    if line(dir, "rev-parse --quiet --verify HEAD", &[]).is_none() {
+        return Ok(None);
+    }
+    // The index may think that files changed of which only the times did; status refreshes it.
+    ask(dir, "status --porcelain --untracked-files=no", &[])?;
+    ask(dir, "read-tree --dry-run -m -u HEAD", &[&target]).map(|_| None)
+}
+
+/// The worktree in which a branch is checked out. The answer holds a paragraph for each.
+fn elsewhere<'a>(worktrees: &'a str, branch: &str) -> Option<&'a str> {
+    let line = format!("branch {branch}");
+    let mut paragraphs = worktrees.split("\n\n");
+    let worktree = paragraphs.find(|worktree| worktree.lines().any(|said| said == line))?;
+    worktree
+        .lines()
+        .find_map(|said| said.strip_prefix("worktree "))
+}
+
+/// An answer of one line; none if git has none.
+fn line(dir: &Path, words: &str, args: &[&str]) -> Option<String> {
+    ask(dir, words, args)
+        .ok()
+        .map(|text| text.trim_end().to_owned())
+}
+
+/// What git said; where it names a file that is in the way, that.
+fn words(error: &GitError) -> String {
+    let GitError::Failed { said, .. } = error else {
+        return in_full(error);
+    };
+    let message = said.lines().next().unwrap_or_default();
+    match message.split('\'').collect::<Vec<_>>()[..] {
+        [_, file, rest] if rest.contains("not uptodate") || rest.contains("overwritten") => {
+            format!("it would overwrite {file}, which is not committed")
+        }
+        _ => {
+            let message = message.trim_start_matches("error: ");
+            one_line(message.trim_start_matches("fatal: "), WORDS_CHARS_MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: RUN-17
+    #[test]
+    fn what_is_in_the_way_is_told_in_plain_words() {
+        let words = |said: &str| {
+            words(&GitError::Failed {
+                command: "read-tree".to_owned(),
+                code: 128,
+                said: said.to_owned(),
+            })
+        };
+        let plain = "it would overwrite src/a b.rs, which is not committed";
+        assert_eq!(
+            words("error: Entry 'src/a b.rs' not uptodate. Cannot merge."),
+            plain
+        );
+        let untracked =
+            "error: Untracked working tree file 'src/a b.rs' would be overwritten by merge.";
+        assert_eq!(words(untracked), plain);
+        assert_eq!(
+            words("fatal: 'x' is already used by worktree at '/y'"),
+            "'x' is already used by worktree at '/y'"
+        );
+    }
+
+    // shows: RUN-17
+    #[test]
+    fn a_branch_that_another_worktree_has_is_found_there() {
+        let list = "worktree /p\nHEAD aaa\nbranch refs/heads/main\n\nworktree /q r\nHEAD bbb\nbranch refs/heads/x\n";
+        assert_eq!(elsewhere(list, "refs/heads/x"), Some("/q r"));
+        assert_eq!(elsewhere(list, "refs/heads/y"), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! Commits what a session did: once, whatever dies when, and nothing that is the user's.
+//!
+//! ```text
+//! is it made already? ─► is something under way? ─► what changed ─► git add -N ─► git commit --only
+//! ```
+//!
+//! - *Once.* The message names the effect in a trailer. After a crash that is looked for first, so a
+//!   commit that was made and not recorded is found and not made again.
+//! - *Nothing that is the user's.* `git commit --only` takes the named paths from the work tree and leaves
+//!   the rest of the index as it is; what had changes at the start is not named. New files are first made
+//!   known to git, which is taken back if there is no commit.
+//! - *As git does it.* The repository's hooks run, with git's own lock on the index. While somebody else
+//!   holds that, we wait, but not forever.
+
+use std::collections::BTreeSet;
+
+use ekiden_core::event::Commit;
+use ekiden_core::ids::SessionNumber;
+use ekiden_core::limits;
+use ekiden_core::settings::CommitPlan;
+use ekiden_core::text::{clean, short};
+
+use super::dirty::{self, Changes};
+use super::status::{Entry, pathspecs, under_way};
+use super::{Cancelled, FROM_STDIN, Git, GitError};
+use ekiden_core::text::in_full;
+
+/// The trailer by which a commit or a merge is found again.
+pub(crate) const TRAILER: &str = "Ekiden-Effect";
+/// The newest commits, in which ours is looked for: few are made between a crash and a resume.
+const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
+
+/// A commit to be made.
+#[derive(Debug, Clone)]
+pub struct CommitJob {
+    /// The session that has ended.
+    pub session: SessionNumber,
+    /// What the trailer says: which effect of which run.
+    pub effect: String,
+    pub plan: CommitPlan,
+    /// The branch that the user named: no commit is made on another one.
+    pub branch: Option<String>,
+    /// It was ordered before a crash, and may have been made then.
+    pub is_repeated: bool,
+    /// The worktree is the stage's own: nothing in it is the user's, not even the index.
+    pub own_tree: bool,
+    /// What the session is to make, from the repository's root: however many files that are.
+    pub declared: Vec<String>,
+}
+
+/// Makes a commit, unless it is made already.
+pub(crate) async fn commit(git: &Git, job: &CommitJob, cancelled: Cancelled) -> Commit {
+    let work = Work {
+        git,
+        job,
+        cancelled: &cancelled,
+    };
+    match work.commit().await {
+        Ok(commit) => commit,
+        Err(GitError::Cancelled { .. }) => Commit::Cancelled,
+        Err(error) => failed(in_full(&error), ""),
+    }
+}
+
+/// The commit of an effect among the newest ones. Also none where there is no commit at all.
+pub(crate) async fn find_effect(
+    git: &Git,
+    effect: &str,
+    rev: &str,
+) -> Result<Option<String>, GitError> {
+    match git.run(NEWEST, &[rev, "--"]).await {
+        Ok(log) => Ok(find(&log, &trailer(effect))),
+        Err(GitError::Failed { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Commits the whole tree but for these directories: also that a file is no longer git's, though it is still
+/// there.
+pub(crate) async fn commit_all(
+    git: &Git,
+    message: &[&str],
+    except: &BTreeSet<String>,
+    cancelled: &Cancelled,
+) -> Result<(), GitError> {
+    let except = except
+        .iter()
+        .map(|dir| format!(":(top,exclude,literal){dir}"));
+    let paths: Vec<String> = std::iter::once(":/".to_owned()).chain(except).collect();
+    let mut args: Vec<&str> = vec!["--"];
+    args.extend(paths.iter().map(String::as_str));
+    git.long("add --all --sparse", &args, b"", cancelled)
+        .await?;
+    let done = git.long("commit --quiet", message, b"", cancelled);
+    done.await.map(drop)
+}
+
+pub(crate) fn trailer(effect: &str) -> String {
+    format!("{TRAILER}: {effect}")
+}
+
+/// The newest commit whose message has this line, in `id, line end, message, NUL`.
+fn find(log: &str, line: &str) -> Option<String> {
+    let messages = log.split('\0').filter_map(|entry| entry.split_once('\n'));
+    let mut ours =
+        messages.filter(|(_, message)| message.lines().any(|said| said.trim_end() == line));
+    ours.next().map(|(id, _)| id.to_owned())
+}
+
+struct Work<'a> {
+    git: &'a Git,
+    job: &'a CommitJob,
+    cancelled: &'a Cancelled,
+}
+
+impl Work<'_> {
+    async fn commit(&self) -> Result<Commit, GitError> {
+        if self.job.is_repeated
+            && let Some(id) = self.find().await?
+        {
+            return self.made(&id, Vec::new()).await;
+        }
+        if let Some(what) = self.git.git_dir().and_then(|dir| under_way(&dir)) {
+            return Ok(failed(format!("{what} is under way"), ""));
+        }
+        let changes = dirty::changes(self.git, &self.job.plan, &self.job.declared).await?;
+        if let Some(branch) = &self.job.branch
+            && changes.branch.as_ref() != Some(branch)
+        {
+            return Ok(Commit::Elsewhere {
+                branch: branch.clone(),
+                found: changes.branch,
+            });
+        }
+        if changes.entries.is_empty() {
+            let left_out = changes.left_out;
+            return Ok(Commit::Nothing { left_out });
+        }
+        let subject = format!("ekiden: session {} checkpoint", self.job.session);
+        let trailer = trailer(&self.job.effect);
+        let message = ["-m", &subject, "-m", &trailer];
+        // `git add --all` would add a repository inside as a mere name.
+        let result = if self.job.own_tree && !changes.has_repositories {
+            commit_all(self.git, &message, &changes.flooded, self.cancelled).await
+        } else {
+            self.commit_only(&message, &changes.entries).await
+        };
+        match result {
+            Ok(()) => self.made("HEAD", changes.left_out).await,
+            // Git may have been stopped when it had just made the commit.
+            Err(error) => match self.find().await? {
+                Some(id) => self.made(&id, changes.left_out).await,
+                None => self.refused(error, changes).await,
+            },
+        }
+    }
+
+    async fn commit_only(&self, message: &[&str], entries: &[Entry]) -> Result<(), GitError> {
+        let (git, new, paths) = (self.git, pathspecs(untracked(entries)), pathspecs(entries));
+        if !new.is_empty() {
+            let add = "add --intent-to-add";
+            git.long(add, &FROM_STDIN, &new, self.cancelled).await?;
+        }
+        let args = [message, &FROM_STDIN].concat();
+        git.long("commit --quiet --only", &args, &paths, self.cancelled)
+            .await?;
+        // A hook may have changed files and staged them: what is committed is what the index says.
+        let _ = git.fed("reset --quiet", &FROM_STDIN, &paths).await;
+        Ok(())
+    }
+
+    /// Why there is no commit.
+    async fn refused(&self, error: GitError, changes: Changes) -> Result<Commit, GitError> {
+        let (entries, left_out) = (changes.entries, changes.left_out);
+        let commit = match &error {
+            GitError::Failed { code: 1, .. } if self.is_nothing(&entries).await => {
+                Ok(Commit::Nothing { left_out })
+            }
+            GitError::Failed { .. } if !self.git.knows_committer().await => Ok(failed(
+                "git does not know who you are; `git config --global user.name` and `user.email` say it"
+                    .to_owned(),
+                "",
+            )),
+            GitError::Failed { code, said, .. } => {
+                let error = format!("git or a hook refused it (exit code {code})");
+                Ok(failed(error, said))
+            }
+            GitError::Spawn(_)
+            | GitError::NoAnswer { .. }
+            | GitError::Cancelled { .. }
+            | GitError::Locked { .. }
+            | GitError::Disk(_)
+            | GitError::Refused(_) => Err(error),
+        };
+        let new = pathspecs(untracked(&entries));
+        if !new.is_empty() {
+            let forget = "rm --cached --force --quiet --ignore-unmatch";
+            // At worst the names stay known; the next commit takes them in.
+            let _ = self.git.fed(forget, &FROM_STDIN, &new).await;
+        }
+        commit
+    }
+
+    /// What differs is nothing that git would commit, such as a mode that it ignores.
+    async fn is_nothing(&self, entries: &[Entry]) -> bool {
+        let dry_run = "commit --dry-run --quiet --only";
+        let asked = self
+            .git
+            .fed(dry_run, &FROM_STDIN, &pathspecs(entries))
+            .await;
+        matches!(asked, Err(GitError::Failed { code: 1, .. }))
+    }
+
+    async fn made(&self, commit: &str, left_out: Vec<String>) -> Result<Commit, GitError> {
+        let diff = "diff-tree --root --name-only -r -z";
+        let names = self.git.run(diff, &[commit]).await?;
+        // Its id is before the files.
+        let mut names = names.split_terminator('\0');
+        Ok(Commit::Made {
+            id: names.next().unwrap_or(commit).to_owned(),
+            files: u32::try_from(names.count()).unwrap_or(u32::MAX),
+            left_out,
+        })
+    }
+
+    async fn find(&self) -> Result<Option<String>, GitError> {
+        find_effect(self.git, &self.job.effect, "HEAD").await
+    }
+}
+
+fn untracked(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+    entries.iter().filter(|entry| entry.is_untracked())
+}
+
+/// No commit, with the last lines of what git and the hooks said.
+fn failed(error: String, said: &str) -> Commit {
+    let lines: Vec<&str> = said.trim_end().lines().collect();
+    let kept = lines[lines.len().saturating_sub(limits::COMMIT_TAIL_LINES)..].join("\n");
+    let tail = short(&clean(&kept).text, limits::COMMIT_TAIL_CHARS);
+    Commit::Failed { error, tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-18, DUR-01
+    #[test]
+    fn only_the_whole_trailer_finds_a_commit() {
+        let log = "aaa\nother\n\nEkiden-Effect: 7f3a0b1c/12.1\n\0bbb\nekiden: session 3 checkpoint\n\n\
+                   Change-Id: I1\nEkiden-Effect: 7f3a0b1c/2.1\n\0";
+        assert_eq!(
+            find(log, "Ekiden-Effect: 7f3a0b1c/2.1").as_deref(),
+            Some("bbb")
+        );
+        assert_eq!(find(log, "Ekiden-Effect: 7f3a0b1c/2"), None);
+        assert_eq!(find("", "Ekiden-Effect: 7f3a0b1c/2.1"), None);
+    }
+
+    // shows: REL-18
+    #[test]
+    fn what_git_and_hooks_said_is_bounded() {
+        let tail = |said: &str| match failed(String::new(), said) {
+            Commit::Failed { tail, .. } => tail,
+            Commit::Made { .. }
+            | Commit::Elsewhere { .. }
+            | Commit::Nothing { .. }
+            | Commit::Cancelled => unreachable!(),
+        };
+        assert_eq!(
+            tail("one\ntwo\n\u{1b}[31mthree\u{1b}[m\n"),
+            "one\ntwo\nthree"
+        );
+        let long = tail(&("word\n".repeat(1000) + &"x".repeat(10_000)));
+        assert!(long.lines().count() <= limits::COMMIT_TAIL_LINES);
+        assert!(long.chars().count() <= limits::COMMIT_TAIL_CHARS);
+    }
+}

@@ -1,0 +1,100 @@
+//! What had changes when a run began, and stays out of its commits.
+//!
+//! A file that had changes when the run began holds a person's work, and stays out of the run's commits
+//! until somebody commits it: all of it is not the agent's, and a part of it would be a state that never
+//! was. So the file's object in the last commit decides. If that is not the one of the start, the changes
+//! of then are in history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ekiden_core::settings::{CommitPlan, DirtyFile};
+
+use super::flood::{flooded, is_in};
+use super::status::{Entry, Scope, Status};
+use super::{Git, GitError};
+
+/// Files that stay out are named up to this many.
+const LEFT_OUT_TOLD_MAX: usize = 20;
+
+/// What is to be committed.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) entries: Vec<Entry>,
+    /// The branch that is checked out.
+    pub(crate) branch: Option<String>,
+    /// Paths that stay out though they were changed since the start; also the directories in `flooded`.
+    pub(crate) left_out: Vec<String>,
+    /// Directories with too many new files.
+    pub(crate) flooded: BTreeSet<String>,
+    /// There are repositories inside that git does not know. They stay out.
+    pub(crate) has_repositories: bool,
+}
+
+/// What a run that begins here leaves alone.
+pub(crate) async fn plan(git: &Git) -> Result<CommitPlan, GitError> {
+    let entries = committable(Status::read(git, Scope::Dir).await?.entries);
+    let contents = contents(git, &entries).await?;
+    let dirty = entries.into_iter().zip(contents);
+    let dirty = dirty.map(|(entry, content)| DirtyFile {
+        path: entry.shown(),
+        committed: entry.committed,
+        content,
+    });
+    Ok(CommitPlan {
+        dirty: dirty.collect(),
+    })
+}
+
+/// What is to be committed now.
+pub(crate) async fn changes(
+    git: &Git,
+    plan: &CommitPlan,
+    declared: &[String],
+) -> Result<Changes, GitError> {
+    let dirty: BTreeMap<&str, &DirtyFile> = plan
+        .dirty
+        .iter()
+        .map(|file| (file.path.as_str(), file))
+        .collect();
+    let before = |entry: &Entry| dirty.get(entry.shown().as_str()).copied();
+    let stays = |entry: &Entry| before(entry).is_some_and(|file| file.committed == entry.committed);
+    let status = Status::read(git, Scope::Dir).await?;
+    let has_repositories = status.entries.iter().any(Entry::is_repository);
+    let entries = committable(status.entries).into_iter();
+    let (stay, mut entries): (Vec<_>, Vec<_>) = entries.partition(stays);
+    let flooded = flooded(&entries, declared)?;
+    entries.retain(|entry| !is_in(entry, &flooded));
+    let contents = contents(git, &stay).await?;
+    let changed = stay
+        .iter()
+        .zip(contents)
+        .filter(|(entry, content)| before(entry).is_some_and(|file| file.content != *content));
+    let left_out = changed.map(|(entry, _)| entry.shown());
+    Ok(Changes {
+        left_out: left_out
+            .take(LEFT_OUT_TOLD_MAX)
+            .chain(flooded.iter().cloned())
+            .collect(),
+        flooded,
+        entries,
+        branch: status.branch,
+        has_repositories,
+    })
+}
+
+/// What a commit can hold: no repositories inside.
+fn committable(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.retain(|entry| !entry.is_repository() && !entry.is_only_inside);
+    entries
+}
+
+/// The objects of the files as they are in the work tree.
+async fn contents(git: &Git, entries: &[Entry]) -> Result<Vec<Option<String>>, GitError> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let top = git.top().await?;
+    let path = |entry: &Entry| top.join(entry.shown()).to_string_lossy().into_owned();
+    let paths: Vec<String> = entries.iter().map(path).collect();
+    Ok(git.hash_files(&paths).await)
+}

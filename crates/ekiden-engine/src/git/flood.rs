@@ -1,0 +1,117 @@
+//! Directories with so many new files that a tool put them there, and nobody meant them to be committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::GitError;
+use super::status::Entry;
+use crate::globs;
+
+/// More new files than this in one directory stay out of commits.
+const NEW_FILES_MAX: usize = 1_000;
+/// Directories that tools fill. Elsewhere the smallest directory counts that holds most of the new files.
+const FILLED_BY_TOOLS: [&str; 6] = [
+    "node_modules",
+    ".venv",
+    "venv",
+    "target",
+    "__pycache__",
+    ".cache",
+];
+
+/// The directories among these entries whose new files stay out, each with a slash at its end. Files that are
+/// declared, from the repository's root, count nowhere.
+pub(crate) fn flooded(
+    entries: &[Entry],
+    declared: &[String],
+) -> Result<BTreeSet<String>, GitError> {
+    let new = entries.iter().filter(|entry| entry.is_untracked());
+    let new: Vec<String> = new.map(Entry::shown).collect();
+    // Mostly there are few.
+    if new.len() <= NEW_FILES_MAX {
+        return Ok(BTreeSet::new());
+    }
+    let new = globs::undeclared(&new, declared).map_err(GitError::Refused)?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for path in &new {
+        for dir in dirs(path) {
+            *counts.entry(dir).or_default() += 1;
+        }
+    }
+    let is_full = |dir: &&str| counts.get(dir).is_some_and(|files| *files > NEW_FILES_MAX);
+    // Most of what is in these is in one directory below.
+    let mut around = BTreeSet::new();
+    for (dir, files) in counts.iter().filter(|(dir, _)| is_full(dir)) {
+        let above = dirs(dir.trim_end_matches('/')).last();
+        around.extend(above.filter(|above| 2 * files > counts[above]));
+    }
+    let mut found = BTreeSet::new();
+    for path in &new {
+        let mut full = dirs(path).filter(is_full);
+        let dir = full.find(|dir| is_of_tools(dir) || !around.contains(dir));
+        found.extend(dir.map(str::to_owned));
+    }
+    let holds_output = |dir: &String| declared.iter().any(|output| output.starts_with(dir));
+    found.retain(|dir| !holds_output(dir));
+    Ok(found)
+}
+
+/// The entry is a new file in one of these directories.
+pub(crate) fn is_in(entry: &Entry, flooded: &BTreeSet<String>) -> bool {
+    let path = entry.shown();
+    entry.is_untracked() && dirs(&path).any(|dir| flooded.contains(dir))
+}
+
+/// The directories above a path, the topmost first, each with a slash at its end.
+fn dirs(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..=at])
+}
+
+fn is_of_tools(dir: &str) -> bool {
+    let name = dir.trim_end_matches('/').rsplit('/').next();
+    name.is_some_and(|name| FILLED_BY_TOOLS.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(paths: impl IntoIterator<Item = String>) -> Vec<Entry> {
+        let entry = |path: String| Entry {
+            path: path.into_bytes(),
+            code: "??".to_owned(),
+            committed: None,
+            is_unmerged: false,
+            is_dirty_submodule: false,
+            is_only_inside: false,
+        };
+        paths.into_iter().map(entry).collect()
+    }
+
+    fn found(entries: &[Entry]) -> Vec<String> {
+        let declared = ["wanted/".to_owned()];
+        flooded(entries, &declared).unwrap().into_iter().collect()
+    }
+
+    // shows: REL-18
+    #[test]
+    fn the_directory_that_a_tool_filled_is_found_and_nothing_around_it() {
+        let files = |dir: &'static str, count| (0..count).map(move |n| format!("{dir}{n}.js"));
+        let sources = || files("web/src/", 900);
+        assert_eq!(found(&new(files("many/", 1_000))), Vec::<String>::new());
+        assert_eq!(found(&new(files("many/", 1_001))), ["many/"]);
+        assert_eq!(found(&new(files("", 3_000))), Vec::<String>::new());
+        assert_eq!(found(&new(files("wanted/", 3_000))), Vec::<String>::new());
+        let modules = || files("web/node_modules/big/", 1_500);
+        let more = || files("web/node_modules/small/", 100);
+        let entries = new(modules().chain(more()).chain(sources()));
+        assert_eq!(found(&entries), ["web/node_modules/"]);
+        let flooded = flooded(&entries, &[]).unwrap();
+        let left: Vec<&Entry> = entries
+            .iter()
+            .filter(|entry| !is_in(entry, &flooded))
+            .collect();
+        assert_eq!(left.len(), 900);
+        let deep = files("data/a/b/", 2_000).chain(files("data/c/", 20));
+        assert_eq!(found(&new(deep)), ["data/a/b/"]);
+    }
+}

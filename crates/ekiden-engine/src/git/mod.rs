@@ -1,0 +1,381 @@
+//! Everything that knows git: how its commands run, and what is read from them.
+//!
+//! We run the `git` command, so that hooks, filters, worktrees and settings behave as the user expects.
+//! Each command runs under a keeper, in a bounded time, and with bounded output.
+//!
+//! | module | |
+//! |---|---|
+//! | `status` | the one reader of `git status` |
+//! | `commit` | the commit after a session, and how a commit of ours is found again |
+//! | `dirty` | what had changes when a run began, and stays out of its commits |
+//! | `snapshot` | commits by a temporary index, which touch neither branch nor index nor files |
+//! | `branch` | the branch a run works on |
+//!
+//! The worktrees of a plan's stages, and merging them, are in [`crate::worktrees`].
+
+pub mod branch;
+pub mod commit;
+pub(crate) mod dirty;
+pub(crate) mod flood;
+pub(crate) mod snapshot;
+pub(crate) mod status;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ekiden_agent::child::{ChildEnd, ChildSpec, SpawnError};
+use ekiden_agent::task::{self, Output};
+use ekiden_core::limits;
+use ekiden_core::text::one_line;
+use ekiden_store::disk::DiskError;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::task_mark::TASK_MARK;
+
+/// What is kept of a command's output: a status of some 200,000 paths.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What a merge or a checkout gets to end by itself when the run is being stopped.
+const CANCELLED_GRACE: Duration = Duration::from_secs(2);
+/// The pause between two attempts to get a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(300);
+/// Files hashed by one command, below every platform's limit of arguments.
+const HASHED_AT_ONCE: usize = 200;
+
+/// The longest `.git` file of a worktree: a word and a path.
+const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
+
+/// Git looks for a repository only below this directory. A worktree that has lost its `.git` would
+/// otherwise pass for a part of whatever repository lies above it.
+pub(crate) const CEILING: &str = "GIT_CEILING_DIRECTORIES";
+
+/// Git tidies up after some commands, in the background, where we would kill it halfway. The user's own
+/// next command does it.
+const NO_MAINTENANCE: [&str; 4] = ["-c", "maintenance.auto=false", "-c", "gc.auto=0"];
+/// No hook runs, no file system watcher is started, and line ends are left as they are.
+const QUIET: [&str; 6] = [
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.safecrlf=false",
+];
+/// Paths come on standard input, each followed by a NUL.
+pub(crate) const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+
+/// Changes when the run is being stopped.
+pub(crate) type Cancelled = watch::Receiver<u32>;
+
+/// Runs git commands in a directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    keeper: PathBuf,
+    dir: PathBuf,
+    options: Vec<&'static str>,
+    env: Vec<(&'static str, OsString)>,
+    /// The time that a long command has to end by itself when the run is being stopped.
+    grace: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    #[error("run git")]
+    Spawn(#[from] SpawnError),
+    /// It was ended before it could answer.
+    #[error("`git {command}` gave no answer: {why}")]
+    NoAnswer { command: String, why: String },
+    #[error("`git {command}` was cancelled")]
+    Cancelled { command: String },
+    #[error(
+        "another process has locked the repository; if no git is at work there, `rm {lock}` unlocks it"
+    )]
+    Locked { lock: String },
+    #[error(
+        "`git {command}` failed: {}",
+        one_line(said, limits::COMMIT_TAIL_CHARS)
+    )]
+    Failed {
+        command: String,
+        code: i32,
+        /// Both of its streams.
+        said: String,
+    },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// What the repository is like, and what helps.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl GitError {
+    pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T, Self> {
+        Err(Self::Refused(text.into()))
+    }
+}
+
+impl Git {
+    pub(crate) fn new(keeper: PathBuf, dir: PathBuf) -> Self {
+        Self {
+            keeper,
+            dir,
+            options: NO_MAINTENANCE.to_vec(),
+            env: Vec::new(),
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// The same in another directory.
+    pub(crate) fn within(&self, dir: PathBuf) -> Self {
+        Self {
+            dir,
+            ..self.clone()
+        }
+    }
+
+    /// The same for an effect: after a crash, its processes are found by this mark.
+    pub(crate) fn marked(&self, mark: &str) -> Self {
+        self.with_env(TASK_MARK, mark)
+    }
+
+    /// The same where a stop waits a moment for a command to end: one that is ended may leave its locks.
+    pub(crate) fn patient(self) -> Self {
+        let grace = CANCELLED_GRACE;
+        Self { grace, ..self }
+    }
+
+    /// The same without hooks and watchers.
+    pub(crate) fn quiet(mut self) -> Self {
+        self.options.extend(QUIET);
+        self
+    }
+
+    /// The same with one more variable, such as `GIT_INDEX_FILE`.
+    pub(crate) fn with_env(&self, name: &'static str, value: impl Into<OsString>) -> Self {
+        let mut git = self.clone();
+        git.env.push((name, value.into()));
+        git
+    }
+
+    /// Runs one command, its fixed words first, and gives its standard output as text.
+    pub(crate) async fn run(&self, words: &str, args: &[&str]) -> Result<String, GitError> {
+        self.fed(words, args, b"").await.map(lossy)
+    }
+
+    /// The same where the answer is one line.
+    pub(crate) async fn line(&self, words: &str, args: &[&str]) -> Result<String, GitError> {
+        Ok(self.run(words, args).await?.trim().to_owned())
+    }
+
+    /// The same with standard input, and byte for byte: paths need not be text.
+    pub(crate) async fn fed(
+        &self,
+        words: &str,
+        args: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
+        let over = tokio::time::sleep(limits::SURVEY_TIMEOUT.into());
+        let output = self.output(words, args, input, over).await?;
+        if output.cut {
+            return Err(no_answer(words, "its answer is too long"));
+        }
+        stdout_of(words, output)
+    }
+
+    /// Runs a command that may take long, such as one that runs hooks or checks out a large tree. While
+    /// another process holds git's lock it is tried again, for a while.
+    pub(crate) async fn long(
+        &self,
+        words: &str,
+        args: &[&str],
+        input: &[u8],
+        cancelled: &Cancelled,
+    ) -> Result<String, GitError> {
+        let patience = Instant::now() + Duration::from(limits::GIT_LOCK_PATIENCE);
+        loop {
+            let mut stopped = cancelled.clone();
+            let over = async {
+                tokio::select! {
+                    _ = stopped.changed() => tokio::time::sleep(self.grace).await,
+                    () = tokio::time::sleep(limits::COMMIT_TIMEOUT.into()) => {}
+                }
+            };
+            let output = self.output(words, args, input, over).await?;
+            if output.timed_out && cancelled.has_changed().unwrap_or(true) {
+                let command = subcommand(words);
+                return Err(GitError::Cancelled { command });
+            }
+            match stdout_of(words, output) {
+                Err(GitError::Locked { .. }) if Instant::now() < patience => {
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                done => return done.map(lossy),
+            }
+        }
+    }
+
+    /// The objects that files would be in git, in their order. None for what cannot be hashed, such as a
+    /// deleted file or a directory.
+    pub(crate) async fn hash_files(&self, paths: &[String]) -> Vec<Option<String>> {
+        let mut objects = Vec::new();
+        for some in paths.chunks(HASHED_AT_ONCE) {
+            match self.hash(some).await {
+                Some(ids) if ids.len() == some.len() => objects.extend(ids.into_iter().map(Some)),
+                // One that cannot be hashed makes the whole command fail.
+                Some(_) | None => {
+                    for path in some {
+                        let ids = self.hash(std::slice::from_ref(path)).await;
+                        objects.push(ids.and_then(|ids| ids.into_iter().next()));
+                    }
+                }
+            }
+        }
+        objects
+    }
+
+    async fn hash(&self, paths: &[String]) -> Option<Vec<String>> {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let ids = self.run("hash-object --", &paths).await.ok()?;
+        Some(ids.lines().map(str::to_owned).collect())
+    }
+
+    /// The root of the work tree.
+    pub(crate) async fn top(&self) -> Result<PathBuf, GitError> {
+        let top = self.run("rev-parse --show-toplevel", &[]).await?;
+        Ok(top.trim_end_matches('\n').into())
+    }
+
+    /// Where git keeps what is this work tree's alone.
+    pub(crate) fn git_dir(&self) -> Option<PathBuf> {
+        self.dir.ancestors().find_map(git_dir_of)
+    }
+
+    /// Whether this commit is checked out, completely. A hook that fails after a checkout fails the command,
+    /// not the checkout.
+    pub(crate) async fn is_at(&self, commit: &str) -> bool {
+        let head = self.line("rev-parse HEAD", &[]).await;
+        head.is_ok_and(|head| head == commit)
+            && self.run("diff-index --quiet HEAD", &[]).await.is_ok()
+    }
+
+    /// Whether git knows who commits.
+    pub(crate) async fn knows_committer(&self) -> bool {
+        self.run("var GIT_COMMITTER_IDENT", &[]).await.is_ok()
+    }
+
+    async fn output(
+        &self,
+        words: &str,
+        args: &[&str],
+        input: &[u8],
+        over: impl Future<Output = ()>,
+    ) -> Result<Output, GitError> {
+        let mut env_set = vec![
+            ("GIT_TERMINAL_PROMPT".into(), "0".into()),
+            ("LC_ALL".into(), "C".into()),
+        ];
+        let env = self.env.iter().cloned();
+        env_set.extend(env.map(|(name, value)| (name.into(), value)));
+        let options = self.options.iter().copied();
+        let command = options.chain(words.split(' ')).chain(args.iter().copied());
+        let spec = ChildSpec {
+            args: command.map(OsString::from).collect(),
+            env_set,
+            ..ChildSpec::new(&self.keeper, "git", &self.dir)
+        };
+        Ok(task::run_output(spec, input, over, OUTPUT_BYTES_MAX).await?)
+    }
+}
+
+/// Where git keeps what is this work tree's alone: `.git`, or what that file names. Read as git's documentation
+/// has it (gitrepository-layout), since it is asked often.
+pub(crate) fn git_dir_of(top: &Path) -> Option<PathBuf> {
+    let git = top.join(".git");
+    if git.is_dir() {
+        return Some(git);
+    }
+    let mut file = Vec::new();
+    let bytes = File::open(git).ok()?.take(GIT_FILE_BYTES_MAX);
+    { bytes }.read_to_end(&mut file).ok()?;
+    let path = file.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+    Some(top.join(OsStr::from_bytes(path)))
+}
+
+/// Runs one quick command where there is no runtime yet.
+pub(crate) fn ask(dir: &Path, words: &str, args: &[&str]) -> Result<String, GitError> {
+    let command = words.split(' ').chain(args.iter().copied());
+    let command: Vec<&str> = command.collect();
+    let output = task::run_quick("git", &command, dir, limits::SURVEY_TIMEOUT)?;
+    stdout_of(words, output).map(lossy)
+}
+
+/// The standard output of a command that succeeded.
+fn stdout_of(words: &str, output: Output) -> Result<Vec<u8>, GitError> {
+    match output.end {
+        ChildEnd::Exited(0) => Ok(output.stdout),
+        _ if output.timed_out => Err(no_answer(words, "it took too long")),
+        ChildEnd::Exited(code) => {
+            let said = lossy([&output.stdout[..], &output.stderr].concat());
+            Err(match lock_in(&lossy(output.stderr)) {
+                Some(lock) => GitError::Locked { lock },
+                None => GitError::Failed {
+                    command: subcommand(words),
+                    code,
+                    said,
+                },
+            })
+        }
+        ChildEnd::Signaled(signal) => Err(no_answer(words, &format!("signal {signal} ended it"))),
+        ChildEnd::NotStarted(error) => Err(no_answer(words, &error)),
+        ChildEnd::KeeperLost => Err(no_answer(words, "its keeper was killed")),
+    }
+}
+
+fn no_answer(words: &str, why: &str) -> GitError {
+    GitError::NoAnswer {
+        command: subcommand(words),
+        why: why.to_owned(),
+    }
+}
+
+/// The subcommand, after options of git itself. A word with `=` is the value of a `-c`.
+fn subcommand(words: &str) -> String {
+    let is_option = |word: &&str| word.starts_with('-') || word.contains('=');
+    let mut words = words.split(' ').skip_while(is_option);
+    words.next().unwrap_or_default().to_owned()
+}
+
+/// The lock that is in git's way: `fatal: Unable to create '/p/.git/index.lock': File exists.`
+fn lock_in(said: &str) -> Option<String> {
+    let (before, _) = said.split_once(".lock': File exists")?;
+    let (_, path) = before.rsplit_once('\'')?;
+    Some(format!("{path}.lock"))
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-18
+    #[test]
+    fn a_lock_in_the_way_is_named() {
+        let locked =
+            "fatal: Unable to create '/p q/.git/index.lock': File exists.\n\nAnother git process";
+        assert_eq!(lock_in(locked).as_deref(), Some("/p q/.git/index.lock"));
+        assert_eq!(lock_in("a hook failed"), None);
+    }
+
+    #[test]
+    fn a_command_is_called_by_its_name() {
+        assert_eq!(subcommand("-c a.b= merge --quiet"), "merge");
+    }
+}

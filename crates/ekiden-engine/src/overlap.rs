@@ -1,0 +1,125 @@
+//! Running runs whose work dir lies around or inside another's: their agents would change the same files.
+//!
+//! The work dir's own lock keeps others out of that directory only. After it is taken, the locks of the
+//! directories above are looked at, and those of the directories below that have an `.ekiden`. Of two runs that
+//! start at the same time at least one sees the other. Two packages beside each other have nothing in common.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ekiden_store::layout::StateLayout;
+use ekiden_store::lock::WorkDirLock;
+use ekiden_store::place::{ProjectPlace, project_name};
+
+use crate::error::EngineError;
+use crate::workspace::Workspace;
+
+/// How many directories are looked into. A larger tree costs more to walk than the check is worth.
+const DIRS_MAX: usize = 20_000;
+/// Directories with many files and no work of their own.
+const PASSED_OVER: [&str; 3] = [".git", "node_modules", "target"];
+
+pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
+    let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
+    for dir in above.chain(below(&workspace.dir)) {
+        if let Some(holder) = WorkDirLock::holder_of(&lock_of(&dir, workspace)) {
+            let holder = Box::new(holder);
+            return Err(EngineError::Overlaps { dir, holder });
+        }
+    }
+    Ok(())
+}
+
+/// The directories inside this one in which something has run.
+fn below(top: &Path) -> Vec<PathBuf> {
+    let (mut found, mut next, mut seen) = (Vec::new(), vec![top.to_owned()], 0);
+    while let Some(dir) = next.pop().filter(|_| seen < DIRS_MAX) {
+        seen += 1;
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if name == ".ekiden" {
+                found.extend((dir != top).then(|| dir.clone()));
+            } else if !PASSED_OVER.iter().any(|passed| name == *passed) {
+                next.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// The lock that a run in `dir` would hold, with state kept where this run keeps it.
+fn lock_of(dir: &Path, ours: &Workspace) -> PathBuf {
+    let own = ours.state_dir.file_name().unwrap_or_default();
+    let is_elsewhere = own == project_name(&ours.dir.to_string_lossy()).as_str();
+    let elsewhere = ours.state_dir.parent().filter(|_| is_elsewhere);
+    let Some(place) = ProjectPlace::find(dir, elsewhere) else {
+        return PathBuf::new();
+    };
+    let worktree = match (&place.git_dir, &place.common_dir) {
+        (Some(own), Some(common)) if own != common => own.file_name(),
+        _ => None,
+    };
+    let worktree = worktree.map(|name| name.to_string_lossy().into_owned());
+    StateLayout::new(&place.state_dir).lock(worktree.as_deref())
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test lays out the directories that are looked at"
+)]
+mod tests {
+    use ekiden_core::time::Timestamp;
+    use ekiden_store::lock::Holder;
+
+    use super::*;
+
+    // shows: RUN-19
+    #[test]
+    fn runs_around_and_inside_are_refused_and_those_beside_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let top = home.path().canonicalize().unwrap();
+        let dir = |name: &str| {
+            let dir = top.join(name);
+            let published = dir.join(".ekiden");
+            let state_dir = published.join("state");
+            fs::create_dir_all(&state_dir).unwrap();
+            Workspace {
+                dir,
+                git: None,
+                state_dir,
+                published,
+                user_dir: None,
+                is_trusted: false,
+            }
+        };
+        let (project, package, other) = (dir("p"), dir("p/a/package"), dir("p/a/other"));
+        let hold = |workspace: &Workspace| {
+            let holder = Holder {
+                pid: 7,
+                host: "atlas".to_owned(),
+                started: Timestamp(0),
+                run: None,
+            };
+            WorkDirLock::take(&lock_of(&workspace.dir, workspace), holder).unwrap()
+        };
+        refuse(&project).unwrap();
+        let held = hold(&package);
+        refuse(&other).unwrap();
+        let error = refuse(&project).unwrap_err();
+        assert!(
+            matches!(error, EngineError::Overlaps { dir, .. } if dir == package.dir),
+            "the run inside"
+        );
+        drop(held);
+        let _held = hold(&project);
+        let error = refuse(&package).unwrap_err();
+        assert!(
+            matches!(error, EngineError::Overlaps { dir, .. } if dir == project.dir),
+            "the run around"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Where each stage of a run works, and where its files are kept.
+//!
+//! | run | works in | its files |
+//! |---|---|---|
+//! | a single relay | the work dir | `runs/<id>/sessions/` |
+//! | a plan in place | the work dir | `runs/<id>/stages/<stage>/sessions/` |
+//! | a plan in worktrees | a worktree for each stage | the same |
+//!
+//! All of it follows from the run's first record, so a restarted engine finds the same.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::manifest::Isolation;
+use ekiden_core::settings::RunStarted;
+use ekiden_store::layout::{Published, RelayLayout, RunLayout};
+
+use crate::workspace::Workspace;
+
+/// The paths of one run.
+#[derive(Debug, Clone)]
+pub struct RunPaths {
+    pub workspace: Workspace,
+    /// In the state directory.
+    pub run_dir: RunLayout,
+    run: RunId,
+    is_plan: bool,
+    /// The directory in which the run's worktrees are, and nothing else.
+    pub trees: Option<PathBuf>,
+}
+
+impl RunPaths {
+    pub fn new(workspace: Workspace, run_dir: RunLayout, header: &RunStarted) -> Self {
+        let rules = header.manifest.plan.as_deref();
+        let trees = rules.and_then(|rules| match &rules.isolation {
+            Isolation::InPlace => None,
+            Isolation::Worktrees { dir, .. } => Some(PathBuf::from(dir)),
+        });
+        Self {
+            workspace,
+            run_dir,
+            run: header.run.clone(),
+            is_plan: rules.is_some(),
+            trees,
+        }
+    }
+
+    /// What people and the agent of a stage see.
+    pub fn published(&self, stage: &StageId) -> Published {
+        Published::new(&self.dir(stage))
+    }
+
+    /// A stage's files in the state directory.
+    pub fn relay(&self, stage: &StageId) -> RelayLayout {
+        self.run_dir.relay(self.is_plan.then_some(stage))
+    }
+
+    /// The work dir of a stage.
+    pub fn dir(&self, stage: &StageId) -> PathBuf {
+        match self.tree(stage) {
+            Some(tree) => self.within(&tree),
+            None => self.workspace.dir.clone(),
+        }
+    }
+
+    /// The workspace of a stage.
+    pub fn workspace_of(&self, stage: &StageId) -> Workspace {
+        let dir = self.dir(stage);
+        Workspace {
+            published: dir.join(".ekiden"),
+            dir,
+            ..self.workspace.clone()
+        }
+    }
+
+    /// The worktree of a stage, if it has one of its own.
+    pub fn tree(&self, stage: &StageId) -> Option<PathBuf> {
+        let name = format!("{}-{stage}", self.run);
+        self.trees.as_ref().map(|trees| trees.join(name))
+    }
+
+    /// The worktree in which stages are merged.
+    pub fn integration_tree(&self) -> Option<PathBuf> {
+        let trees = self.trees.as_ref();
+        trees.map(|trees| trees.join(self.run.as_str()))
+    }
+
+    /// The branch of a stage.
+    pub fn branch(&self, stage: &StageId) -> String {
+        format!("{}-{stage}", self.integration_branch())
+    }
+
+    /// The branch into which stages are merged.
+    pub fn integration_branch(&self) -> String {
+        format!("ekiden/{}", self.run)
+    }
+
+    /// The published result of a stage.
+    pub fn shown_result(&self, stage: &StageId) -> PathBuf {
+        Published::new(&self.workspace.dir)
+            .handoffs()
+            .join(format!("{stage}.md"))
+    }
+
+    /// The path in a worktree that corresponds to the work dir.
+    pub fn within(&self, tree: &Path) -> PathBuf {
+        match self.workspace.prefix() {
+            "" => tree.to_owned(),
+            prefix => tree.join(prefix),
+        }
+    }
+
+    /// Outputs of a stage, from the repository's root.
+    pub(crate) fn declared(&self, outputs: &[String]) -> Vec<String> {
+        let prefix = self.within(Path::new(""));
+        let from_root = |output| prefix.join(output).to_string_lossy().into_owned();
+        outputs.iter().map(from_root).collect()
+    }
+}

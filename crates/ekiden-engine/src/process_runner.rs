@@ -1,0 +1,315 @@
+//! The effect runner of real runs: agents, verifications, surveys and archiving are tasks of the runtime.
+//!
+//! A task whose engine has gone cannot send what came of it. Its effect then stays outstanding, and a resume
+//! settles it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec};
+use ekiden_agent::child::ChildSpec;
+use ekiden_core::effect::WorktreeEffect;
+use ekiden_core::event::{Event, TaskOutcome};
+use ekiden_core::ids::{EffectId, RunId, StageId};
+use ekiden_core::limits;
+use ekiden_store::disk::{Disk, DiskResult, parent};
+use ekiden_store::lock::lock_attempt;
+use ekiden_store::replace::{Durability, replace};
+use ekiden_store::stream::StreamWriter;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, VerifyJob};
+use crate::error::EngineError;
+use crate::git::CEILING;
+use crate::git::commit::{self, CommitJob};
+use crate::notify;
+use crate::paths::RunPaths;
+use crate::survey::Since;
+use crate::survey::survey;
+use crate::task_mark::task_mark;
+use crate::verification;
+use crate::worktrees::deliver::{DeliveryJob, deliver};
+use crate::worktrees::{StageJob, Worktrees};
+use ekiden_core::text::in_full;
+
+/// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
+const REPORTS_MAX: usize = 256;
+
+pub(crate) struct ProcessRunner {
+    /// Our own executable, which has the hidden roles.
+    ekiden: PathBuf,
+    run: RunId,
+    paths: RunPaths,
+    worktrees: Worktrees,
+    disk: Arc<dyn Disk>,
+    inputs: mpsc::Sender<Input>,
+    attempts: BTreeMap<StageId, AttemptHandle>,
+    tasks: JoinSet<()>,
+    /// Changes when tasks are to stop. A task that begins later does not see an older change.
+    cancelled: watch::Sender<u32>,
+    /// The user knows that notifications do not work.
+    notify_failed: Arc<AtomicBool>,
+}
+
+impl ProcessRunner {
+    /// An effect runner for one run, which sends what happens to `inputs`.
+    pub(crate) fn new(
+        ekiden: PathBuf,
+        run: RunId,
+        paths: RunPaths,
+        worktrees: Worktrees,
+        disk: Arc<dyn Disk>,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
+        Self {
+            ekiden,
+            run,
+            paths,
+            worktrees,
+            disk,
+            inputs,
+            attempts: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            cancelled: watch::Sender::new(0),
+            notify_failed: Arc::default(),
+        }
+    }
+
+    /// Nothing is at work, so no outcome will come.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.is_empty()
+    }
+
+    /// Starts a task and sends the input that it ends with.
+    fn spawn(&mut self, task: impl Future<Output = Input> + Send + 'static) {
+        let inputs = self.inputs.clone();
+        self.tasks.spawn(async move {
+            let _ = inputs.send(task.await).await;
+        });
+    }
+
+    fn spec(&self, launch: Launch) -> Result<AttemptSpec, EngineError> {
+        let relay = self.paths.relay(&launch.stage);
+        let session = relay.session(launch.attempt.session);
+        let handoff_dir = self.paths.published(&launch.stage).handoff();
+        let mut env = vec![
+            ("EKIDEN_RUN".to_owned(), launch.run.to_string()),
+            (
+                "EKIDEN_SESSION_ID".to_owned(),
+                launch.conversation.to_string(),
+            ),
+            (
+                "EKIDEN_HANDOFF".to_owned(),
+                handoff_dir.display().to_string(),
+            ),
+        ];
+        let ceiling = self.paths.trees.as_deref();
+        env.extend(ceiling.map(|trees| (CEILING.to_owned(), trees.display().to_string())));
+        Ok(AttemptSpec {
+            ekiden: self.ekiden.clone(),
+            env,
+            agent: launch.agent,
+            attempt: launch.attempt,
+            conversation: launch.conversation,
+            mode: launch.mode,
+            dir: self.paths.dir(&launch.stage),
+            prices: launch.prices,
+            protocol: launch.protocol,
+            protocol_file: relay.protocol(),
+            message: launch.message,
+            prompt_file: session.prompt(),
+            schema: None,
+            // The keepers get it.
+            lock: Some(lock_attempt(&relay.attempt_lock(), Duration::ZERO)?),
+            raw: raw_stream(Arc::clone(&self.disk), &session.events())?,
+        })
+    }
+
+    /// How a command of a stage runs.
+    fn sh(&self, stage: &StageId, effect: EffectId) -> impl Fn(&str) -> ChildSpec + use<> {
+        let (worktrees, dir) = (self.worktrees.clone(), self.paths.dir(stage));
+        let mark = task_mark(&self.run, effect);
+        move |command| worktrees.sh(command, &dir, &mark)
+    }
+}
+
+impl EffectRunner for ProcessRunner {
+    fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
+        let (stage, attempt) = (launch.stage.clone(), launch.attempt);
+        let (reports, mut inbox) = mpsc::channel(REPORTS_MAX);
+        let spec = self.spec(launch)?;
+        self.attempts
+            .insert(stage.clone(), ekiden_agent::start(spec, reports));
+        let inputs = self.inputs.clone();
+        self.tasks.spawn(async move {
+            while let Some(report) = inbox.recv().await {
+                let input = Input::Agent {
+                    stage: stage.clone(),
+                    attempt,
+                    report,
+                };
+                if inputs.send(input).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn tell(&mut self, stage: &StageId, order: AgentCommand) {
+        if let Some(attempt) = self.attempts.get(stage) {
+            attempt.tell(order);
+        }
+    }
+
+    fn survey(&mut self, stage: &StageId, effect: EffectId, since: Since) {
+        let workspace = self.paths.workspace_of(stage);
+        let git = self.worktrees.git(&workspace.dir);
+        let (stage, mut cancelled) = (stage.clone(), self.cancelled.subscribe());
+        self.spawn(async move {
+            let survey = tokio::select! {
+                survey = survey(git, workspace, since) => survey,
+                _ = cancelled.changed() => Err("cancelled".to_owned()),
+            };
+            Input::task(&stage, effect, TaskOutcome::Surveyed { survey })
+        });
+    }
+
+    fn commit(&mut self, stage: &StageId, effect: EffectId, job: CommitJob) {
+        let git = self
+            .worktrees
+            .git(&self.paths.dir(stage))
+            .marked(&job.effect);
+        let (stage, cancelled) = (stage.clone(), self.cancelled.subscribe());
+        let inputs = self.inputs.clone();
+        self.spawn(async move {
+            let committing = commit::commit(&git, &job, cancelled);
+            tokio::pin!(committing);
+            let commit = tokio::select! {
+                commit = &mut committing => commit,
+                () = tokio::time::sleep(limits::COMMIT_SLOW.into()) => {
+                    let slow = format!(
+                        "`git commit` has taken {} and is ended after {}: a hook of the repository \
+                         may hang",
+                        limits::COMMIT_SLOW, limits::COMMIT_TIMEOUT
+                    );
+                    let _ = inputs.send(Input::Warning(slow)).await;
+                    committing.await
+                }
+            };
+            Input::task(&stage, effect, TaskOutcome::Committed { commit })
+        });
+    }
+
+    fn verify(&mut self, stage: &StageId, effect: EffectId, job: VerifyJob) {
+        let (sh, dir) = (self.sh(stage, effect), self.paths.dir(stage));
+        let (stage, cancelled) = (stage.clone(), self.cancelled.subscribe());
+        let (disk, inputs) = (Arc::clone(&self.disk), self.inputs.clone());
+        self.spawn(async move {
+            let (mut check, output) =
+                verification::run(sh, &dir, &job.verification, cancelled).await;
+            check.tree = job.tree;
+            if let Err(error) = keep_output(&*disk, &job.log, &output) {
+                let _ = inputs.send(Input::Warning(in_full(&error))).await;
+            }
+            Input::task(&stage, effect, TaskOutcome::Verified { check })
+        });
+    }
+
+    fn cancel(&mut self) {
+        self.cancelled
+            .send_modify(|times| *times = times.wrapping_add(1));
+    }
+
+    fn archive(&mut self, stage: &StageId, effect: EffectId, job: ArchiveJob) {
+        let (stage, disk) = (stage.clone(), Arc::clone(&self.disk));
+        self.spawn(async move {
+            let done = tokio::task::spawn_blocking(move || job.run(&*disk)).await;
+            let failure = match done {
+                Ok(Ok(())) => return Input::task(&stage, effect, TaskOutcome::Archived),
+                Ok(Err(error)) => in_full(&error),
+                Err(panic) => format!("archive: {panic}"),
+            };
+            Input::Warning(format!("cannot {failure}; a resume tries again"))
+        });
+    }
+
+    fn worktree(&mut self, effect: EffectId, what: WorktreeEffect, job: StageJob) {
+        let (worktrees, cancelled) = (self.worktrees.clone(), self.cancelled.subscribe());
+        self.spawn(async move {
+            let stage = job.stage.id.clone();
+            let event = worktrees.perform(what, job, cancelled).await;
+            Input::Event(Event::Worktree {
+                stage,
+                effect,
+                event,
+            })
+        });
+    }
+
+    fn deliver(&mut self, effect: EffectId, tip: Option<String>, is_repeated: bool) {
+        let job = DeliveryJob {
+            integrated: tip,
+            mark: task_mark(&self.run, effect),
+            is_repeated,
+        };
+        let (worktrees, cancelled) = (self.worktrees.clone(), self.cancelled.subscribe());
+        let inputs = self.inputs.clone();
+        self.spawn(async move {
+            let (delivery, left_over) = deliver(&worktrees, &job, &cancelled).await;
+            for text in left_over {
+                let _ = inputs.send(Input::Warning(text)).await;
+            }
+            Input::Event(Event::Delivered { effect, delivery })
+        });
+    }
+
+    fn notify(&mut self, text: String) {
+        let dir = self.paths.workspace.dir.clone();
+        let showing = notify::notify(self.ekiden.clone(), dir, self.run.clone(), text);
+        let (inputs, failed) = (self.inputs.clone(), Arc::clone(&self.notify_failed));
+        self.tasks.spawn(async move {
+            if let Err(why) = showing.await
+                && !failed.swap(true, Ordering::Relaxed)
+            {
+                let text = format!("cannot notify: {why}; `--no-notify` switches that off");
+                let _ = inputs.send(Input::Warning(text)).await;
+            }
+        });
+    }
+}
+
+/// Keeps the output of a verification beside the session. It decides nothing, so it is not synced. A
+/// verification before the first session has no such place.
+fn keep_output(disk: &dyn Disk, log: &Path, output: &str) -> DiskResult<()> {
+    if disk.stat(parent(log))?.is_none() {
+        return Ok(());
+    }
+    replace(disk, log, output.as_bytes(), Durability::Derived)
+}
+
+/// The end of a raw event stream, to go on writing it.
+pub(crate) fn raw_stream(disk: Arc<dyn Disk>, path: &Path) -> DiskResult<Box<dyn Write + Send>> {
+    Ok(Box::new(RawStream(StreamWriter::open(disk, path)?)))
+}
+
+struct RawStream(StreamWriter);
+
+impl Write for RawStream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Whoever writes the stream shows one line of why it cannot.
+        let written = self.0.write(bytes);
+        written.map_err(|error| std::io::Error::other(in_full(&error)))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

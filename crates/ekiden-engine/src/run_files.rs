@@ -1,0 +1,215 @@
+//! The engine's files beside the log.
+//!
+//! Archived files are what a person reads of the past, and durable. Published files are derived from
+//! state: they are written again whenever an engine starts, so most of them need no sync.
+//!
+//! `attempt` prepares an attempt, `published` writes what people and agents read.
+
+mod attempt;
+mod published;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::agent::AgentKind;
+use ekiden_core::event::{Counters, Traces};
+use ekiden_core::guard::{GuardView, HookInput, Level, Profile, ToolUse};
+use ekiden_core::handoff::{HandoffFile, HandoffFiles};
+use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_store::disk::{Disk, DiskResult};
+use ekiden_store::error::StoreError;
+use ekiden_store::handoff::{read_handoff, set_aside};
+use ekiden_store::layout::{Published, SessionLayout};
+use ekiden_store::status::{Status, StatusFile};
+
+use crate::effect_runner::ArchiveJob;
+use crate::paths::RunPaths;
+use crate::status::status;
+pub(crate) use published::Touched;
+
+/// The most that is read of a text that somebody else may have written, in bytes.
+pub(crate) const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Reads and writes the files of one run.
+#[derive(Debug, Clone)]
+pub struct RunFiles {
+    disk: Arc<dyn Disk>,
+    paths: RunPaths,
+    status: StatusFile,
+    /// The protocol of each stage that has begun.
+    protocols: BTreeMap<StageId, String>,
+    /// The stages whose results were written.
+    results: BTreeSet<StageId>,
+    /// The session that was prepared last. In a work dir that stages share, its files may still be in the
+    /// handoff directory.
+    session_before: Option<SessionLayout>,
+    /// What `status.json` holds, as far as we wrote it.
+    last_status: Option<Status>,
+}
+
+impl RunFiles {
+    pub fn new(disk: Arc<dyn Disk>, paths: RunPaths) -> Result<Self, StoreError> {
+        let status = StatusFile::open(&*disk, Published::new(&paths.workspace.dir).status())?;
+        Ok(Self {
+            disk,
+            paths,
+            status,
+            protocols: BTreeMap::new(),
+            results: BTreeSet::new(),
+            session_before: None,
+            last_status: None,
+        })
+    }
+
+    pub fn paths(&self) -> &RunPaths {
+        &self.paths
+    }
+
+    /// Writes `status.json` if more than its time would change. A reader never finds half of it.
+    pub fn write_status(&mut self, run: &Run, at: Timestamp) -> Result<(), StoreError> {
+        let status = status(run, at);
+        let mut last = self.last_status.take();
+        if let Some(last) = &mut last {
+            last.updated_at = at;
+        }
+        if last.as_ref() != Some(&status) {
+            self.status.write(&*self.disk, &status)?;
+        }
+        self.last_status = Some(status);
+        Ok(())
+    }
+
+    /// The handoff directory as it is. What cannot be read counts as absent: the agent is asked for it.
+    pub fn handoff_files(&self, stage: &StageId) -> HandoffFiles {
+        read_handoff(&*self.disk, &self.paths.published(stage).handoff()).unwrap_or_default()
+    }
+
+    /// Moves aside what an agent could not write over.
+    pub fn set_aside(&self, stage: &StageId, files: &HandoffFiles) -> DiskResult<()> {
+        set_aside(&*self.disk, &self.paths.published(stage).handoff(), files)
+    }
+
+    /// What an attempt left in the handoff directory, to be archived.
+    pub fn archive_job(
+        &self,
+        stage: &StageId,
+        attempt: AttemptId,
+        files: &HandoffFiles,
+    ) -> ArchiveJob {
+        let layout = self.paths.relay(stage).session(attempt.session);
+        let named = |file: HandoffFile| {
+            let path = layout.handoff(file);
+            let name = of_attempt(path.file_name()?.to_str()?, attempt.attempt);
+            Some((name, files.get(file).text()?.to_owned()))
+        };
+        ArchiveJob {
+            files: HandoffFile::ALL.into_iter().filter_map(named).collect(),
+            dir: layout.dir().to_owned(),
+        }
+    }
+
+    /// Where the output of a session's verification is kept.
+    pub fn verify_log(&self, stage: &StageId, session: SessionNumber) -> PathBuf {
+        self.paths.relay(stage).session(session).verify_log()
+    }
+
+    /// What the saved event stream shows of an attempt whose engine died.
+    pub fn traces_of(
+        &self,
+        run: &Run,
+        stage: &StageId,
+        attempt: AttemptId,
+    ) -> (Traces, Counters, bool) {
+        let agent = run
+            .relay(stage)
+            .map_or(&run.header().settings.agent, |relay| &relay.settings.agent);
+        match agent.kind {
+            AgentKind::Claude | AgentKind::Rehearsal => {}
+            AgentKind::Exec => return Default::default(),
+        }
+        let events = self.paths.relay(stage).session(attempt.session).events();
+        let Ok(stream) = self.disk.reader(&events, 0) else {
+            return Default::default();
+        };
+        let Ok(mut ended) =
+            ekiden_agent::stream::from_saved_stream(stream, agent.kind, run.prices())
+        else {
+            return Default::default();
+        };
+        // The stream has no times; it was written to as long as the engine lived.
+        let since = run.relay(stage).and_then(Relay::runs_since);
+        if let (Some(since), Ok(Some(until))) = (since, self.disk.modified(&events)) {
+            ended.counters.duration = until.since(since);
+        }
+        (ended.traces, ended.counters, ended.resumable)
+    }
+
+    /// Where the agent may write and where it may not.
+    pub fn guard_view(&self, stage: &StageId) -> GuardView {
+        let (published, workspace) = (self.paths.published(stage), &self.paths.workspace);
+        GuardView {
+            profile: Profile::Relay,
+            level: Level::L0,
+            handoff_dir: published.handoff(),
+            engine_dirs: vec![
+                published.dir().to_owned(),
+                workspace.published.clone(),
+                workspace.state_dir.clone(),
+            ],
+            missing: String::new(),
+        }
+    }
+
+    pub fn resolve_input(&self, input: &HookInput) -> HookInput {
+        resolve_input(&*self.disk, input)
+    }
+
+    fn reads(&self, path: &Path, text: &str) -> bool {
+        self.disk
+            .read(path, text.len() as u64)
+            .is_ok_and(|bytes| bytes == text.as_bytes())
+    }
+
+    fn read_text(&self, path: &Path) -> Option<String> {
+        String::from_utf8(self.disk.read(path, TEXT_BYTES_MAX).ok()?).ok()
+    }
+}
+
+/// The same question with symbolic links resolved, so that no link leads past the guard.
+pub(crate) fn resolve_input(disk: &dyn Disk, input: &HookInput) -> HookInput {
+    let mut input = input.clone();
+    if let HookInput::PreTool {
+        tool: ToolUse::Read(path) | ToolUse::Write(path),
+        ..
+    } = &mut input
+    {
+        *path = resolve(disk, path);
+    }
+    input
+}
+
+/// Resolves the part of a path that exists; what would be created keeps its name.
+fn resolve(disk: &dyn Disk, path: &Path) -> PathBuf {
+    if let Ok(resolved) = disk.resolve(path) {
+        return resolved;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve(disk, parent).join(name),
+        (Some(_) | None, _) => path.to_owned(),
+    }
+}
+
+/// A file's name for one attempt: the first has the plain name, `prompt.md`, later ones theirs,
+/// `prompt.2.md`.
+pub(crate) fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
+    match name.split_once('.') {
+        Some((stem, ending)) if attempt > AttemptNumber::FIRST => {
+            format!("{stem}.{attempt}.{ending}")
+        }
+        Some(_) | None => name.to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Before an attempt: the protocol, an empty handoff directory, the prompt.
+//!
+//! Both are in place before the process runs, and durable before the agent gets its prompt and before the
+//! log says that the attempt has begun ([`RunFiles::make_durable`]). The syncs happen while the process
+//! starts. A power cut before them may bring back old handoff files or lose the prompt, but then the attempt has
+//! not begun and decides nothing: the next one has its own number and prompt, and empties the directory again.
+
+use std::path::PathBuf;
+
+use ekiden_core::effect::{StartAttempt, StartMode};
+use ekiden_core::ids::{AttemptId, AttemptNumber, SessionNumber, StageId};
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
+use ekiden_store::archive::{archive_dir, differs, ensure_dir, make_dir};
+use ekiden_store::disk::{DiskResult, parent};
+use ekiden_store::handoff::{Keeping, take_handoff};
+use ekiden_store::layout::PROTOCOL;
+use ekiden_store::published::restore_dirs;
+use ekiden_store::replace::{Durability, replace};
+
+use super::{RunFiles, of_attempt};
+use crate::effect_runner::Launch;
+use crate::error::EngineError;
+use crate::journal::Journal;
+
+impl RunFiles {
+    /// Writes what stays the same for all sessions of the stages that have begun: the protocol, which
+    /// agents read. It is durable when this returns.
+    pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
+        if run.header().manifest.plan.is_some() {
+            ensure_dir(&*self.disk, &self.paths.run_dir.stages())?;
+        }
+        run.live()
+            .try_for_each(|(stage, relay)| self.freeze_stage(stage, relay).map(|_| ()))
+    }
+
+    /// The protocol of a stage, which is in its file when this returns.
+    fn freeze_stage(&mut self, stage: &StageId, relay: &Relay) -> Result<String, EngineError> {
+        if let Some(protocol) = self.protocols.get(stage) {
+            return Ok(protocol.clone());
+        }
+        let layout = self.paths.relay(stage);
+        // A run that another version of ekiden began keeps its words.
+        let protocol = self
+            .read_text(&layout.protocol())
+            .unwrap_or_else(|| relay.protocol());
+        archive_dir(&*self.disk, layout.dir(), &[(PROTOCOL, &protocol)])
+            .map_err(EngineError::Archive)?;
+        ensure_dir(&*self.disk, &layout.sessions())?;
+        self.protocols.insert(stage.clone(), protocol.clone());
+        Ok(protocol)
+    }
+
+    /// Prepares an attempt: its prompt is in the archive, and a new conversation finds an empty handoff
+    /// directory. Neither is synced yet.
+    pub fn prepare_attempt(
+        &mut self,
+        journal: &Journal,
+        stage: &StageId,
+        start: &StartAttempt,
+    ) -> Result<Launch, EngineError> {
+        let run = journal.run();
+        let to_start = run
+            .relay(stage)
+            .and_then(|relay| Some((relay, relay.prompt()?)));
+        let (relay, prompt) = to_start.ok_or_else(|| EngineError::NoStage {
+            stage: stage.clone(),
+        })?;
+        let protocol = self.freeze_stage(stage, relay)?;
+        let path = self.prompt(stage, start.attempt);
+        let text = prompt.to_archive();
+        // A power cut may leave part of a prompt that no agent was given yet: it is written again.
+        // A prompt that an agent was given is never overwritten.
+        let archived = self.read_text(&path).unwrap_or_default();
+        if !text.starts_with(&archived) {
+            return Err(EngineError::Archive(differs(&path)));
+        }
+        make_dir(&*self.disk, parent(&path))
+            .and_then(|_| replace(&*self.disk, &path, text.as_bytes(), Durability::Derived))
+            .map_err(|error| EngineError::Archive(error.into()))?;
+        if start.mode == StartMode::Fresh {
+            self.empty_handoff(journal, stage, start.attempt)?;
+        }
+        self.session_before = Some(self.paths.relay(stage).session(start.attempt.session));
+        Ok(Launch {
+            run: run.header().run.clone(),
+            stage: stage.clone(),
+            attempt: start.attempt,
+            agent: relay.settings.agent.clone(),
+            conversation: start.conversation,
+            mode: start.mode,
+            prices: run.prices(),
+            protocol,
+            message: prompt.clone(),
+        })
+    }
+
+    /// Syncs the prompt of the attempt at work, with its directory and that one's name, and the emptiness of
+    /// the handoff directory.
+    pub fn make_durable(&self, run: &Run, stage: &StageId) -> DiskResult<()> {
+        let Some((attempt, _)) = run.relay(stage).and_then(Relay::attempt) else {
+            return Ok(());
+        };
+        let prompt = self.prompt(stage, attempt);
+        self.disk.sync_file(&prompt)?;
+        self.disk.sync_dir(parent(&prompt))?;
+        self.disk.sync_dir(parent(parent(&prompt)))?;
+        match self.disk.sync_dir(&self.paths.published(stage).handoff()) {
+            // An agent that does not wait for its prompt has removed it, with all that was there.
+            Err(error) if error.is_not_found() => Ok(()),
+            synced => synced,
+        }
+    }
+
+    fn prompt(&self, stage: &StageId, attempt: AttemptId) -> PathBuf {
+        let session = self.paths.relay(stage).session(attempt.session);
+        let name = of_attempt("prompt.md", attempt.attempt);
+        session.dir().join(name)
+    }
+
+    /// Empties the handoff directory. What is safe nowhere else is copied to the session that left it.
+    fn empty_handoff(
+        &mut self,
+        journal: &Journal,
+        stage: &StageId,
+        attempt: AttemptId,
+    ) -> DiskResult<()> {
+        let (published, relay) = (self.paths.published(stage), self.paths.relay(stage));
+        restore_dirs(&*self.disk, &published)?;
+        let before = previous(attempt.session);
+        // An earlier attempt of the same session may have left the files. So may, where a run continues from
+        // another run's session, somebody else.
+        let is_first = attempt.attempt == AttemptNumber::FIRST;
+        let has_before = self.disk.stat(relay.session(before).dir())?.is_some();
+        let left_by = if is_first && has_before {
+            before
+        } else {
+            attempt.session
+        };
+        // A power cut may have brought back what the one before that had left.
+        let sessions: Vec<_> = [left_by, previous(left_by)]
+            .map(|session| relay.session(session))
+            .into_iter()
+            .chain(self.session_before.take())
+            .collect();
+        let recorded: Vec<_> = journal.unarchived().collect();
+        let keeping = Keeping {
+            sessions: &sessions,
+            recorded: &recorded,
+        };
+        take_handoff(&*self.disk, &published.handoff(), keeping).map(|_| ())
+    }
+}
+
+fn previous(session: SessionNumber) -> SessionNumber {
+    SessionNumber::try_from(session.get().saturating_sub(1)).unwrap_or(SessionNumber::FIRST)
+}

@@ -1,0 +1,213 @@
+//! The published files: written for people and agents, and kept when somebody else has changed them.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::handoff::{FileText, HandoffFile, NotText};
+use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::plan::{StageEnd, StageState};
+use ekiden_core::relay::Relay;
+use ekiden_core::run::Run;
+use ekiden_store::archive::make_dir;
+use ekiden_store::disk::{DiskResult, Kind, parent};
+use ekiden_store::handoff::{keep, make_private};
+use ekiden_store::layout::{Published, TASK_FILE};
+use ekiden_store::published::restore_places;
+use ekiden_store::replace::{Durability, replace};
+
+use super::RunFiles;
+use crate::journal::Journal;
+
+/// A published file that somebody has changed or removed.
+#[derive(Debug)]
+pub(crate) struct Touched {
+    /// None: the task.
+    pub(crate) file: Option<HandoffFile>,
+    /// What is there instead.
+    pub(crate) text: FileText,
+    path: PathBuf,
+}
+
+impl Touched {
+    pub(crate) fn name(&self) -> &'static str {
+        self.file.map_or(TASK_FILE, HandoffFile::name)
+    }
+}
+
+impl RunFiles {
+    /// Writes the published files of a relay where they differ from its state, and puts back the directories
+    /// that an agent may have removed. `durably`: the run rests, so what the agent left is made private too.
+    pub fn publish(&self, relay: &Relay, durably: bool) -> DiskResult<()> {
+        let published = self.published(relay);
+        restore_places(&*self.disk, &published)?;
+        for (file, text) in published_texts(relay) {
+            let path = place(&published, file);
+            let durability = match durably && file.is_some() {
+                true => Durability::Full,
+                false => Durability::Derived,
+            };
+            // A file that reads right may still be in the cache only.
+            if durability == Durability::Full || !self.reads(&path, &text) {
+                replace(&*self.disk, &path, text.as_bytes(), durability)?;
+            }
+        }
+        if !durably {
+            return Ok(());
+        }
+        make_private(&*self.disk, &published.handoff())?;
+        // The directory itself may be new.
+        self.disk.sync_dir(published.work_dir())
+    }
+
+    /// The published files that somebody has changed or removed. A link is followed: what it leads to is
+    /// what somebody put there.
+    pub(crate) fn touched(&self, relay: &Relay) -> Vec<Touched> {
+        let published = self.published(relay);
+        let mut touched = Vec::new();
+        for (file, ours) in published_texts(relay) {
+            let path = place(&published, file);
+            let read = self.disk.read(&path, super::TEXT_BYTES_MAX);
+            let text = match read.map(String::from_utf8) {
+                Ok(Ok(text)) if text == ours => continue,
+                Ok(Ok(text)) => FileText::Text(text),
+                Err(error) if error.is_not_found() => FileText::Absent,
+                Ok(Err(_)) | Err(_) => FileText::NotText(NotText::Binary),
+            };
+            touched.push(Touched { file, text, path });
+        }
+        touched
+    }
+
+    /// Copies what stands in place of published files, before it is overwritten, beside the session in
+    /// which it was found (RUN-12).
+    pub(crate) fn keep_touched(
+        &self,
+        stage: &StageId,
+        session: SessionNumber,
+        touched: &[Touched],
+    ) -> DiskResult<()> {
+        let left = self.paths.relay(stage).session(session).left();
+        touched
+            .iter()
+            .try_for_each(|touched| self.keep_one(&left, touched))
+    }
+
+    /// Copies what stood in the published places before this run's first session: another run's files,
+    /// with what a person has changed in them since, or anybody's (RUN-12).
+    pub fn keep_found(&self, run: &Run) -> DiskResult<()> {
+        let is_new = |relay: &Relay| relay.last.is_none() && !relay.has_started();
+        for (stage, relay) in run.live().filter(|(_, relay)| is_new(relay)) {
+            let left = self.paths.relay(stage).left();
+            for found in self.touched(relay) {
+                // The task of another run is in its log.
+                if found.file.is_some() {
+                    self.keep_one(&left, &found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An empty file is not kept: a power cut makes such files of ours.
+    fn keep_one(&self, left: &Path, Touched { text, path, .. }: &Touched) -> DiskResult<()> {
+        let is_empty = text
+            .text()
+            .is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
+        // A directory cannot be copied like this; it is moved aside when the file is published.
+        let aside = matches!(
+            self.disk.stat(path)?.map(|found| found.kind),
+            Some(Kind::Dir | Kind::Other)
+        );
+        if *text != FileText::Absent && !is_empty && !aside {
+            keep(&*self.disk, path, left)?;
+        }
+        Ok(())
+    }
+
+    /// What a person wrote into the published knowledge while no session ran. Only where the file is
+    /// known to have been written durably can a difference be a person's doing.
+    pub fn edited_knowledge(&self, journal: &Journal) -> Vec<(StageId, String)> {
+        if journal.is_publishing() {
+            return Vec::new();
+        }
+        let run = journal.run();
+        run.relays()
+            .filter(|(stage, relay)| relay.is_idle() && run.takes_edits(stage))
+            .filter_map(|(stage, relay)| {
+                let text = self.read_text(&self.published(relay).file(HandoffFile::Knowledge))?;
+                (text != relay.knowledge.render()).then(|| (stage.clone(), text))
+            })
+            .collect()
+    }
+
+    /// Writes, for the stages of a plan that are over, the result of each, or why it failed; and the
+    /// knowledge of all of them. Derived from state, and written again by the next engine.
+    pub fn write_results(&mut self, run: &Run) -> DiskResult<()> {
+        if run.header().manifest.plan.is_none() {
+            return Ok(());
+        }
+        for (stage, state) in run.plan().states() {
+            let StageState::Over(end) = state else {
+                continue;
+            };
+            if !self.results.insert(stage.clone()) && *end == StageEnd::Done {
+                continue;
+            }
+            let tree = self.paths.dir(stage).display().to_string();
+            let result = run.result(stage).map(|result| result.text.clone());
+            let Some(text) = result.or_else(|| run.diagnosis(stage, &tree)) else {
+                continue;
+            };
+            for path in [self.result_path(stage), self.paths.shown_result(stage)] {
+                make_dir(&*self.disk, parent(&path))?;
+                if !self.reads(&path, &text) {
+                    replace(&*self.disk, &path, text.as_bytes(), Durability::Derived)?;
+                }
+            }
+        }
+        if self.paths.integration_tree().is_some() {
+            let published = Published::new(&self.paths.workspace.dir);
+            let path = published.file(HandoffFile::Knowledge);
+            let text = run.shared_knowledge().render();
+            return replace(&*self.disk, &path, text.as_bytes(), Durability::Derived);
+        }
+        Ok(())
+    }
+
+    /// Where the result of a stage is kept.
+    pub fn result_path(&self, stage: &StageId) -> PathBuf {
+        self.paths.relay(stage).result()
+    }
+
+    fn published(&self, relay: &Relay) -> Published {
+        self.paths.published(&relay.stage.id)
+    }
+}
+
+/// The texts of a relay that are published; the one without a file is the task.
+fn published_texts(relay: &Relay) -> [(Option<HandoffFile>, String); 4] {
+    let notes = relay.last.as_ref().map(|last| &last.notes);
+    let (progress, next_prompt) = notes.map_or(("", ""), |notes| {
+        (notes.progress.as_str(), notes.next_prompt.as_str())
+    });
+    [
+        (Some(HandoffFile::Progress), ended_by_newline(progress)),
+        (Some(HandoffFile::NextPrompt), ended_by_newline(next_prompt)),
+        (Some(HandoffFile::Knowledge), relay.knowledge.render()),
+        (None, relay.stage.task.clone()),
+    ]
+}
+
+/// Where a published text is; the one without a file is the task.
+fn place(published: &Published, file: Option<HandoffFile>) -> PathBuf {
+    file.map_or(published.task(), |file| published.file(file))
+}
+
+/// A text file ends with a newline, also if the agent's did not.
+fn ended_by_newline(text: &str) -> String {
+    let newline = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{text}{newline}")
+}

@@ -1,0 +1,165 @@
+//! The archive of a session, to be read: its texts, and the changes of its commits.
+//!
+//! A missing file is not an error: archives may be pruned, a session may have crashed before it wrote
+//! anything, and git may have forgotten a commit.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ekiden_agent::child::SpawnError;
+use ekiden_agent::task;
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
+use ekiden_core::limits;
+use ekiden_store::disk::{Disk, DiskResult, Kind, RealDisk, if_there};
+use ekiden_store::layout::{SessionLayout, StateLayout};
+
+use crate::run_files::of_attempt;
+use crate::workspace::Workspace;
+
+/// The most that is read of one text.
+const TEXT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The content of a commit that has no files, in a repository with SHA-1, as git itself names it.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// A part of a session's archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What the agent was given.
+    Prompt,
+    /// A file of the handoff, as the agent wrote it.
+    Handoff(HandoffFile),
+    /// The agent's event stream, of all attempts.
+    Events,
+    /// The output of the verification after the session.
+    Verify,
+}
+
+/// The archive of one session.
+#[derive(Debug)]
+pub struct SessionArchive {
+    disk: RealDisk,
+    layout: SessionLayout,
+}
+
+impl SessionArchive {
+    /// The archive of a session, whether or not there is anything in it.
+    pub fn of(
+        workspace: &Workspace,
+        run: &RunId,
+        stage: Option<&StageId>,
+        session: SessionNumber,
+    ) -> Self {
+        let run = StateLayout::new(&workspace.state_dir).run(run);
+        Self {
+            disk: RealDisk::fenced(&workspace.dir),
+            layout: run.relay(stage).session(session),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.layout.dir()
+    }
+
+    /// The name of a part. An attempt after the first has its own prompt and handoff.
+    pub fn name(&self, part: Part, attempt: AttemptNumber) -> String {
+        let name = |path: PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        };
+        match part {
+            Part::Prompt => of_attempt(&name(self.layout.prompt()), attempt),
+            Part::Handoff(file) => of_attempt(&name(self.layout.handoff(file)), attempt),
+            Part::Events => name(self.layout.events()),
+            Part::Verify => name(self.layout.verify_log()),
+        }
+    }
+
+    /// A part, or nothing if it is not there.
+    pub fn read(&self, part: Part, attempt: AttemptNumber) -> DiskResult<Option<Vec<u8>>> {
+        if_there(self.disk.read(&self.path(part, attempt), TEXT_BYTES_MAX))
+    }
+
+    /// The same from the byte `from` on, as a stream, for what may be long or still growing.
+    pub fn reader(
+        &self,
+        part: Part,
+        attempt: AttemptNumber,
+        from: u64,
+    ) -> DiskResult<Option<Box<dyn Read + Send>>> {
+        if_there(self.disk.reader(&self.path(part, attempt), from))
+    }
+
+    /// The files that are there, with their lengths in bytes. None if the session left nothing, or all of
+    /// it was removed.
+    pub fn files(&self) -> DiskResult<Vec<(String, u64)>> {
+        let names = if_there(self.disk.list(self.dir()))?.unwrap_or_default();
+        let mut files = Vec::new();
+        for name in names {
+            if let Some(stat) = self.disk.stat(&self.dir().join(&name))?
+                && stat.kind == Kind::File
+            {
+                files.push((name.to_string_lossy().into_owned(), stat.len));
+            }
+        }
+        Ok(files)
+    }
+
+    fn path(&self, part: Part, attempt: AttemptNumber) -> PathBuf {
+        self.dir().join(self.name(part, attempt))
+    }
+}
+
+/// What git shows of the changes from one commit to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// The text, within the work dir and without `.ekiden/`.
+    pub text: String,
+    /// There is more than was read.
+    pub cut: bool,
+}
+
+/// How much of a change is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The files and how much changed in each.
+    Stat,
+    Lines,
+}
+
+/// The difference between two commits, or from nothing to one. Nothing is said where git no longer has
+/// them: a rebase or a clean-up may have removed them.
+pub fn patch(
+    workspace: &Workspace,
+    from: Option<&str>,
+    to: &str,
+    detail: Detail,
+) -> Result<Option<Patch>, SpawnError> {
+    let stat = match detail {
+        Detail::Stat => "--stat",
+        Detail::Lines => "--patch",
+    };
+    let from = from.unwrap_or(EMPTY_TREE);
+    let args = [
+        "-c",
+        "core.quotePath=false",
+        "diff",
+        stat,
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--relative",
+        from,
+        to,
+        "--",
+        ".",
+        ":(exclude).ekiden",
+    ];
+    let output = task::run_quick("git", &args, &workspace.dir, limits::SURVEY_TIMEOUT)?;
+    let went_well = output.end == ekiden_agent::child::ChildEnd::Exited(0);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(went_well.then_some(Patch {
+        text,
+        cut: output.cut,
+    }))
+}

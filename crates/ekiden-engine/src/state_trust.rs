@@ -1,0 +1,200 @@
+//! Whether a project's state may be believed: it was made here, by this user (SEC-10).
+//!
+//! A state says which commands a run goes on with, so one that came in an archive must not be taken for
+//! ekiden's own. What the user's own state directory says about it cannot be in the archive: under the
+//! state's id, the directory and the user that it was made for. A state that was moved, or that another user
+//! or a container's other path meets, is such a stranger's as well.
+//!
+//! In a git repository the files' owner alone counts, so that a repository can be moved: whoever can bring
+//! a `.git` directory has other ways to run commands.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::ids::RunId;
+use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::layout::StateLayout;
+use ekiden_store::replace::Durability;
+use ekiden_store::user_state::{StateId, UserState};
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+use crate::history;
+use crate::log_check;
+use crate::workspace::Workspace;
+
+/// The name of the file in the user's own state directory.
+const PLACE: &str = "place";
+
+/// For whom and where a state was made.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    uid: u32,
+    dir: PathBuf,
+}
+
+/// Why the state here is not believed, or this run's log in it; nothing if they are, or if there is nothing to
+/// believe.
+pub fn doubt(workspace: &Workspace, run: Option<&RunId>) -> Result<Option<String>, EngineError> {
+    if workspace.is_trusted {
+        return Ok(None);
+    }
+    match (moved(workspace)?, run) {
+        (None, Some(run)) if log_check::is_unknown(workspace, run)? => {
+            Ok(Some(log_check::unknown(run)))
+        }
+        (why, _) => Ok(why),
+    }
+}
+
+fn moved(workspace: &Workspace) -> Result<Option<String>, EngineError> {
+    let has_runs = match history::open(workspace)? {
+        Some(state) => !state.runs()?.is_empty(),
+        None => false,
+    };
+    if !has_runs {
+        return Ok(None);
+    }
+    let found = Found {
+        owner: owner_of(&workspace.state_dir),
+        said: said(workspace)?,
+        in_git: workspace.git.is_some(),
+        has_home: workspace.user_dir.is_some(),
+    };
+    Ok(found.doubt(&here(workspace)))
+}
+
+/// What is known of a state in which runs are.
+struct Found {
+    owner: Option<u32>,
+    said: Option<Place>,
+    in_git: bool,
+    has_home: bool,
+}
+
+impl Found {
+    fn doubt(&self, here: &Place) -> Option<String> {
+        if self.said.as_ref() == Some(here) {
+            return None;
+        }
+        if self.owner.is_some_and(|owner| owner != here.uid) {
+            return Some("it belongs to another user".to_owned());
+        }
+        if self.in_git {
+            return None;
+        }
+        Some(match &self.said {
+            Some(said) if said.uid != here.uid => "it was made by another user".to_owned(),
+            Some(said) => format!("it was made in {}", said.dir.display()),
+            None if self.has_home => "nothing says that you made it here".to_owned(),
+            None => "without a home directory nothing says that you made it here".to_owned(),
+        })
+    }
+}
+
+/// Believes the state here from now on.
+fn trust(workspace: &Workspace) -> Result<(), EngineError> {
+    let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
+    let Some(home) = &workspace.user_dir else {
+        return Ok(());
+    };
+    let bits = uuid::Uuid::new_v4().as_u128();
+    // An id that came with the state may be known to whoever made it, and is that of the state it was copied from.
+    let id = StateId::renew(&*disk, &layout, bits)?;
+    let place = serde_json::to_vec(&here(workspace)).map_err(|error| EngineError::System {
+        what: "say where the state is",
+        source: error.into(),
+    })?;
+    let kept = UserState::of(disk, home, &id);
+    Ok(kept.write(PLACE, &place, Durability::Whole)?)
+}
+
+/// Refuses a state that is not believed, and binds one that is, or in which nothing is yet. The directory must
+/// exist. Where nothing can be kept about it, it is not believed the next time either.
+pub(crate) fn settle(workspace: &Workspace) -> Result<(), EngineError> {
+    if let Some(why) = doubt(workspace, None)? {
+        let dir = workspace.state_dir.clone();
+        return Err(EngineError::StateDoubted { dir, why });
+    }
+    let is_new = workspace.git.is_none() && said(workspace)?.as_ref() != Some(&here(workspace));
+    if is_new || moved(workspace)?.is_some() {
+        let _ = trust(workspace);
+    }
+    Ok(())
+}
+
+fn said(workspace: &Workspace) -> Result<Option<Place>, EngineError> {
+    let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
+    let (Some(home), Some(id)) = (&workspace.user_dir, StateId::of(&*disk, &layout)?) else {
+        return Ok(None);
+    };
+    let bytes = UserState::of(disk, home, &id).read(PLACE)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn here(workspace: &Workspace) -> Place {
+    let dir = &workspace.state_dir;
+    Place {
+        uid: rustix::process::getuid().as_raw(),
+        dir: dir.canonicalize().unwrap_or_else(|_| dir.clone()),
+    }
+}
+
+fn owner_of(dir: &Path) -> Option<u32> {
+    dir.metadata().ok().map(|found| found.uid())
+}
+
+fn disk(workspace: &Workspace) -> Arc<dyn Disk> {
+    Arc::new(RealDisk::fenced(&workspace.dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: SEC-10
+    #[test]
+    fn a_state_of_another_user_is_doubted_everywhere() {
+        let place = |uid, dir: &str| Place {
+            uid,
+            dir: dir.into(),
+        };
+        let here = place(1000, "/p/.ekiden/state");
+        let doubt = |owner, said, in_git| {
+            let found = Found {
+                owner: Some(owner),
+                said,
+                in_git,
+                has_home: true,
+            };
+            found.doubt(&here).unwrap_or_default()
+        };
+        let same = || Some(place(1000, "/p/.ekiden/state"));
+        for (owner, said, in_git, expected) in [
+            (1000, same(), false, ""),
+            (1000, None, true, ""),
+            (1001, None, true, "it belongs to another user"),
+            (1001, None, false, "it belongs to another user"),
+            // Of a directory that somebody else gave away, and of one that a container sees otherwise.
+            (
+                1000,
+                Some(place(1001, "/p/.ekiden/state")),
+                false,
+                "it was made by another user",
+            ),
+            (
+                1000,
+                Some(place(1000, "/q/.ekiden/state")),
+                false,
+                "it was made in /q/.ekiden/state",
+            ),
+            (1000, Some(place(1001, "/q/.ekiden/state")), true, ""),
+            (1000, None, false, "nothing says that you made it here"),
+            // Somebody has believed it before.
+            (1001, same(), true, ""),
+        ] {
+            assert_eq!(doubt(owner, said, in_git), expected, "{owner} {in_git}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The socket on which a running run is steered. The engine listens, so it sees who asks: the system tells
+//! the process at the other end, and a process cannot choose its ancestors.
+//!
+//! ```text
+//! ekiden pause ──{"message":…,"steering":…}──► serve ── from a session? ──► refused
+//!              ◄──────{"kind":"recorded"}───────┘  └──► Input::Steered ──► Engine ──► log
+//! ```
+//!
+//! One task for each caller, so that one that hangs blocks nobody. The answer comes when the message is on the
+//! disk: whoever got none may send it again, and its id tells that it is known.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ekiden_agent::address::Address;
+use ekiden_agent::lineage::{self, Origin};
+use ekiden_core::steering::{Asker, Steered, Steering};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::effect_runner::Input;
+
+/// The most that is read of a message.
+const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What the engine answers to a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Reply {
+    /// It is in the log.
+    Recorded,
+    Refused {
+        why: Refusal,
+    },
+    /// It is not a message that this version knows.
+    Unknown {
+        why: String,
+    },
+}
+
+/// Why somebody may not steer a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    OwnSession,
+    OtherSession,
+    SpeaksAsUser,
+    UnknownOrigin,
+}
+
+impl Refusal {
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::OwnSession => "this command comes from inside the run's own session",
+            Self::OtherSession => "this command comes from a session of another run",
+            Self::SpeaksAsUser => "only a person tells its next session something",
+            Self::UnknownOrigin => "the engine cannot see where this command comes from",
+        }
+    }
+}
+
+/// Listens for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct SteeringSocket {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+impl SteeringSocket {
+    /// The socket of a run that begins. Where none can be made, the run goes on: its own terminal stops it.
+    pub(crate) fn of_run(path: PathBuf, inputs: &mpsc::Sender<Input>) -> Option<Self> {
+        let warn = |error| {
+            let text = format!("other terminals cannot stop or pause this run: {error}");
+            // The channel is new, so there is room.
+            let _ = inputs.try_send(Input::Warning(text));
+        };
+        Self::listen(path, inputs.clone()).map_err(warn).ok()
+    }
+
+    /// Listens at this path, within a runtime. What lies there was left by an engine that was killed: whoever
+    /// listens holds the run's lock.
+    fn listen(path: PathBuf, inputs: mpsc::Sender<Input>) -> io::Result<Self> {
+        let address = Address::of(&path)?;
+        remove(address.path());
+        let listener = UnixListener::bind(address.path())?;
+        let task = tokio::spawn(accept(listener, inputs));
+        Ok(Self { path, task })
+    }
+}
+
+impl Drop for SteeringSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Ok(address) = Address::of(&self.path) {
+            remove(address.path());
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    // There usually is none; where it stays, binding says so.
+    let _ = rustix::fs::unlink(path);
+}
+
+async fn accept(listener: UnixListener, inputs: mpsc::Sender<Input>) {
+    while let Ok((caller, _)) = listener.accept().await {
+        // Before anything is read: a process that has gone cannot be looked at.
+        let asker = asker(&caller);
+        tokio::spawn(serve(caller, asker, inputs.clone()));
+    }
+}
+
+/// Who this caller is, or why it is refused.
+fn asker(caller: &UnixStream) -> Result<Asker, Refusal> {
+    let pid = caller.peer_cred().ok().and_then(|peer| peer.pid());
+    let pid = pid.ok_or(Refusal::UnknownOrigin)?;
+    match lineage::origin(pid) {
+        Origin::Engine => Ok(Asker::Terminal),
+        Origin::Outside => Ok(Asker::Command { pid }),
+        Origin::StartingSession => Ok(Asker::Session { pid }),
+        Origin::OwnSession => Err(Refusal::OwnSession),
+        Origin::OtherSession => Err(Refusal::OtherSession),
+        Origin::Unknown => Err(Refusal::UnknownOrigin),
+    }
+}
+
+/// Words reach the next session as the user's.
+fn may_say(asker: Asker, steering: &Steering) -> Result<(), Refusal> {
+    match (asker, steering) {
+        (Asker::Session { .. }, Steering::Instruct { .. } | Steering::Answer { .. }) => {
+            Err(Refusal::SpeaksAsUser)
+        }
+        (Asker::Session { .. } | Asker::Terminal | Asker::Command { .. }, _) => Ok(()),
+    }
+}
+
+/// Answers one caller. One that goes away gets no answer; what it asked for counts.
+async fn serve(mut caller: UnixStream, asker: Result<Asker, Refusal>, inputs: mpsc::Sender<Input>) {
+    let mut bytes = Vec::new();
+    let mut bounded = (&mut caller).take(MESSAGE_BYTES_MAX);
+    if bounded.read_to_end(&mut bytes).await.is_err() {
+        return;
+    }
+    let message = serde_json::from_slice::<Steered>(&bytes);
+    let reply = match asker.map(|asker| (asker, message)) {
+        Err(why) => Reply::Refused { why },
+        Ok((_, Err(error))) => Reply::Unknown {
+            why: error.to_string(),
+        },
+        Ok((asker, Ok(message))) => match may_say(asker, &message.steering) {
+            Err(why) => Reply::Refused { why },
+            Ok(()) => {
+                let from = Some(asker);
+                let steered = Steered { from, ..message };
+                let (recorded, is_recorded) = oneshot::channel();
+                let sent = inputs.send(Input::Steered { steered, recorded }).await;
+                if sent.is_err() || is_recorded.await.is_err() {
+                    return;
+                }
+                Reply::Recorded
+            }
+        },
+    };
+    if let Ok(json) = serde_json::to_vec(&reply) {
+        let _ = caller.write_all(&json).await;
+    }
+}

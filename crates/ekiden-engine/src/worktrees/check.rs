@@ -1,0 +1,51 @@
+//! What a plan in worktrees needs of the repository, checked before anything is created: hours later it would
+//! fail each stage.
+
+use ekiden_core::manifest::Isolation;
+
+use super::Worktrees;
+use super::setup::{COPIES_MAX, Lender};
+use crate::error::EngineError;
+use crate::globs;
+
+impl Worktrees {
+    /// Git can make branches, and commit what stages do and nothing that is only lent to them.
+    pub(crate) async fn check(&self) -> Result<(), EngineError> {
+        let Isolation::Worktrees { copy, .. } = &self.isolation else {
+            return Ok(());
+        };
+        let git = self.users_git();
+        if !git.knows_committer().await {
+            return Err(EngineError::NoIdentity);
+        }
+        let merge = "merge-tree --write-tree HEAD HEAD";
+        if git.run(merge, &[]).await.is_err() {
+            return Err(EngineError::OldGit);
+        }
+        let branch = self.paths.integration_branch();
+        let (above, _) = branch.split_once('/').unwrap_or((&branch, ""));
+        if matches!(self.branches([&above.to_owned()]).await, Ok([Some(_)])) {
+            let branch = above.to_owned();
+            return Err(EngineError::BranchInTheWay { branch });
+        }
+        // A missing file is reported when it is to be copied.
+        let found = globs::find(&self.paths.workspace.dir, copy, COPIES_MAX);
+        let Some(found) = found.ok().filter(|found| !found.files.is_empty()) else {
+            return Ok(());
+        };
+        let lender = Lender::new(self);
+        for file in &found.files {
+            let lent = lender.find(file);
+            lent.map_err(|why| EngineError::NotLent { why })?;
+        }
+        let list = "--literal-pathspecs ls-files --others --exclude-standard -z --";
+        let files: Vec<&str> = found.files.iter().map(String::as_str).collect();
+        let seen = git.run(list, &files).await.unwrap_or_default();
+        match seen.split_terminator('\0').next() {
+            Some(file) => Err(EngineError::NotIgnored {
+                file: file.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}

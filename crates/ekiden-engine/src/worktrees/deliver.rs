@@ -1,0 +1,301 @@
+//! The user gets what all stages made: their branch is moved forward if that overwrites nothing of theirs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::event::Delivery;
+use ekiden_core::manifest::Isolation;
+use ekiden_core::text::{in_full, shell_word};
+use tokio::sync::watch;
+
+use super::{Worktrees, no_worktrees};
+use crate::git::status::{Entry, Scope, Status};
+use crate::git::{Cancelled, Git, GitError};
+
+/// So many files in the way are named in the command; more are put into git's stash.
+const ASIDE_MAX: usize = 5;
+
+/// What is to be delivered.
+#[derive(Debug, Clone)]
+pub(crate) struct DeliveryJob {
+    /// The newest commit of the integration branch, once a stage is merged.
+    pub(crate) integrated: Option<String>,
+    /// Which effect of which run: processes that outlive the engine are found by it.
+    pub(crate) mark: String,
+    /// It was ordered before a crash, and may have been done then, or in part.
+    pub(crate) is_repeated: bool,
+}
+
+/// Moves the user's branch forward, or says why not, and removes what is not needed any more. The texts say
+/// what is left over.
+pub(crate) async fn deliver(
+    trees: &Worktrees,
+    job: &DeliveryJob,
+    cancelled: &Cancelled,
+) -> (Delivery, Vec<String>) {
+    let delivery = match give(trees, job).await {
+        Ok((branch, commit)) => Delivery::Given { branch, commit },
+        Err(NotGiven { why, command }) => Delivery::Kept {
+            branch: trees.paths.integration_branch(),
+            why,
+            command,
+        },
+    };
+    let mut left_over = Vec::new();
+    let is_given = matches!(delivery, Delivery::Given { .. });
+    if let Err(error) = clear_away(trees, is_given, cancelled, &mut left_over).await {
+        left_over.push(format!("cannot remove all worktrees: {}", in_full(&error)));
+    }
+    (delivery, left_over)
+}
+
+/// Why the user's branch was left as it is, and the command that brings what all stages made.
+struct NotGiven {
+    why: String,
+    command: String,
+}
+
+/// Moves the user's branch forward. A stop waits for that: a git that is ended in the middle leaves their
+/// checkout between two commits.
+async fn give(trees: &Worktrees, job: &DeliveryJob) -> Result<(Option<String>, String), NotGiven> {
+    let (git, integration) = (
+        trees.users_git().marked(&job.mark),
+        trees.paths.integration_branch(),
+    );
+    let failed = |error: GitError| NotGiven {
+        why: in_full(&error),
+        command: format!("git merge {integration}"),
+    };
+    let Isolation::Worktrees { base, branch, .. } = &trees.isolation else {
+        return Err(failed(no_worktrees()));
+    };
+    let status = Status::read(&git, Scope::Everything)
+        .await
+        .map_err(failed)?;
+    let head = status.head.as_deref().unwrap_or_default();
+    let [tip] = trees.branches([&integration]).await.map_err(failed)?;
+    let known = job.integrated.as_deref();
+    let is_given = match known {
+        Some(known) => trees.is_ancestor(known, head).await,
+        None => true,
+    };
+    if is_given && tip.is_none() {
+        // It was delivered and cleared away just before a crash.
+        return Ok((branch.clone(), head.to_owned()));
+    }
+    let (_nobody, never) = watch::channel(0);
+    let tip = trees
+        .integration_tip(tip, known, &never)
+        .await
+        .map_err(failed)?
+        .commit;
+    if status.branch == *branch && head == tip {
+        return Ok((branch.clone(), tip));
+    }
+    let has_changes = has_changes(&status);
+    let moved = if status.branch != *branch {
+        GitError::refused("another branch is checked out now")
+    } else if head != base {
+        GitError::refused("it has new commits since the run began")
+    } else if has_changes {
+        GitError::refused("there are changes that are not committed")
+    } else {
+        fast_forward(&git, &tip, branch.as_deref()).await
+    };
+    let Err(error) = moved else {
+        return Ok((branch.clone(), tip));
+    };
+    let why = in_full(&error);
+    // It may have been broken off between two files.
+    if job.is_repeated && status.branch == *branch && head == base {
+        let command = format!("git reset --hard {integration}");
+        let why = format!("`{command}` completes it, if nothing in the way is yours: {why}");
+        return Err(NotGiven { why, command });
+    }
+    let new = "diff --name-only --no-renames --diff-filter=A -z";
+    let new = git.run(new, &[&base[..], &tip]).await.unwrap_or_default();
+    let top = git.top().await.map_err(failed)?;
+    let aside = in_the_way(&status, new.split_terminator('\0'));
+    let aside = seen_from(&trees.paths.workspace.dir, &top, &aside);
+    let switch = branch.as_ref().filter(|_| status.branch != *branch);
+    Err(NotGiven {
+        why,
+        command: bring(&integration, switch, &aside, has_changes),
+    })
+}
+
+/// Paths of a repository as they are named in the work dir.
+fn seen_from(dir: &Path, top: &Path, paths: &BTreeSet<String>) -> Vec<PathBuf> {
+    let paths = paths.iter().map(|path| top.join(path));
+    let seen = |path: PathBuf| path.strip_prefix(dir).map_or(path.clone(), Path::to_owned);
+    paths.map(seen).collect()
+}
+
+/// The command that brings a branch: what is the user's own is kept beside it.
+fn bring(
+    integration: &str,
+    switch: Option<&String>,
+    aside: &[PathBuf],
+    has_changes: bool,
+) -> String {
+    let fits = aside.len() <= ASIDE_MAX;
+    let stash = match (fits, has_changes) {
+        (true, true) => Some("git stash"),
+        (true, false) => None,
+        (false, _) => Some("git stash --include-untracked"),
+    };
+    let aside = aside.iter().filter(|_| fits).map(|path| set_aside(path));
+    let switch = switch.map(|branch| format!("git switch {}", shell_word(branch)));
+    let pop = (fits && has_changes).then(|| "git stash pop".to_owned());
+    let steps = stash.map(str::to_owned).into_iter().chain(aside);
+    let steps = steps
+        .chain(switch)
+        .chain([format!("git merge {integration}")]);
+    steps.chain(pop).collect::<Vec<String>>().join(" && ")
+}
+
+fn has_changes(status: &Status) -> bool {
+    let mut entries = status.entries.iter();
+    entries.any(|entry| !entry.is_untracked() && !entry.is_only_inside)
+}
+
+/// The user's own files and directories that git does not know and that stand where these files belong.
+fn in_the_way<'a>(status: &Status, new: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let entries = status.entries.iter().filter(|entry| entry.is_untracked());
+    let untracked: BTreeSet<String> = entries.map(Entry::shown).collect();
+    let mut found = BTreeSet::new();
+    for path in new {
+        let within = format!("{path}/");
+        let is_within = |other: &String| other.starts_with(&within);
+        if untracked
+            .range(within.clone()..)
+            .next()
+            .is_some_and(is_within)
+        {
+            found.insert(path.to_owned());
+        }
+        let itself_and_above = Path::new(path).ancestors().filter_map(Path::to_str);
+        let above = itself_and_above.filter(|above| untracked.contains(*above));
+        found.extend(above.map(str::to_owned));
+    }
+    found
+}
+
+/// The command that gives a file another name, which is free.
+fn set_aside(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let (from, to) = (
+        shell_word(&path),
+        shell_word(&format!("{path}.before-merge")),
+    );
+    format!("mv -n {from} {to}")
+}
+
+/// Moves a clean checkout forward and nothing else, whatever the user has git do when they merge.
+async fn fast_forward(git: &Git, to: &str, branch: Option<&str>) -> Result<(), GitError> {
+    let options = branch.map(|branch| format!("branch.{branch}.mergeOptions="));
+    // A name with `=` cannot be given so.
+    let options = options.filter(|options| options.matches('=').count() == 1);
+    let options = options.map(|options| format!("-c {options} "));
+    let merge = format!(
+        "-c advice.diverging=false {}merge --quiet --ff-only --no-squash --commit --no-verify-signatures",
+        options.unwrap_or_default()
+    );
+    let (_nobody, never) = watch::channel(0);
+    git.long(&merge, &[to], b"", &never).await?;
+    match git.line("rev-parse HEAD", &[]).await? {
+        head if head == to => Ok(()),
+        head => GitError::refused(format!("git moved it to {head} and not to {to}")),
+    }
+}
+
+/// Removes the worktrees and branches that are not needed any more. What is not on the integration branch
+/// stays: a stage that was skipped may have done half.
+async fn clear_away(
+    trees: &Worktrees,
+    is_given: bool,
+    cancelled: &Cancelled,
+    left_over: &mut Vec<String>,
+) -> Result<(), GitError> {
+    let git = trees.users_git();
+    let integration = trees.paths.integration_branch();
+    let prefix = trees.paths.integration_tree().ok_or_else(no_worktrees)?;
+    let prefix = prefix.to_string_lossy().into_owned();
+    let [tip] = trees.branches([&integration]).await?;
+    let into = tip.map_or_else(|| "HEAD".to_owned(), |tip| tip.commit);
+    let pattern = format!("refs/heads/{integration}*");
+    let list = "for-each-ref --format=%(refname:short) --merged";
+    let merged = git.run(list, &[&into, &pattern]).await?;
+    let mut needless: Vec<&str> = merged.lines().collect();
+    let known = git.run("worktree list --porcelain", &[]).await?;
+    let known = known
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "));
+    for path in known {
+        // The rest is `-` and a stage, and nothing where merges are validated.
+        let Some(stage) = path.strip_prefix(&prefix) else {
+            continue;
+        };
+        let (branch, tree) = (format!("{integration}{stage}"), PathBuf::from(path));
+        if !stage.is_empty()
+            && (!needless.contains(&&branch[..]) || holds_work(trees, &tree, left_over).await)
+        {
+            needless.retain(|needless| *needless != branch);
+            continue;
+        }
+        if let Err(error) = trees.remove_tree(&tree, cancelled).await {
+            let error = in_full(&error);
+            left_over.push(format!("the worktree {path} is left over: {error}"));
+        }
+    }
+    needless.retain(|branch| is_given || *branch != integration);
+    if needless.is_empty() {
+        return Ok(());
+    }
+    git.run("branch --quiet -D", &needless).await.map(drop)
+}
+
+/// Work of somebody may be there that is not committed, or not on the branch.
+async fn holds_work(trees: &Worktrees, tree: &Path, left_over: &mut Vec<String>) -> bool {
+    // It is gone, and only to be forgotten.
+    if tree.symlink_metadata().is_err() {
+        return false;
+    }
+    let (git, place) = (trees.git(tree), tree.display());
+    match Status::read(&git, Scope::Everything).await {
+        Ok(status) if !status.entries.is_empty() => {
+            left_over.push(format!(
+                "the worktree {place} stays: it has files that are not committed; \
+                 `git worktree remove --force {place}` removes it"
+            ));
+            return true;
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let error = in_full(&error);
+            left_over.push(format!("the worktree {place} is left over: {error}"));
+            return true;
+        }
+    }
+    // Commits in a submodule are in this worktree's git directory, and nowhere else.
+    let Isolation::Worktrees { base, .. } = &trees.isolation else {
+        return false;
+    };
+    let has_modules = trees
+        .git_dir(tree)
+        .is_some_and(|dir| dir.join("modules").exists());
+    if !has_modules {
+        return false;
+    }
+    let diff = "diff --raw --no-renames --ignore-submodules=none";
+    let changed = git.run(diff, &[base, "HEAD"]).await.unwrap_or_default();
+    let is_submodule = |line: &str| line.split(' ').nth(1) == Some("160000");
+    let holds_work = changed.lines().any(is_submodule);
+    if holds_work {
+        left_over.push(format!(
+            "the worktree {place} stays: a submodule in it has commits that may be nowhere else; push them, \
+             then `git worktree remove --force {place}`"
+        ));
+    }
+    holds_work
+}

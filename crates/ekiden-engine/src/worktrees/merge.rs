@@ -1,0 +1,382 @@
+//! Merging a stage into the integration branch: merged, validated, and only then taken.
+//!
+//! ```text
+//! commit what the stage left ─► merge-tree ─┬─► commit-tree ─► validate ─► update-ref
+//!                                           └─► conflicts: committed as they are onto the stage's branch
+//! ```
+//!
+//! Git merges without a work tree here, so a merge that a crash broke off leaves nothing to undo. Both labels
+//! in a conflict marker are names of our own branches, so no file holds such a marker by right: a stage has
+//! resolved its conflicts when none is left in what it changed. Where git leaves no marker (one side deleted, a
+//! binary) the stage is asked about the file once, and its version is kept.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::event::{Check, CheckOutcome, Merge};
+use ekiden_core::manifest::Verification;
+use ekiden_core::text::{in_full, one_line};
+
+use super::trees::Branch;
+use super::{StageJob, Worktrees};
+use crate::git::commit::{commit_all, find_effect, trailer};
+use crate::git::flood::{flooded, is_in};
+use crate::git::status::{Entry, MOVING_HEAD, Scope, Status, in_dir};
+use crate::git::{Cancelled, Git, GitError};
+use crate::globs;
+use crate::run_files::TEXT_BYTES_MAX;
+use crate::verification;
+
+const SUBJECT_CHARS_MAX: usize = 72;
+const MERGE_TREE: &str = "merge-tree --write-tree -z --name-only --no-messages";
+const CHANGED: &str = "diff-tree -r -z --name-only --no-renames";
+
+/// Merges a stage, unless that is done already.
+pub(super) async fn merge(trees: &Worktrees, job: &StageJob, cancelled: &Cancelled) -> Merge {
+    let merged = match Work::new(trees, job, cancelled) {
+        Ok(work) => work.merge().await,
+        Err(error) => Err(error),
+    };
+    match merged {
+        Ok(merge) => merge,
+        Err(_) if cancelled.has_changed().unwrap_or(true) => Merge::Cancelled,
+        Err(error) => Merge::Failed {
+            error: in_full(&error),
+        },
+    }
+}
+
+/// Checks whether a stage was done before, as the user says: its validation passes on the integration branch.
+pub(super) async fn confirm(
+    trees: &Worktrees,
+    job: &StageJob,
+    cancelled: &Cancelled,
+) -> Result<String, String> {
+    let Some(verification) = &job.stage.verification else {
+        return Err(
+            "it has neither validation nor outputs, so nothing shows that it was done".to_owned(),
+        );
+    };
+    let dir = match trees.paths.trees {
+        None => Ok((trees.paths.workspace.dir.clone(), None)),
+        Some(_) => trees.check_out_integrated(job, cancelled).await,
+    };
+    let (dir, not_set_up) = dir.map_err(|error| in_full(&error))?;
+    let check = validate(trees, job, &dir, verification, cancelled).await;
+    if check.passed() {
+        // What it left in an earlier run, if that is still there.
+        let result = trees.paths.shown_result(&job.stage.id);
+        let earlier = trees.disk.read(&result, TEXT_BYTES_MAX);
+        return Ok(String::from_utf8(earlier.unwrap_or_default()).unwrap_or_default());
+    }
+    let tail = one_line(check.tail.lines().last().unwrap_or_default(), 200);
+    let separator = if tail.is_empty() { "" } else { ": " };
+    let setup = not_set_up.map(|why| format!("; {why}"));
+    let setup = setup.unwrap_or_default();
+    Err(format!("its validation {check}{separator}{tail}{setup}"))
+}
+
+async fn validate(
+    trees: &Worktrees,
+    job: &StageJob,
+    dir: &Path,
+    verification: &Verification,
+    cancelled: &Cancelled,
+) -> Check {
+    let sh = |command: &str| trees.sh(command, dir, &job.mark);
+    verification::run(sh, dir, verification, cancelled.clone())
+        .await
+        .0
+}
+
+struct Work<'a> {
+    trees: &'a Worktrees,
+    job: &'a StageJob,
+    cancelled: &'a Cancelled,
+    integration: String,
+    /// The stage's branch, and where it is checked out.
+    branch: String,
+    tree: PathBuf,
+    git: Git,
+}
+
+/// What a merge gives: a tree, in which conflicts are marked.
+struct Merged {
+    tree: String,
+    /// The files in conflict, from the repository's root.
+    conflicts: Vec<String>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        trees: &'a Worktrees,
+        job: &'a StageJob,
+        cancelled: &'a Cancelled,
+    ) -> Result<Self, GitError> {
+        let (paths, id) = (&trees.paths, &job.stage.id);
+        let tree = paths.tree(id).ok_or_else(super::no_worktrees)?;
+        Ok(Self {
+            trees,
+            job,
+            cancelled,
+            integration: paths.integration_branch(),
+            branch: paths.branch(id),
+            git: trees.git(&tree).marked(&job.mark),
+            tree,
+        })
+    }
+
+    async fn merge(&self) -> Result<Merge, GitError> {
+        self.trees.keep_stage_tree(self.job, self.cancelled).await?;
+        if self.job.is_repeated
+            && let Some(made) = find_effect(&self.git, &self.job.mark, &self.integration).await?
+        {
+            let changed = self.changed(&format!("{made}^1"), &made, &[]).await?;
+            return self.done(made, &changed);
+        }
+        let unresolved = self.commit_stage().await?;
+        if !unresolved.is_empty() {
+            return Ok(self.conflict(&unresolved));
+        }
+        let [integration, stage] = self
+            .trees
+            .branches([&self.integration, &self.branch])
+            .await?;
+        let tip = self
+            .trees
+            .integration_tip(integration, self.job.integrated.as_deref(), self.cancelled)
+            .await?;
+        let stage = stage.ok_or_else(|| {
+            GitError::Refused(format!("the stage deleted its branch {}", self.branch))
+        })?;
+        let merged = self.merge_tree().await?;
+        if !merged.conflicts.is_empty() {
+            let subject = "ekiden: changes of other stages, with conflicts";
+            self.give(&merged.tree, &stage, &tip, subject).await?;
+            return Ok(self.conflict(&merged.conflicts));
+        }
+        let changed = self.changed(&tip.tree, &merged.tree, &[]).await?;
+        let left = self.left_conflicts(&tip, &merged.tree, &changed).await?;
+        if !left.is_empty() {
+            return Ok(self.conflict(&left));
+        }
+        let commit = self.commit_merge(&merged.tree, &stage, &tip).await?;
+        if let Some(verification) = &self.job.stage.verification {
+            let (dir, not_set_up) = self
+                .trees
+                .check_out(&commit, &self.job.mark, self.cancelled)
+                .await?;
+            let mut check =
+                validate(self.trees, self.job, &dir, verification, self.cancelled).await;
+            if check.outcome == CheckOutcome::Cancelled {
+                return Ok(Merge::Cancelled);
+            }
+            if !check.passed() {
+                if let Some(why) = not_set_up {
+                    check.tail = format!("{why}\n{}", check.tail);
+                }
+                let subject = "ekiden: changes of other stages";
+                self.give(&merged.tree, &stage, &tip, subject).await?;
+                return Ok(Merge::Broken { check });
+            }
+        }
+        if commit != tip.commit {
+            let name = format!("refs/heads/{}", self.integration);
+            let reason = "ekiden: a stage is merged";
+            self.long("update-ref -m", &[reason, &name, &commit, &tip.commit])
+                .await?;
+        }
+        self.done(commit, &changed)
+    }
+
+    /// Commits what the stage left, on its branch. Gives the files of a merge that it left unfinished.
+    async fn commit_stage(&self) -> Result<Vec<String>, GitError> {
+        let git_dir = self.trees.git_dir(&self.tree);
+        let git_dir =
+            git_dir.ok_or_else(|| GitError::Refused("its worktree is gone".to_owned()))?;
+        let place = self.tree.display();
+        if let Some(what) = in_dir(&git_dir, &MOVING_HEAD) {
+            // Whatever is committed now would become a part of it.
+            return GitError::refused(format!(
+                "the stage left {what} unfinished in {place}; finish it there"
+            ));
+        }
+        let status = Status::read(&self.git, Scope::Everything).await?;
+        let unmerged = status.entries.iter().filter(|entry| entry.is_unmerged);
+        let unmerged: Vec<String> = unmerged.map(Entry::shown).collect();
+        if !unmerged.is_empty() {
+            return Ok(unmerged);
+        }
+        if let Some(nested) = status.entries.iter().find(|entry| entry.is_repository()) {
+            return GitError::refused(format!(
+                "`{}` is a git repository of its own, of which nothing would be merged; \
+                 remove its `.git`, or make it a submodule, in {place}",
+                nested.shown()
+            ));
+        }
+        let declared = self.trees.paths.declared(&self.job.stage.part.outputs);
+        let flooded = flooded(&status.entries, &declared)?;
+        let mut entries = status.entries.iter();
+        let is_clean = entries.all(|entry| entry.is_only_inside || is_in(entry, &flooded));
+        let is_merging = git_dir.join("MERGE_HEAD").exists();
+        if !is_clean || is_merging {
+            let subject = self.subject();
+            let message = ["-m", &subject[..]];
+            let done = commit_all(&self.git, &message, &flooded, self.cancelled).await;
+            // What differed may be nothing that git commits, such as what a submodule ignores, or a mode.
+            let is_nothing = !is_merging
+                && done.is_err()
+                && self.git.run("diff --cached --quiet", &[]).await.is_ok();
+            if !is_nothing {
+                done?;
+            }
+        }
+        if status.branch.as_ref() != Some(&self.branch) {
+            self.return_to_branch().await?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// A stage that works elsewhere than on its branch, on one of its own or on none, brings its work there.
+    async fn return_to_branch(&self) -> Result<(), GitError> {
+        let branch = &self.branch;
+        let [there] = self.trees.branches([branch]).await?;
+        let is_behind = "merge-base --is-ancestor";
+        if there.is_some() && self.git.run(is_behind, &[branch, "HEAD"]).await.is_err() {
+            return GitError::refused(format!(
+                "the stage left its branch {branch}, and what {} is at lacks what is on the branch; \
+                 merge the two there",
+                self.tree.display()
+            ));
+        }
+        let name = format!("refs/heads/{branch}");
+        let reason = "ekiden: the stage worked elsewhere";
+        self.long("update-ref -m", &[reason, &name, "HEAD"]).await?;
+        self.long("symbolic-ref -m", &[reason, "HEAD", &name]).await
+    }
+
+    /// Merges the two branches. The order says whose side is first in a conflict.
+    async fn merge_tree(&self) -> Result<Merged, GitError> {
+        let sides = [&self.branch[..], &self.integration];
+        let said = match self.git.long(MERGE_TREE, &sides, b"", self.cancelled).await {
+            Err(GitError::Failed { code: 1, said, .. }) => said,
+            merged => merged?,
+        };
+        // What follows the last NUL are warnings.
+        let mut fields = said.split('\0').map(str::to_owned);
+        let tree = fields.next().unwrap_or_default();
+        fields.next_back();
+        Ok(Merged {
+            tree,
+            conflicts: fields.filter(|file| !file.is_empty()).collect(),
+        })
+    }
+
+    /// The conflicts in a tree that the stage was to resolve and did not.
+    async fn left_conflicts(
+        &self,
+        tip: &Branch,
+        tree: &str,
+        changed: &[String],
+    ) -> Result<Vec<String>, GitError> {
+        if !self.job.had_conflict {
+            return Ok(Vec::new());
+        }
+        let marker = format!("-G^[<>]{{7,}} {}", self.integration);
+        let mut left = self.changed(&tip.tree, tree, &[&marker]).await?;
+        // Where a file is in a directory's place, git puts one side under a name with a branch in it.
+        let name = format!("~{}", self.integration.replace('/', "_"));
+        left.extend(changed.iter().filter(|file| file.contains(&name)).cloned());
+        Ok(left)
+    }
+
+    /// The commit of a merge; the integration branch's own if the stage has nothing to add.
+    async fn commit_merge(
+        &self,
+        tree: &str,
+        stage: &Branch,
+        tip: &Branch,
+    ) -> Result<String, GitError> {
+        if tree == tip.tree && self.trees.is_ancestor(&stage.commit, &tip.commit).await {
+            return Ok(tip.commit.clone());
+        }
+        let (subject, trailer) = (self.subject(), trailer(&self.job.mark));
+        let parents = ["-p", &tip.commit, "-p", &stage.commit];
+        let message = ["-m", &subject, "-m", &trailer];
+        let args = [&[tree][..], &parents, &message].concat();
+        self.git.line("commit-tree", &args).await
+    }
+
+    /// Moves the stage on to a merge of the integration branch. Broken off, this leaves files of the merge in
+    /// the worktree, which merge again without a conflict.
+    async fn give(
+        &self,
+        tree: &str,
+        stage: &Branch,
+        tip: &Branch,
+        subject: &str,
+    ) -> Result<(), GitError> {
+        let parents = ["-p", &stage.commit, "-p", &tip.commit];
+        let args = [&[tree][..], &parents, &["-m", subject]].concat();
+        let commit = self.git.line("commit-tree", &args).await?;
+        self.long("reset --quiet --hard", &[&commit]).await
+    }
+
+    /// The files that differ between two trees, from the repository's root.
+    async fn changed(
+        &self,
+        from: &str,
+        to: &str,
+        options: &[&str],
+    ) -> Result<Vec<String>, GitError> {
+        let args = [options, &[from, to]].concat();
+        let names = self.git.run(CHANGED, &args).await?;
+        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+    }
+
+    fn conflict(&self, files: &[String]) -> Merge {
+        let prefix = self.trees.paths.within(Path::new(""));
+        let up: PathBuf = prefix.components().map(|_| "..").collect();
+        // As the stage's agent sees them, from its work dir.
+        let seen = |file: &String| {
+            let file = Path::new(file);
+            let within = file.strip_prefix(&prefix).map(Path::to_owned);
+            let path = within.unwrap_or_else(|_| up.join(file));
+            path.to_string_lossy().into_owned()
+        };
+        Merge::Conflict {
+            files: files.iter().map(seen).collect(),
+        }
+    }
+
+    fn done(&self, commit: String, changed: &[String]) -> Result<Merge, GitError> {
+        let prefix = self.trees.paths.within(Path::new(""));
+        let within = changed.iter().filter_map(|file| {
+            let file = Path::new(file).strip_prefix(&prefix).ok()?;
+            Some(file.to_str()?.to_owned())
+        });
+        let files: Vec<String> = within.collect();
+        // Who declares nothing has nothing to keep to.
+        let declared = &self.job.stage.part.outputs;
+        let undeclared = if declared.is_empty() {
+            Vec::new()
+        } else {
+            globs::undeclared(&files, declared).map_err(GitError::Refused)?
+        };
+        Ok(Merge::Done {
+            commit,
+            files,
+            undeclared,
+        })
+    }
+
+    async fn long(&self, words: &str, args: &[&str]) -> Result<(), GitError> {
+        let done = self.git.long(words, args, b"", self.cancelled);
+        done.await.map(drop)
+    }
+
+    fn subject(&self) -> String {
+        let stage = &self.job.stage;
+        let text = format!("ekiden: {} {}", stage.id, stage.task_name);
+        one_line(&text, SUBJECT_CHARS_MAX)
+    }
+}

@@ -1,0 +1,186 @@
+//! The worktrees of a plan's stages, and how what a stage did gets onto the integration branch.
+//!
+//! ```text
+//! user's branch ─► ekiden/<run> ──────────●────────────●─────► user's branch (fast-forward)
+//!                       │                ↗ merge,     ↗
+//!                       ├─► ekiden/<run>-S01  validate
+//!                       └─► ekiden/<run>-S02 ────────┘
+//! ```
+//!
+//! A merge is made without a work tree, validated in a spare worktree, and then becomes the
+//! integration branch `ekiden/<run>` in one step that git makes at once or not at all. Each merge names the
+//! effect that ordered it in a trailer, so one that was made and not recorded is found again.
+//!
+//! Each stage has a branch and a worktree, outside the project: what is above a work dir (a `CLAUDE.md`,
+//! `node_modules`) must not leak into it. Everything here may be done again after a crash: what is there is
+//! taken, what is half done is done again. Whatever may hold somebody's work is left as it is, and a message
+//! says which command helps.
+//!
+//! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
+
+mod check;
+mod context;
+pub(crate) mod deliver;
+mod merge;
+mod setup;
+mod trees;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::effect::WorktreeEffect;
+use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
+use ekiden_core::manifest::{Isolation, Stage};
+use ekiden_core::prompt::ContextInput;
+use ekiden_core::text::in_full;
+use ekiden_store::disk::Disk;
+use tokio::sync::{Mutex, watch};
+
+use crate::git::{CEILING, Cancelled, Git, GitError};
+use crate::paths::RunPaths;
+
+/// What is to be done in the worktree of a stage.
+#[derive(Debug, Clone)]
+pub struct StageJob {
+    pub stage: Stage,
+    /// What a trailer says: which effect of which run.
+    pub mark: String,
+    /// The newest commit of the integration branch, once a stage is merged.
+    pub integrated: Option<String>,
+    /// It was ordered before a crash, and may have been done then, or in part.
+    pub is_repeated: bool,
+    /// A merge conflict was given to the stage to resolve.
+    pub had_conflict: bool,
+    /// What its agent is shown, except the files, which are in its worktree.
+    pub input: ContextInput,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Worktrees {
+    ekiden: PathBuf,
+    disk: Arc<dyn Disk>,
+    paths: RunPaths,
+    isolation: Isolation,
+    /// Held while worktrees and branches are made: git cannot do two of that at once.
+    making: Arc<Mutex<()>>,
+}
+
+impl Worktrees {
+    pub(crate) fn new(
+        ekiden: PathBuf,
+        disk: Arc<dyn Disk>,
+        paths: RunPaths,
+        isolation: Isolation,
+    ) -> Self {
+        Self {
+            ekiden,
+            disk,
+            paths,
+            isolation,
+            making: Arc::default(),
+        }
+    }
+
+    /// Makes a stage's worktree ready and reads what its agent is shown, merges what the stage did, or checks
+    /// whether it was done before.
+    pub(crate) async fn perform(
+        &self,
+        what: WorktreeEffect,
+        job: StageJob,
+        cancelled: Cancelled,
+    ) -> WorktreeEvent {
+        match what {
+            WorktreeEffect::Prepare => WorktreeEvent::Prepared {
+                worktree: self.ready(job, &cancelled).await,
+            },
+            WorktreeEffect::Merge => WorktreeEvent::Merged {
+                merge: merge::merge(self, &job, &cancelled).await,
+            },
+            WorktreeEffect::Confirm => WorktreeEvent::Confirmed {
+                result: merge::confirm(self, &job, &cancelled).await,
+            },
+        }
+    }
+
+    /// Repairs the worktrees of stages that continue after a crash: a person may have cleared away
+    /// what looked forgotten. Nobody works in them now.
+    pub(crate) async fn restore(
+        &self,
+        stages: Vec<Stage>,
+        integrated: Option<&str>,
+    ) -> Result<(), String> {
+        let Isolation::Worktrees { .. } = &self.isolation else {
+            return Ok(());
+        };
+        let unlocked = self.unlock_branches(stages.iter().map(|stage| &stage.id));
+        unlocked.map_err(|error| in_full(&error))?;
+        let (_nobody, never) = watch::channel(0);
+        for stage in stages {
+            let job = StageJob {
+                mark: self.paths.branch(&stage.id),
+                stage,
+                integrated: integrated.map(str::to_owned),
+                is_repeated: true,
+                had_conflict: false,
+                input: ContextInput::default(),
+            };
+            let made = self.keep_stage_tree(&job, &never).await;
+            made.map_err(|error| in_full(&error))?;
+        }
+        Ok(())
+    }
+
+    async fn ready(
+        &self,
+        job: StageJob,
+        cancelled: &Cancelled,
+    ) -> Result<PreparedWorktree, String> {
+        let (base, not_set_up) = match &self.isolation {
+            Isolation::InPlace => (None, None),
+            Isolation::Worktrees { .. } => {
+                let made = self.stage_tree(&job, cancelled).await;
+                let (base, not_set_up) = made.map_err(|error| in_full(&error))?;
+                (Some(base), not_set_up)
+            }
+        };
+        let carried = self.carry(&job).await?;
+        let dir = self.paths.dir(&job.stage.id);
+        let job = StageJob {
+            input: ContextInput {
+                not_set_up: not_set_up.unwrap_or_default(),
+                ..job.input
+            },
+            ..job
+        };
+        let read = tokio::task::spawn_blocking(move || context::read(&dir, &job, &carried));
+        Ok(PreparedWorktree {
+            base,
+            context: read.await.map_err(|panic| panic.to_string())??,
+        })
+    }
+
+    pub(crate) fn git(&self, dir: &Path) -> Git {
+        let git = Git::new(self.ekiden.clone(), dir.to_owned()).patient();
+        match self.ceiling_of(dir) {
+            Some(trees) => git.with_env(CEILING, trees),
+            None => git,
+        }
+    }
+
+    /// Above which directory no repository may be looked for from here.
+    fn ceiling_of(&self, dir: &Path) -> Option<&Path> {
+        self.paths
+            .trees
+            .as_deref()
+            .filter(|trees| dir.starts_with(trees))
+    }
+
+    /// Git in the user's work dir.
+    fn users_git(&self) -> Git {
+        self.git(&self.paths.workspace.dir)
+    }
+}
+
+fn no_worktrees() -> GitError {
+    GitError::Refused("there are no worktrees".to_owned())
+}

@@ -1,0 +1,172 @@
+//! What a worktree needs besides what git puts there: copied files, what the setup command makes, and our
+//! own directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_agent::child::ChildSpec;
+use ekiden_core::event::CheckOutcome;
+use ekiden_core::limits;
+use ekiden_core::manifest::{Isolation, Verification};
+use ekiden_core::text;
+use ekiden_store::archive::copy;
+use ekiden_store::beneath::{self, Found};
+use ekiden_store::disk::{Disk, Reach};
+use ekiden_store::layout::{Published, StateLayout};
+use ekiden_store::published::prepare_published;
+
+use super::{StageJob, Worktrees};
+use crate::git::{CEILING, Cancelled, GitError};
+use crate::globs;
+use crate::task_mark::TASK_MARK;
+use crate::verification;
+use ekiden_core::text::in_full;
+
+/// The most files that are copied into a new worktree: more is what a setup command is for.
+pub(super) const COPIES_MAX: usize = 2_000;
+/// In a worktree's own git directory: it is set up.
+const IS_SET_UP: &str = "EKIDEN_SET_UP";
+
+impl Worktrees {
+    /// Sets a worktree up, unless that is done: a setup that failed or was killed runs again. Tells why the
+    /// setup command failed, if it did: what it needs may be for a stage to make.
+    pub(super) async fn set_up(
+        &self,
+        tree: &Path,
+        mark: &str,
+        cancelled: &Cancelled,
+    ) -> Result<Option<String>, GitError> {
+        let Isolation::Worktrees { copy, setup, .. } = &self.isolation else {
+            return Ok(None);
+        };
+        let dir = self.paths.within(tree);
+        let state = StateLayout::new(&self.paths.workspace.state_dir);
+        prepare_published(&*self.disk, &Published::new(&dir), &state)?;
+        let Some(git_dir) = self.git_dir(tree) else {
+            return GitError::refused(format!("{} is not a worktree", tree.display()));
+        };
+        if git_dir.join(IS_SET_UP).exists() {
+            return Ok(None);
+        }
+        let copied = self.copy_files(copy.clone(), &dir).await;
+        copied.map_err(GitError::Refused)?;
+        if let Some(setup) = setup
+            && let Some(why) = self.run_setup(setup, &dir, mark, cancelled).await?
+        {
+            return Ok(Some(why));
+        }
+        self.disk
+            .create_file(&git_dir.join(IS_SET_UP), b"", Reach::Cache)?;
+        Ok(None)
+    }
+
+    async fn copy_files(&self, patterns: Vec<String>, to: &Path) -> Result<(), String> {
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        let (lender, to) = (Lender::new(self), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || {
+            let found = globs::find(&lender.dir, &patterns, COPIES_MAX)?;
+            if found.more {
+                return Err(format!(
+                    "`[worktree] copy` names more than {COPIES_MAX} files; let `setup` make them"
+                ));
+            }
+            for file in found.files {
+                let copied = copy(&*lender.disk, lender.find(&file)?, &to.join(&file));
+                copied.map_err(|error| in_full(&error))?;
+            }
+            Ok(())
+        });
+        copied.await.map_err(|panic| panic.to_string())?
+    }
+
+    /// Copies what the plan names for a stage and git does not know into the stage's worktree, below `.ekiden/`:
+    /// beside its commits. Gives the names.
+    pub(super) async fn carry(&self, job: &StageJob) -> Result<Vec<String>, String> {
+        let Some(tree) = self.paths.tree(&job.stage.id) else {
+            return Ok(Vec::new());
+        };
+        let (lender, to) = (Lender::new(self), self.paths.within(&tree));
+        let mut names = job.stage.part.context.clone();
+        let document = Some(job.input.document.clone());
+        names.extend(document.filter(|name| !name.is_empty() && Path::new(name).is_relative()));
+        let (from, there) = (lender.dir.clone(), to.clone());
+        let find = move || -> Result<Vec<String>, String> {
+            let found = globs::find(&from, &names, COPIES_MAX)?.files;
+            Ok(found
+                .into_iter()
+                .filter(|file| !there.join(file).exists())
+                .collect())
+        };
+        let found = tokio::task::spawn_blocking(find).await;
+        let found = found.map_err(|panic| panic.to_string())??;
+        if found.is_empty() {
+            return Ok(found);
+        }
+        // What git knows was removed by another stage.
+        let list = "--literal-pathspecs ls-files --others -z --";
+        let found: Vec<&str> = found.iter().map(String::as_str).collect();
+        let unknown = self.users_git().run(list, &found).await;
+        let unknown = unknown.map_err(|error| in_full(&error))?;
+        let unknown: Vec<String> = unknown.split_terminator('\0').map(str::to_owned).collect();
+        let place = Published::new(&to).context();
+        for file in &unknown {
+            let copied = copy(&*lender.disk, lender.find(file)?, &place.join(file));
+            copied.map_err(|error| in_full(&error))?;
+        }
+        Ok(unknown)
+    }
+
+    async fn run_setup(
+        &self,
+        command: &str,
+        dir: &Path,
+        mark: &str,
+        cancelled: &Cancelled,
+    ) -> Result<Option<String>, GitError> {
+        let setup = Verification::by_command(command.to_owned(), limits::SETUP_TIMEOUT);
+        let sh = |command: &str| self.sh(command, dir, mark);
+        let (check, _) = verification::run(sh, dir, &setup, cancelled.clone()).await;
+        if check.outcome == CheckOutcome::Cancelled {
+            return GitError::refused(format!("the worktree's setup `{command}` {check}"));
+        }
+        let tail = text::one_line(&check.tail, limits::COMMIT_TAIL_CHARS);
+        let told = || format!("the worktree's setup `{command}` {check}: {tail}");
+        Ok((!check.passed()).then(told))
+    }
+
+    /// A command for `sh -c` in a directory, with the mark of the effect that wants it.
+    pub(crate) fn sh(&self, command: &str, dir: &Path, mark: &str) -> ChildSpec {
+        let mut env_set = vec![(TASK_MARK.into(), mark.into())];
+        let ceiling = self.ceiling_of(dir);
+        env_set.extend(ceiling.map(|trees| (CEILING.into(), trees.into())));
+        ChildSpec {
+            args: vec!["-c".into(), command.into()],
+            env_set,
+            ..ChildSpec::new(&self.ekiden, "sh", dir)
+        }
+    }
+}
+
+/// Finds what a project lends to worktrees.
+pub(super) struct Lender {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl Lender {
+    pub(super) fn new(trees: &Worktrees) -> Self {
+        Self {
+            disk: Arc::clone(&trees.disk),
+            dir: trees.paths.workspace.dir.clone(),
+        }
+    }
+
+    /// The file that a name stands for. A link stands for what it leads to, which is lent if it is the
+    /// project's own: whoever can write the project must not get at other files by that.
+    pub(super) fn find(&self, name: &str) -> Result<Found, String> {
+        let found = beneath::open_file(&self.dir, Path::new(name));
+        found.map_err(|why| format!("`{name}` is to be copied and {why}"))
+    }
+}

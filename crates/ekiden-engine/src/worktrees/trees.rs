@@ -1,0 +1,272 @@
+//! Making and removing worktrees: one for each stage, and the one in which merges are validated.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::ids::StageId;
+use ekiden_core::manifest::Isolation;
+use ekiden_store::disk::DiskResult;
+
+use super::{StageJob, Worktrees, no_worktrees};
+use crate::git::{Cancelled, GitError, git_dir_of};
+
+/// Locks that a killed git leaves in the git directory of a worktree.
+const LOCKS: [&str; 5] = [
+    "index.lock",
+    "HEAD.lock",
+    "ORIG_HEAD.lock",
+    "AUTO_MERGE.lock",
+    "logs/HEAD.lock",
+];
+/// Removes what git does not know, except what it ignores.
+const CLEAN: &str = "clean --quiet -ffd";
+
+/// Where a branch is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Branch {
+    pub(super) commit: String,
+    pub(super) tree: String,
+}
+
+impl Worktrees {
+    /// Makes the worktree of a stage ready, and gives the commit from which it starts, and why its setup failed
+    /// if it did. Nobody works in the worktree now.
+    pub(super) async fn stage_tree(
+        &self,
+        job: &StageJob,
+        cancelled: &Cancelled,
+    ) -> Result<(String, Option<String>), GitError> {
+        let id = &job.stage.id;
+        let (tree, branch) = (self.paths.tree(id), self.paths.branch(id));
+        let tree = tree.ok_or_else(no_worktrees)?;
+        let making = self.making.lock().await;
+        let integration = self.paths.integration_branch();
+        let [tip, own] = self.branches([&integration, &branch]).await?;
+        let known = job.integrated.as_deref();
+        let tip = self.integration_tip(tip, known, cancelled).await?.commit;
+        if self.git_dir(&tree).is_none() {
+            let path = tree.to_string_lossy().into_owned();
+            let (args, at): (&[&str], _) = match &own {
+                Some(own) => (&[&path, &branch], &own.commit),
+                None => (&["-b", &branch, &path, &tip], &tip),
+            };
+            self.add_tree(&tree, args, at, cancelled).await?;
+        }
+        self.unlock(&tree)?;
+        drop(making);
+        let not_set_up = self.set_up(&tree, &job.mark, cancelled).await?;
+        let base = match own {
+            Some(own) => {
+                let ends = [&own.commit[..], &tip];
+                self.users_git().line("merge-base", &ends).await?
+            }
+            None => tip,
+        };
+        Ok((base, not_set_up))
+    }
+
+    /// The same for a stage that has begun, whose worktree is mostly there.
+    pub(super) async fn keep_stage_tree(
+        &self,
+        job: &StageJob,
+        cancelled: &Cancelled,
+    ) -> Result<(), GitError> {
+        match self.paths.tree(&job.stage.id) {
+            Some(tree) if self.git_dir(&tree).is_some() => self.unlock(&tree),
+            Some(_) | None => self.stage_tree(job, cancelled).await.map(drop),
+        }
+    }
+
+    /// Checks a commit out into a spare worktree, to validate it. Gives the work dir there, and why its setup
+    /// failed if it did.
+    pub(super) async fn check_out(
+        &self,
+        commit: &str,
+        mark: &str,
+        cancelled: &Cancelled,
+    ) -> Result<(PathBuf, Option<String>), GitError> {
+        let tree = self.paths.integration_tree().ok_or_else(no_worktrees)?;
+        let making = self.making.lock().await;
+        if self.git_dir(&tree).is_none() {
+            let path = tree.to_string_lossy().into_owned();
+            let args = ["--detach", &path, commit];
+            self.add_tree(&tree, &args, commit, cancelled).await?;
+        } else {
+            self.unlock(&tree)?;
+            let git = self.git(&tree).marked(mark);
+            let checkout = "checkout --quiet --force --detach";
+            let done = git.long(checkout, &[commit], b"", cancelled).await;
+            if done.is_err() && !git.is_at(commit).await {
+                done?;
+            }
+            // What an earlier validation left.
+            git.long(CLEAN, &[], b"", cancelled).await?;
+        }
+        drop(making);
+        let not_set_up = self.set_up(&tree, mark, cancelled).await?;
+        Ok((self.paths.within(&tree), not_set_up))
+    }
+
+    /// The same with all that is merged.
+    pub(super) async fn check_out_integrated(
+        &self,
+        job: &StageJob,
+        cancelled: &Cancelled,
+    ) -> Result<(PathBuf, Option<String>), GitError> {
+        let [tip] = self.branches([&self.paths.integration_branch()]).await?;
+        let known = job.integrated.as_deref();
+        let tip = self.integration_tip(tip, known, cancelled).await?;
+        self.check_out(&tip.commit, &job.mark, cancelled).await
+    }
+
+    /// Where the integration branch is; `known` is the commit of the last merge. It is made if it is
+    /// missing. A person may have deleted or moved it;
+    /// what was merged must not get lost by that.
+    pub(super) async fn integration_tip(
+        &self,
+        found: Option<Branch>,
+        known: Option<&str>,
+        cancelled: &Cancelled,
+    ) -> Result<Branch, GitError> {
+        let Isolation::Worktrees { base, .. } = &self.isolation else {
+            return Err(no_worktrees());
+        };
+        let branch = self.paths.integration_branch();
+        match (found, known) {
+            (Some(tip), Some(known))
+                if tip.commit != known && !self.is_ancestor(known, &tip.commit).await =>
+            {
+                GitError::refused(format!(
+                    "the branch {branch} was moved away from {known}, where stages were merged; \
+                     `git branch -f {branch} {known}` puts it back"
+                ))
+            }
+            (Some(tip), _) => Ok(tip),
+            (None, known) => {
+                let make = "branch --no-track";
+                let args = [&branch[..], known.unwrap_or(base)];
+                let git = self.users_git();
+                git.long(make, &args, b"", cancelled).await?;
+                let [made] = self.branches([&branch]).await?;
+                made.ok_or_else(|| GitError::Refused(format!("git made no branch {branch}")))
+            }
+        }
+    }
+
+    pub(super) async fn is_ancestor(&self, commit: &str, of: &str) -> bool {
+        let ask = "merge-base --is-ancestor";
+        self.users_git().run(ask, &[commit, of]).await.is_ok()
+    }
+
+    /// Where branches are, as far as they exist.
+    pub(super) async fn branches<const N: usize>(
+        &self,
+        names: [&String; N],
+    ) -> Result<[Option<Branch>; N], GitError> {
+        let refs = names.map(|name| format!("refs/heads/{name}"));
+        let args: Vec<&str> = refs.iter().map(String::as_str).collect();
+        let list = "for-each-ref --format=%(objectname)%20%(tree)%20%(refname)";
+        let said = self.users_git().run(list, &args).await?;
+        Ok(refs.map(|name| {
+            said.lines().find_map(|line| {
+                let (commit, rest) = line.split_once(' ')?;
+                let (tree, found) = rest.split_once(' ')?;
+                (found == name).then(|| Branch {
+                    commit: commit.to_owned(),
+                    tree: tree.to_owned(),
+                })
+            })
+        }))
+    }
+
+    /// Where git keeps what is this worktree's alone, if it is a complete one: a checkout that was broken off
+    /// has no index.
+    pub(super) fn git_dir(&self, tree: &Path) -> Option<PathBuf> {
+        let dir = git_dir_of(tree)?;
+        let files = ["HEAD", "commondir", "index"];
+        let is_complete = files.iter().all(|name| dir.join(name).exists());
+        is_complete.then_some(dir)
+    }
+
+    /// Adds a worktree at this commit. `--force` twice takes the place of one that git knows and that is
+    /// gone.
+    async fn add_tree(
+        &self,
+        tree: &Path,
+        args: &[&str],
+        at: &str,
+        cancelled: &Cancelled,
+    ) -> Result<(), GitError> {
+        let is_empty = || tree.read_dir().is_ok_and(|mut dir| dir.next().is_none());
+        if tree.symlink_metadata().is_ok() && !is_empty() {
+            // Nobody has worked in a checkout that was broken off. Anything else may be somebody's work.
+            // Nobody ever works where merges are validated.
+            let is_integration = self.paths.integration_tree().as_deref() == Some(tree);
+            let is_broken_off = is_integration
+                || (tree.join(".git").exists()
+                    && !self.paths.within(tree).join(".ekiden").exists());
+            if !is_broken_off {
+                let tree = tree.display();
+                return GitError::refused(format!(
+                    "{tree} is not a complete worktree any more; save what you need of it, \
+                     and `rm -rf {tree}` lets ekiden make it again"
+                ));
+            }
+            self.remove_tree(tree, cancelled).await?;
+        }
+        let add = "worktree add --force --force";
+        let added = self.users_git().long(add, args, b"", cancelled).await;
+        if added.is_err() && !self.git(tree).is_at(at).await {
+            added?;
+        }
+        Ok(())
+    }
+
+    /// Removes a worktree with all that is in it. `git worktree prune` would also forget worktrees of the
+    /// user's, such as those on a drive that is not mounted.
+    pub(super) async fn remove_tree(
+        &self,
+        tree: &Path,
+        cancelled: &Cancelled,
+    ) -> Result<(), GitError> {
+        let path = tree.to_string_lossy();
+        let remove = "worktree remove --force --force";
+        let git = self.users_git();
+        git.long(remove, &[&path], b"", cancelled).await.map(drop)
+    }
+
+    /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Only for when
+    /// none of our processes lives.
+    pub(super) fn unlock_branches<'a>(
+        &self,
+        stages: impl Iterator<Item = &'a StageId>,
+    ) -> DiskResult<()> {
+        let Some(git) = &self.paths.workspace.git else {
+            return Ok(());
+        };
+        let branches = stages.map(|stage| self.paths.branch(stage));
+        for branch in branches.chain([self.paths.integration_branch()]) {
+            for dir in ["refs/heads", "logs/refs/heads"] {
+                self.remove_lock(&git.common_dir.join(dir).join(format!("{branch}.lock")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the locks of a git that was killed in one of our worktrees. Only while no stage runs there.
+    fn unlock(&self, tree: &Path) -> Result<(), GitError> {
+        let git_dir = self.git_dir(tree);
+        let locks = git_dir
+            .iter()
+            .flat_map(|dir| LOCKS.map(|name| dir.join(name)));
+        Ok(locks
+            .into_iter()
+            .try_for_each(|lock| self.remove_lock(&lock))?)
+    }
+
+    fn remove_lock(&self, lock: &Path) -> DiskResult<()> {
+        if lock.exists() {
+            self.disk.remove(lock)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! Reads manifests in three formats into the model that a run decides from.
+//!
+//! ```text
+//! text ── syntax, yaml ──► tree ── check ──► our own fields ── draft ──► Document
+//!         TOML JSON YAML   with    by the    casm and cleave   names, files and
+//!                          lines   fields    convert theirs    agents looked up
+//! ```
+//!
+//! Everything that is wrong is found at once, with lines: [`Faults`]. A manifest may come from a model or from
+//! a stranger's repository, so its size, depth and patterns are bounded, and nothing in it may lead out of
+//! the project. This crate opens no files: it asks its caller, see [`Surroundings`].
+
+mod casm;
+mod check;
+mod cleave;
+mod document;
+mod draft;
+mod fault;
+mod fields;
+mod order;
+mod overlap;
+mod own;
+mod path;
+mod planned;
+mod read;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod yaml;
+
+pub use document::{Architecture, Defaults, Document, Format, FoundText, Surroundings, TextAlone};
+pub use fault::{Fault, Faults};
+pub use own::schema;
+pub use planned::{Refused, planned, planned_schema};
+pub use read::read;
+pub use syntax::Syntax;

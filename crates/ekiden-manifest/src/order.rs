@@ -1,0 +1,161 @@
+//! Edges that keep stages in an order that their format takes for granted.
+//!
+//! CASM and cleave run one stage after the other, all in one directory, so their manifests need not say
+//! everything that a stage builds on. The edges added here are optional, so that a skipped stage holds
+//! nobody up, and always lead along an order of the edges that the manifest does say, so none of them
+//! closes a cycle. A manifest that has cycles gets none.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ekiden_core::manifest::graph::Graph;
+
+use crate::overlap::{self, Output};
+
+/// For each stage the places of those that it needs, and whether it does so optionally.
+pub(crate) type Links = Vec<Vec<(usize, bool)>>;
+
+pub(crate) fn graph(links: &Links) -> Graph {
+    let needs = links
+        .iter()
+        .map(|found| found.iter().map(|(place, _)| *place).collect());
+    Graph::new(needs.collect())
+}
+
+/// Each need once, in the order of the file; one that is said twice is optional only if both are.
+pub(crate) fn tidy(links: &mut Links) {
+    for found in links {
+        found.sort_unstable();
+        found.dedup_by_key(|(place, _)| *place);
+    }
+}
+
+/// Stages that follow wait for the one before them in the file; one that others require from further up
+/// counts as standing before those.
+pub(crate) fn by_the_file(follows: &[bool], graph: &Graph, links: &mut Links) {
+    for pair in in_file_order(graph).windows(2) {
+        if follows[pair[1]] {
+            links[pair[1]].push((pair[0], true));
+        }
+    }
+    tidy(links);
+}
+
+/// Stages that write the same file do so one after the other, in the order in which CASM runs them.
+pub(crate) fn by_outputs(outputs: &[Output<'_>], graph: &Graph, links: &mut Links) {
+    let order = graph.order().unwrap_or_default();
+    let turn = overlap::turns(&order);
+    let overlaps = overlap::find(outputs, graph);
+    for (one, other) in overlaps.pairs {
+        let (first, second) = if turn[one.stage] < turn[other.stage] {
+            (one.stage, other.stage)
+        } else {
+            (other.stage, one.stage)
+        };
+        links[second].push((first, true));
+    }
+    if overlaps.too_many {
+        order
+            .windows(2)
+            .for_each(|pair| links[pair[1]].push((pair[0], true)));
+    }
+    tidy(links);
+}
+
+/// The order in which each stage comes after all that it needs and otherwise where the file has it. It is the
+/// file's own if no stage needs a later one. Empty if there is a cycle.
+fn in_file_order(graph: &Graph) -> Vec<usize> {
+    let mut missing: Vec<usize> = (0..graph.len())
+        .map(|stage| graph.needs(stage).len())
+        .collect();
+    let mut ready: BinaryHeap<Reverse<usize>> = (0..graph.len())
+        .filter(|stage| missing[*stage] == 0)
+        .map(Reverse)
+        .collect();
+    let mut order = Vec::with_capacity(graph.len());
+    while let Some(Reverse(stage)) = ready.pop() {
+        order.push(stage);
+        for next in graph.needed_by(stage) {
+            missing[*next] -= 1;
+            if missing[*next] == 0 {
+                ready.push(Reverse(*next));
+            }
+        }
+    }
+    if order.len() == graph.len() {
+        order
+    } else {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(needs: &[&[usize]]) -> Links {
+        needs
+            .iter()
+            .map(|needs| needs.iter().map(|place| (*place, false)).collect())
+            .collect()
+    }
+
+    fn ordered(needs: &[&[usize]], follows: &[bool]) -> Links {
+        let mut links = plain(needs);
+        by_the_file(follows, &graph(&links), &mut links);
+        links
+    }
+
+    // shows: PLN-05
+    #[test]
+    fn a_stage_that_follows_waits_for_the_one_before_it_and_never_closes_a_cycle() {
+        let links = ordered(&[&[], &[], &[0], &[]], &[true, true, false, true]);
+        assert_eq!(
+            links,
+            [vec![], vec![(0, true)], vec![(0, false)], vec![(2, true)]]
+        );
+        let forward = ordered(
+            &[&[], &[3], &[], &[], &[]],
+            &[true, false, true, true, true],
+        );
+        assert_eq!(
+            forward[2..],
+            [vec![(0, true)], vec![(2, true)], vec![(1, true)]]
+        );
+        assert!(graph(&forward).cycles().is_empty());
+        let first = ordered(&[&[2], &[], &[]], &[false, true, true]);
+        assert_eq!(first, [vec![(2, false)], vec![], vec![(1, true)]]);
+        let cycle = ordered(&[&[1], &[0], &[]], &[false, false, true]);
+        assert_eq!(
+            cycle,
+            plain(&[&[1], &[0], &[]]),
+            "a cycle is a fault; nothing is made of it"
+        );
+    }
+
+    // shows: PLN-05, PLN-23
+    #[test]
+    fn stages_that_write_the_same_are_put_in_the_order_of_the_graph() {
+        let output = |stage, pattern| Output {
+            stage,
+            pattern,
+            line: 1,
+        };
+        let mut links = plain(&[&[2], &[], &[], &[]]);
+        let outputs = [
+            output(0, "a"),
+            output(1, "a"),
+            output(2, "b"),
+            output(3, "a"),
+        ];
+        by_outputs(&outputs, &graph(&links), &mut links);
+        assert_eq!(
+            links,
+            [vec![(2, false), (3, true)], vec![], vec![], vec![(1, true)]]
+        );
+        assert!(
+            overlap::find(&outputs, &graph(&links)).pairs.is_empty()
+                && graph(&links).order().is_some()
+        );
+    }
+}

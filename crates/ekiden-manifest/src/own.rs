@@ -1,0 +1,213 @@
+//! ekiden's own format, in TOML or in JSON.
+//!
+//! These fields are its only definition: the reader refuses what they do not name, and
+//! `docs/manifest.schema.json` is made of them.
+
+use ekiden_core::limits::{JOBS_MAX, RETRIES_MAX, SESSIONS_MAX_MAX, TURNS_MAX_MAX};
+use serde_json::{Value as Json, json};
+
+use crate::check::{RawStage, Reader, in_table};
+use crate::fault::{Fault, Findings, quoted};
+use crate::fields::{
+    COMMAND, Fields, GLOBS, INSIDE, Kind, LINE, MARK, OUTPUTS, WORDS, fields, from, schema_of,
+};
+use crate::tree::{Node, Value};
+
+/// The version of the format.
+pub(crate) const VERSION: i64 = 1;
+
+const TOP: Fields = fields! {
+    /// The version of this format.
+    "format"!required: Kind::Whole(1, VERSION);
+    /// Where an editor finds this schema; not read.
+    "$schema": LINE;
+    /// What the plan is for, in a few words.
+    "project"!required: LINE;
+    /// More about it, for people.
+    "description": Kind::Prose;
+    /// The architecture document; its summary is shown to every stage.
+    "architecture": INSIDE;
+    /// Stages that may work at the same time. Default: 3.
+    "jobs": Kind::Whole(1, JOBS_MAX as i64);
+    /// Commands that must pass after every stage, on top of its own validation.
+    "validation": Kind::Table(CHECKS);
+    /// What a stage's own worktree needs before it works there.
+    "worktree": Kind::Table(WORKTREE);
+    /// The stages.
+    "stage"!required: Kind::Stages(STAGE);
+};
+
+/// The commands of the project; their names are kinds of a stage's validation too.
+const CHECKS: Fields = fields! {
+    /// Checks the types; exit code 0 means that they fit.
+    "type_check": COMMAND;
+    /// Runs the linter; exit code 0 means that it is content.
+    "lint": COMMAND;
+    /// Runs the tests; exit code 0 means that they pass.
+    "test": COMMAND;
+};
+
+const WORKTREE: Fields = fields! {
+    /// Files that git does not know and stages need, such as `.env`; may be globs.
+    "copy": OUTPUTS;
+    /// Makes a new worktree ready, such as `npm ci`.
+    "setup": COMMAND;
+};
+
+const STAGE: Fields = fields! {
+    /// Its id: letters, digits, `-`, `_` and `.`, at most 64, the first a letter, a digit or `_`.
+    "id"!required: LINE;
+    /// What people call it.
+    "name"!required: LINE;
+    /// More about it, for people.
+    "description": Kind::Prose;
+    /// What to do, at most 2,000 tokens (6,000 bytes). Either this or `prompt_file`.
+    "prompt": WORDS;
+    /// A file that says what to do, from the project's directory, or else from the manifest's.
+    "prompt_file": INSIDE;
+    /// Ids of the stages that must be done before.
+    "needs": Kind::List(&Kind::Need(NEED));
+    /// Files that its agent sees first; may be globs.
+    "context": GLOBS;
+    /// Files that it makes or changes; may be globs. Each must find a file when it is done.
+    "outputs": OUTPUTS;
+    /// When it is done. Default: `kind = "none"`.
+    "validation": Kind::Table(VALIDATION);
+    /// After its last try: `block` what needs it, `stop` the plan, or `skip` it. Default: `block`.
+    "on_fail": Kind::Choice(&["block", "stop", "skip"]);
+    /// How often it is tried again. Default: 2.
+    "retries": Kind::Whole(0, RETRIES_MAX as i64);
+    /// Sessions that it may take. Default: the setting `max_sessions`.
+    "sessions_max": Kind::Whole(1, SESSIONS_MAX_MAX as i64);
+    /// Responses of the model in one session before it hands off. Default: 50.
+    "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);
+    /// Tokens that it is thought to take.
+    "estimate_tokens": from(0);
+    /// Tokens that one session may take before it hands off. Default: 80,000.
+    "session_tokens": from(1);
+    /// What one session may spend, in US dollars.
+    "session_budget_usd": Kind::Dollars;
+    /// Its own model.
+    "model": LINE;
+    /// Its own agent, by name.
+    "agent": LINE;
+    /// The word by which its agent claims to be done. Default: the setting `completion_marker`.
+    "marker": MARK;
+    /// What it learns is not told to other stages, nor theirs to it. Default: false.
+    "knowledge_apart": Kind::Flag;
+};
+
+const NEED: Fields = fields! {
+    /// The id of the stage.
+    "stage"!required: LINE;
+    /// It need only be over: it may have failed, been skipped or left out. Default: false.
+    "optional": Kind::Flag;
+};
+
+const VALIDATION: Fields = fields! {
+    /// What is checked. The last three run the commands of the project's `[validation]`.
+    "kind"!required: Kind::Choice(&["none", "command", "files", "type_check", "lint", "test"]);
+    /// With `kind = "command"`: for `sh -c`.
+    "command": COMMAND;
+    /// With `kind = "command"`: the exit code that means done. Default: 0.
+    "exit_code": Kind::Whole(0, 255);
+    /// With `kind = "files"`: each must find a file; may be globs.
+    "files": GLOBS;
+};
+
+/// The fields of a validation, and the kind to which each belongs.
+const BELONGS: [(&str, &str); 3] = [
+    ("command", "command"),
+    ("exit_code", "command"),
+    ("files", "files"),
+];
+
+/// The JSON Schema, as `docs/manifest.schema.json` holds it. Editors use it, and planners' answers are held to
+/// it. It cannot say everything: that ids differ, that needs exist and that nothing waits for itself is only
+/// found by reading a manifest.
+pub fn schema() -> Json {
+    let mut schema = schema_of(TOP);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("A manifest of ekiden");
+    schema["description"] = json!("Stages and the edges between them, in TOML or in JSON.");
+    schema
+}
+
+/// The table at the top. A newer format is the only fault of its file.
+pub(crate) fn read(root: &Node, reader: &mut Reader) -> Result<Node, Fault> {
+    if let Some(version) = root.whole::<i64>("format")
+        && version > VERSION
+    {
+        let line = root.get("format").map(|node| node.line);
+        let text = format!("format {version} is newer than this ekiden, which reads {VERSION}");
+        return Err(Fault::new(line, &text).hint("update ekiden".to_owned()));
+    }
+    let top = reader.table(root, "", TOP);
+    for stage in &reader.stages {
+        check_stage(stage, &top, &mut reader.findings);
+    }
+    Ok(top)
+}
+
+fn check_stage(stage: &RawStage, top: &Node, findings: &mut Findings) {
+    let RawStage { who, node } = stage;
+    match (node.get("prompt"), node.get("prompt_file")) {
+        (Some(prompt), Some(_)) => {
+            let text = format!("{who}: prompt and prompt_file exclude each other");
+            findings.say(prompt.line, &text);
+        }
+        (None, None) if !node.has("prompt") && !node.has("prompt_file") => {
+            findings.say(node.line, &format!("{who}: \"prompt\" is missing"));
+        }
+        (Some(_) | None, Some(_) | None) => {}
+    }
+    let Some(validation) = node.get("validation") else {
+        return;
+    };
+    let Some(kind) = validation.text("kind") else {
+        return;
+    };
+    let who_validation = in_table(who, "validation");
+    for (field, only) in BELONGS {
+        if let Some(node) = validation.get(field)
+            && kind != only
+        {
+            let text = format!("{who_validation}: {field} belongs to kind {}", quoted(only));
+            findings.say(node.line, &text);
+        }
+    }
+    let is_empty = |files: &Node| files.list().is_empty();
+    match kind {
+        "command" if !validation.has("command") => {
+            let text = format!("{who_validation}: \"command\" is missing");
+            findings.say(validation.line, &text);
+        }
+        "files" if !validation.has("files") || validation.get("files").is_some_and(is_empty) => {
+            findings.say(
+                validation.line,
+                &format!("{who_validation}: no files are named"),
+            );
+        }
+        "type_check" | "lint" | "test" => {
+            let checks = top.get("validation");
+            if checks.and_then(|checks| checks.text(kind)).is_none() {
+                let text = format!("{who}: validation {} has no command", quoted(kind));
+                let hint = format!("set {kind} in [validation] at the top");
+                findings.add(Fault::new(node.line, &text).hint(hint));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The validation of a stage, as our own format writes it.
+pub(crate) fn validation(line: u32, fields: Vec<(&str, Value)>) -> Value {
+    let mut node = Node {
+        line,
+        value: Value::Map(Vec::new()),
+    };
+    for (key, value) in fields {
+        node.set(key, value);
+    }
+    node.value
+}

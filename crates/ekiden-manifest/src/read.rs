@@ -1,0 +1,58 @@
+//! From the text of a file to the document.
+
+use crate::check::Reader;
+use crate::document::{Defaults, Document, Format, Surroundings};
+use crate::draft::Draft;
+use crate::fault::{Fault, Faults};
+use crate::syntax::{Syntax, parse};
+use crate::tree::{Node, Value};
+use crate::{casm, cleave, own};
+
+/// Reads a manifest in any of the three formats, and asks for every file and agent that it names.
+pub fn read(
+    text: &str,
+    syntax: Syntax,
+    defaults: &Defaults,
+    around: &mut dyn Surroundings,
+) -> Result<Document, Faults> {
+    let root = parse(text, syntax)?;
+    if !matches!(root.value, Value::Map(_)) {
+        let text = format!("a manifest is a table, this is {}", root.value.name());
+        return Err(Fault::new(root.line, &text).into());
+    }
+    let format = format_of(&root, syntax);
+    let mut reader = Reader {
+        is_open: format != Format::Ekiden,
+        ..Reader::default()
+    };
+    let top = match format {
+        Format::Ekiden => own::read(&root, &mut reader)?,
+        Format::Casm => casm::read(&root, &mut reader),
+        Format::Cleave => cleave::read(&root, &mut reader),
+    };
+    // It may be large.
+    drop(root);
+    let draft = Draft {
+        format,
+        top,
+        stages: reader.stages,
+        findings: reader.findings,
+    };
+    draft.into_document(defaults, around)
+}
+
+/// The format, by the keys at the top: CASM has `sessions`, a pipeline of cleave `stages`. Everything else is
+/// meant to be ours, as is whatever has a list of `stage` or is written in TOML, which the others do not
+/// know. Other keys say nothing: those formats are open. A key counts even if its value is null.
+pub(crate) fn format_of(root: &Node, syntax: Syntax) -> Format {
+    let is_list = |node: &Node| matches!(node.value, Value::List(_));
+    if syntax == Syntax::Toml || root.get("stage").is_some_and(is_list) {
+        Format::Ekiden
+    } else if root.has("sessions") {
+        Format::Casm
+    } else if root.has("stages") {
+        Format::Cleave
+    } else {
+        Format::Ekiden
+    }
+}

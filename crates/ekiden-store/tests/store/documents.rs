@@ -1,0 +1,160 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_store::disk::Disk;
+use ekiden_store::documents::*;
+use ekiden_testkit::sim::{SimDisk, every_crash};
+
+const MINUTE: &str = "2026-01-07-1045";
+
+fn project() -> Arc<SimDisk> {
+    let disk = SimDisk::new().fenced(Path::new("/p"));
+    disk.plant_dir(Path::new("/p/.git/ekiden/root"));
+    disk.plant_dir(Path::new("/p/.ekiden"));
+    Arc::new(disk)
+}
+
+fn with<T>(disk: &Arc<SimDisk>, work_dir: &str, ask: impl FnOnce(Documents) -> T) -> T {
+    let state = Path::new("/p/.git/ekiden/root");
+    ask(Documents::of(disk.clone(), Path::new(work_dir), state))
+}
+
+fn add(disk: &Arc<SimDisk>, minute: &str, text: &str) -> String {
+    let path = with(disk, "/p", |documents| documents.add(minute, text)).unwrap();
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+// shows: HND-001
+#[test]
+fn two_documents_of_one_minute_have_two_names() {
+    let disk = project();
+    disk.plant_file(
+        Path::new("/p/.ekiden/handoffs/2026-01-07-1045-2.md"),
+        b"a person's",
+    );
+    let names = [
+        add(&disk, MINUTE, "one"),
+        add(&disk, MINUTE, "two"),
+        add(&disk, "2026-01-07-1044", "x"),
+    ];
+    assert_eq!(
+        names,
+        [
+            "2026-01-07-1045.md",
+            "2026-01-07-1045-3.md",
+            "2026-01-07-1044.md"
+        ]
+    );
+    disk.plant_file(Path::new("/p/.ekiden/handoffs/notes.md"), b"not ours");
+    let mut ten = vec![
+        "2026-01-07-1044.md",
+        "2026-01-07-1045.md",
+        "2026-01-07-1045-2.md",
+    ];
+    ten.push("2026-01-07-1045-3.md");
+    with(&disk, "/p", |documents| {
+        assert_eq!(documents.names().unwrap(), ten);
+        assert_eq!(
+            documents.read("2026-01-07-1045-2.md").unwrap().unwrap(),
+            "a person's"
+        );
+    });
+}
+
+// shows: HND-001
+#[test]
+fn worktrees_that_share_a_state_directory_share_no_name() {
+    let disk = project();
+    disk.plant_dir(Path::new("/w/.ekiden"));
+    add(&disk, MINUTE, "one");
+    let other = with(&disk, "/w", |documents| documents.add(MINUTE, "two")).unwrap();
+    assert_eq!(other, Path::new("/w/.ekiden/handoffs/2026-01-07-1045-2.md"));
+}
+
+// shows: HND-07
+#[test]
+fn a_document_is_loaded_once_and_older_ones_are_out_of_date() {
+    let disk = project();
+    let (old, new) = (add(&disk, MINUTE, "old"), add(&disk, MINUTE, "new"));
+    with(&disk, "/p", |documents| {
+        assert_eq!(documents.newest_unconsumed().unwrap(), Some(new.clone()));
+        assert!(documents.consume(&new, "s1").unwrap());
+        assert!(!documents.consume(&new, "s2").unwrap());
+        assert_eq!(
+            documents.newest_unconsumed().unwrap(),
+            None,
+            "{old} was passed over"
+        );
+    });
+    let newer = add(&disk, "2026-01-07-1046", "x");
+    assert_eq!(
+        with(&disk, "/p", |documents| documents.newest_unconsumed()).unwrap(),
+        Some(newer)
+    );
+}
+
+// shows: HND-07, SEC-02
+#[test]
+fn what_came_with_the_repository_is_not_loaded_by_itself() {
+    let disk = project();
+    disk.plant_file(
+        Path::new("/p/.ekiden/handoffs/2099-01-01-0000.md"),
+        b"a stranger's",
+    );
+    with(&disk, "/p", |documents| {
+        assert_eq!(documents.newest_unconsumed().unwrap(), None)
+    });
+    let ours = add(&disk, MINUTE, "x");
+    with(&disk, "/p", |documents| {
+        assert_eq!(documents.newest_unconsumed().unwrap(), Some(ours))
+    });
+}
+
+// shows: SEC-02
+#[test]
+fn links_are_neither_read_nor_written_through() {
+    let disk = project();
+    disk.plant_file(Path::new("/home/.ssh/id_rsa"), b"secret");
+    disk.plant_dir(Path::new("/p/.ekiden/handoffs"));
+    let name = "2026-01-07-1045.md";
+    disk.create_link(
+        &Path::new("/p/.ekiden/handoffs").join(name),
+        Path::new("/home/.ssh/id_rsa"),
+    )
+    .unwrap();
+    with(&disk, "/p", |documents| {
+        assert_eq!(documents.read(name).unwrap(), None)
+    });
+    assert_eq!(add(&disk, MINUTE, "x"), "2026-01-07-1045-2.md");
+    let disk = project();
+    disk.create_link(Path::new("/p/.ekiden/handoffs"), Path::new("/home/.ssh"))
+        .unwrap();
+    with(&disk, "/p", |documents| {
+        documents.add(MINUTE, "x").unwrap_err();
+        documents.names().unwrap_err();
+    });
+}
+
+// shows: HND-001, DUR-02
+#[test]
+fn a_document_is_whole_or_not_there_after_every_crash() {
+    every_crash(
+        &project(),
+        |disk| {
+            with(disk, "/p", |documents| {
+                documents.add(MINUTE, "the document").is_ok()
+            })
+        },
+        |disk, _, _| {
+            let disk = &Arc::new(disk.clone());
+            let text = with(disk, "/p", |documents| {
+                documents.read("2026-01-07-1045.md").unwrap()
+            });
+            assert!(text.is_none_or(|text| text == "the document"));
+            let again = with(disk, "/p", |documents| {
+                documents.add(MINUTE, "again").unwrap()
+            });
+            assert_eq!(disk.read(&again, 100).unwrap(), b"again");
+        },
+    );
+}

@@ -1,0 +1,192 @@
+//! Rules that keep every session from writing its handoff. The client puts what is denied above every
+//! permission of ours.
+//!
+//! `Write` and `*` take the tool away. Of rules with a path the client matches only `Edit(..)` when a file is
+//! written, and passes over `Write(..)`, as measured with 2.1.197 and newer.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::relay::HANDOFF_DIR;
+use ignore::gitignore::GitignoreBuilder;
+
+/// Flags of the client with rules in its command line.
+const FLAGS: [&str; 2] = ["--disallowedTools", "--disallowed-tools"];
+/// The files without which there is no handoff.
+const NEEDED: [HandoffFile; 2] = [HandoffFile::Progress, HandoffFile::NextPrompt];
+
+/// Where the paths of rules begin.
+pub struct Roots<'a> {
+    /// The work dir, where the client runs.
+    pub dir: &'a Path,
+    pub home: Option<PathBuf>,
+    /// What `/` stands for, where it can stand for something in the work dir.
+    pub slash: Option<&'a Path>,
+}
+
+impl Roots<'_> {
+    /// Whether a rule denies a session its handoff.
+    pub fn deny(&self, rule: &str) -> bool {
+        match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+            None => matches!(rule, "Write" | "*"),
+            Some((tool, "*")) => tool == "Write",
+            Some((tool, pattern)) => tool == "Edit" && self.meet(pattern),
+        }
+    }
+
+    fn meet(&self, pattern: &str) -> bool {
+        let (root, pattern) = match pattern {
+            _ if pattern.starts_with("//") => (Some(Path::new("/")), &pattern[1..]),
+            _ if pattern.starts_with("~/") => (self.home.as_deref(), &pattern[1..]),
+            _ if pattern.starts_with('/') => (self.slash, pattern),
+            _ => (
+                Some(self.dir),
+                pattern.strip_prefix("./").unwrap_or(pattern),
+            ),
+        };
+        let handoff = self.dir.join(HANDOFF_DIR);
+        let Some((root, dir)) =
+            root.and_then(|root| Some((root, handoff.strip_prefix(root).ok()?)))
+        else {
+            return false;
+        };
+        if pattern.trim_matches(['/', '.']).is_empty() {
+            return false;
+        }
+        let mut builder = GitignoreBuilder::new(root);
+        let built = builder.case_insensitive(true);
+        let built = built.and_then(|built| built.add_line(None, pattern)?.build());
+        built.is_ok_and(|rules| {
+            NEEDED.iter().any(|file| {
+                let file = dir.join(file.name());
+                rules.matched_path_or_any_parents(file, false).is_ignore()
+            })
+        })
+    }
+}
+
+/// The rule in an agent's command that denies its sessions their handoffs.
+pub fn in_command(command: &[String], roots: &Roots<'_>) -> Option<String> {
+    let mut denied = Vec::new();
+    let mut listed = false;
+    for word in command {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (word.as_str(), None),
+        };
+        if word.starts_with('-') {
+            let is_meant = FLAGS.contains(&flag);
+            listed = is_meant && value.is_none();
+            denied.extend(value.filter(|_| is_meant));
+        } else if listed {
+            denied.push(word);
+        }
+    }
+    let mut rules = denied.into_iter().flat_map(rules);
+    rules.find(|rule| roots.deny(rule))
+}
+
+/// The rules of a list, with commas or spaces between them.
+fn rules(list: &str) -> Vec<String> {
+    let (mut rules, mut depth) = (vec![String::new()], 0_u32);
+    for letter in list.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' | ' ' if depth == 0 => {
+                rules.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(rule) = rules.last_mut() {
+            rule.push(letter);
+        }
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roots(slash: Option<&'static str>) -> Roots<'static> {
+        Roots {
+            dir: Path::new("/home/me/work"),
+            home: Some(PathBuf::from("/home/me")),
+            slash: slash.map(Path::new),
+        }
+    }
+
+    /// What the real client does with these rules was tried, the newer and the older one.
+    // shows: AGT-13
+    #[test]
+    fn rules_deny_handoffs_as_they_do_to_the_client() {
+        let roots_of_project = roots(Some("/home/me/work"));
+        for rule in [
+            "Write",
+            "Write(*)",
+            "*",
+            "Edit(**)",
+            "Edit(.ekiden/**)",
+            "Edit(./.ekiden/**)",
+            "Edit(.ekiden)",
+            "Edit(.ekiden/*)",
+            "Edit(*.md)",
+            "Edit(HANDOFF)",
+            "Edit(**/PROGRESS.md)",
+            "Edit(.ekiden/handoff/PROGRESS.md)",
+            "Edit(//home/me/work/.ekiden/**)",
+            "Edit(//home/**)",
+            "Edit(/.ekiden/**)",
+            "Edit(~/work/**)",
+        ] {
+            assert!(roots_of_project.deny(rule), "{rule}");
+        }
+        for rule in [
+            "Edit",
+            "Edit(*)",
+            "Edit(src/**)",
+            "Edit(/)",
+            "Edit(//)",
+            "Edit(.)",
+            "Edit(./)",
+            "Edit(~/other/**)",
+            "Edit(/home/me/work/.ekiden/**)",
+            "Edit(KNOWLEDGE.md)",
+            "Write()",
+            "Write(**)",
+            "Write(.ekiden/**)",
+            "Bash(rm:*)",
+            "Read",
+        ] {
+            assert!(!roots_of_project.deny(rule), "{rule}");
+        }
+        assert!(!roots(None).deny("Edit(/.ekiden/**)"));
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn rules_in_the_agents_command_count() {
+        let found = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            in_command(&words, &roots(Some("/home/me/work")))
+        };
+        let write = Some("Write".to_owned());
+        assert_eq!(found(&["claude", "--disallowedTools", "Bash,Write"]), write);
+        assert_eq!(found(&["claude", "--disallowed-tools=Bash Write"]), write);
+        assert_eq!(
+            found(&["claude", "--disallowedTools", "Bash(a, b)", "Write", "-p"]),
+            write
+        );
+        assert_eq!(
+            found(&["claude", "--disallowedTools", "Bash(Write, x)"]),
+            None
+        );
+        assert_eq!(found(&["claude", "--allowedTools", "Write"]), None);
+        assert_eq!(
+            found(&["claude", "--disallowedTools", "Bash", "--x", "Write"]),
+            None
+        );
+    }
+}

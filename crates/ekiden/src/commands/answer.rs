@@ -1,0 +1,248 @@
+//! `ekiden answer`: answers what a blocked run asks, and continues it.
+
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use ekiden_core::event::{Answer, RunResumed};
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::limits::OPERATOR_CHARS_MAX;
+use ekiden_core::run::Run;
+use ekiden_core::settings::LimitsChanged;
+use ekiden_core::steering::Steering;
+use ekiden_core::text::clean;
+use ekiden_engine::log_check::ChangedLog;
+use ekiden_engine::steering::RunningRun;
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{history, runner};
+use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_store::layout::StateLayout;
+use ekiden_store::replace::{Durability, replace};
+
+use super::start::Continuing;
+use super::task::Task;
+use super::{Invocation, editor, run_ids, start, steer};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::chosen;
+use crate::settings::flags::{Resuming, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden answer 'keep the column and write it by trigger'
+  ekiden answer                        in your editor, with the question quoted
+  ekiden answer --stage S04 -f answer.md
+  ekiden answer 7f3a 'yes, drop it'    the run whose id begins so
+";
+
+/// What begins each line of the question in the editor.
+const QUOTE: &str = "> ";
+
+/// Answer what a blocked run asks, and continue it
+///
+/// The next session reads the answer as yours. The run continues as with `ekiden resume`, with the same options.
+/// In a plan every stage that asks keeps its question until it is answered; `--stage` names one of several. It may
+/// be answered while other stages work.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct AnswerArgs {
+    /// The answer in quotes; before it, the beginning of the run's id [default: the newest run here]
+    #[arg(value_name = "[RUN] TEXT", num_args = 0..=2)]
+    words: Vec<String>,
+    /// A file with the answer; `-` for standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<String>,
+    /// The stage whose question it answers, where several ask
+    #[arg(long, value_name = "ID")]
+    stage: Option<String>,
+    /// Continue in the background: print the run's id and return once it works
+    #[arg(long)]
+    detach: bool,
+    #[command(flatten)]
+    typed: Typed<Resuming>,
+}
+
+/// A question that nobody has answered.
+struct Question<'a> {
+    stage: &'a StageId,
+    text: &'a str,
+}
+
+pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.typed.flags())?;
+    let workspace = invocation.workspace()?;
+    let (run, text) = run_and_text(&run_ids(&workspace)?, &args.words)?;
+    let (id, _) = history::find(&workspace, run)?;
+    let summary = history::read(&workspace, &id, |_, _| {})?;
+    let question = question(&summary.run, args.stage.as_deref())?;
+    let text = match (text, &args.file) {
+        (Some(_), Some(_)) => {
+            let text = "the answer is given twice: as text and as a file";
+            return Err(Failure::new(Exit::Usage, text).hint("leave out one of them"));
+        }
+        (Some(text), None) => text.to_owned(),
+        (None, Some(file)) => Task::read_as("answer", file, output)?.text,
+        (None, None) => edited(&invocation, &workspace, &id, &question)?,
+    };
+    let text = clean(&text).text.trim().to_owned();
+    let length = text.chars().count();
+    if text.is_empty() || length > OPERATOR_CHARS_MAX {
+        let text = match length {
+            0 => "the answer is empty, so nothing was started".to_owned(),
+            long => format!("the answer has {long} characters; at most {OPERATOR_CHARS_MAX} fit"),
+        };
+        return Err(Failure::new(Exit::InvalidInput, text)
+            .hint("put long material into a file of the project, and name it in the answer"));
+    }
+    let stage = question.stage.clone();
+    let limits = chosen::limits_typed(&invocation.given)?;
+    if summary.run.outcome().is_none()
+        && let Ok(running) = RunningRun::find(&workspace, Some(id.as_str()))
+    {
+        if limits != LimitsChanged::default() {
+            let text = "the run is running, and its limits are changed by another command";
+            return Err(Failure::new(Exit::Usage, text)
+                .hint("`ekiden limits` changes them; answer without them"));
+        }
+        let answer = Steering::Answer { stage, words: text };
+        return steer::answer_running(&invocation, workspace, running, answer, output);
+    }
+    let asked = Continuing {
+        prefix: run,
+        not_in_plans: None,
+        detach: args.detach,
+    };
+    let on_hangup = invocation.on_hangup()?;
+    start::continue_with(
+        &invocation,
+        workspace,
+        &asked,
+        limits,
+        output,
+        |workspace, limits, live| {
+            let resumed = RunResumed {
+                ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+                limits,
+                task: None,
+                answer: Some(Answer { stage, words: text }),
+            };
+            runner::resume(workspace, run, resumed, ChangedLog::Refuse, on_hangup, live)
+        },
+    )
+}
+
+/// What the words mean: a single one that begins a run's id is that run.
+fn run_and_text<'a>(
+    runs: &[RunId],
+    words: &'a [String],
+) -> Result<(Option<&'a str>, Option<&'a str>), Failure> {
+    let is_run =
+        |word: &str| !word.is_empty() && runs.iter().any(|run| run.as_str().starts_with(word));
+    match words {
+        [] => Ok((None, None)),
+        [run] if is_run(run) => Ok((Some(run), None)),
+        [text] => Ok((None, Some(text))),
+        [run, text] if is_run(run) => Ok((Some(run), Some(text))),
+        _ => Err(
+            Failure::new(Exit::Usage, "the answer is one argument").hint(format!(
+                "put it in quotes: `ekiden answer '{}'`",
+                words.join(" ")
+            )),
+        ),
+    }
+}
+
+/// The question that is answered: of the stage that is named, or of the only one that asks.
+fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failure> {
+    let id = &run.header().run;
+    let asked = run.questions();
+    let asked = asked.map(|(stage, text)| Question { stage, text });
+    let mut asked: Vec<Question<'_>> = asked.collect();
+    let all: Vec<&str> = asked
+        .iter()
+        .map(|question| question.stage.as_str())
+        .collect();
+    let all = all.join(", ");
+    asked.retain(|question| stage.is_none_or(|stage| question.stage.as_str() == stage));
+    let failed = |text: String| Failure::new(Exit::MissingInput, text);
+    match (asked.pop(), asked.len(), stage) {
+        (Some(question), 0, _) => Ok(question),
+        (Some(_), ..) => Err(failed(format!("several stages of run {id} ask: {all}"))
+            .hint("name one with `--stage ID`; `ekiden status` shows the questions")),
+        (None, _, Some(stage)) if !all.is_empty() => {
+            let text = format!("stage `{stage}` of run {id} asks nothing");
+            Err(failed(text).hint(format!("these ask: {all}")))
+        }
+        (None, ..) => Err(
+            failed(format!("run {id} asks nothing")).hint(match run.outcome() {
+                Some(outcome) if outcome.is_complete() => {
+                    "`ekiden continue 'WORK'` gives it follow-up work"
+                }
+                Some(_) => "`ekiden resume` continues it",
+                None => "`ekiden status` shows what it does; `ekiden pause` holds it",
+            }),
+        ),
+    }
+}
+
+/// The answer as the person writes it below the quoted question. It is kept until it was read.
+fn edited(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+    question: &Question<'_>,
+) -> Result<String, Failure> {
+    if invocation.json()? || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let quoted = clean(question.text).text;
+        let quoted = quoted.lines().map(|line| format!("  {line}"));
+        return Err(
+            Failure::new(Exit::Usage, "no answer is given to this question:")
+                .details(quoted)
+                .hint("`ekiden answer 'TEXT'`, or `ekiden answer -f FILE`"),
+        );
+    }
+    let disk = RealDisk::fenced(&workspace.dir);
+    let file = StateLayout::new(&workspace.state_dir)
+        .runs()
+        .join(run.as_str())
+        .join("answer.md");
+    let quoted: String = clean(question.text)
+        .text
+        .lines()
+        .map(|line| format!("{QUOTE}{line}\n"))
+        .collect();
+    let draft = format!(
+        "{quoted}\n\n{QUOTE}Write the answer above this line. Lines that begin with `>` are left out.\n"
+    );
+    replace(&disk, &file, draft.as_bytes(), Durability::Full)?;
+    editor::open(&file, "answer")?;
+    let text = disk.read(&file, 1 << 20)?;
+    disk.remove(&file)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('>')).collect();
+    Ok(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-35
+    #[test]
+    fn one_word_that_begins_a_runs_id_is_that_run() {
+        let runs = [RunId::from_bits(0x7f3a_0b1c)];
+        let meant = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            run_and_text(&runs, &words)
+                .map(|(run, text)| (owned(run), owned(text)))
+                .map_err(|failure| failure.to_string())
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(meant(&[]), Ok((None, None)));
+        assert_eq!(meant(&["7f3a"]), Ok((some("7f3a"), None)));
+        assert_eq!(meant(&["yes"]), Ok((None, some("yes"))));
+        assert_eq!(meant(&["7f3a", "yes"]), Ok((some("7f3a"), some("yes"))));
+        assert!(meant(&["drop", "it"]).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! What the commands that start or continue a run share.
+
+use std::ops::ControlFlow;
+
+use ekiden_agent::background::{self, Background, Begun};
+use ekiden_core::agent::Interface;
+use ekiden_core::ids::RunId;
+use ekiden_core::manifest::Manifest;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::run::Run;
+use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
+use ekiden_engine::observer::Observer as _;
+use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::{EngineError, history, workspace::Workspace};
+
+use super::{Invocation, guide, refuse_plan};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::json::Fields;
+use crate::output::live::Live;
+
+/// The first record of a new run.
+pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
+    let before = history::newest_run(workspace);
+    let before = before.as_ref();
+    RunStarted {
+        run: new_id(),
+        ekiden: env!("CARGO_PKG_VERSION").to_owned(),
+        place: workspace.place(),
+        manifest,
+        from: None,
+        in_session: false,
+        prices: before.map(Run::prices).unwrap_or_default(),
+        handoff_spend: before
+            .map(|run| run.handoff_spend(&settings.agent))
+            .unwrap_or_default(),
+        settings,
+    }
+}
+
+pub fn new_id() -> RunId {
+    let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
+    RunId::from_bits(bits)
+}
+
+/// Nobody sits at a run in the background.
+pub(super) fn check_detached(interface: Interface, guided: bool) -> Result<(), Failure> {
+    let flag = match (interface, guided) {
+        (Interface::Terminal, _) => "--tui",
+        (Interface::Headless, true) => "--guided",
+        (Interface::Headless, false) => return Ok(()),
+    };
+    let text = format!("`{flag}` needs the terminal that `--detach` leaves");
+    Err(Failure::new(Exit::Settings, text).hint("leave out one of them"))
+}
+
+/// The id is the answer, so that a script can use it; how to go on is for people.
+fn detached(run: &RunId, json: bool, output: &mut Output) -> Exit {
+    if json {
+        output.json(&Fields::versioned().with("run", run));
+    } else {
+        output.answer(&format!("{run}\n"));
+        let hint = format!("to watch it  ekiden attach {run}\nto stop it   ekiden stop {run}\n");
+        output.message(&hint);
+    }
+    Exit::Done
+}
+
+/// Splits the process: the run continues in the one without a terminal; the other one is done.
+fn split(
+    run: &RunId,
+    json: bool,
+    output: &mut Output,
+) -> Result<ControlFlow<Exit, Begun>, Failure> {
+    let text = "cannot continue in the background";
+    let split = background::begin();
+    Ok(
+        match split.map_err(|error| Failure::caused(Exit::Bug, text, &error))? {
+            Background::Here(begun) => ControlFlow::Continue(begun),
+            Background::Works => ControlFlow::Break(detached(run, json, output)),
+            Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+        },
+    )
+}
+
+/// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
+/// the run go on in the background as soon as it has begun.
+pub(super) fn begin(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    header: RunStarted,
+    set_aside: bool,
+    detach: bool,
+    notes: &[String],
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let header = RunStarted {
+        in_session: invocation.environment.is_inside_a_session(),
+        ..header
+    };
+    let workspace = &mut workspace.clone();
+    invocation.settle_state(workspace, None, output)?;
+    let mut begun = None;
+    if detach {
+        match split(&header.run, invocation.json()?, output)? {
+            ControlFlow::Continue(here) => begun = Some(here),
+            ControlFlow::Break(exit) => return Ok(exit),
+        }
+    }
+    let mut live = invocation.live(output, workspace)?;
+    live.begun = begun;
+    notes.iter().for_each(|note| live.warn(note));
+    if header.settings.guided {
+        live.guide(guide::listen(workspace, &header.run));
+    }
+    let unfinished = match set_aside {
+        true => Unfinished::SetAside,
+        false => Unfinished::Refuse,
+    };
+    let outcome = runner::start(
+        workspace,
+        header,
+        unfinished,
+        invocation.on_hangup()?,
+        &mut live,
+    )?;
+    Ok(Exit::of(&outcome))
+}
+
+/// What a command wants of the run that it continues.
+pub(super) struct Continuing<'a> {
+    /// The beginning of the run's id.
+    pub(super) prefix: Option<&'a str>,
+    /// What was asked for that only a single relay can do.
+    pub(super) not_in_plans: Option<&'a str>,
+    /// Continue in the background.
+    pub(super) detach: bool,
+}
+
+/// Continues a run with `drive`, and shows it until it ends.
+pub(super) fn continue_with(
+    invocation: &Invocation,
+    mut workspace: Workspace,
+    asked: &Continuing<'_>,
+    mut limits: LimitsChanged,
+    output: &mut Output,
+    drive: impl FnOnce(&Workspace, LimitsChanged, &mut Live<'_>) -> Result<Outcome, EngineError>,
+) -> Result<Exit, Failure> {
+    let (run, _) = history::find(&workspace, asked.prefix)?;
+    invocation.settle_state(&mut workspace, Some(&run), output)?;
+    let workspace = &workspace;
+    let summary = history::read(workspace, &run, |_, _| {})?;
+    invocation.refuse_a_persons_run(&summary.run)?;
+    if let Some(what) = asked.not_in_plans {
+        refuse_plan(&summary.run, what)?;
+    }
+    let mut begun = None;
+    if asked.detach {
+        let interface = summary.run.header().settings.agent.interface;
+        check_detached(interface, limits.guided == Some(true))?;
+        match split(&run, invocation.json()?, output)? {
+            ControlFlow::Continue(here) => begun = Some(here),
+            ControlFlow::Break(exit) => return Ok(exit),
+        }
+    }
+    let mut live = invocation.live(output, workspace)?;
+    live.begun = begun;
+    history::read(workspace, &run, |record, run| live.catch_up(record, run))?;
+    if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
+        live.guide(guide::listen(workspace, &run));
+    }
+    Ok(Exit::of(&drive(workspace, limits, &mut live)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_have_two_ids() {
+        assert_ne!(new_id(), new_id());
+    }
+}

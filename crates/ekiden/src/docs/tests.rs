@@ -1,0 +1,163 @@
+//! The reference documents that are made from our tables, and the check that they are.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p ekiden docs` writes them anew.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+use expect_test::expect_file;
+
+use crate::cli;
+use crate::exit;
+use crate::settings::table::{Row, TABLE, Takes};
+
+/// How wide the help is laid out in the documents.
+const HELP_COLUMNS: usize = 100;
+
+const SETTINGS_INTRO: &str = "\
+# Settings
+
+Made from the table in `crates/ekiden/src/settings/table.rs`; a test keeps it so.
+
+A flag wins over its variable, that over the project's `.ekiden/config.toml` in the work dir, that over the user's
+`~/.config/ekiden/config.toml` (`$XDG_CONFIG_HOME/ekiden/config.toml`), and that over the default. `ekiden config show` prints each
+value and who set it. `run` freezes all of them into the run's log; `resume` takes only what is typed.
+
+- Inside a session that ekiden runs (`EKIDEN_RUN` is set) the variables below are not read.
+- An empty variable counts as not set. A list has one entry a line.
+- A switch is `true` or `false`; `--no-NAME` switches it off on the command line.
+- Settings marked *user only* decide which commands run or what is permitted. A project's own file may not set them: whoever
+  clones the project would run them.
+- Limits marked *a project may lower it*: the lower of the project's value and yours holds, until you approve the project's file
+  with `ekiden config approve`.
+
+";
+
+const AGENTS: &str = "
+## Agents
+
+`--agent NAME` names a built-in agent (`claude`, `rehearsal`) or one of the user's own:
+
+```toml
+[agents.nightly]
+kind = \"claude\"               # claude, rehearsal or exec
+command = \"/opt/claude/claude\" # or an array of words
+
+[agents.local]
+kind = \"exec\"                 # the prompt on standard input, the handoff by files
+command = [\"my-agent\", \"--quiet\"]
+```
+
+A row named like a built-in agent changes what it says of it. `--agent-command` replaces the command of the agent that is named
+beside it; alone it is an agent of kind `exec`. A program named by a path is meant from where you stand, else it is looked for on
+`PATH`.
+";
+
+#[test]
+fn settings() {
+    let mut text = SETTINGS_INTRO.to_owned();
+    text.push_str("| key | flag | variable | default | |\n| --- | --- | --- | --- | --- |\n");
+    for row in TABLE {
+        push_row(&mut text, row);
+    }
+    text.push_str(AGENTS);
+    expect_file!["../../../../docs/settings.md"].assert_eq(&text);
+}
+
+// shows: RUN-06
+#[test]
+fn exit_codes() {
+    let mut text = "# Exit codes\n\nMade from `TABLE` in `crates/ekiden/src/exit.rs`; a test keeps it so. Codes from 65 \
+                    up are those of `sysexits.h`.\n\n| code | meaning |\n| --- | --- |\n"
+        .to_owned();
+    for (code, meaning) in exit::rows() {
+        let _ = writeln!(text, "| {code} | {meaning} |");
+    }
+    text.push_str(
+        "\nWhere an unfinished run is in the way of `ekiden run`, the code tells whose it is: 3 if it has the same task (by hash), so \
+         that `ekiden\nresume` does just what was asked for; 1 if it has another.\n",
+    );
+    expect_file!["../../../../docs/exit-codes.md"].assert_eq(&text);
+}
+
+/// The whole of `--help` of every command, a page for each, so that nothing of it changes unseen.
+// shows: UIX-07
+#[test]
+fn commands() {
+    let mut definition = cli::definition();
+    definition.build();
+    let mut index =
+        "# Commands\n\nMade from what the program knows of its command line, and kept so by a test: \
+                     `UPDATE_EXPECT=1 cargo test -p ekiden docs`.\n\n"
+            .to_owned();
+    for command in definition.get_subcommands() {
+        let (name, about) = (
+            command.get_name(),
+            command.get_about().map(ToString::to_string),
+        );
+        let _ = writeln!(
+            index,
+            "- [`ekiden {name}`]({name}.md): {}",
+            about.unwrap_or_default()
+        );
+        let file = format!(
+            "{}/../../docs/commands/{name}.md",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        expect_file![file].assert_eq(&help_page(command));
+    }
+    index.push_str(&format!(
+        "\n{}",
+        help_page(&definition).replacen("# ", "## ", 1)
+    ));
+    expect_file!["../../../../docs/commands/README.md"].assert_eq(&index);
+}
+
+/// The long help of a command and of what is below it.
+fn help_page(command: &Command) -> String {
+    let name = command.get_bin_name().unwrap_or("ekiden");
+    let help = command
+        .clone()
+        .term_width(HELP_COLUMNS)
+        .render_long_help()
+        .to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    let mut page = format!("# `{name}`\n\n```text\n{}\n```\n", lines.join("\n"));
+    if command.get_name() != "ekiden" {
+        command
+            .get_subcommands()
+            .for_each(|below| page.push_str(&format!("\n{}", help_page(below))));
+    }
+    page
+}
+
+fn push_row(text: &mut String, row: &Row) {
+    let quoted = |text: &str| format!("`{text}`");
+    let key = if row.in_files {
+        quoted(row.name)
+    } else {
+        String::new()
+    };
+    let short = row.short.map(|short| format!("`-{short}` "));
+    let flag = row
+        .long()
+        .map(|long| format!("{}`--{long}`", short.unwrap_or_default()));
+    let default = row.default.map(quoted).unwrap_or_default();
+    let form = match row.takes {
+        Takes::Lines(_) => " A list.",
+        Takes::Commas(_) | Takes::Words(_) => " May be an array in a file.",
+        Takes::Switch | Takes::One(_) => "",
+    };
+    let trust = match (row.user_only, row.raises) {
+        (true, _) => " *User only.*",
+        (false, Some(_)) => " *A project may lower it.*",
+        (false, None) => "",
+    };
+    let _ = writeln!(
+        text,
+        "| {key} | {} | `{}` | {default} | {}.{form}{trust} |",
+        flag.unwrap_or_default(),
+        row.env(),
+        row.doc
+    );
+}

@@ -1,0 +1,308 @@
+//! All that a call of the guard finds: the project, the session's files, its settings, its context.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::guard::alert::CommandNames;
+use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
+use ekiden_core::guard::estimate::{Estimate, named_files};
+use ekiden_core::guard::watch::{Decision, Moment, Watch, WatchSettings, decide};
+use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
+use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_store::disk::RealDisk;
+use ekiden_store::guard::{Figure, GuardFiles, replace_at_once, sweep, watched_sessions};
+use ekiden_store::layout::Published;
+use ekiden_store::place::ProjectPlace;
+use ekiden_store::published::prepare_project;
+use ekiden_wire::transcript::{LastResponse, Recent};
+
+use super::window::{Compaction, WINDOW_UNKNOWN, client_args, window_of};
+use crate::client::settings::{ClientSettings, config_dir};
+use crate::client::transcript;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::environment::Environment;
+use crate::settings::given::{Flags, Given};
+use crate::settings::table::{self, Setting};
+
+/// How long what was seen of a session is kept.
+const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
+
+/// A watched session and what surrounds it.
+#[derive(Debug)]
+pub struct Watched {
+    pub place: ProjectPlace,
+    pub files: GuardFiles,
+    /// The client's id of the session.
+    pub session: String,
+    /// Where the client keeps the conversation.
+    pub transcript: PathBuf,
+    /// How the person wants to be watched.
+    pub settings: WatchSettings,
+    /// The issue that the settings name.
+    pub issue: Option<String>,
+    /// Where uncommitted work goes at a checkpoint.
+    pub wip: Wip,
+    /// Where state lies, if not at its usual place.
+    pub state_dir: Option<PathBuf>,
+    /// When this call was made.
+    pub now: Timestamp,
+    line_format: Option<LineFormat>,
+    environment: Environment,
+}
+
+impl Watched {
+    /// The session as a call names it. None where nothing is to be watched: in a session of ekiden, and
+    /// where the project is gone.
+    ///
+    /// Settings that cannot be read are as if nobody had set anything: `ekiden config show` tells what is
+    /// wrong with them, and a session must not fail by them.
+    pub fn of(session: &str, transcript: PathBuf, cwd: &Path) -> Option<Self> {
+        let environment = Environment::of_process();
+        if environment
+            .variable(crate::settings::environment::RUN_VARIABLE)
+            .is_some()
+        {
+            return None;
+        }
+        let project = environment
+            .variable("CLAUDE_PROJECT_DIR")
+            .map_or(cwd, Path::new);
+        let state_dir = environment
+            .variable(&table::STATE_DIR.row.env())
+            .map(PathBuf::from);
+        let place = ProjectPlace::find(project, state_dir.as_deref())?;
+        let disk = Arc::new(RealDisk::fenced(&place.dir));
+        let files = GuardFiles::new(disk, &place.state_dir, session);
+        let given = given(&place.dir, &environment);
+        let given = given.as_ref();
+        let settings = WatchSettings {
+            levels: setting(given, &table::GUARD_LEVELS).unwrap_or(Profile::Watch.levels()),
+            reminder: setting(given, &table::GUARD_REMINDER).unwrap_or(true),
+            refuse: setting(given, &table::GUARD_L3).unwrap_or(true),
+        };
+        let issue = setting(given, &table::GUARD_ISSUE);
+        let wip = setting(given, &table::GUARD_WIP).unwrap_or_default();
+        let line_format = setting(given, &table::GUARD_LINE);
+        let now = SystemClock.now();
+        super::report::at(&place.state_dir, now);
+        let session = session.to_owned();
+        Some(Self {
+            place,
+            files,
+            session,
+            transcript,
+            settings,
+            issue,
+            wip,
+            state_dir,
+            now,
+            line_format,
+            environment,
+        })
+    }
+
+    pub(super) fn line_format(&self) -> LineFormat {
+        self.line_format.clone().unwrap_or_default()
+    }
+
+    /// Forgets sessions that are long over.
+    pub(super) fn sweep(&self) {
+        let before = Timestamp(self.now.0.saturating_sub(KEPT_FOR.0));
+        let disk = RealDisk::fenced(&self.place.dir);
+        sweep(&disk, &self.place.state_dir, before);
+    }
+
+    /// The session that a command is about: the one that it names, else the one that it is called from,
+    /// else the one that was watched last here.
+    pub fn for_command(named: Option<&str>) -> Result<Self, Failure> {
+        let environment = Environment::of_process();
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::caused(
+                Exit::MissingInput,
+                "cannot find the current directory",
+                &error,
+            )
+        })?;
+        let refused = || {
+            Failure::new(
+                Exit::InvalidInput,
+                "cannot watch this session: it is one of a run of ekiden",
+            )
+            .hint("its run hands it off by itself; `ekiden status` shows how far it is")
+        };
+        let own = || environment.variable(transcript::SESSION_VARIABLE);
+        let mut watched = Self::of("", PathBuf::new(), &here).ok_or_else(refused)?;
+        let last = || {
+            watched_sessions(&watched.place.state_dir)
+                .into_iter()
+                .next()
+        };
+        let session = named
+            .or_else(own)
+            .map(str::to_owned)
+            .or_else(last)
+            .unwrap_or_default();
+        watched.transcript = transcript::find(&environment, &session).unwrap_or_default();
+        let disk = Arc::new(RealDisk::fenced(&watched.place.dir));
+        watched.files = GuardFiles::new(disk, &watched.place.state_dir, &session);
+        watched.session = session;
+        Ok(watched)
+    }
+
+    /// What a task may take: its text, and the files of the project that it names.
+    pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
+        let files: Vec<u64> = named_files(task)
+            .into_iter()
+            .filter_map(|file| self.place.dir.join(file).metadata().ok())
+            .filter(std::fs::Metadata::is_file)
+            .map(|metadata| metadata.len())
+            .collect();
+        Estimate::of(task, &files, window.usable_tokens(), used_tokens)
+    }
+
+    /// A path as the person would name it.
+    pub fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.place.dir)
+            .unwrap_or(path)
+            .display()
+            .to_string()
+    }
+
+    /// What the session's log tells. One that cannot be read tells nothing.
+    pub fn watch(&self) -> Watch {
+        Watch::fold(&self.files.records().unwrap_or_default())
+    }
+
+    pub(super) fn decide(
+        &self,
+        watch: &Watch,
+        moment: &Moment,
+        reading: Option<&Reading>,
+    ) -> Decision {
+        decide(watch, self.settings, moment, reading, self.now)
+    }
+
+    /// The session's context now: from the transcript's end, or from the status line if that was told
+    /// later. None before the first response.
+    pub fn reading(&self) -> Option<Reading> {
+        let recent = self.recent();
+        let figure = self.files.figure();
+        let last = recent.responses.last();
+        let of_model = last.map_or(WINDOW_UNKNOWN, |last| window_of(&last.model, &last.client));
+        let window = self.window(figure, of_model);
+        let samples: Vec<_> = recent
+            .responses
+            .iter()
+            .filter_map(LastResponse::sample)
+            .collect();
+        let summarised = recent.summarised.unwrap_or_default();
+        let written = samples.last().map(|sample| sample.at).max(summarised.at);
+        let told = figure.filter(|figure| written < Some(figure.at));
+        let used_tokens = told
+            .and_then(|figure| figure.used_tokens)
+            .or_else(|| last.map(|last| last.context_tokens))
+            .or(summarised.context_tokens)?;
+        Some(Reading {
+            used_tokens,
+            window,
+            samples,
+        })
+    }
+
+    /// The transcript's end; empty if there is none.
+    pub(super) fn recent(&self) -> Recent {
+        let file = std::fs::File::open(&self.transcript);
+        file.and_then(|mut file| Recent::of(&mut file))
+            .unwrap_or_default()
+    }
+
+    /// How the guard's commands are called for this person.
+    pub fn names(&self, plugin: bool) -> CommandNames {
+        if plugin {
+            return CommandNames::with_prefix("ekiden:");
+        }
+        let dirs = [
+            Some(self.place.dir.join(".claude")),
+            config_dir(&self.environment),
+        ];
+        let ours = |dir: PathBuf| dir.join("skills/ekiden-handoff/SKILL.md").exists();
+        let is_prefixed = dirs.into_iter().flatten().any(ours);
+        CommandNames::with_prefix(if is_prefixed { "ekiden-" } else { "" })
+    }
+
+    /// The issue that the work belongs to: as set, else as the branch is named.
+    pub fn issue_name(&self) -> Option<String> {
+        self.issue
+            .clone()
+            .or_else(|| issue_of_branch(&self.place.branch()?))
+    }
+
+    /// Where handoff documents lie, as the agent would name the directory.
+    pub fn documents_dir(&self) -> PathBuf {
+        Published::new(&self.place.dir).handoffs()
+    }
+
+    /// Writes `checkpoint-state.json`, once a level was reached or where `.ekiden/` is already: a project
+    /// in which nothing ever happened is not written into.
+    pub fn publish(&self, watch: &Watch, reading: &Reading) {
+        let published = Published::new(&self.place.dir);
+        if !published.dir().is_dir() {
+            if watch.armed.level == Level::L0 {
+                return;
+            }
+            let (place, disk) = (&self.place, RealDisk::fenced(&self.place.dir));
+            let git = place.common_dir.as_deref();
+            let prepared = prepare_project(&disk, &place.dir, &place.state_dir, git);
+            if self.or_complain(prepared).is_none() {
+                return;
+            }
+        }
+        let of = StateOf {
+            session_id: &self.session,
+            watch,
+            reading,
+            levels: self.settings.levels,
+            issue: self.issue_name(),
+            now: self.now,
+        };
+        let text = serde_json::to_vec_pretty(&CheckpointState::new(&of)).unwrap_or_default();
+        let disk = RealDisk::fenced(&self.place.dir);
+        self.or_complain(replace_at_once(&disk, &published.checkpoint_state(), &text));
+    }
+
+    /// The window before the first response.
+    pub fn window_at_start(&self) -> Window {
+        self.window(self.files.figure(), WINDOW_UNKNOWN)
+    }
+
+    /// The model's window as the client was started, with what its status line told.
+    fn window(&self, figure: Option<Figure>, model_tokens: u64) -> Window {
+        let settings = ClientSettings::read(&self.environment, &self.place.dir, false);
+        let compaction = Compaction::of(
+            &self.environment,
+            &client_args(&self.environment),
+            &settings,
+        );
+        compaction.window(figure.map_or(model_tokens, |figure| figure.window_tokens))
+    }
+
+    /// Says in `guard/errors.log` what went wrong: nobody reads a hook's standard error.
+    pub fn or_complain<T, E: std::error::Error>(&self, result: Result<T, E>) -> Option<T> {
+        result
+            .map_err(|error| super::report::note(&in_full(&error)))
+            .ok()
+    }
+}
+
+/// A setting's value; none if nobody set it and it has no default, or it cannot be read.
+fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
+    given?.get(setting).ok().flatten()
+}
+
+fn given(dir: &Path, environment: &Environment) -> Option<Given> {
+    let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
+    Given::gather(flags, environment).ok()
+}

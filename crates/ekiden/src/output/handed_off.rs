@@ -1,0 +1,86 @@
+//! What a session handed off, and why ekiden wrote a rescue handoff in its place.
+
+use ekiden_core::ends::EndCause;
+use ekiden_core::handoff::{Handoff, Heading, Severity};
+use ekiden_core::relay::Relay;
+
+use super::entry::Entry;
+use super::json::fields;
+use super::line::{Line, Tone, one_line};
+
+pub(super) fn handoff_entry(relay: &Relay, session: u32, handoff: &Handoff) -> Entry {
+    let items = handoff.open_items.as_ref();
+    let items = items.map(|items| (items.done.len(), items.open.len()));
+    let next = first_line_under(&handoff.next_prompt, Heading::ResumeAt);
+    let warnings = handoff.faults.iter();
+    let warnings: Vec<String> = warnings.map(|fault| one_line(&fault.to_string())).collect();
+    let entry = Entry::of_session("handoff", session).fields(fields! {
+        "next": next,
+        "items_open": items.map(|(_, open)| open),
+        "items_done": items.map(|(done, _)| done),
+        "warnings": warnings,
+        "facts": relay.knowledge.core.len(),
+    });
+    let items = items.filter(|(done, open)| done + open > 0);
+    let items = items.map(|(done, open)| {
+        let text = format!("{done} of {} done", done + open);
+        Line::labelled("items", Tone::Plain, text)
+    });
+    let note =
+        |text: &String| Line::labelled("note", Tone::Quiet, format!("accepted, though: {text}"));
+    entry
+        .lines(items)
+        .lines(next.map(|next| Line::labelled("next", Tone::Plain, next)))
+        .lines(warnings.iter().map(note))
+}
+
+/// The first line under a heading, without a list's mark.
+fn first_line_under(text: &str, heading: Heading) -> Option<String> {
+    let is_heading = |line: &str| {
+        let name = line.trim_start_matches('#').trim();
+        line.starts_with('#') && name.eq_ignore_ascii_case(heading.name())
+    };
+    let mut lines = text.lines().skip_while(|line| !is_heading(line)).skip(1);
+    let line = lines
+        .find(|line| !line.trim().is_empty())
+        .filter(|line| !line.starts_with('#'))?;
+    let marks = |c: char| c.is_ascii_digit() || matches!(c, '-' | '*' | '+' | '.' | ')' | ' ');
+    let bare = match line.trim_start().split_once(' ') {
+        Some((mark, rest)) if mark.chars().all(marks) => rest,
+        Some(_) | None => line,
+    };
+    Some(one_line(bare)).filter(|line| !line.is_empty())
+}
+
+/// Faults that a line names.
+const FAULTS_NAMED_MAX: usize = 3;
+
+pub(super) fn rescue_line(session: u32, cause: &EndCause, rest: &Handoff) -> Line {
+    let own_words = !rest.progress.is_empty() || !rest.next_prompt.is_empty();
+    let faults = rest
+        .faults
+        .iter()
+        .filter(|fault| fault.severity() == Severity::Required);
+    let faults: Vec<String> = faults.map(|fault| one_line(&fault.name())).collect();
+    let mut named = faults[..faults.len().min(FAULTS_NAMED_MAX)].join("; ");
+    if faults.len() > FAULTS_NAMED_MAX {
+        named.push_str(&format!("; and {} more", faults.len() - FAULTS_NAMED_MAX));
+    }
+    let why = if *cause == EndCause::Completed {
+        named
+    } else if *cause == EndCause::Interrupted {
+        format!("it did not hand off when it was ordered to: {named}")
+    } else if own_words {
+        format!("{}: {named}", one_line(&cause.to_string()))
+    } else {
+        one_line(&cause.to_string())
+    };
+    Line::attention(match own_words {
+        true => format!(
+            "handoff not valid ({why}); what can be read is used, and ekiden adds what it saw (session {session})"
+        ),
+        false => format!(
+            "no usable handoff ({why}); rescue handoff written from what ekiden saw (session {session})"
+        ),
+    })
+}

@@ -1,0 +1,321 @@
+//! How a run, a relay or a stage ended, in words: one place that knows every outcome.
+
+use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::ends::EndClass;
+use ekiden_core::ids::StageId;
+use ekiden_core::outcome::{Outcome, StageFailed};
+use ekiden_core::run::Run;
+use ekiden_core::steering::StopRequest;
+use ekiden_core::text;
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::line::{Tone, one_line};
+use super::phrase;
+use crate::exit::Exit;
+
+/// The most that a row shows of a question or a cause, in characters; `ekiden log` has the rest.
+const REASON_CHARS_MAX: usize = 60;
+/// Kinds of content named on a line.
+const KINDS_SHOWN: usize = 4;
+/// A dollar, in millionths.
+const DOLLAR: u64 = 1_000_000;
+
+/// What there is to say at the end of a run.
+#[derive(Debug, Default)]
+pub struct Description {
+    pub why: String,
+    /// What a person needs to know before they can do something about it, a line each.
+    pub details: Vec<String>,
+    /// When it makes sense to continue, after "to continue".
+    pub once: &'static str,
+    /// What `ekiden resume` needs to get further this time.
+    pub flags: String,
+}
+
+impl Description {
+    /// `at` is when the run ended.
+    pub fn of(outcome: &Outcome, at: Timestamp, zone: &TimeZone) -> Self {
+        let until = |until: &Timestamp| phrase::future(*until, at, zone);
+        let mut said = Self {
+            why: one_line(&outcome.to_string()),
+            ..Self::default()
+        };
+        match outcome {
+            Outcome::Blocked { question } => {
+                said.details = whole(question);
+                said.details
+                    .push("in full    .ekiden/PROGRESS.md".to_owned());
+            }
+            Outcome::Stopped { request } => said.why = stopped(*request),
+            Outcome::LimitTooFar { until: reset } => {
+                let at_reset = until(reset);
+                said.why =
+                    format!("the usage limit resets at {at_reset}, later than --max-wait allows");
+                let hours = reset.since(at).as_secs().div_ceil(3600);
+                said.flags = format!(" --max-wait {hours}h");
+            }
+            Outcome::RateLimited { until: reset } => {
+                said.why = format!("a usage limit is reached, until {}", until(reset));
+                said.once = " then";
+            }
+            Outcome::BudgetSpent { spent, budget } => {
+                (said.why, said.flags) = budget_spent(*spent, *budget);
+            }
+            Outcome::WindowTooFull {
+                usage_tokens,
+                filled_by,
+            } => {
+                said.window_too_full(*usage_tokens, filled_by);
+            }
+            Outcome::Stuck { repeats, percent } => said.stands_still(match percent {
+                Some(percent) => format!(
+                    "stuck: the handoffs repeat each other ({percent}% alike), and nothing changes"
+                ),
+                None => {
+                    let sessions = phrase::count((*repeats).into(), "session");
+                    format!("stuck: {sessions} in a row left no usable handoff and changed nothing")
+                }
+            }),
+            Outcome::Stalled { sessions } => said.stands_still(format!(
+                "stalled: {} in a row changed nothing",
+                phrase::count((*sessions).into(), "session")
+            )),
+            Outcome::Denied { rules } => said.denied(rules),
+            Outcome::AgentFailed { cause } => {
+                said.why = one_line(&cause.to_string());
+                if let EndClass::Stop(hint) = cause.class() {
+                    said.details = vec![format!("what to do:  {hint}")];
+                }
+            }
+            Outcome::StagesFailed { failed, blocked } => said.stages_failed(failed, *blocked),
+            Outcome::NoWorktree { .. }
+            | Outcome::NotMerged { .. }
+            | Outcome::Unmerged { .. }
+            | Outcome::NotDone { .. } => said.once = ", once that is repaired",
+            Outcome::NoCheck { .. } => {
+                let hint = "nothing was begun; start again with a `--verify` that can run";
+                said.details = vec![hint.to_owned()];
+            }
+            Outcome::Complete { .. }
+            | Outcome::Undelivered { .. }
+            | Outcome::SessionLimit
+            | Outcome::TooManyCrashes { .. } => {}
+        }
+        said
+    }
+
+    fn window_too_full(&mut self, usage_tokens: u64, filled_by: &[(String, u64)]) {
+        let tokens = phrase::tokens(usage_tokens);
+        self.why =
+            format!("the first response already took {tokens} tokens: there is no room to work");
+        if !filled_by.is_empty() {
+            let what = format!("what fills it: {}", self::filled_by(filled_by));
+            self.details.push(what);
+        }
+        self.details.push("what to do:  give the agent fewer tools, servers and standing files, a shorter task, or a larger window (--model, --context-cap-tokens)".to_owned());
+        self.once = " after that";
+    }
+
+    fn stands_still(&mut self, why: String) {
+        self.why = why;
+        let look = "`ekiden log` shows where it hangs; add --research if files need not change";
+        self.details = vec![format!("what to do:  {look}")];
+        self.once = ", once you know why";
+    }
+
+    fn denied(&mut self, rules: &[String]) {
+        self.why =
+            "the agent was refused permissions that it needed, and a run cannot ask for them"
+                .to_owned();
+        self.details = vec![
+            "what to do:  allow what the task needs: in permissions.allow of the agent's settings for good".to_owned(),
+            "             (.claude/settings.local.json), or for this run alone as below".to_owned(),
+        ];
+        for rule in rules.iter().map(|rule| one_line(rule)) {
+            self.details.push(format!("  {rule}"));
+            if let Ok(rule) = shlex::try_quote(&rule) {
+                self.flags.push_str(&format!(" --allowed-tool {rule}"));
+            }
+        }
+    }
+
+    fn stages_failed(&mut self, failed: &[StageFailed], blocked: u32) {
+        let count = phrase::count(failed.len() as u64, "stage");
+        let need = if failed.len() == 1 { "needs" } else { "need" };
+        let is_question = |one: &StageFailed| matches!(*one.outcome, Outcome::Blocked { .. });
+        self.why = if failed.iter().all(is_question) {
+            format!("{count} {need} your input")
+        } else {
+            format!("{count} failed")
+        };
+        for one in failed {
+            if let Outcome::Blocked { question } = &*one.outcome {
+                self.details.extend(asks(&one.stage, question));
+            } else {
+                let how = short(&one.outcome);
+                self.details.push(format!("  {}  {how}", one.stage));
+            }
+        }
+        if blocked > 0 {
+            let blocked = phrase::count(blocked.into(), "other stage");
+            self.details.push(format!("  {blocked} blocked by that"));
+        }
+        self.once = ", once that is repaired";
+    }
+}
+
+/// What a stage asks, and where it stands.
+pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
+    let file = format!("in full    .ekiden/handoffs/{stage}.md");
+    let head = std::iter::once(format!("  {stage}  asks:"));
+    head.chain(whole(question)).chain([file]).collect()
+}
+
+/// A question with all its lines.
+fn whole(question: &str) -> Vec<String> {
+    let lines = question.lines();
+    lines.map(|line| format!("  {}", one_line(line))).collect()
+}
+
+/// How a budget came to its end, and the flag that raises it: by as much again as it was.
+fn budget_spent(spent: Spend, budget: Budget) -> (String, String) {
+    let part = |spent: u64, limit: Option<u64>| {
+        limit.map_or(0, |limit| {
+            u128::from(spent) * 1000 / u128::from(limit.max(1))
+        })
+    };
+    let money = part(spent.micro_usd, budget.micro_usd);
+    // The limit of which less is left is the one that ended it.
+    let tokens = budget.tokens;
+    let (used, flag) = match tokens.filter(|_| part(spent.tokens, tokens) > money) {
+        Some(limit) => {
+            let used = phrase::tokens(spent.tokens);
+            let all = limit.saturating_add(spent.tokens);
+            (
+                format!("{used} of {} tokens are used", phrase::tokens(limit)),
+                format!(" --run-tokens {all}"),
+            )
+        }
+        None => {
+            let used = phrase::cost(spent.micro_usd, spent.estimated, false);
+            let limit = budget.micro_usd.unwrap_or(0);
+            let all = limit.saturating_add(spent.micro_usd).div_ceil(DOLLAR);
+            (
+                format!("{used} of {} is spent", phrase::money(limit)),
+                format!(" --run-budget {all}"),
+            )
+        }
+    };
+    let why = format!("the budget has no room for another session: {used}");
+    (why, flag)
+}
+
+/// What fills a context window, largest first: `MCP tools 81k, Memory files 30k`.
+pub fn filled_by(by: &[(String, u64)]) -> String {
+    let kinds = by.iter().take(KINDS_SHOWN);
+    let kinds =
+        kinds.map(|(name, tokens)| format!("{} {}", one_line(name), phrase::tokens(*tokens)));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// How a relay, a stage or a run ended, for a row of a table.
+pub fn short(outcome: &Outcome) -> String {
+    let text =
+        if let Outcome::Complete { verified } | Outcome::Undelivered { verified, .. } = outcome {
+            let not = if *verified { "" } else { "not " };
+            format!("{not}verified")
+        } else if let Outcome::Blocked { question } = outcome {
+            question.clone()
+        } else if let Outcome::Stopped { request } = outcome {
+            stopped(*request)
+        } else if let Outcome::AgentFailed { cause } = outcome {
+            cause.to_string()
+        } else {
+            outcome.to_string()
+        };
+    text::short(&one_line(&text), REASON_CHARS_MAX)
+}
+
+fn stopped(request: StopRequest) -> String {
+    match request {
+        StopRequest::Gently => "as you asked".to_owned(),
+        StopRequest::AS_BY_CTRL_C_TWICE => "at once, as you asked".to_owned(),
+        StopRequest::HANGUP => "the terminal went away".to_owned(),
+        StopRequest::Now { signal } => format!("at once, by signal {signal}"),
+    }
+}
+
+/// How a run ended, in one word.
+pub fn word(outcome: &Outcome) -> (Tone, &'static str) {
+    match Exit::of(outcome) {
+        Exit::Done => (Tone::Done, "complete"),
+        Exit::Blocked => (Tone::Attention, "blocked"),
+        Exit::Undelivered => (Tone::Attention, "complete"),
+        Exit::StoppedEarly | Exit::Signal(_) => (Tone::Attention, "stopped"),
+        Exit::Unfinished
+        | Exit::Usage
+        | Exit::InvalidInput
+        | Exit::MissingInput
+        | Exit::Unreachable
+        | Exit::Bug
+        | Exit::State
+        | Exit::Held
+        | Exit::NotPermitted
+        | Exit::Settings => (Tone::Failed, "failed"),
+    }
+}
+
+/// The command that continues a run that ended so: with an answer, or with other limits, where these were in
+/// the way.
+pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp) -> String {
+    if Exit::of(outcome) == Exit::Blocked {
+        let mut command = "ekiden answer".to_owned();
+        if let Outcome::StagesFailed { failed, .. } = outcome
+            && failed.len() > 1
+        {
+            command.push_str(&format!(" --stage {}", failed[0].stage));
+        }
+        return command;
+    }
+    if *outcome == Outcome::SessionLimit {
+        let relays = run.relays().map(|(_, relay)| relay.stage.sessions_max);
+        return format!("ekiden resume -m {}", relays.sum::<u32>());
+    }
+    let flags = Description::of(outcome, at, &TimeZone::UTC).flags;
+    format!("ekiden resume{flags}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(micro_usd: u64, tokens: u64) -> Spend {
+        Spend {
+            micro_usd,
+            tokens,
+            estimated: true,
+        }
+    }
+
+    // shows: REL-22
+    #[test]
+    fn the_command_that_continues_names_a_budget_that_is_not_spent() {
+        let money = Budget {
+            micro_usd: Some(10 * DOLLAR),
+            tokens: None,
+        };
+        let (why, flag) = budget_spent(spent(10_020_000, 5), money);
+        assert_eq!(flag, " --run-budget 21");
+        assert_eq!(
+            why,
+            "the budget has no room for another session: ≈$10.02 of $10.00 is spent"
+        );
+        let tokens = Budget {
+            micro_usd: Some(10 * DOLLAR),
+            tokens: Some(1000),
+        };
+        let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens);
+        assert_eq!(flag, " --run-tokens 2001");
+    }
+}

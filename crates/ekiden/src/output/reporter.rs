@@ -1,0 +1,460 @@
+//! Turns the records of a log into entries for people and for programs.
+//!
+//! [`Reporter::entries`] takes a record and the run as it stands after it. It is a fold without IO, so
+//! `ekiden run`, `ekiden log` and `ekiden show` print the same. It remembers what a record alone does not
+//! say: how each relay stood before it, the windows, why the last attempt ended, and how long ekiden has
+//! worked on the run.
+//!
+//! A line under a session is indented; `!` marks what a person should look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
+use ekiden_core::ends::{EndCause, EndClass};
+use ekiden_core::event::{Continued, Delivery, Event, RelayEvent, RunResumed};
+use ekiden_core::guard::{Level, Window};
+use ekiden_core::handoff::Status;
+use ekiden_core::ids::{AttemptId, RunId, StageId};
+use ekiden_core::manifest::{Isolation, PlanRules, Verification};
+use ekiden_core::outcome::WaitCause;
+use ekiden_core::record::Record;
+use ekiden_core::relay::{NextAttempt, Phase, Relay, Totals};
+use ekiden_core::run::Run;
+use ekiden_core::settings::RunStarted;
+use ekiden_core::time::{Millis, Timestamp};
+use jiff::tz::TimeZone;
+
+use super::entry::Entry;
+use super::json::{Fields, fields};
+use super::line::{Line, Tone, one_line};
+use super::problems::{Problem, Problems};
+use super::waits::Wait;
+use super::{phrase, steering};
+
+pub struct Reporter {
+    /// The runs that the run's short id must differ from.
+    ids: Vec<RunId>,
+    pub zone: TimeZone,
+    /// The reader can type to the run.
+    pub guided: bool,
+    /// How each relay stood before the record.
+    before: BTreeMap<StageId, Before>,
+    pub(super) windows: BTreeMap<StageId, (Window, Option<String>)>,
+    /// The time of the last record.
+    pub(super) at: Timestamp,
+    /// How long ekiden has worked on the run, waits included.
+    pub(super) worked: Millis,
+    /// Why the last attempt ended, if one did.
+    pub(super) ended: Option<EndCause>,
+    /// The last attempt whose time was up.
+    pub(super) timed_out: Option<AttemptId>,
+    /// The highest level that a first response reached.
+    pub(super) filled: Level,
+    pub problems: Problems,
+    /// A commit was made while the run worked.
+    pub(super) has_commits: bool,
+    /// The stages whose end is reported.
+    pub(super) over: BTreeSet<StageId>,
+    pub(super) tries: BTreeMap<StageId, u32>,
+    /// The entries of the record so far.
+    entries: Vec<Entry>,
+}
+
+/// How a relay stood before a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// It looked at the tree before its first session.
+    Preparing,
+    /// It looked at what a session left.
+    Reviewing {
+        session: u32,
+        /// The session had said that all is done.
+        claimed: bool,
+    },
+    Otherwise,
+}
+
+impl Reporter {
+    pub fn new(ids: Vec<RunId>, zone: TimeZone) -> Self {
+        Self {
+            ids,
+            zone,
+            guided: false,
+            before: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            at: Timestamp::default(),
+            worked: Millis(0),
+            ended: None,
+            timed_out: None,
+            filled: Level::default(),
+            problems: Problems::default(),
+            has_commits: false,
+            over: BTreeSet::new(),
+            tries: BTreeMap::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The entries of a record. `run` is the state after it.
+    pub fn entries(&mut self, record: &Record, run: &Run) -> Vec<Entry> {
+        self.pass_time(record);
+        self.of_event(&record.event, run);
+        if run.header().manifest.plan.is_some() {
+            self.of_plan(record, run);
+        }
+        for effect in &record.effects {
+            self.of_effect(effect, run);
+        }
+        let relays = run.relays();
+        self.before = relays
+            .map(|(stage, relay)| (stage.clone(), Before::of(relay)))
+            .collect();
+        std::mem::take(&mut self.entries)
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    pub(super) fn add_of(&mut self, stage: &StageId, mut entry: Entry) {
+        entry.stage = Some(stage.clone());
+        self.entries.push(entry);
+    }
+
+    /// How the stage's relay stood before the record.
+    pub(super) fn before(&self, stage: &StageId) -> Before {
+        self.before.get(stage).copied().unwrap_or(Before::Otherwise)
+    }
+
+    /// The share of the stage's window that is used, once the window is known.
+    pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
+        let (window, _) = self.windows.get(stage).filter(|_| usage_tokens > 0)?;
+        Some(window.percent(usage_tokens))
+    }
+
+    /// The run's id, as short as it can be.
+    pub(super) fn id(&self, run: &Run) -> String {
+        phrase::short_id(&run.header().run, &self.ids)
+    }
+
+    pub(super) fn clock(&self, run: &Run) -> String {
+        phrase::clock(self.at, run.started_at(), &self.zone)
+    }
+
+    /// Time in which nobody worked on the run does not count.
+    fn pass_time(&mut self, record: &Record) {
+        let idle = matches!(
+            record.event,
+            Event::RunStarted(_)
+                | Event::RunResumed(_)
+                | Event::Continued(_)
+                | Event::Stage {
+                    event: RelayEvent::KnowledgeEdited { .. },
+                    ..
+                }
+        );
+        if !idle {
+            self.worked.0 += record.time.since(self.at).0;
+        }
+        self.at = record.time;
+    }
+
+    fn of_event(&mut self, event: &Event, run: &Run) {
+        match event {
+            Event::RunStarted(header) => self.add(self.run_started(header, run)),
+            Event::RunResumed(resumed) => self.run_resumed(resumed, run),
+            Event::Continued(continued) => self.run_continued(continued, run),
+            Event::Delivered { delivery, .. } => {
+                self.has_commits = true;
+                self.add(delivered(delivery));
+            }
+            Event::LogicChanged { seq } => {
+                let text = format!("another version of ekiden decides from record {seq} on");
+                let entry = Entry::new("logic_changed").fields(fields! { "seq": seq });
+                self.add(entry.line(Line::attention(text)));
+            }
+            Event::LogAccepted { seq } => {
+                let text = format!("you accepted the log, which was changed from record {seq} on");
+                let entry = Entry::new("log_accepted").fields(fields! { "seq": seq });
+                self.add(entry.line(Line::attention(text)));
+            }
+            Event::StopRequested(request) => self.add(steering::stop_requested(*request, run)),
+            Event::Steered(steered) => {
+                let entry = steering::steered(steered, run, &self.clock(run));
+                self.entries.extend(entry);
+            }
+            Event::Stage { stage, event } => {
+                if let Some(relay) = run.relay(stage) {
+                    self.of_relay(stage, run, relay, event);
+                }
+            }
+            Event::UtcOffsetChanged { .. } | Event::Woke | Event::Worktree { .. } => {}
+        }
+    }
+
+    fn of_effect(&mut self, effect: &Effect, run: &Run) {
+        match effect {
+            Effect::Stage { stage, effect } => match (effect, run.relay(stage)) {
+                (RelayEffect::StartAttempt(start), _) => {
+                    self.add_of(stage, self.session_started(start, run));
+                }
+                // A wait begins with a durable look at what is published; so does an end.
+                (RelayEffect::PublishDurably, Some(relay)) => self.held_back(stage, relay),
+                (RelayEffect::Warn { warning }, _) => {
+                    let entry = self.judged(warning);
+                    self.add_of(stage, entry);
+                }
+                (_, _) => {}
+            },
+            Effect::Worktree { .. } | Effect::Deliver => {}
+            Effect::EndRun { outcome } => {
+                let entry = self.run_ended(run, outcome);
+                self.add(entry);
+            }
+        }
+    }
+
+    fn run_started(&self, header: &RunStarted, run: &Run) -> Entry {
+        let (settings, plan) = (&header.settings, header.manifest.plan.as_deref());
+        let mut stages = header.manifest.stages.iter();
+        let verification = stages.find_map(|stage| stage.verification.as_ref());
+        let verification = verification.filter(|_| plan.is_none());
+        let (task, session_max) = (one_line(&run.task_names()), session_max(run));
+        let from = header.from.as_ref();
+        let from = from.map(|from| (&from.run, from.last.session.get()));
+        let levels = is_heard(run).then(|| <[u8; 3]>::from(settings.levels));
+        let dirty = settings.commit.as_ref().map(|commit| commit.dirty.len());
+        let (agent, model) = (&settings.agent.name, settings.agent.model.as_ref());
+        let branch = header.place.branch.as_ref();
+        let entry = Entry::new("run_started")
+            .fields(fields! {
+                "ekiden": header.ekiden,
+                "task": task,
+                "work_dir": header.place.work_dir,
+                "agent": agent,
+                "model": model,
+                "session_max": session_max,
+                "levels": levels,
+                "verification": verification.map(Verification::told_in_line),
+            })
+            .fields(branch.map(|branch| fields! { "branch": branch }))
+            .fields(dirty.map(|dirty| fields! { "left_alone": dirty }))
+            .fields(fields! { "run_budget": settings.bounds.run })
+            .fields(from.map(|(run, session)| {
+                fields! { "from": fields! { "run": run, "session": session } }
+            }))
+            .fields(plan.map(|rules| fields! { "plan": plan_fields(rules, run) }));
+        let length = match plan {
+            Some(rules) => plan_length(rules, run),
+            None => {
+                let before = from.map_or(0, |(_, session)| session);
+                let sessions = u64::from(session_max.saturating_sub(before));
+                format!("relay, at most {}", phrase::count(sessions, "session"))
+            }
+        };
+        let budget = phrase::budget(settings.bounds.run)
+            .map_or(String::new(), |budget| format!(", at most {budget}"));
+        let model = model.map_or(String::new(), |model| format!(" ({})", one_line(model)));
+        let levels = levels.map_or(String::new(), |[_, at, _]| format!(", hands off at {at}%"));
+        let from = from.map_or(String::new(), |(run, session)| {
+            format!(" · from session {session} of {run}")
+        });
+        let rest = format!(" · {length}{budget} · {agent}{model}{levels} · {task}{from}");
+        entry
+            .line(Line::new(Tone::Plain, format!("run {}", self.id(run))).with(Tone::Quiet, rest))
+            .lines(committing(branch.map(String::as_str), dirty))
+    }
+
+    fn run_resumed(&mut self, resumed: &RunResumed, run: &Run) {
+        self.windows.clear();
+        let session_max = session_max(run);
+        let text = format!("run {} continues · {}", self.id(run), self.clock(run));
+        let rest = format!(" · up to session {session_max}");
+        let entry = Entry::new("run_resumed")
+            .fields(fields! { "ekiden": resumed.ekiden, "session_max": session_max });
+        self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
+        if resumed.task.is_some() {
+            let task = one_line(&run.task_names());
+            let entry = Entry::new("task_changed").fields(fields! { "task": task });
+            let text = format!("the task has changed: {task}");
+            self.add(entry.line(Line::new(Tone::Plain, text)));
+        }
+        // What is held back or waited for outlasted the engine.
+        for (stage, relay) in run.relays() {
+            self.held_back(stage, relay);
+        }
+    }
+
+    fn run_continued(&mut self, continued: &Continued, run: &Run) {
+        self.windows.clear();
+        let (task, session_max) = (one_line(&run.task_names()), session_max(run));
+        let text = format!("run {} continues · {}", self.id(run), self.clock(run));
+        let rest = format!(" · up to session {session_max} · {task}");
+        let entry = Entry::new("run_continued").fields(
+            fields! { "ekiden": continued.ekiden, "task": task, "session_max": session_max },
+        );
+        self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
+    }
+
+    fn session_started(&self, start: &StartAttempt, run: &Run) -> Entry {
+        let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
+        let mut rest = format!(" · {}", self.clock(run));
+        if attempt > 1 {
+            rest.push_str(&format!(" · attempt {attempt}"));
+            if start.mode == StartMode::Resume {
+                rest.push_str(", the same conversation");
+            }
+        }
+        Entry::of_session("session_started", session)
+            .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
+    }
+
+    /// That the relay waits or is paused, if it is.
+    fn held_back(&mut self, stage: &StageId, relay: &Relay) {
+        let (entry, next) = match &relay.phase {
+            Phase::Paused { next, .. } => {
+                let session = next.id.session.get();
+                (steering::paused(session, self.guided), next)
+            }
+            Phase::Waiting { until, cause, next } => (self.waiting(*until, *cause, next), next),
+            Phase::Planned | Phase::Running(_) | Phase::Reviewing { .. } | Phase::Ended { .. } => {
+                return;
+            }
+        };
+        let next = fields! { "session": next.id.session, "attempt": next.id.attempt };
+        self.add_of(stage, entry.fields(next));
+    }
+
+    fn waiting(&mut self, until: Timestamp, why: WaitCause, next: &NextAttempt) -> Entry {
+        let next = (next.id.session.get(), next.id.attempt.get());
+        let cause = match why {
+            WaitCause::UsageLimit | WaitCause::Failure => self.ended.clone(),
+            WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided | WaitCause::Budget => {
+                None
+            }
+        };
+        let is_outage = |cause: &EndCause| cause.class() == EndClass::Wait;
+        if why == WaitCause::UsageLimit {
+            self.problems.wait_for_limit(self.at, until, next.0);
+        } else if cause.as_ref().is_some_and(is_outage) {
+            self.problems.add(Problem::Outages, next.0);
+        }
+        let wait = Wait {
+            until,
+            why,
+            cause: cause.as_ref(),
+            next,
+        };
+        Entry::new("waiting")
+            .fields(fields! { "until": phrase::utc(until), "why": why, "cause": cause })
+            .lines(wait.lines(self.at, &self.zone))
+    }
+}
+
+impl Before {
+    fn of(relay: &Relay) -> Self {
+        match &relay.phase {
+            Phase::Reviewing { after: None, .. } => Self::Preparing,
+            Phase::Reviewing {
+                after: Some(end), ..
+            } => {
+                let handoff = end.handoff.as_ref().ok();
+                Self::Reviewing {
+                    session: end.attempt.session.get(),
+                    claimed: handoff.is_some_and(|handoff| handoff.status == Status::Complete),
+                }
+            }
+            Phase::Planned
+            | Phase::Running(_)
+            | Phase::Waiting { .. }
+            | Phase::Paused { .. }
+            | Phase::Ended { .. } => Self::Otherwise,
+        }
+    }
+}
+
+fn plan_fields(rules: &PlanRules, run: &Run) -> Fields {
+    fields! {
+        "manifest": one_line(&rules.file),
+        "stages": run.plan().stages(),
+        "jobs": run.plan().jobs(),
+        "worktrees": rules.isolation != Isolation::InPlace,
+    }
+}
+
+fn plan_length(rules: &PlanRules, run: &Run) -> String {
+    let stages = phrase::count(run.plan().stages() as u64, "stage");
+    match rules.isolation {
+        Isolation::InPlace => format!("plan, {stages}, one at a time in the work dir"),
+        Isolation::Worktrees { .. } => {
+            format!("plan, {stages}, at most {} at a time", run.plan().jobs())
+        }
+    }
+}
+
+/// What becomes of the sessions' changes, where that is not left to the agent.
+fn committing(branch: Option<&str>, dirty: Option<usize>) -> Option<Line> {
+    let on = branch.map_or(String::new(), |name| format!(" on `{}`", one_line(name)));
+    let text = match dirty {
+        None if branch.is_none() => return None,
+        None => format!("works{on}"),
+        Some(0) => format!("commits after each session{on}"),
+        Some(files) => {
+            let stay = if files == 1 { "stays" } else { "stay" };
+            let files = phrase::count(files as u64, "file");
+            format!("commits after each session{on}; {files} with earlier changes {stay} out of it")
+        }
+    };
+    Some(Line::new(Tone::Quiet, text))
+}
+
+/// What became of what all stages made.
+fn delivered(delivery: &Delivery) -> Entry {
+    let line = match delivery {
+        Delivery::Given { branch, commit } => {
+            let branch = branch.as_ref().map_or_else(
+                || "your checkout".to_owned(),
+                |name| format!("`{}`", one_line(name)),
+            );
+            let commit = phrase::commit(commit);
+            let text = format!("{branch} is at {commit} now, with what all stages made");
+            Line::new(Tone::Plain, text)
+        }
+        Delivery::Kept {
+            branch,
+            why,
+            command,
+        } => {
+            let (branch, why) = (one_line(branch), one_line(why));
+            Line::attention(format!(
+                "your branch is left as it is: {why}. What all stages made is on `{branch}`; `{command}` brings it"
+            ))
+        }
+    };
+    Entry::new("delivered").fields(delivery).line(line)
+}
+
+/// The agent reports what it does and how full its context is.
+pub(super) fn is_heard(run: &Run) -> bool {
+    run.header().settings.agent.kind.takes_messages()
+}
+
+/// The last session that may begin; in a plan the sum over all stages.
+pub fn session_max(run: &Run) -> u32 {
+    run.relays().map(|(_, relay)| relay.session_max()).sum()
+}
+
+/// The sums of all relays. What an attempt at work has spent is in them as of its last mark.
+pub fn totals(run: &Run) -> Totals {
+    run.relays()
+        .map(|(_, relay)| (relay.totals, relay.spend()))
+        .fold(Totals::default(), |sum, (one, spend)| Totals {
+            sessions: sum.sessions + one.sessions,
+            spend: sum.spend.plus(spend),
+            running: Millis(sum.running.0 + one.running.0),
+            waiting: Millis(sum.waiting.0 + one.waiting.0),
+            tool_calls: sum.tool_calls + one.tool_calls,
+            subscription: sum.subscription || one.subscription,
+        })
+}

@@ -1,0 +1,287 @@
+//! The entries of what follows a session: commit, verification, and what was noticed about the session.
+
+use ekiden_core::event::{Check, CheckOutcome, Commit};
+use ekiden_core::ids::StageId;
+use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
+use ekiden_core::relay::Relay;
+
+use super::entry::Entry;
+use super::json::fields;
+use super::line::{Line, Tone, one_line};
+use super::phrase;
+use super::problems::Problem;
+use super::reporter::{Before, Reporter};
+
+/// Lines shown of what a refused commit's hooks said; the log keeps more.
+const COMMIT_TAIL_SHOWN: usize = 5;
+/// Weakened tests that are named; `--json` names them all.
+const TESTS_SHOWN_MAX: usize = 8;
+
+impl Reporter {
+    pub(super) fn committed(
+        &mut self,
+        stage: &StageId,
+        relay: &Relay,
+        commit: &Commit,
+    ) -> Option<Entry> {
+        let session = match self.before(stage) {
+            Before::Reviewing { session, .. } => session,
+            Before::Preparing | Before::Otherwise => relay.session().get(),
+        };
+        let lines = match commit {
+            Commit::Made {
+                id,
+                files,
+                left_out,
+            } => {
+                let files = phrase::count((*files).into(), "file");
+                let text = format!("{}, {files}", phrase::commit(id));
+                committed(Tone::Plain, &text, left_out)
+            }
+            Commit::Nothing { left_out } => committed(Tone::Quiet, "nothing to commit", left_out),
+            Commit::Elsewhere { branch, found } => {
+                self.problems.add(Problem::Uncommitted, session);
+                let found = found.as_deref().map_or_else(
+                    || "no branch is checked out".to_owned(),
+                    |found| format!("`{}` is checked out", one_line(found)),
+                );
+                let error = format!("{found}, and commits of this run go to `{branch}` only");
+                uncommitted(session, &error, "")
+            }
+            Commit::Failed { error, tail } => {
+                self.problems.add(Problem::Uncommitted, session);
+                uncommitted(session, error, tail)
+            }
+            Commit::Cancelled => return None,
+        };
+        let entry = Entry::of_session("commit", session).fields(fields! { "result": commit });
+        Some(entry.lines(lines))
+    }
+
+    pub(super) fn verified(
+        &mut self,
+        stage: &StageId,
+        relay: &Relay,
+        check: &Check,
+    ) -> Option<Entry> {
+        let verification = relay.stage.verification.as_ref()?;
+        if check.outcome == CheckOutcome::Cancelled {
+            return None;
+        }
+        let command = verification.told_in_line();
+        let mut lines = check.tail.lines().rev().map(one_line);
+        let last_line = lines.find(|line| !line.is_empty());
+        let checked = fields! {
+            "command": command,
+            "result": check.outcome,
+            "duration_ms": check.duration,
+            "last_line": last_line,
+        };
+        match self.before(stage) {
+            Before::Preparing => {
+                let needed = relay.stage.claim_needed;
+                let entry = Entry::new("first_check")
+                    .fields(checked)
+                    .fields(needed.then(|| fields! { "claim_needed": true }));
+                Some(entry.line(first_check(&command, check, needed)))
+            }
+            Before::Reviewing { session, claimed } => {
+                let veto = claimed && !check.passed();
+                let entry = Entry::of_session("check", session)
+                    .fields(checked)
+                    .fields(fields! { "veto": veto })
+                    .line(check_line(check, last_line.as_deref()));
+                if !veto {
+                    return Some(entry);
+                }
+                self.problems.add(Problem::Vetoes, session);
+                Some(entry.line(Line::attention(format!(
+                    "session {session} said all is done, but the verification does not pass; its output goes to the next session"
+                ))))
+            }
+            Before::Otherwise => None,
+        }
+    }
+
+    /// What was noticed about a session that is over.
+    pub(super) fn judged(&mut self, warning: &Warning) -> Entry {
+        let (session, lines) = match warning {
+            Warning::Repeated {
+                session,
+                repeat,
+                repeats_max,
+            } => {
+                let (of, percent, in_a_row) = (repeat.of, repeat.percent, repeat.in_a_row);
+                let line = Line::attention(format!(
+                    "session {session}'s handoff repeats session {of}'s ({percent}% alike, nothing else changed): {in_a_row} of {repeats_max}"
+                ));
+                // Similar notes mean nothing while the work moves; `--json` has it.
+                let lines = if in_a_row > 0 { vec![line] } else { Vec::new() };
+                (Some(session), lines)
+            }
+            Warning::Idle {
+                session,
+                in_a_row,
+                sessions_max,
+            } => {
+                self.problems.add(Problem::Idle, session.get());
+                let line = Line::attention(format!(
+                    "session {session} changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"
+                ));
+                (Some(session), vec![line])
+            }
+            Warning::ItemsVanished {
+                session,
+                items,
+                count,
+            } => {
+                self.problems.add(Problem::ItemsVanished, session.get());
+                (Some(session), vec![vanished(session.get(), items, *count)])
+            }
+            Warning::TestsWeakened { session, tests } => {
+                self.problems.add(Problem::TestsWeakened, session.get());
+                (Some(session), weakened(tests))
+            }
+            Warning::KnowledgeCut { left_out, facts } => {
+                let facts = phrase::count(*facts as u64, "fact");
+                let line = Line::attention(format!(
+                    "{left_out} of {facts} have no room in a prompt; `ekiden knowledge edit` makes room"
+                ));
+                (None, vec![line])
+            }
+        };
+        let mut entry = Entry::new("judged").fields(warning).lines(lines);
+        entry.session = session.map(|session| session.get());
+        entry
+    }
+}
+
+fn committed(tone: Tone, text: &str, left_out: &[String]) -> Vec<Line> {
+    let mut lines = vec![Line::labelled("commit", tone, text)];
+    let is_dir = |path: &&String| path.ends_with('/');
+    let (dirs, files): (Vec<&String>, Vec<&String>) = left_out.iter().partition(is_dir);
+    let mut told = |why: &str, paths: &[&String]| {
+        if !paths.is_empty() {
+            let names: Vec<&str> = paths.iter().map(|path| path.as_str()).collect();
+            let names = one_line(&names.join(", "));
+            lines.push(Line::attention(format!("{why}: {names}")));
+        }
+    };
+    told(
+        "not committed, since they had changes before the run",
+        &files,
+    );
+    told(
+        "not committed, since there are over 1,000 new files; name them in .gitignore, or `git add` them",
+        &dirs,
+    );
+    lines
+}
+
+fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
+    let error = one_line(error);
+    let head = Line::attention(format!("session {session} is not committed: {error}"));
+    let mut output: Vec<String> = tail.lines().map(one_line).collect();
+    output.retain(|line| !line.is_empty());
+    let last = &output[output.len().saturating_sub(COMMIT_TAIL_SHOWN)..];
+    let last = last.iter();
+    let last = last.map(|line| Line::new(Tone::Quiet, format!("    {line}")));
+    std::iter::once(head).chain(last).collect()
+}
+
+/// The verification before the first session.
+fn first_check(command: &str, check: &Check, claim_needed: bool) -> Line {
+    let command = one_line(command);
+    let claim = "so the agent must also say all is done";
+    let what = match &check.outcome {
+        CheckOutcome::Passed if claim_needed => {
+            return Line::attention(format!(
+                "`{command}` passes before the work begins: it does not show whether it is done"
+            ));
+        }
+        CheckOutcome::Failed { .. } if claim_needed => "fails now, as it should".to_owned(),
+        CheckOutcome::Passed => format!("passes already, {claim}"),
+        CheckOutcome::Failed { .. } => "fails now, so a later pass ends the run".to_owned(),
+        CheckOutcome::Cancelled => "was cancelled".to_owned(),
+        CheckOutcome::TimedOut => {
+            let length = phrase::duration(check.duration);
+            format!("takes longer than {length} now, {claim}")
+        }
+        CheckOutcome::NotRun { error } => {
+            let text = format!("verification `{command}` cannot run: {}", one_line(error));
+            return Line::new(Tone::Failed, text);
+        }
+        CheckOutcome::NoProgram { program } => {
+            let program = one_line(program);
+            let text =
+                format!("verification `{command}` cannot run: there is no program `{program}`");
+            return Line::new(Tone::Failed, text);
+        }
+    };
+    Line::new(Tone::Plain, format!("verification `{command}` {what}"))
+}
+
+/// The verification after a session.
+fn check_line(check: &Check, last_line: Option<&str>) -> Line {
+    let took = phrase::duration(check.duration);
+    let last = last_line.map_or(String::new(), |line| format!(": {line}"));
+    let rest = match &check.outcome {
+        CheckOutcome::Passed => format!(" in {took}"),
+        CheckOutcome::Failed { .. } => format!(" in {took}{last}"),
+        CheckOutcome::TimedOut => format!(": over {took}{last}"),
+        CheckOutcome::NotRun { error } => format!(": {}", one_line(error)),
+        CheckOutcome::NoProgram { program } => {
+            format!(": there is no program `{}`", one_line(program))
+        }
+        CheckOutcome::Cancelled => String::new(),
+    };
+    let (tone, what) = check_word(&check.outcome);
+    Line::labelled("verify", tone, what).with(Tone::Plain, rest)
+}
+
+/// What came of a verification, in a word or two.
+pub fn check_word(outcome: &CheckOutcome) -> (Tone, &'static str) {
+    match outcome {
+        CheckOutcome::Passed => (Tone::Done, "passed"),
+        CheckOutcome::Failed { .. } => (Tone::Failed, "failed"),
+        CheckOutcome::TimedOut => (Tone::Failed, "took too long"),
+        CheckOutcome::NotRun { .. } | CheckOutcome::NoProgram { .. } => {
+            (Tone::Failed, "cannot run")
+        }
+        CheckOutcome::Cancelled => (Tone::Quiet, "cancelled"),
+    }
+}
+
+fn vanished(session: u32, items: &[String], count: usize) -> Line {
+    let named: Vec<String> = items.iter().map(|item| one_line(item)).collect();
+    let more = match count.saturating_sub(items.len()) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let items = phrase::count(count as u64, "item");
+    let named = named.join("; ");
+    Line::attention(format!(
+        "{items} gone without a tick in session {session}: {named}{more}"
+    ))
+}
+
+fn weakened(tests: &[WeakenedTest]) -> Vec<Line> {
+    let head = "the verification passes, but tests were weakened since the run began:";
+    let mut lines = vec![Line::attention(head)];
+    lines.extend(tests.iter().take(TESTS_SHOWN_MAX).map(|test| {
+        let what = match test.how {
+            Weakening::Deleted => "deleted".to_owned(),
+            Weakening::Skipped { marks } => {
+                format!("{} to skip tests", phrase::count(marks.into(), "mark"))
+            }
+            Weakening::FewerAssertions { by } => {
+                format!("{} fewer", phrase::count(by.into(), "assertion"))
+            }
+        };
+        Line::new(Tone::Plain, format!("    {}", one_line(&test.path)))
+            .with(Tone::Attention, format!("  {what}"))
+    }));
+    let more = tests.len().saturating_sub(TESTS_SHOWN_MAX);
+    lines.extend((more > 0).then(|| Line::new(Tone::Quiet, format!("    and {more} more"))));
+    lines
+}

@@ -1,0 +1,447 @@
+//! The entries of a session: how its attempts go and end.
+
+use ekiden_core::budget::{Crossing, Mark, Measure};
+use ekiden_core::ends::{EndCause, EndClass};
+use ekiden_core::event::{AttemptEnded, AttemptEvent, Commit, RelayEvent, TaskOutcome};
+use ekiden_core::guard::{Level, Window};
+use ekiden_core::handoff::{self, Fault, Handoff, HandoffFile, Status};
+use ekiden_core::ids::{AttemptId, SessionNumber, StageId};
+use ekiden_core::prompt::quote::caution;
+use ekiden_core::relay::{HANDOFF_DIR, Next, Phase, Relay, SessionEnd};
+use ekiden_core::run::Run;
+use serde::Serialize;
+
+use super::entry::Entry;
+use super::handed_off::{handoff_entry, rescue_line};
+use super::json::fields;
+use super::line::{Line, Tone, one_line};
+use super::problems::Problem;
+use super::reporter::{Before, Reporter, is_heard};
+use super::{outcome, phrase};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// A handoff; work is left.
+    Handoff,
+    /// A handoff that says all is done.
+    Completion,
+    /// A handoff that needs a person's input.
+    Question,
+    /// Nothing that can be used.
+    Nothing,
+}
+
+impl Left {
+    fn of(status: &Status) -> Self {
+        match status {
+            Status::InProgress => Self::Handoff,
+            Status::Complete => Self::Completion,
+            Status::Blocked { .. } => Self::Question,
+        }
+    }
+}
+
+/// How an attempt ended, read beside its relay as it stands after that.
+pub struct AttemptEnd {
+    /// The handoff, or what can be used of one that is not valid.
+    pub handoff: Result<Handoff, Box<Handoff>>,
+    pub left: Left,
+    /// The same session has another attempt.
+    pub goes_on: bool,
+    /// There was no handoff, so ekiden writes one.
+    pub is_rescued: bool,
+}
+
+impl AttemptEnd {
+    pub fn of(relay: &Relay, session: SessionNumber, ended: &AttemptEnded) -> Self {
+        let review = review_of(relay);
+        let handoff = match review {
+            Some(end) => end.handoff.clone(),
+            // Nothing is looked at, so the relay has read the files and gone on.
+            None => {
+                let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
+                handoff::accept(&ended.files, &inspection)
+            }
+        };
+        let is_last = relay
+            .last
+            .as_ref()
+            .is_some_and(|last| last.session == session);
+        let is_over = review.is_some() || is_last;
+        Self {
+            left: match &handoff {
+                Ok(handoff) => Left::of(&handoff.status),
+                Err(rest) if rest.status != Status::InProgress => Left::of(&rest.status),
+                Err(_) => Left::Nothing,
+            },
+            goes_on: handoff.is_err() && !is_over,
+            is_rescued: handoff.is_err() && is_over,
+            handoff,
+        }
+    }
+}
+
+/// The session that the relay is looking at, or will look at when it is resumed.
+fn review_of(relay: &Relay) -> Option<&SessionEnd> {
+    if let Phase::Reviewing {
+        after: Some(end), ..
+    }
+    | Phase::Ended {
+        next: Next::Review(Some(end)),
+        ..
+    } = &relay.phase
+    {
+        return Some(end);
+    }
+    None
+}
+
+impl Reporter {
+    pub(super) fn of_relay(
+        &mut self,
+        stage: &StageId,
+        run: &Run,
+        relay: &Relay,
+        event: &RelayEvent,
+    ) {
+        let entry = match event {
+            RelayEvent::Attempt { attempt, event } => {
+                if let AttemptEvent::Ended(ended) = event {
+                    return self.attempt_ended(stage, run, relay, *attempt, ended);
+                }
+                self.of_attempt(stage, relay, attempt.session.get(), event)
+            }
+            RelayEvent::Task { outcome, .. } => match outcome {
+                TaskOutcome::Surveyed { survey: Err(error) } => {
+                    let error = one_line(error);
+                    let line = Line::attention(format!("cannot look at the work tree: {error}"));
+                    let entry = Entry::new("survey_failed").fields(fields! { "error": error });
+                    Some(entry.line(line))
+                }
+                TaskOutcome::Committed { commit } => {
+                    self.has_commits |= matches!(commit, Commit::Made { .. });
+                    self.committed(stage, relay, commit)
+                }
+                TaskOutcome::Verified { check } => self.verified(stage, relay, check),
+                TaskOutcome::Surveyed { survey: Ok(survey) } => {
+                    let is_before = self.before(stage) == Before::Preparing;
+                    self.has_commits |= !survey.commits.is_empty() && !is_before;
+                    None
+                }
+                TaskOutcome::Published | TaskOutcome::Archived => None,
+            },
+            RelayEvent::KnowledgeEdited { .. } => {
+                let facts = relay.knowledge.core.len();
+                let count = phrase::count(facts as u64, "fact");
+                let text = format!("your edit of KNOWLEDGE.md is in use: {count}");
+                let entry = Entry::new("knowledge_edited").fields(fields! { "facts": facts });
+                Some(entry.line(Line::new(Tone::Quiet, text)))
+            }
+            RelayEvent::Woke => self.time_is_up(relay, run),
+        };
+        if let Some(entry) = entry {
+            self.add_of(stage, entry);
+        }
+    }
+
+    /// The reason that a session hands off where its context is not full. The time of day is in it: when the
+    /// clock was set forward, only that explains why the time is up.
+    fn time_is_up(&mut self, relay: &Relay, run: &Run) -> Option<Entry> {
+        let attempt = relay.timed_out()?;
+        if self.timed_out.replace(attempt) == Some(attempt) {
+            return None;
+        }
+        let (session, clock) = (attempt.session.get(), self.clock(run));
+        let timeout = relay.settings.bounds.session_timeout.unwrap_or_default();
+        let length = phrase::duration(timeout);
+        let text = format!("{length} are over at {clock}; session {session} is asked to hand off");
+        let entry = Entry::of_session("time_up", session).fields(fields! { "timeout_ms": timeout });
+        Some(entry.line(Line::labelled("time", Tone::Quiet, text)))
+    }
+
+    fn of_attempt(
+        &mut self,
+        stage: &StageId,
+        relay: &Relay,
+        session: u32,
+        event: &AttemptEvent,
+    ) -> Option<Entry> {
+        match event {
+            AttemptEvent::WindowChanged { window, model } => {
+                self.window(stage, relay, session, *window, model.as_ref())
+            }
+            AttemptEvent::LevelCrossed {
+                level,
+                usage_tokens,
+                ..
+            } => {
+                let percent = self.percent(stage, *usage_tokens);
+                let entry = Entry::of_session("level", session).fields(
+                    fields! { "level": level, "usage_tokens": usage_tokens, "percent": percent },
+                );
+                Some(entry.lines(level_line(*level, *usage_tokens, percent)))
+            }
+            AttemptEvent::BaselineMeasured {
+                level,
+                usage_tokens,
+                filled_by,
+            } => {
+                let percent = self.percent(stage, *usage_tokens);
+                let entry = Entry::of_session("window_full", session).fields(fields! {
+                    "level": level,
+                    "usage_tokens": usage_tokens,
+                    "percent": percent,
+                    "filled_by": filled_by,
+                });
+                // Every session begins with the same; it is shown to people once.
+                let is_new = *level > self.filled;
+                self.filled = self.filled.max(*level);
+                let line = window_full(*usage_tokens, percent, filled_by);
+                Some(entry.lines(is_new.then_some(line)))
+            }
+            AttemptEvent::SpendCrossed { crossing } => Some(spend_entry(session, crossing)),
+            AttemptEvent::Compacted { usage_tokens } => {
+                self.problems.add(Problem::Compactions, session);
+                let at = match usage_tokens {
+                    0 => String::new(),
+                    tokens => format!(" at {}", phrase::tokens(*tokens)),
+                };
+                let text =
+                    format!("the agent compacted its context{at}: the handoff came too late");
+                let entry = Entry::of_session("compacted", session)
+                    .fields(fields! { "usage_tokens": usage_tokens });
+                Some(entry.line(Line::attention(text)))
+            }
+            AttemptEvent::Ended(_)
+            | AttemptEvent::Started { .. }
+            | AttemptEvent::MessageDelivered
+            | AttemptEvent::StopAsked { .. }
+            | AttemptEvent::TurnEnded { .. }
+            | AttemptEvent::RefusalsSpent => None,
+        }
+    }
+
+    fn window(
+        &mut self,
+        stage: &StageId,
+        relay: &Relay,
+        session: u32,
+        window: Window,
+        model: Option<&String>,
+    ) -> Option<Entry> {
+        let now = (window, model.cloned());
+        if self.windows.insert(stage.clone(), now.clone()) == Some(now) {
+            return None;
+        }
+        let handoff = window.handoff_tokens(relay.settings.levels);
+        let model = model.map(|model| one_line(model));
+        let of_model = model.as_ref();
+        let of_model = of_model.map_or(String::new(), |model| format!(" ({model})"));
+        let (size, at) = (phrase::tokens(window.model_tokens), phrase::tokens(handoff));
+        let usable = window.usable_tokens();
+        let is_capped = window.cap_tokens == Some(usable);
+        let by = if is_capped {
+            " (context.cap_tokens)"
+        } else {
+            ""
+        };
+        let usable = match usable {
+            usable if usable == window.model_tokens => String::new(),
+            usable => format!("{} usable{by}, ", phrase::tokens(usable)),
+        };
+        let text = format!("{size} tokens{of_model}, {usable}hands off at {at}");
+        let entry = Entry::of_session("window", session).fields(fields! {
+            "model": model,
+            "window_tokens": window.model_tokens,
+            "usable_tokens": window.usable_tokens(),
+            "handoff_tokens": handoff,
+        });
+        Some(entry.line(Line::labelled("window", Tone::Quiet, text)))
+    }
+
+    fn attempt_ended(
+        &mut self,
+        stage: &StageId,
+        run: &Run,
+        relay: &Relay,
+        attempt: AttemptId,
+        ended: &AttemptEnded,
+    ) {
+        self.ended = Some(ended.cause.clone());
+        let end = AttemptEnd::of(relay, attempt.session, ended);
+        let (session, counters) = (attempt.session.get(), &ended.counters);
+        let cautions = cautions(ended);
+        if !cautions.is_empty() {
+            self.problems.add(Problem::Cautions, session);
+        }
+        if end.left == Left::Nothing && ended.cause == EndCause::EngineLost {
+            self.problems.add(Problem::Lost, session);
+        } else if end.left == Left::Nothing && ended.cause.class() == EndClass::Retry {
+            self.problems.add(Problem::Crashes, session);
+        }
+        let percent = self.percent(stage, counters.usage_tokens);
+        let tool_calls = is_heard(run).then_some(counters.tool_calls);
+        let entry = Entry::of_session("attempt_ended", session).fields(fields! {
+            "attempt": attempt.attempt,
+            "left": end.left,
+            "cause": ended.cause,
+            "duration_ms": counters.duration,
+            "usage_tokens": counters.usage_tokens,
+            "percent": percent,
+            "tool_calls": tool_calls,
+            "cost_micro_usd": counters.spend.micro_usd,
+            "estimated": counters.spend.estimated,
+            "subscription": counters.subscription,
+            "tokens": counters.spend.tokens,
+            "turns": tool_calls.map(|_| counters.turns),
+            "touched": ended.touched,
+            "misplaced": ended.misplaced,
+            "cautions": cautions,
+            "malformed_lines": counters.malformed_lines,
+            "goes_on": end.goes_on,
+        });
+        let line = end_line(end.left, ended, percent, tool_calls);
+        self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
+        match &end.handoff {
+            Ok(handoff) => self.add_of(stage, handoff_entry(relay, session, handoff)),
+            Err(rest) if end.is_rescued => {
+                self.problems.add(Problem::Rescues, session);
+                let faults: Vec<String> = rest.faults.iter().map(Fault::name).collect();
+                let entry = Entry::of_session("rescue", session).fields(fields! {
+                    "cause": ended.cause,
+                    "faults": faults,
+                });
+                self.add_of(stage, entry.line(rescue_line(session, &ended.cause, rest)));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// A session's spend reached a mark.
+fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
+    let spend = crossing.spend;
+    let (what, label) = match crossing.measure {
+        Measure::Money => (
+            phrase::cost(spend.micro_usd, spend.estimated, false),
+            "budget",
+        ),
+        Measure::Tokens => (format!("{} tokens", phrase::tokens(spend.tokens)), "budget"),
+        Measure::Turns => (phrase::count(crossing.turns.into(), "turn"), "turns"),
+    };
+    let line = match crossing.mark {
+        Mark::Nearly => {
+            let text = format!("{what} used; session {session} is asked to hand off");
+            Line::labelled(label, Tone::Quiet, text)
+        }
+        Mark::Spent => Line::attention(format!(
+            "session {session} has used all it may ({what}); its turn is ended"
+        )),
+        Mark::Beyond => Line::attention(format!(
+            "session {session} continued after that ({what}); it is ended"
+        )),
+    };
+    let entry = Entry::of_session("spend", session).fields(fields! {
+        "mark": crossing.mark,
+        "measure": crossing.measure,
+        "cost_micro_usd": spend.micro_usd,
+        "estimated": spend.estimated,
+        "tokens": spend.tokens,
+        "turns": crossing.turns,
+    });
+    entry.line(line)
+}
+
+/// The line of a window that is full before the work begins.
+fn window_full(usage_tokens: u64, percent: Option<u64>, by: &[(String, u64)]) -> Line {
+    let tokens = phrase::tokens(usage_tokens);
+    let part = percent.map_or(String::new(), |percent| {
+        format!("{percent}% of the window, ")
+    });
+    let by = match outcome::filled_by(by) {
+        by if by.is_empty() => by,
+        by => format!(": {by}"),
+    };
+    Line::attention(format!(
+        "the first response already takes {part}{tokens} tokens{by}"
+    ))
+}
+
+/// What in a handoff looks as if somebody wanted to steer an agent with it.
+fn cautions(ended: &AttemptEnded) -> Vec<String> {
+    let files = HandoffFile::ALL.into_iter();
+    let found = caution(files.filter_map(|file| ended.files.get(file).text()));
+    let removed = Some(found.removed.to_string()).filter(|removed| !removed.is_empty());
+    let removed = removed
+        .map(|removed| format!("the agent's notes held {removed}; kept from the next session"));
+    let phrases = found.phrases.into_iter().map(|phrase| {
+        format!(
+            "the agent's notes say \"{phrase}\"; the next session reads it as data, look where it came from"
+        )
+    });
+    removed.into_iter().chain(phrases).collect()
+}
+
+fn end_line(
+    left: Left,
+    ended: &AttemptEnded,
+    percent: Option<u64>,
+    tool_calls: Option<u32>,
+) -> Line {
+    let counters = &ended.counters;
+    let (tone, what) = match (left, &ended.cause) {
+        (Left::Handoff, _) => (Tone::Plain, "handed off"),
+        (Left::Completion, _) => (Tone::Plain, "says all is done"),
+        (Left::Question, _) => (Tone::Attention, "needs your input"),
+        (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
+        (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
+            (Tone::Plain, "interrupted")
+        }
+        // The label has said "ended" where it has no figures to show.
+        (Left::Nothing, _) if counters.usage_tokens == 0 => (Tone::Failed, "without a handoff"),
+        (Left::Nothing, _) => (Tone::Failed, "ended without a handoff"),
+    };
+    let mut figures = format!(" after {}", phrase::duration(counters.duration));
+    if let Some(calls) = tool_calls {
+        let calls = phrase::count(calls.into(), "tool call");
+        figures.push_str(&format!(" · {calls}"));
+    }
+    if counters.spend.micro_usd > 0 {
+        let (cost, subscription) = (counters.spend.micro_usd, counters.subscription);
+        let cost = phrase::cost(cost, counters.spend.estimated, subscription);
+        figures.push_str(&format!(" · {cost}"));
+    }
+    let label = match counters.usage_tokens {
+        0 => "ended".to_owned(),
+        tokens => phrase::usage(tokens, percent),
+    };
+    Line::labelled(&label, tone, what).with(Tone::Plain, figures)
+}
+
+/// What should not have happened in an attempt.
+fn oddities(ended: &AttemptEnded, cautions: Vec<String>) -> Vec<Line> {
+    let names = |files: &[String]| (!files.is_empty()).then(|| one_line(&files.join(", ")));
+    let touched = names(&ended.touched)
+        .map(|files| format!("the agent changed {files}; the change is not used"));
+    let misplaced = names(&ended.misplaced).map(|files| {
+        format!("the agent wrote {files} beside {HANDOFF_DIR}, not into it; it is used anyway")
+    });
+    let notes = touched.into_iter().chain(misplaced).chain(cautions);
+    let mut lines: Vec<Line> = notes.map(Line::attention).collect();
+    if ended.counters.malformed_lines > 0 {
+        let lost = phrase::count(ended.counters.malformed_lines.into(), "line");
+        let text = format!("{lost} from the agent could not be read");
+        lines.push(Line::labelled("note", Tone::Quiet, text));
+    }
+    lines
+}
+
+/// Levels below L3 have no line: the one that ends the session says how full its context was.
+fn level_line(level: Level, usage_tokens: u64, percent: Option<u64>) -> Option<Line> {
+    (level == Level::L3).then(|| {
+        let usage = phrase::usage(usage_tokens, percent);
+        let text = format!("at {usage}: only the handoff may still be written");
+        Line::labelled("context", Tone::Quiet, text)
+    })
+}

@@ -1,0 +1,111 @@
+//! Where the stages of a plan work: worktrees where there is git, else the work dir.
+
+use std::path::PathBuf;
+
+use ekiden_core::manifest::Isolation;
+use ekiden_engine::git::branch;
+use ekiden_engine::workspace::Workspace;
+use ekiden_manifest::Document;
+use ekiden_store::place::project_name;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::line::one_line;
+use crate::output::phrase;
+use crate::settings::environment::Environment;
+
+/// How many changed files are named.
+const FILES_SHOWN: usize = 5;
+
+/// Where the stages of a plan work, and what the person should know of it.
+pub fn isolation(
+    document: &Document,
+    workspace: &Workspace,
+    environment: &Environment,
+    state_dir: Option<PathBuf>,
+) -> Result<(Isolation, Option<String>), Failure> {
+    if workspace.git.is_none() {
+        let note = "the work dir is not in a git repository: stages work in it one at a time, and nothing is merged";
+        return Ok((Isolation::InPlace, Some(note.to_owned())));
+    }
+    let Some(base) = branch::base(workspace) else {
+        let note = "the repository has no commit yet: stages work in the work dir one at a time; a first commit \
+                    (`git commit --allow-empty -m start`) lets them work side by side";
+        return Ok((Isolation::InPlace, Some(note.to_owned())));
+    };
+    if !base.changed.is_empty() {
+        return Err(changed(&base.changed));
+    }
+    let home = state_dir.or_else(|| Some(environment.state_home()?.join("ekiden")));
+    let Some(home) = home else {
+        let text = "there is no place for worktrees without a home directory";
+        return Err(Failure::new(Exit::Settings, text)
+            .hint("name one outside the project with EKIDEN_STATE_DIR"));
+    };
+    let dir = home
+        .join("worktrees")
+        .join(project_name(&workspace.dir.to_string_lossy()));
+    // Git names paths with links resolved; ours must read the same as far as they exist.
+    let dir = resolved(&dir);
+    if dir.starts_with(&workspace.dir) {
+        let dir = phrase::path(&dir);
+        let text = format!("worktrees may not lie in the project, as {dir} would");
+        return Err(Failure::new(Exit::Settings, text).hint(
+            "a parent's CLAUDE.md or node_modules would leak into them; name a place outside the project with EKIDEN_STATE_DIR",
+        ));
+    }
+    let isolation = Isolation::Worktrees {
+        dir: dir.to_string_lossy().into_owned(),
+        base: base.commit,
+        branch: branch::current(workspace),
+        copy: document.copy.clone(),
+        setup: document.setup.clone(),
+    };
+    Ok((isolation, None))
+}
+
+/// The same as far as it is shown, even if the plan could not begin today.
+pub fn shown(document: &Document, workspace: &Workspace) -> Isolation {
+    if workspace.git.is_none() || branch::base(workspace).is_none() {
+        return Isolation::InPlace;
+    }
+    Isolation::Worktrees {
+        dir: String::new(),
+        base: String::new(),
+        branch: None,
+        copy: document.copy.clone(),
+        setup: document.setup.clone(),
+    }
+}
+
+/// Refuses changes that stages would not see.
+pub fn refuse_changes(workspace: &Workspace) -> Result<(), Failure> {
+    let base = workspace.git.as_ref().and_then(|_| branch::base(workspace));
+    match base.filter(|base| !base.changed.is_empty()) {
+        Some(base) => Err(changed(&base.changed)),
+        None => Ok(()),
+    }
+}
+
+fn changed(files: &[String]) -> Failure {
+    let names = files.iter().take(FILES_SHOWN).map(|file| one_line(file));
+    let mut shown = names.collect::<Vec<_>>().join(", ");
+    if let Some(more) = files.len().checked_sub(FILES_SHOWN + 1) {
+        shown.push_str(&format!(" and {} more", more + 1));
+    }
+    let text = format!("there are changes that are not committed: {shown}");
+    Failure::new(Exit::Settings, text)
+        .hint("stages work from the last commit and would not see them")
+        .hint("`git commit` or `git stash` them first")
+}
+
+/// The path with links resolved as far as it exists.
+fn resolved(path: &std::path::Path) -> PathBuf {
+    if let Ok(resolved) = path.canonicalize() {
+        return resolved;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolved(parent).join(name),
+        (Some(_) | None, _) => path.to_owned(),
+    }
+}

@@ -1,0 +1,173 @@
+//! A run that asks its user something, a run whose task the user is asked for, and directories around and below
+//! a run.
+
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
+
+use crate::environment::{Environment, items, slow_items};
+use crate::running::wait_until;
+
+const QUESTION: &str = "Keep the column legacy_id or drop it?";
+
+/// A run whose first session asks.
+fn blocked() -> Environment {
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    let act =
+        format!("[[act]]\nsession = 1\nat = \"prompt\"\ndo = {{ question = \"{QUESTION}\" }}\n");
+    environment.write("scenario.toml", &act);
+    environment.write("task.md", &items(2));
+    let said = environment.run(&["run", "task.md", "--agent", "rehearsal"]);
+    let said = said.expect(4);
+    assert!(said.stdout.contains(QUESTION), "{said}");
+    assert!(said.stdout.contains("ekiden answer 'TEXT'"), "{said}");
+    environment
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_stands_in_the_next_prompt_as_the_users() {
+    let environment = blocked();
+    let status = environment.run(&["status"]).expect(0);
+    assert!(status.stdout.contains(QUESTION), "{status}");
+    assert!(environment.read(".ekiden/PROGRESS.md").contains(QUESTION));
+    let silent = environment.run(&["answer"]).expect(2);
+    assert!(silent.stderr.contains(QUESTION), "{silent}");
+    let before = environment.log().len();
+    environment.run(&["answer", "", "-m", "3"]).expect(65);
+    assert_eq!(environment.log().len(), before);
+
+    environment
+        .run(&["answer", "Keep it, by trigger."])
+        .expect(0);
+    let prompt = environment.kept(2, "prompt.md");
+    assert!(prompt.contains("From the user"), "{prompt}");
+    assert!(prompt.contains("Keep it, by trigger."), "{prompt}");
+    let again = environment.run(&["answer", "Keep it."]).expect(66);
+    assert!(again.stderr.contains("asks nothing"), "{again}");
+}
+
+// shows: REL-35
+#[test]
+fn an_answer_may_be_written_in_an_editor() {
+    let environment = blocked().with("EDITOR", "no-such-editor");
+    environment.write("answer.md", "Drop it.\n");
+    environment.run(&["answer", "-f", "answer.md"]).expect(0);
+    assert!(environment.kept(2, "prompt.md").contains("Drop it."));
+}
+
+// shows: RUN-19
+#[test]
+fn from_a_directory_below_the_projects_run_is_found() {
+    let environment = blocked();
+    let below = |args: &[&str]| {
+        let mut command = environment.command(args);
+        command.current_dir(environment.dir().join("src/deep"));
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    std::fs::create_dir_all(environment.dir().join("src/deep")).unwrap();
+    let (code, status) = below(&["status"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        status.contains("blocked") && status.contains(QUESTION),
+        "{status}"
+    );
+    let (code, _) = below(&["answer", "Keep it."]);
+    assert_eq!(code, Some(0));
+    assert!(environment.exists("item-1.txt"));
+}
+
+// shows: RUN-19
+#[test]
+fn a_run_inside_the_work_dir_of_a_running_one_is_refused() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &slow_items(1));
+    let package = environment.dir().join("package");
+    std::fs::create_dir(&package).unwrap();
+    let run = ["run", "../task.md", "--agent", "rehearsal"];
+    let first = environment.start(&["run", "task.md", "--agent", "rehearsal"]);
+    wait_until("work", || environment.exists("started"));
+    let output = environment
+        .command(&run)
+        .current_dir(&package)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(75), "{said}");
+    assert!(
+        said.contains("which overlaps with this directory"),
+        "{said}"
+    );
+    let status = environment
+        .command(&["status"])
+        .current_dir(&package)
+        .output()
+        .unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("running"), "{status}");
+    drop(first);
+}
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+// shows: RUN-01
+#[test]
+fn a_run_without_a_task_offers_the_last_one() {
+    let environment = Environment::with_git().with("TERM", "xterm");
+    environment.write("task.md", &items(1));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal"])
+        .expect(0);
+    insta::assert_snapshot!(environment.told(&["run"]), @r"
+    --- standard error
+    error: no task is named
+    hint: `ekiden run task.md`, or the task itself in quotes
+    hint: `ekiden init` writes a template to fill in
+    --- exit code 2
+    ");
+    let mut pty = Pty::spawn(environment.command(&["run", "--agent", "rehearsal"])).unwrap();
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 3, or enter"));
+    assert!(is_asked, "{}", pty.written());
+    let offers = [
+        "1  the last task again: task.md",
+        "2  a new task in your editor: task-2.md",
+        "3  help",
+    ];
+    offers
+        .iter()
+        .for_each(|offer| assert!(pty.written().contains(offer), "{}", pty.written()));
+    pty.press("1\n").unwrap();
+    assert_eq!(
+        pty.wait(WITHIN).and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        pty.written()
+    );
+    assert_eq!(environment.runs().len(), 2);
+}
+
+// shows: RUN-01
+#[test]
+fn a_new_task_is_written_in_the_editor() {
+    let environment = Environment::new().with("TERM", "xterm");
+    let mark = environment.path("editor");
+    std::fs::write(&mark, "#!/bin/sh\nprintf '# Rest\\n\\n- [ ] One\\n\\n  ```sh\\n  echo made > item-1.txt\\n  ```\\n' > \"$1\"\n").unwrap();
+    let editor = format!("sh {}", mark.display());
+    let environment = environment.with("EDITOR", &editor);
+    let mut pty = Pty::spawn(environment.command(&["run", "--agent", "rehearsal"])).unwrap();
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 2, or enter"));
+    assert!(is_asked, "{}", pty.written());
+    pty.press("1\n").unwrap();
+    assert_eq!(
+        pty.wait(WITHIN).and_then(|end| end.code()),
+        Some(0),
+        "{}",
+        pty.written()
+    );
+    assert_eq!(environment.read("item-1.txt"), "made\n");
+    assert!(environment.exists("task.md"));
+}

@@ -1,0 +1,137 @@
+//! Commands that only look at runs: what they answer while a run works, after it, and where settings are wrong.
+
+use serde_json::Value;
+
+use crate::environment::{Environment, items};
+use crate::running::wait_until;
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+
+/// A task whose first item waits for the file `go`.
+fn waiting(environment: &Environment, count: u32) {
+    let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
+    environment.write("task.md", &items(count).replacen("echo made", waits, 1));
+}
+
+// shows: UIX-11
+#[test]
+fn status_tells_what_the_session_is_doing_and_since_when_the_run_works() {
+    let environment = Environment::with_git();
+    waiting(&environment, 4);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let told = environment.told(&["status"]);
+    let (head, moving) = told.split_once('\n').unwrap();
+    assert_eq!(
+        head,
+        "RUN  relay  running  session 1 of 10 · since CLOCK, TIME   working   task.md"
+    );
+    assert!(
+        moving.starts_with("  1 of 10 ▕") && moving.contains("  Bash touch started;"),
+        "{told}"
+    );
+    let answer = environment.run(&["status", "--json"]).expect(0).stdout;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let run_now = &answer["runs"][0];
+    assert!(run_now["percent"].as_u64().unwrap() > 0, "{run_now}");
+    assert!(
+        run_now["activity"]
+            .as_str()
+            .unwrap()
+            .starts_with("Bash touch")
+    );
+    environment.write("go", "");
+    run.end().expect(0);
+    let told = environment.told(&["status", "--all"]);
+    assert!(
+        told.starts_with("RUN  relay  complete  session 2 of 10 · CLOCK to CLOCK   not verified"),
+        "{told}"
+    );
+}
+
+// shows: UIX-11
+#[test]
+fn log_follows_a_run_to_its_end() {
+    let environment = Environment::with_git();
+    waiting(&environment, 2);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let mut log = environment.start(&["log", "-f"]);
+    log.wait_for("session 1 · ");
+    environment.write("go", "");
+    let said = run.end().expect(0);
+    let followed = log.end().expect(0);
+    let (_, printed) = followed.stdout.split_once('\n').unwrap();
+    assert_eq!(printed, said.stdout);
+    // A run that is over is printed once.
+    let again = environment.run(&["log", "-f"]).expect(0);
+    assert_eq!(again.stdout, followed.stdout);
+}
+
+// shows: UIX-11
+#[test]
+fn a_fault_in_a_settings_file_does_not_keep_anybody_from_looking() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    environment.write(".ekiden/config.toml", "max_sesions = 3\n");
+    for command in ["status", "log", "sessions", "show", "diff"] {
+        let said = environment.run(&[command]).expect(0);
+        assert!(!said.stdout.is_empty(), "{said}");
+        assert!(
+            said.stderr.contains("max_sesions") && said.stderr.contains("no settings file is used"),
+            "{said}"
+        );
+    }
+    environment.run(&[&RUN[..], &["--new"]].concat()).expect(78);
+}
+
+// shows: UIX-11
+#[test]
+fn without_a_number_the_newest_session_is_shown() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    environment.run(&RUN).expect(0);
+    for command in ["show", "diff"] {
+        let newest = environment.run(&[command]).expect(0).stdout;
+        assert_eq!(newest, environment.run(&[command, "2"]).expect(0).stdout);
+    }
+}
+
+// shows: UIX-11
+#[test]
+fn the_events_of_an_exec_agent_are_what_it_printed() {
+    let environment = Environment::with_git();
+    environment.script("agent.sh", "cat > /dev/null\necho one\necho two\n");
+    let agent = ["run", "Do it.", "--agent-command", "./agent.sh", "-m", "1"];
+    environment.run(&agent);
+    let shown = environment.run(&["show", "1", "--events"]).expect(0);
+    assert_eq!(shown.stdout, "one\ntwo\n");
+}
+
+// shows: UIX-11
+#[test]
+fn a_shell_completes_ids_of_runs_stages_and_agents() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    let offered = |words: &[&str]| {
+        let index = (words.len() - 1).to_string();
+        let mut command = environment.command(&[&["--"], words].concat());
+        command
+            .env("EKIDEN_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", index)
+            .env("_CLAP_IFS", "\n");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let run = &environment.runs()[0][..4];
+    let runs = offered(&["ekiden", "log", ""]);
+    assert!(runs.lines().any(|line| line == run), "{runs}");
+    assert!(offered(&["ekiden", "show", "--stage", ""]).contains("main"));
+    let agents = offered(&["ekiden", "run", "--agent", ""]);
+    assert!(
+        agents.contains("claude") && agents.contains("rehearsal"),
+        "{agents}"
+    );
+    assert!(offered(&["ekiden", "kno"]).contains("knowledge"));
+}

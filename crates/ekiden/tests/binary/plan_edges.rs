@@ -1,0 +1,274 @@
+//! Plans where they meet the user: files that git does not know, setups, and results that are not delivered.
+
+use crate::environment::Environment;
+use crate::plan::{EXECUTE, plan, repository, stage};
+
+/// The prompt of a stage's session.
+fn prompt(environment: &Environment, stage: &str, session: u32) -> String {
+    let name = format!("stages/{stage}/sessions/{session}/prompt.md");
+    std::fs::read_to_string(environment.run_dir().join(name)).unwrap()
+}
+
+// shows: PLN-25
+#[test]
+fn a_summary_that_is_cut_says_where_the_stage_finds_the_whole() {
+    let environment = repository();
+    let line = "What the plan says of the whole, in a line.\n";
+    let document = format!("## Summary\n\n{}", line.repeat(1_000));
+    let head = "architecture = \"whole.md\"\n\n[[stage]]";
+    let text = |whole: &str| {
+        let line = format!("grep -q END {whole} && echo a >> a");
+        let plan = plan(&[stage("A", "", &line, "test -s a")]);
+        plan.replacen("[[stage]]", head, 1)
+    };
+    environment.write("plan.toml", &text(".ekiden/context/whole.md"));
+    environment.commit_all();
+    environment.write("whole.md", &format!("{document}## END\n"));
+    environment.run(&EXECUTE).expect(0);
+    let said = "the whole is in .ekiden/context/whole.md]";
+    assert!(prompt(&environment, "A", 1).contains(said));
+    std::fs::create_dir(environment.dir().join("plans")).unwrap();
+    environment.write("plans/plan.toml", &text("plans/whole.md"));
+    environment.shell("mv whole.md plans/whole.md");
+    environment.commit_all();
+    let execute = EXECUTE.map(|word| match word {
+        "plan.toml" => "plans/plan.toml",
+        word => word,
+    });
+    environment
+        .run(&[&execute[..], &["--new"]].concat())
+        .expect(0);
+    let prompts = environment.runs().into_iter().map(|run| {
+        let run = environment.state().join("runs").join(run);
+        std::fs::read_to_string(run.join("stages/A/sessions/1/prompt.md")).unwrap()
+    });
+    let said = "the whole is in plans/whole.md]";
+    assert!(prompts.into_iter().any(|prompt| prompt.contains(said)));
+}
+
+// shows: PLN-12
+#[test]
+fn a_retry_sees_the_notes_of_the_session_that_failed() {
+    let environment = repository();
+    let more = "retries = 1\nsessions_max = 1";
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", more, "echo a > a", "test -e never")]),
+    );
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(1);
+    let prompt = prompt(&environment, "A", 2);
+    assert!(
+        prompt.contains("# Notes of the previous session"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("¦ STATUS: ALL_COMPLETE"), "{prompt}");
+    assert!(prompt.contains("# What happened before"), "{prompt}");
+    assert!(!prompt.contains("Resume at"), "it left none: {prompt}");
+}
+
+// shows: PLN-08
+#[test]
+fn a_conflict_is_told_without_a_check_from_before_it() {
+    let environment = repository();
+    environment.write("f", "one\ntwo\nthree\n");
+    let stages = [
+        stage("A", "", "sed -i s/two/A/ f", "grep -q A f"),
+        stage("B", "", "sleep 2; sed -i s/two/B/ f", "grep -q B f"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(0);
+    let prompt = prompt(&environment, "B", 2);
+    assert!(
+        prompt.contains("# Two stages changed the same lines"),
+        "{prompt}"
+    );
+    assert!(!prompt.contains("The check:\n"), "{prompt}");
+    assert!(
+        prompt.contains("Its result, from before the merge:"),
+        "{prompt}"
+    );
+}
+
+// shows: PLN-16
+#[test]
+fn from_a_stage_on_only_what_it_needs_is_taken_for_done() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo a > a", "test -s a"),
+        stage("B", "", "echo b > b", "test -s b"),
+        stage("C", "needs = [\"A\"]", "cp a c", "test -s c"),
+        stage("D", "needs = [\"B\", \"C\"]", "cat b c > d", "test -s d"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.write("a", "by hand\n");
+    environment.commit_all();
+    let said = environment.run(&[&EXECUTE[..], &["--from", "C"]].concat());
+    let said = said.expect(0);
+    assert!(said.stdout.contains("B  begins"), "{said}");
+    assert_eq!(environment.read("d"), "b\nby hand\n");
+}
+
+// shows: PLN-26
+#[test]
+fn the_last_line_brings_what_was_not_delivered() {
+    let way = |then: &str| {
+        let environment = repository();
+        let line = format!(
+            "echo made > made; cd {}; {then}",
+            environment.dir().display()
+        );
+        environment.write("plan.toml", &plan(&[stage("A", "", &line, "test -s made")]));
+        environment.commit_all();
+        let said = environment.run(&EXECUTE).expect(5);
+        let last = said.stdout.lines().last().unwrap().to_owned();
+        environment.shell(last.trim_start_matches("next").trim());
+        assert_eq!(environment.read("made"), "made\n", "{last}");
+        environment
+    };
+    assert_eq!(way("echo mine > made").read("made.before-merge"), "mine\n");
+    way("echo mine > mine; git add mine; git commit -qm mine");
+    let both = way("echo mine > mine; git add mine; git commit -qm mine; echo mine > made");
+    assert_eq!(both.read("made.before-merge"), "mine\n");
+    let changed = way("echo '# mine' >> plan.toml");
+    assert!(changed.read("plan.toml").ends_with("# mine\n"));
+    way("git switch -qc other; echo mine > made");
+}
+
+// shows: REL-18, PLN-15
+#[test]
+fn a_directory_that_a_tool_filled_stays_out_of_commits() {
+    let environment = repository();
+    let fill = |dir: &str| format!("mkdir {dir}; cd {dir}; seq 1200 | xargs touch; cd ..");
+    let line = format!("{}; {}; echo a > a", fill("node_modules"), fill("data"));
+    environment.write(
+        "plan.toml",
+        &plan(&[stage(
+            "A",
+            "outputs = [\"a\", \"data/\"]",
+            &line,
+            "test -s a",
+        )]),
+    );
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0);
+    let told = "! not committed, since there are over 1,000 new files; name them in .gitignore, or `git add` them: \
+                node_modules/";
+    assert!(said.stdout.contains(told), "{said}");
+    assert!(
+        said.stderr
+            .contains("stays: it has files that are not committed"),
+        "{said}"
+    );
+    let files = environment.git(&["ls-files"]);
+    assert_eq!(
+        files
+            .lines()
+            .filter(|file| file.starts_with("data/"))
+            .count(),
+        1_200
+    );
+    assert!(!files.contains("node_modules"), "{files}");
+    assert!(environment.exists("a"));
+}
+
+// shows: PLN-08
+#[test]
+fn a_setup_may_need_what_the_first_stage_makes() {
+    let environment = repository();
+    let stages = [
+        stage("A", "", "echo 1 > lock", "test -s made.log"),
+        stage(
+            "B",
+            "needs = [\"A\"]",
+            "cp made.log b",
+            "test -s made.log && test -s b",
+        ),
+    ];
+    let head = "[worktree]\nsetup = \"cp lock made.log\"\n\n[[stage]]";
+    let plan = plan(&stages).replacen("[[stage]]", head, 1);
+    // The first stage's session makes it ready itself.
+    let plan = plan.replace("echo 1 > lock", "echo 1 > lock; cp lock made.log");
+    environment.write("plan.toml", &plan);
+    environment.write(".gitignore", "made.log\n");
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(0);
+    assert!(
+        said.stdout.contains("A    ! begins without its setup: "),
+        "{said}"
+    );
+    assert!(
+        !said.stdout.contains("B    ! begins without its setup: "),
+        "{said}"
+    );
+    let prompt = prompt(&environment, "A", 1);
+    assert!(prompt.contains("# Setup\n"), "{prompt}");
+    assert!(
+        prompt.contains("¦ the worktree's setup `cp lock made.log` failed"),
+        "{prompt}"
+    );
+}
+
+// shows: PLN-03
+#[test]
+fn what_a_plan_does_not_take_is_not_listed_and_settings_for_runs_do_not_stop_it() {
+    let environment = repository();
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a")]),
+    );
+    environment.commit_all();
+    for command in ["execute", "build"] {
+        let help = environment.run(&[command, "--help"]).expect(0).stdout;
+        for flag in ["--tui", "--guided", "--branch", "--verify "] {
+            let is_listed = help.lines().any(|line| line.trim_start().starts_with(flag));
+            assert!(!is_listed, "{command} {flag}");
+        }
+    }
+    let refused = environment
+        .run(&[&EXECUTE[..], &["--guided"]].concat())
+        .expect(78);
+    assert!(
+        refused.stderr.contains("`ekiden run` takes it"),
+        "{refused}"
+    );
+    environment
+        .run(&["config", "set", "guided", "true"])
+        .expect(0);
+    let said = environment.run(&EXECUTE).expect(0);
+    assert!(
+        said.stderr
+            .contains("the setting `guided` is for `ekiden run`"),
+        "{said}"
+    );
+}
+
+// shows: REL-35
+#[test]
+fn a_stage_is_answered_while_others_work() {
+    let environment = repository();
+    let go = environment.dir().join("go");
+    let line = format!("test -e {} && echo a > a", go.display());
+    let stages = [
+        stage("A", "", &line, "test -s a"),
+        stage("B", "", "sleep 15; echo b > b", "test -s b"),
+        stage("C", "needs = [\"A\"]", "cp a c", "test -s c"),
+    ];
+    environment.write("plan.toml", &plan(&stages));
+    environment.commit_all();
+    let mut run = environment.start(&EXECUTE);
+    run.wait_for("C  blocked by A");
+    let status = environment.run(&["status"]).expect(0).stdout;
+    assert!(status.contains("A  asks:\n  failed: It"), "{status}");
+    assert!(status.contains("next  ekiden answer --stage A"), "{status}");
+    environment.write("go", "");
+    environment
+        .run(&["answer", "--stage", "A", "it is there"])
+        .expect(0);
+    let said = run.end().expect(0);
+    assert!(said.stdout.contains("A  answered: it is there"), "{said}");
+    let at = |line: &str| said.stdout.find(line).unwrap();
+    assert!(at("A  session 3") < at("B  done"), "{said}");
+    assert_eq!(environment.read("c"), "a\n");
+}

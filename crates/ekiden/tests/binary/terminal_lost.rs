@@ -1,0 +1,205 @@
+//! Runs that outlive their terminal, and runs that never had one.
+
+use std::process::Command;
+
+use ekiden_testkit::pty::Pty;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::environment::{Environment, items};
+use crate::processes::expect_nothing_alive;
+use crate::running::{PATIENCE, Running, wait_until};
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+
+/// An environment with a task that waits in its first item until the file `go` is there, 20 s at most.
+fn waiting() -> Environment {
+    let environment = Environment::with_git();
+    let wait =
+        "touch started; for i in $(seq 1000); do [ -e go ] && break; sleep 0.02; done; echo made";
+    environment.write("task.md", &items(4).replacen("echo made", wait, 1));
+    environment
+}
+
+fn expect_complete(environment: &Environment) {
+    assert_eq!(environment.read("item-4.txt"), "made\n");
+    let log = environment.told(&["log"]);
+    assert!(log.contains("complete (not verified)"), "{log}");
+}
+
+// shows: RUN-18
+#[test]
+fn a_run_goes_on_when_its_window_is_closed() {
+    let environment = waiting().with("TERM", "xterm");
+    let mut pty = Pty::spawn(environment.command(&RUN)).unwrap();
+    wait_until("work", || environment.exists("started"));
+    pty.hang_up();
+    environment.write("go", "");
+    let end = pty.wait(PATIENCE);
+    assert_eq!(end.and_then(|end| end.code()), Some(0));
+    expect_complete(&environment);
+}
+
+// shows: RUN-18
+#[test]
+fn a_hangup_stops_a_run_that_was_told_so() {
+    let environment = waiting().with("EKIDEN_ON_HANGUP", "stop");
+    let mut pty = Pty::spawn(environment.command(&RUN)).unwrap();
+    wait_until("work", || environment.exists("started"));
+    kill_process(Pid::from_raw(pty.pid().cast_signed()).unwrap(), Signal::HUP).unwrap();
+    let end = pty.wait(PATIENCE);
+    let written = pty.written();
+    assert_eq!(end.and_then(|end| end.code()), Some(3), "{written}");
+    assert!(
+        written.contains("stopped (3): the terminal went away"),
+        "{written}"
+    );
+    expect_nothing_alive(&environment);
+    environment.write("go", "");
+    environment.run(&["resume"]).expect(0);
+    expect_complete(&environment);
+}
+
+// shows: RUN-18
+#[test]
+fn a_hangup_that_was_ignored_before_stays_ignored() {
+    let environment = waiting().with("EKIDEN_ON_HANGUP", "stop");
+    let plain = environment.command(&RUN);
+    let mut nohup = Command::new("sh");
+    nohup
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .current_dir(plain.get_current_dir().unwrap())
+        .env_clear()
+        .envs(
+            plain
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let run = Running::of(nohup.spawn().unwrap());
+    wait_until("work", || environment.exists("started"));
+    run.signal(Signal::HUP);
+    environment.write("go", "");
+    run.end().expect(0);
+    expect_complete(&environment);
+}
+
+// shows: RUN-18
+#[test]
+fn a_detached_run_is_shown_by_attach_which_has_its_exit_code() {
+    let environment = waiting();
+    let said = environment
+        .run(&[&RUN[..], &["--detach", "-m", "1"]].concat())
+        .expect(0);
+    let id = said.stdout.trim();
+    assert_eq!(id.len(), 8, "{said}");
+    assert!(
+        said.stderr.contains(&format!("ekiden attach {id}")),
+        "{said}"
+    );
+    wait_until("work", || environment.exists("started"));
+    // Whatever refuses a run refuses it before the command returns.
+    environment
+        .run(&[&RUN[..], &["--detach"]].concat())
+        .expect(75);
+    let mut leaves = environment.start(&["attach"]);
+    let mut stays = environment.start(&["attach", id]);
+    leaves.wait_for("session 1");
+    stays.wait_for("session 1");
+    leaves.signal(Signal::INT);
+    let said = leaves.end().expect(0);
+    assert!(
+        said.stderr.contains("continues; to stop it: ekiden stop"),
+        "{said}"
+    );
+    environment.write("go", "");
+    let said = stays.end().expect(3);
+    let (shown, log) = (said.stdout, environment.run(&["log"]).stdout);
+    assert_eq!(
+        log.split_once('\n').unwrap().1,
+        shown,
+        "it is the log's words"
+    );
+    expect_nothing_alive(&environment);
+}
+
+// shows: RUN-18
+#[test]
+fn what_needs_a_terminal_is_not_detached() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    insta::assert_snapshot!(environment.told(&[&RUN[..], &["--detach", "--guided"]].concat()), @r"
+    --- standard error
+    error: `--guided` needs the terminal that `--detach` leaves
+    hint: leave out one of them
+    --- exit code 78
+    ");
+    let tui = ["run", "task.md", "--detach", "--tui"];
+    environment.run(&tui).expect(78);
+    assert!(!environment.exists(".ekiden"), "nothing was begun");
+}
+
+// shows: RUN-18
+#[test]
+fn attach_to_a_run_whose_ekiden_was_killed_says_so() {
+    let environment = waiting();
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let mut attached = environment.start(&["attach"]);
+    attached.wait_for("session 1");
+    run.signal(Signal::KILL);
+    let said = attached.end().expect(3);
+    assert!(said.stderr.contains("`ekiden resume` continues"), "{said}");
+    environment.write("go", "");
+}
+
+// shows: RUN-18
+#[test]
+fn a_stopped_run_continues_in_the_background() {
+    let environment = waiting();
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    run.signal(Signal::TERM);
+    run.end();
+    let said = environment.run(&["resume", "--detach"]).expect(0);
+    let id = said.stdout.trim();
+    assert_eq!(id.len(), 8, "{said}");
+    // Whatever refuses to continue it refuses before the command returns.
+    environment.run(&["resume", "--detach"]).expect(75);
+    environment
+        .run(&["resume", "--detach", "--guided"])
+        .expect(78);
+    environment.write("go", "");
+    environment.run(&["attach", id]).expect(0);
+    expect_complete(&environment);
+}
+
+// shows: RUN-18
+#[test]
+fn attach_to_a_long_run_shows_its_last_lines() {
+    let environment = Environment::with_git();
+    let wait = "touch started; for i in $(seq 1000); do [ -e go ] && break; sleep 0.02; done";
+    let items = items(30).replace("echo made > item-30.txt", wait);
+    environment.write("task.md", &items);
+    environment
+        .run(&[&RUN[..], &["--detach", "-m", "30"]].concat())
+        .expect(0);
+    wait_until("the last item", || environment.exists("started"));
+    let attached = environment.start(&["attach"]);
+    environment.write("go", "");
+    let shown = attached.end().expect(0).stdout;
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let mut lines = shown.lines();
+    assert!(lines.next().unwrap().starts_with("run "), "{shown}");
+    let left_out = lines.next().unwrap();
+    assert!(
+        left_out.contains("lines before these: ekiden log"),
+        "{left_out}"
+    );
+    let rest: String = lines.map(|line| format!("{line}\n")).collect();
+    assert!(log.ends_with(&rest), "{shown}");
+    assert!(rest.lines().count() < 30, "{shown}");
+}
