@@ -392,10 +392,10 @@ impl Conversation {
         let Some(model) = self.model.clone() else {
             return;
         };
-        let size = result
-            .model_usage
-            .get(&model)
-            .map_or(0, |usage| usage.context_window);
+        // 2.1.197 lists a window of a million by the model's name with `[1m]` behind it.
+        let names = [model.clone(), format!("{model}[1m]")];
+        let used = names.iter().filter_map(|name| result.model_usage.get(name));
+        let size = used.map(|usage| usage.context_window).max().unwrap_or(0);
         if size > 0 {
             let has_lower =
                 self.window.fallback.is_none() && (1..size).contains(&self.window.tokens);
@@ -630,6 +630,28 @@ mod tests {
         let denials = r#""permission_denials":[{"tool_name":"Write","tool_use_id":"ours","tool_input":{}},{"tool_name":"Bash","tool_use_id":"theirs","tool_input":{"command":"make item"}}]}"#;
         hear(&mut talk, &RESULT.replace('}', &format!(",{denials}")));
         assert_eq!(talk.trace.last.denied, ["Bash(make item:*)"]);
+    }
+
+    // shows: MON-06, AGT-09
+    #[test]
+    fn an_older_clients_window_of_a_million_is_listed_under_another_name() {
+        for name in ["m", "m[1m]"] {
+            let mut talk = conversation();
+            talk.hear(&ClientEvent::parse(response("a").as_bytes()));
+            let usage = format!(r#","modelUsage":{{"{name}":{{"contextWindow":1000000}}}}}}"#);
+            talk.hear(&ClientEvent::parse(RESULT.replace('}', &usage).as_bytes()));
+            let reports: Vec<Report> = std::iter::from_fn(|| talk.next_report()).collect();
+            let is_window = |report: &Report| {
+                matches!(
+                    report,
+                    Report::Window {
+                        model_tokens: 1_000_000,
+                        ..
+                    }
+                )
+            };
+            assert!(reports.iter().any(is_window), "{name}: {reports:?}");
+        }
     }
 
     // shows: REL-10

@@ -84,7 +84,7 @@ impl Assignment {
         // Words in quotes are a sentence, and a quote that ends a string of JSON has no value behind it.
         let is_sentence = rest[length..].starts_with(' ') && !looks::is_cut(&rest[length..]);
         let is_outside = rest.starts_with([':', ',', ']', '}']);
-        let is_type = rest[length..].trim_start().starts_with('=');
+        let is_type = rest[length..].trim_start().starts_with('=') && !is_padded(&rest[length..]);
         let is_value = match is_quoted {
             true => !is_sentence && !is_outside,
             false => !is_type,
@@ -104,6 +104,14 @@ impl Assignment {
         };
         !c.is_whitespace() && !c.is_control() && !ends.contains(c)
     }
+}
+
+/// What follows a value is the end of its base64: `=` or `==`, and then no other value.
+fn is_padded(rest: &str) -> bool {
+    let behind = rest.trim_start_matches('=');
+    let length = rest.len() - behind.len();
+    let ends = |c: char| c.is_whitespace() || ",;)]}&\\".contains(c);
+    (1..=2).contains(&length) && behind.chars().next().is_none_or(ends)
 }
 
 fn is_name(c: char) -> bool {

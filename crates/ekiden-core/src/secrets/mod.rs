@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use self::assignment::Assignment;
 use self::looks::Written;
@@ -52,6 +52,7 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let (starts, of_start): (Vec<_>, Vec<_>) = std::iter::once((MASK, None)).chain(starts).unzip();
     let search = AhoCorasick::builder()
         .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
         .match_kind(MatchKind::LeftmostFirst)
         .build(starts)
         .expect("the starts are few and short");
