@@ -15,6 +15,9 @@ use crate::stage::Turn;
 
 /// Long beside what anything here takes: the client alone needs seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a typed `/exit` is waited for before it is typed again, and how often.
+const EXIT_PATIENCE: Duration = Duration::from_secs(10);
+const EXITS_MAX: usize = 9;
 /// What a person had in the settings before: order, blanks and an own hook.
 const SETTINGS: &str = "{\n   \"model\": \"claude-haiku-4-5-20251001\",\n\n\t\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]},\n   \"permissions\": {\"allow\": [\"Bash(sleep:*)\"]}\n}";
 
@@ -140,9 +143,13 @@ impl Person {
     }
 
     fn leaves(mut self) -> (Project, CleanEnvironment, PathBuf) {
-        self.types("/exit");
+        // What was typed once more than the client took still stands in its line: ctrl-u clears it.
+        let over = std::iter::repeat_with(|| {
+            self.types("\u{15}/exit");
+            self.terminal.wait(EXIT_PATIENCE).is_some()
+        });
         assert!(
-            self.terminal.wait(PATIENCE).is_some(),
+            over.take(EXITS_MAX).any(|over| over),
             "{}",
             plain(&self.terminal.written())
         );
