@@ -28,6 +28,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize, t
 /// How often what is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 100;
+
 /// A program and its terminal.
 pub struct Pty {
     child: Child,
@@ -92,8 +95,8 @@ impl Pty {
         tcsetwinsize(
             &terminal,
             Winsize {
-                ws_row: 30,
-                ws_col: 100,
+                ws_row: ROWS,
+                ws_col: COLUMNS,
                 ws_xpixel: 0,
                 ws_ypixel: 0,
             },
@@ -132,6 +135,15 @@ impl Pty {
     pub fn written(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&written).into_owned()
+    }
+
+    /// What stands on the screen now, unless it was given another size. A program writes only what differs from what
+    /// stood there, so words may be whole here that were never written as such.
+    pub fn screen(&self) -> String {
+        let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        parser.process(&written);
+        parser.screen().contents()
     }
 
     /// Gives the terminal another size.
