@@ -141,6 +141,23 @@ impl SignalFlag {
         Ok(Self(flag))
     }
 
+    /// Is raised whenever this process goes on after it was suspended.
+    pub fn of_going_on() -> io::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(libc::SIGCONT, Arc::clone(&flag))?;
+        Ok(Self(flag))
+    }
+
+    /// Raises it as a signal would.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was raised; it is not any more.
+    pub fn lower(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

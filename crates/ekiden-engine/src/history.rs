@@ -17,6 +17,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
+use ekiden_store::log::LogReader;
 use ekiden_store::state::StateDir;
 
 use crate::error::EngineError;
@@ -55,6 +56,39 @@ pub fn read(
 ) -> Result<RunSummary, EngineError> {
     let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
     RunSummary::read(&state, run, show).map_err(|cause| unreadable(run.clone(), cause))
+}
+
+/// A run's log, to be read on while an engine writes it: each record is read once, however long it is.
+pub struct Follower {
+    state: StateDir,
+    log: LogReader<Record>,
+}
+
+/// Reads a whole run, as [`read`] does, and stays at the end of its log.
+pub fn follow(
+    workspace: &Workspace,
+    run: &RunId,
+    mut show: impl FnMut(&Record, &Run),
+) -> Result<(RunSummary, Follower), EngineError> {
+    let state = open(workspace)?.ok_or(EngineError::NoRuns)?;
+    let cannot = |cause: EngineError| unreadable(run.clone(), cause);
+    let mut log = state.read_log(run).map_err(|cause| cannot(cause.into()))?;
+    let summary = RunSummary::read_first(run, &mut log, &mut show).map_err(cannot)?;
+    Ok((summary, Follower { state, log }))
+}
+
+impl Follower {
+    /// Takes in what is new.
+    pub fn read_on(
+        &mut self,
+        summary: &mut RunSummary,
+        mut show: impl FnMut(&Record, &Run),
+    ) -> Result<(), EngineError> {
+        self.state.read_on(&mut self.log)?;
+        let run = summary.id().clone();
+        let read = summary.read_on(&mut self.log, &mut show);
+        read.map_err(|cause| unreadable(run, cause))
+    }
 }
 
 /// The run whose id begins with the prefix, or the newest that can be read, with the newer ones that cannot.

@@ -12,7 +12,7 @@ use ekiden_core::record::{LOGIC, Outstanding, Record, numbered};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::Timestamp;
-use ekiden_store::log::LogWriter;
+use ekiden_store::log::{LogReader, LogWriter};
 use ekiden_store::state::{LockedStateDir, StateDir};
 
 use crate::error::EngineError;
@@ -145,14 +145,39 @@ impl RunSummary {
         run: &RunId,
         mut show: impl FnMut(&Record, &Run),
     ) -> Result<Self, EngineError> {
+        let mut log = state.read_log(run)?;
+        Self::read_first(run, &mut log, &mut show)
+    }
+
+    /// The same from an open log, which can be read on later.
+    pub(crate) fn read_first(
+        run: &RunId,
+        log: &mut LogReader<Record>,
+        show: &mut impl FnMut(&Record, &Run),
+    ) -> Result<Self, EngineError> {
         let mut folded = None;
-        for record in state.read_log::<Record>(run)? {
-            fold(&mut folded, record?);
-            if let Some(folded) = &folded {
-                show(&folded.last, &folded.run);
-            }
+        while folded.is_none()
+            && let Some(record) = log.next().transpose()?
+        {
+            fold(&mut folded, record);
         }
-        folded.ok_or_else(|| EngineError::Empty { run: run.clone() })
+        let mut summary = folded.ok_or_else(|| EngineError::Empty { run: run.clone() })?;
+        show(&summary.last, &summary.run);
+        summary.read_on(log, show)?;
+        Ok(summary)
+    }
+
+    /// Takes in what is new in its log.
+    pub(crate) fn read_on(
+        &mut self,
+        log: &mut LogReader<Record>,
+        show: &mut impl FnMut(&Record, &Run),
+    ) -> Result<(), EngineError> {
+        for record in log {
+            self.step(record?);
+            show(&self.last, &self.run);
+        }
+        Ok(())
     }
 
     pub fn id(&self) -> &RunId {
@@ -174,6 +199,14 @@ impl RunSummary {
             files: BTreeMap::new(),
             differs: None,
         }
+    }
+
+    fn step(&mut self, record: Record) {
+        let effects = self.run.step(record.time, &record.event);
+        if effects != record.effects {
+            self.differs.get_or_insert(record.seq);
+        }
+        self.take(record);
     }
 
     fn take(&mut self, record: Record) {
@@ -206,13 +239,7 @@ fn fold(folded: &mut Option<RunSummary>, record: Record) {
             *folded = Some(new);
         }
         (None, _) => {}
-        (Some(folded), event) => {
-            let effects = folded.run.step(record.time, event);
-            if effects != record.effects {
-                folded.differs.get_or_insert(record.seq);
-            }
-            folded.take(record);
-        }
+        (Some(folded), _) => folded.step(record),
     }
 }
 

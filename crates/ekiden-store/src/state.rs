@@ -96,6 +96,11 @@ impl StateDir {
         read_log(&*self.disk, &self.layout.run(run).log())
     }
 
+    /// Lets a reader that is at the end of its log read on.
+    pub fn read_on<R>(&self, log: &mut LogReader<R>) -> Result<(), StoreError> {
+        log.go_on(&*self.disk)
+    }
+
     /// The first record of a log as it stands, whatever version wrote it: for a list of runs that cannot
     /// be read otherwise. Nothing decides by it.
     pub fn glance(&self, run: &RunId) -> Option<serde_json::Value> {

@@ -93,6 +93,12 @@ impl Trace {
         }
     }
 
+    /// How many subagents are at work.
+    pub fn subagents(&self) -> usize {
+        let open = self.open_calls.iter();
+        open.filter(|call| call.kind == ToolKind::Subagent).count()
+    }
+
     fn response(&mut self, response: &Assistant) {
         self.limit = None;
         for block in &response.blocks {

@@ -49,7 +49,7 @@ pub(super) struct Conversation {
     seen: Observed,
     context: ContextMeter,
     spending: SpendMeter,
-    trace: Trace,
+    pub(super) trace: Trace,
     /// The model that answered last.
     model: Option<String>,
     window: Window,

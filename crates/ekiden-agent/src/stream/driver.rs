@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::Conversation;
 use super::launch;
-use crate::attempt::{AgentCommand, AttemptSpec, Ended, Engine, Report};
+use crate::attempt::{Activity, AgentCommand, AttemptSpec, Ended, Engine, Report};
 use crate::child::{Child, ChildEnd, spawn};
 use crate::intake::{Intake, Keep};
 
@@ -79,6 +79,8 @@ struct Driver {
     /// When a message that waits between turns is given up.
     heard_by: Option<Instant>,
     closing: bool,
+    /// How many subagents were at work when it was told last.
+    subagents: usize,
 }
 
 impl Driver {
@@ -93,6 +95,7 @@ impl Driver {
             end_by: Instant::now() + limits::SILENCE_MAX.into(),
             heard_by: None,
             closing: false,
+            subagents: 0,
         }
     }
 
@@ -110,6 +113,11 @@ impl Driver {
         }
         while let Some(report) = self.conversation.next_report() {
             engine.tell(report).await;
+        }
+        let subagents = self.conversation.trace.subagents();
+        if std::mem::replace(&mut self.subagents, subagents) != subagents {
+            let activity = Activity::Subagents(subagents);
+            engine.tell(Report::Activity(activity)).await;
         }
         let patience = || Instant::now() + limits::UNHEARD_MAX.into();
         let unheard = self.conversation.is_unheard() && !self.closing;

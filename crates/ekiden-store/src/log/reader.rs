@@ -12,6 +12,8 @@ use crate::error::{FileFault, StoreError};
 use crate::format::{self, Access};
 use crate::limits::LOG_LINE_BYTES_MAX;
 
+const BUFFER_BYTES: usize = 64 * 1024;
+
 /// Reads the records of a log, one after the other, with one line in memory.
 ///
 /// A torn last line, which may also be one that is just being written, ends the records without an
@@ -28,6 +30,8 @@ pub struct LogReader<R> {
     /// How the log ends, as far as it was read.
     pub(super) tail: Tail,
     ended: bool,
+    /// It ended with an error.
+    failed: bool,
     record: PhantomData<fn() -> R>,
 }
 
@@ -47,13 +51,14 @@ pub fn read_log<R: DeserializeOwned + Numbered>(
     let reader = disk.reader(path, 0)?;
     let mut log = LogReader {
         path: path.to_owned(),
-        input: BufReader::with_capacity(64 * 1024, reader),
+        input: BufReader::with_capacity(BUFFER_BYTES, reader),
         access: Access::ReadOnly,
         line: 0,
         next_seq: 1,
         link: String::new(),
         tail: Tail::default(),
         ended: false,
+        failed: false,
         record: PhantomData,
     };
     log.read_header()?;
@@ -70,6 +75,19 @@ pub(crate) fn glance(disk: &dyn Disk, path: &Path) -> Option<serde_json::Value> 
 }
 
 impl<R> LogReader<R> {
+    /// Reads on behind the last whole record, where the log may have grown since it ended. After an error there
+    /// still is nothing more.
+    pub(crate) fn go_on(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.ended && !self.failed {
+            let reader = disk.reader(&self.path, self.tail.whole_bytes)?;
+            self.input = BufReader::with_capacity(BUFFER_BYTES, reader);
+            self.ended = false;
+            // What ended the records was counted as a line.
+            self.line -= 1;
+        }
+        Ok(())
+    }
+
     fn read_header(&mut self) -> Result<(), StoreError> {
         let line = self.read_line()?;
         if !line.ends_with(b"\n") {
@@ -158,6 +176,7 @@ impl<R: DeserializeOwned + Numbered> Iterator for LogReader<R> {
         }
         let next = self.read_record();
         self.ended = !matches!(next, Ok(Some(_)));
+        self.failed = next.is_err();
         next.transpose()
     }
 }

@@ -1,7 +1,6 @@
 //! `ekiden attach`: a run that works elsewhere, as if it had been started here.
 //!
-//! It only reads: the log, from which each line is made, and the end of the event stream of the session at
-//! work. So it can begin and end at any time, in any number of terminals.
+//! It only reads, so it can begin and end at any time, in any number of terminals.
 
 use std::thread;
 use std::time::Duration;
@@ -11,12 +10,9 @@ use ekiden_agent::SignalFlag;
 use ekiden_core::ids::RunId;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
-use ekiden_engine::workspace::Workspace;
-use jiff::tz::TimeZone;
 
-use super::status::RunStatus;
-use super::watch::look_at_work;
-use super::{Invocation, asked_run, run_ids};
+use super::follow::Follow;
+use super::{Invocation, asked_run, guide, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
@@ -35,8 +31,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Show a run live, wherever it was started
 ///
-/// Prints the last lines of what happened so far, then what happens, and exits as the run does. ctrl-c leaves
-/// the run alone and exits with 0; `ekiden stop` stops it. `ekiden log` has all lines, as `--json` does here.
+/// Prints the last lines of what happened so far, then what happens, and exits as the run does. On a terminal the
+/// last line names the keys that steer the run; `q` or ctrl-c leaves it alone and exits with 0. `ekiden stop`
+/// stops it. `ekiden log` has all lines, as `--json` does here.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct AttachArgs {
@@ -55,68 +52,42 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     let run = asked_run(&workspace, prefix, output)?;
     let left = SignalFlag::listen()
         .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
-    let (ids, zone) = (run_ids(&workspace)?, TimeZone::system());
-    let mut tail = None;
-    let mut log_bytes = history::log_bytes(&workspace, &run)?;
-    let mut status = RunStatus::read(&workspace, &run, history::holder(&workspace))?;
+    let ids = run_ids(&workspace)?;
     let id = phrase::short_id(&run, &ids);
-    output.hold();
-    let mut printed = print_new(&workspace, &run, 0, json, output)?;
-    let lines_max = if json { usize::MAX } else { output.rows() };
-    output.release_last(lines_max, |left_out| {
+    let mut live = Live::new(output, json, false, ids);
+    live.shown().output.hold();
+    let mut follow = Follow::begin(&workspace, &run, |record, run| {
+        live.print_record(record, run);
+    })?;
+    let mut shown = live.shown();
+    let lines_max = if json {
+        usize::MAX
+    } else {
+        shown.output.rows()
+    };
+    shown.output.release_last(lines_max, |left_out| {
         let earlier = format!("... {left_out} lines before these: ekiden log {id}");
         Line::new(Tone::Quiet, earlier)
     });
-    loop {
-        if status.is_over() {
-            let outcome = status.summary.run.outcome();
-            if outcome.is_none() {
-                output.message("ekiden was killed; `ekiden resume` continues the run\n");
-            }
-            return Ok(outcome.map_or(Exit::StoppedEarly, Exit::of));
+    drop(shown);
+    let desk = || guide::desk_elsewhere(&invocation, &workspace, &run, left.clone());
+    let watched = live.with_view(desk, |live| -> Result<(), Failure> {
+        while follow.status.is_held() && !left.is_raised() {
+            live.look(SystemClock.now(), &follow.status.board);
+            thread::sleep(PAUSE);
+            follow.look(|record, run| live.print_record(record, run))?;
         }
-        if left.is_raised() {
-            output.message(&format!(
-                "run {id} continues; to stop it: ekiden stop {id}\n"
-            ));
-            return Ok(Exit::Done);
-        }
-        let at_work = &status.summary.run;
-        look_at_work(&workspace, at_work, &mut status.moving, &mut tail);
-        if let Some(line) = status
-            .moving
-            .line(SystemClock.now(), &zone)
-            .filter(|_| !json)
-        {
-            output.draw(&[line]);
-        }
-        thread::sleep(PAUSE);
-        let (before, holder) = (log_bytes, history::holder(&workspace));
-        log_bytes = history::log_bytes(&workspace, &run)?;
-        if log_bytes == before {
-            status.look_who_holds(holder);
-        } else {
-            status = RunStatus::read(&workspace, &run, holder)?;
-            printed = print_new(&workspace, &run, printed, json, output)?;
-        }
+        Ok(())
+    });
+    watched?;
+    if follow.status.is_held() {
+        let text = format!("run {id} continues; to stop it: ekiden stop {id}\n");
+        live.shown().output.message(&text);
+        return Ok(Exit::Done);
     }
-}
-
-/// Prints the lines of the records after this one; the number of the last.
-fn print_new(
-    workspace: &Workspace,
-    run: &RunId,
-    printed: u64,
-    json: bool,
-    output: &mut Output,
-) -> Result<u64, Failure> {
-    let mut live = Live::new(output, json, false, run_ids(workspace)?);
-    let summary = history::read(workspace, run, |record, run| {
-        if record.seq > printed {
-            live.print_record(record, run);
-        } else {
-            live.catch_up(record, run);
-        }
-    })?;
-    Ok(summary.last.seq)
+    if follow.status.summary.run.outcome().is_none() {
+        let text = "ekiden was killed; `ekiden resume` continues the run\n";
+        live.shown().output.message(text);
+    }
+    Ok(follow.status.exit())
 }

@@ -1,4 +1,4 @@
-//! Lines that a person types while a run is under way: `--guided`.
+//! What a person types while a run is under way: lines with `--guided`, else keys in the live view.
 //!
 //! A thread reads standard input and sends what each line asks for to the run's socket, as a command at
 //! another terminal would; so what was said is in the log, and counts after a crash. The thread decides
@@ -6,24 +6,28 @@
 
 use ekiden_core::text::in_full;
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use clap::{Command, FromArgMatches as _};
+use ekiden_agent::SignalFlag;
 use ekiden_core::agent::Interface;
 use ekiden_core::ids::RunId;
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
-use ekiden_core::steering::Steering;
+use ekiden_core::steering::{Steered, Steering};
 use ekiden_engine::history::RunSummary;
 use ekiden_engine::observer::Observer as _;
-use ekiden_engine::steering::Sender;
+use ekiden_engine::steering::{RunningRun, Sender};
 use ekiden_engine::workspace::Workspace;
 
 use super::{Invocation, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::desk::Desk;
 use crate::output::live::Live;
+use crate::output::prompting::Wanted;
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
 use crate::settings::given::Given;
@@ -83,8 +87,55 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
+/// Where a person sits who steers a run by keys; none where nobody does. `leave` is raised by who leaves a run
+/// alone that works elsewhere.
+pub fn desk(
+    invocation: &Invocation,
+    leave: Option<SignalFlag>,
+    send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
+) -> Option<Desk> {
+    let can_leave = leave.is_some();
+    let act = move |wanted| match wanted {
+        Wanted::Steer(steering) => send(steering),
+        Wanted::Limits(flags) => send(limits_of(&flags)?),
+        Wanted::Leave => {
+            leave.iter().for_each(SignalFlag::raise);
+            Ok(())
+        }
+    };
+    let sits_here = invocation.can_ask().unwrap_or(false);
+    sits_here.then(|| Desk::take(can_leave, Arc::new(act)))?
+}
+
+/// The same for a run on which this process itself works.
+pub fn desk_here(invocation: &Invocation, workspace: &Workspace, run: &RunId) -> Option<Desk> {
+    let sender = Sender::to(workspace, run);
+    desk(invocation, None, move |steering| send(&sender, steering))
+}
+
+/// The same for a run that works elsewhere, found as commands find it.
+pub fn desk_elsewhere(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+    leave: SignalFlag,
+) -> Option<Desk> {
+    let (workspace, run) = (workspace.clone(), run.clone());
+    desk(invocation, Some(leave), move |steering| {
+        let message = new_message(steering)?;
+        RunningRun::find(&workspace, Some(run.as_str()))
+            .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))
+            .map(drop)
+            .map_err(|error| format!("cannot {}", in_full(&error)))
+    })
+}
+
+fn new_message(steering: Steering) -> Result<Steered, String> {
+    steer::new_message(steering).map_err(|failure| failure.error().to_owned())
+}
+
 fn send(sender: &Sender, steering: Steering) -> Result<(), String> {
-    let message = steer::new_message(steering).map_err(|failure| failure.error().to_owned())?;
+    let message = new_message(steering)?;
     sender
         .send(&message, limits::STEER_PATIENCE)
         .map(|_| ())

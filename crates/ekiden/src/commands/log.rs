@@ -1,15 +1,14 @@
 //! `ekiden log`: prints what a run printed, and with `-f` what it prints from now on.
-//!
-//! Following asks nothing of the engine: the log is read again when it has grown.
 
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
+use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock, SystemClock};
-use ekiden_engine::history;
 use jiff::tz::TimeZone;
 
-use super::watch::{PAUSE, look_at_work};
+use super::follow::Follow;
 use super::{Invocation, asked_run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -25,6 +24,9 @@ Examples:
   ekiden log -f              and then each new line, until the run is over
   ekiden log --json | jq     for programs, one JSON object a line
 ";
+
+/// How often to look at the run.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Print what happened in a run, word for word as `ekiden run` did
 ///
@@ -47,37 +49,27 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace()?;
     let json = invocation.json()?;
     let asked = asked_run(&workspace, args.run.as_deref(), output)?;
+    let day = |run: &Run| {
+        let day = phrase::day_and_time(run.started_at(), &TimeZone::system());
+        Line::new(Tone::Quiet, format!("started {day}"))
+    };
     let mut live = Live::new(output, json, false, run_ids(&workspace)?);
-    let (mut log_bytes, mut seq_printed) = (0, 0);
-    let mut read = None;
-    let mut tail = None;
-    loop {
-        // Looked at before the log, so that the last records of a run that ends are not missed.
-        let holder = history::holder(&workspace).and_then(|holder| holder.run);
-        let is_over = !args.follow || holder.as_ref() != Some(&asked);
-        let bytes = history::log_bytes(&workspace, &asked)?;
-        if bytes != log_bytes {
-            log_bytes = bytes;
-            let summary = history::read(&workspace, &asked, |record, run| {
-                if seq_printed == 0 && !json {
-                    let day = phrase::day_and_time(run.started_at(), &TimeZone::system());
-                    live.line(&Line::new(Tone::Quiet, format!("started {day}")));
-                }
-                if record.seq > seq_printed {
-                    seq_printed = record.seq;
-                    live.print_record(record, run);
-                }
-            })?;
-            read = Some(summary.run);
+    let mut follow = Follow::begin(&workspace, &asked, |record, run| {
+        if record.seq == 1 && !json {
+            live.line(&day(run));
         }
-        if is_over {
-            return Ok(Exit::Done);
+        live.print_record(record, run);
+    })?;
+    let follow_on = |live: &mut Live<'_>| -> Result<(), Failure> {
+        while follow.status.is_held() {
+            live.look(SystemClock.now(), &follow.status.board);
+            thread::sleep(PAUSE);
+            follow.look(|record, run| live.print_record(record, run))?;
         }
-        if let Some(run) = &read {
-            live.look(SystemClock.now(), |moving| {
-                look_at_work(&workspace, run, moving, &mut tail);
-            });
-        }
-        thread::sleep(PAUSE);
+        Ok(())
+    };
+    if args.follow {
+        live.with_view(|| None, follow_on)?;
     }
+    Ok(Exit::Done)
 }

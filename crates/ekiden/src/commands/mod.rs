@@ -13,6 +13,7 @@ pub mod doctor;
 mod documents;
 mod editor;
 pub mod execute;
+mod follow;
 mod going_back;
 mod guide;
 pub mod handoff;

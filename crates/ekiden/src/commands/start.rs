@@ -118,14 +118,18 @@ pub(super) fn begin(
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,
     };
-    let outcome = runner::start(
+    let on_hangup = invocation.on_hangup()?;
+    let (run, interface) = (header.run.clone(), header.settings.agent.interface);
+    let watched = Watched {
+        invocation,
         workspace,
-        header,
-        unfinished,
-        invocation.on_hangup()?,
-        &mut live,
-    )?;
-    Ok(Exit::of(&outcome))
+        run: &run,
+        interface,
+    };
+    let outcome = watched.drive(&mut live, |live| {
+        runner::start(workspace, header, unfinished, on_hangup, live)
+    });
+    Ok(Exit::of(&outcome?))
 }
 
 /// What a command wants of the run that it continues.
@@ -170,7 +174,35 @@ pub(super) fn continue_with(
     if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(workspace, &run));
     }
-    Ok(Exit::of(&drive(workspace, limits, &mut live)?))
+    let watched = Watched {
+        invocation,
+        workspace,
+        run: &run,
+        interface: summary.run.header().settings.agent.interface,
+    };
+    let outcome = watched.drive(&mut live, |live| drive(workspace, limits, live));
+    Ok(Exit::of(&outcome?))
+}
+
+/// A run in the foreground, and the terminal on which it is seen and steered.
+struct Watched<'a> {
+    invocation: &'a Invocation,
+    workspace: &'a Workspace,
+    run: &'a RunId,
+    interface: Interface,
+}
+
+impl Watched<'_> {
+    fn drive<T>(self, live: &mut Live<'_>, drive: impl FnOnce(&mut Live<'_>) -> T) -> T {
+        match self.interface {
+            // The agent has the terminal.
+            Interface::Terminal => drive(live),
+            Interface::Headless => {
+                let desk = || guide::desk_here(self.invocation, self.workspace, self.run);
+                live.with_view(desk, drive)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
+use super::follow::Tails;
 use super::{Invocation, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::board::Board;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
-use crate::output::moving::Moving;
 use crate::output::outcome::Description;
 use crate::output::reporter::{session_max, totals};
 use crate::output::stage_table::{self, Row};
@@ -71,7 +72,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         let read = read.map(|mut status| {
             if !status.is_over() {
                 let run = &status.summary.run;
-                watch::look_at_work(&workspace, run, &mut status.moving, &mut None);
+                Tails::default().look(&workspace, run, &mut status.board);
             }
             status
         });
@@ -102,7 +103,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         let lines = match &run {
             Ok(run) => {
                 let mut lines = run.lines(&ids, &zone, !args.all);
-                let moving = run.moving.line(SystemClock.now(), &zone);
+                let moving = run.board.line(SystemClock.now(), &zone);
                 lines.extend(moving.filter(|_| !run.is_over()));
                 lines
             }
@@ -166,7 +167,7 @@ pub(super) struct RunStatus {
     /// The engine that holds this run.
     holder: Option<Holder>,
     /// What it does just now.
-    pub(super) moving: Moving,
+    pub(super) board: Board,
 }
 
 /// How a run stands.
@@ -190,16 +191,20 @@ impl RunStatus {
         run: &RunId,
         holder: Option<Holder>,
     ) -> Result<Self, EngineError> {
-        let mut moving = Moving::default();
-        let follow = |record: &Record, run: &Run| moving.follow(record, run);
+        let mut board = Board::default();
+        let follow = |record: &Record, run: &Run| board.follow(record, run);
         let summary = history::read(workspace, run, follow)?;
+        Ok(Self::new(summary, board, holder))
+    }
+
+    pub(super) fn new(summary: RunSummary, board: Board, holder: Option<Holder>) -> Self {
         let mut status = Self {
             summary,
             holder: None,
-            moving,
+            board,
         };
         status.look_who_holds(holder);
-        Ok(status)
+        status
     }
 
     pub(super) fn look_who_holds(&mut self, holder: Option<Holder>) {
@@ -216,6 +221,17 @@ impl RunStatus {
             (None, Some(outcome)) if outcome.is_complete() => State::Complete,
             (None, Some(_)) => State::Ended,
         }
+    }
+
+    /// An engine holds it, whether or not anything may begin.
+    pub(super) fn is_held(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// How a command exits that watched it to its end. Where ekiden was killed, as for one that can be resumed.
+    pub(super) fn exit(&self) -> Exit {
+        let outcome = self.summary.run.outcome();
+        outcome.map_or(Exit::StoppedEarly, Exit::of)
     }
 
     /// No engine works on it: nothing more will happen by itself.
@@ -246,7 +262,9 @@ impl RunStatus {
 
     pub(super) fn json(&self) -> Fields {
         let (run, totals) = (&self.summary.run, totals(&self.summary.run));
-        let (outcome, usage) = (run.outcome(), self.moving.usage);
+        let (outcome, first) = (run.outcome(), self.board.first());
+        let usage = first.and_then(|first| first.usage);
+        let activity = first.and_then(|first| first.activity.as_ref());
         let relays = || run.relays().map(|(_, relay)| relay);
         let session = relays().map(|relay| relay.session().get()).max();
         let budget = relays()
@@ -279,7 +297,7 @@ impl RunStatus {
             "paused": self.is_paused(),
             "usage_tokens": usage.map(|(tokens, _)| tokens),
             "percent": usage.map(|(tokens, window)| window.percent(tokens)),
-            "activity": self.moving.activity.as_deref().map(one_line),
+            "activity": activity.map(|activity| one_line(&activity.text)),
         }
         .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
     }

@@ -34,7 +34,7 @@ pub fn lines(activity: &Activity) -> Vec<Line> {
             lines
         }
         Activity::Retry { attempt, error } => vec![retry(*attempt, error)],
-        Activity::Warning(_) => Vec::new(),
+        Activity::Subagents(_) | Activity::Warning(_) => Vec::new(),
     }
 }
 

@@ -81,6 +81,20 @@ impl Line {
         self
     }
 
+    /// The same with the parts of another line.
+    pub fn joined(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// The same without what it is indented by.
+    pub fn trimmed(mut self) -> Self {
+        if let Some((_, first)) = self.parts.first_mut() {
+            *first = first.trim_start().to_owned();
+        }
+        self
+    }
+
     /// The same, its rest indented by so many columns where it is broken.
     pub fn hanging(mut self, columns: usize) -> Self {
         self.hang = columns;

@@ -1,6 +1,8 @@
 //! A run while it happens: the lines of its records, and the line that moves.
 
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 
 use ekiden_agent::attempt::Activity;
 use ekiden_agent::background::Begun;
@@ -16,18 +18,22 @@ use jiff::tz::TimeZone;
 
 use super::Output;
 use super::activity;
+use super::board::Board;
+use super::desk::{self, Desk, Shown};
 use super::entry::Entry;
 use super::json::fields;
+use super::keys;
 use super::line::Line;
-use super::moving::Moving;
+use super::moving::{self, Moving};
 use super::reporter::Reporter;
+use super::summary::Summary;
 
 /// The columns that a stage's id has at most before each line.
 const STAGE_COLUMNS_MAX: usize = 12;
 
 /// Watches a run and prints what happens.
 pub struct Live<'a> {
-    output: &'a mut Output,
+    shown: Arc<Mutex<Shown<'a>>>,
     reporter: Reporter,
     json: bool,
     /// What the agent says and does is shown as well. Lines for programs do not hold it: the log does not.
@@ -37,7 +43,8 @@ pub struct Live<'a> {
     stage_columns: Option<usize>,
     /// Paths are shown relative to this.
     work_dir: String,
-    moving: Moving,
+    /// The live view is shown beside this, and draws.
+    has_view: bool,
     now: Timestamp,
     /// What a person typed that cannot be done.
     typed: Option<Receiver<String>>,
@@ -48,15 +55,20 @@ pub struct Live<'a> {
 impl<'a> Live<'a> {
     /// A view of a run that begins or goes on. `ids` are the runs that its short id must differ from.
     pub fn new(output: &'a mut Output, json: bool, verbose: bool, ids: Vec<RunId>) -> Self {
-        Self {
+        let shown = Shown {
             output,
+            board: Board::default(),
+            frame: Vec::new(),
+        };
+        Self {
+            shown: Arc::new(Mutex::new(shown)),
             reporter: Reporter::new(ids, TimeZone::system()),
             json,
             verbose: verbose && !json,
             run: None,
             stage_columns: None,
             work_dir: String::new(),
-            moving: Moving::default(),
+            has_view: false,
             now: Timestamp::default(),
             typed: None,
             begun: None,
@@ -76,19 +88,57 @@ impl<'a> Live<'a> {
 
     /// Prints a line that is not from the log.
     pub fn line(&mut self, line: &Line) {
-        self.output.line(line);
+        self.shown().output.line(line);
     }
 
-    /// Draws what `change` sees of the session at work, for who watches from another process.
-    pub fn look(&mut self, now: Timestamp, change: impl FnOnce(&mut Moving)) {
+    /// Draws what a board knows, for who watches from another process.
+    pub fn look(&mut self, now: Timestamp, board: &Board) {
         self.now = now;
-        change(&mut self.moving);
+        self.shown().board.clone_from(board);
         self.draw();
+    }
+
+    pub fn shown(&self) -> MutexGuard<'_, Shown<'a>> {
+        desk::lock(&self.shown)
+    }
+
+    /// Shows the live view while `drive` works, where there is a screen for it. `desk` is where a person sits.
+    pub fn with_view<T>(
+        &mut self,
+        desk: impl FnOnce() -> Option<Desk>,
+        drive: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        // Who waits for the beginning of a run in the background has the terminal.
+        let is_alone = self.typed.is_none() && self.begun.is_none();
+        let has_place = !self.json && is_alone && self.shown().output.has_screen();
+        let Some((stopped, stop)) = keys::stopping().ok().filter(|_| has_place) else {
+            return drive(self);
+        };
+        let (desk, shown) = (desk(), Arc::clone(&self.shown));
+        let done = thread::scope(|scope| {
+            let show = move || desk::show(&shown, desk, &stopped);
+            let view = thread::Builder::new().spawn_scoped(scope, show);
+            self.has_view = view.is_ok();
+            let done = drive(self);
+            drop(stop);
+            // Whatever became of it changes nothing for the run.
+            let _ = view.map(thread::ScopedJoinHandle::join);
+            done
+        });
+        self.has_view = false;
+        self.shown().output.erase();
+        done
     }
 
     pub fn print_record(&mut self, record: &Record, run: &Run) {
         self.now = record.time;
-        self.moving.follow(record, run);
+        let has_view = self.has_view;
+        let mut shown = self.shown();
+        shown.board.follow(record, run);
+        if has_view {
+            shown.board.summary = Some(Summary::of(run));
+        }
+        drop(shown);
         if self.run.is_none() {
             let header = run.header();
             self.run = Some(header.run.clone());
@@ -103,40 +153,53 @@ impl<'a> Live<'a> {
         }
     }
 
-    fn print(&mut self, time: Timestamp, entry: &Entry) {
+    fn print(&self, time: Timestamp, entry: &Entry) {
+        let mut shown = self.shown();
         if let Some(run) = self.run.as_ref().filter(|_| self.json) {
-            self.output.json(&entry.json(time, run));
+            shown.output.json(&entry.json(time, run));
             return;
         }
         for line in &entry.lines {
             match entry.stage.as_ref().zip(self.stage_columns) {
                 Some((stage, columns)) => {
                     let line = line.clone().under(stage.as_str(), columns);
-                    self.output.line(&line);
+                    shown.output.line(&line);
                 }
-                None => self.output.line(line),
+                None => shown.output.line(line),
             }
         }
     }
 
-    fn draw(&mut self) {
-        if self.json || self.output.is_held() || !self.output.has_screen() {
+    fn draw(&self) {
+        let mut shown = self.shown();
+        if self.json || shown.output.is_held() || !shown.output.has_screen() {
             return;
         }
+        if self.has_view {
+            return shown.draw();
+        }
         // A line that moves would write over what is being typed.
-        let typing = self.typed.is_some() && self.moving.is_paused();
-        let line = self.moving.line(self.now, &self.reporter.zone);
+        let is_paused = shown.board.first().is_some_and(Moving::is_paused);
+        let typing = self.typed.is_some() && is_paused;
+        let line = shown.board.line(self.now, &self.reporter.zone);
         match line.filter(|_| !typing) {
-            Some(line) => self.output.draw(&[line]),
-            None => self.output.erase(),
+            Some(line) => shown.output.draw(&[line]),
+            None => shown.output.erase(),
         }
     }
 
-    /// Changes what is shown of a stage's session, if it is the one that the moving line is about.
-    fn show(&mut self, stage: &StageId, change: impl FnOnce(&mut Moving)) {
-        if self.moving.is_working() && self.moving.stage.as_ref() == Some(stage) {
-            change(&mut self.moving);
-            self.draw();
+    /// Changes what is shown of a stage's session.
+    fn show(&self, stage: &StageId, change: impl FnOnce(&mut Moving)) {
+        let mut shown = self.shown();
+        if let Some(moving) = shown.board.relay(stage)
+            && moving.is_working()
+        {
+            change(moving);
+            drop(shown);
+            // The view draws when it is time to.
+            if !self.has_view {
+                self.draw();
+            }
         }
     }
 }
@@ -148,45 +211,51 @@ impl Observer for Live<'_> {
         }
         // The agent's own interface and we must not print at the same time.
         if run.header().settings.agent.interface == Interface::Headless {
-            self.output.print_beside();
+            self.shown().output.print_beside();
         }
         let taken = takes_terminal(run);
         if !taken {
-            self.output.release();
+            self.shown().output.release();
         }
         self.print_record(record, run);
         if taken {
-            self.output.hold();
+            self.shown().output.hold();
         }
         self.draw();
     }
 
     fn activity(&mut self, stage: &StageId, activity: &Activity) {
-        let activity = match activity {
+        let (text, activity) = match activity {
             Activity::Warning(text) => return self.warn(text),
-            Activity::Tool { name, target } => Activity::Tool {
-                name: name.clone(),
-                target: target.replace(&self.work_dir, ""),
-            },
-            Activity::Words(_) | Activity::Retry { .. } => activity.clone(),
-        };
-        // In its own interface the agent shows what it does.
-        if self.verbose && !self.output.is_held() {
-            let lines = activity::lines(&activity);
-            lines.iter().for_each(|line| self.output.line(line));
-        }
-        let text = match activity {
-            Activity::Tool { name, target } => format!("{name} {target}"),
-            Activity::Words(words) | Activity::Warning(words) => words,
+            Activity::Subagents(count) => {
+                return self.show(stage, |moving| moving.subagents = *count);
+            }
+            Activity::Tool { name, target } => {
+                let (name, target) = (name.clone(), target.replace(&self.work_dir, ""));
+                (format!("{name} {target}"), Activity::Tool { name, target })
+            }
+            Activity::Words(words) => (words.clone(), activity.clone()),
             Activity::Retry { attempt, error } => {
-                format!("asking the service again ({attempt}): {error}")
+                let text = format!("asking the service again ({attempt}): {error}");
+                (text, activity.clone())
             }
         };
-        self.show(stage, |moving| moving.activity = Some(text));
+        // In its own interface the agent shows what it does.
+        let mut shown = self.shown();
+        if self.verbose && !shown.output.is_held() {
+            let lines = activity::lines(&activity);
+            lines.iter().for_each(|line| shown.output.line(line));
+        }
+        drop(shown);
+        let since = Some(self.now);
+        self.show(stage, |moving| {
+            moving.activity = Some(moving::Activity { text, since });
+        });
     }
 
     fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window) {
-        self.show(stage, |moving| moving.usage = Some((usage_tokens, window)));
+        let now = self.now;
+        self.show(stage, |moving| moving.uses(usage_tokens, window, now));
     }
 
     fn spend(&mut self, stage: &StageId, spend: Spend) {
@@ -200,7 +269,7 @@ impl Observer for Live<'_> {
                 &Entry::new("warning").fields(fields! { "text": text }),
             );
         } else {
-            self.output.warn(text);
+            self.shown().output.warn(text);
         }
         self.draw();
     }

@@ -11,10 +11,14 @@
 
 pub mod activity;
 mod beside;
+pub mod board;
+pub mod desk;
 mod ending;
 mod entry;
+mod growth;
 mod handed_off;
 pub mod json;
+mod keys;
 pub mod line;
 pub mod live;
 pub mod moving;
@@ -22,6 +26,7 @@ pub mod outcome;
 pub mod patch;
 pub mod phrase;
 mod problems;
+pub mod prompting;
 pub mod reporter;
 pub mod review;
 pub mod session;
@@ -29,7 +34,9 @@ pub mod sessions;
 pub mod stage_table;
 mod stages;
 mod steering;
+pub mod summary;
 pub mod table;
+pub mod view;
 pub mod waits;
 
 #[cfg(test)]
@@ -39,6 +46,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
+use ekiden_agent::SignalFlag;
 use ekiden_core::secrets;
 use serde::Serialize;
 
@@ -70,8 +78,8 @@ pub struct Output {
 /// Who writes: this thread, or one beside it.
 enum Writer {
     Here {
-        answer: Box<dyn Write>,
-        messages: Box<dyn Write>,
+        answer: Box<dyn Write + Send>,
+        messages: Box<dyn Write + Send>,
     },
     Beside(Beside),
 }
@@ -80,8 +88,12 @@ struct Screen {
     columns: fn() -> Option<usize>,
     /// The locale can show more than ASCII.
     utf_8: bool,
+    /// Lines that became too long for a narrower window take more rows in it. Not every terminal breaks them.
+    reflows: bool,
     /// The lines above the cursor that move.
     drawn: Vec<String>,
+    /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
+    went_on: Option<SignalFlag>,
 }
 
 impl Output {
@@ -92,7 +104,9 @@ impl Output {
         let screen = (stdout.is_terminal() && !dumb).then(|| Screen {
             columns: stdout_columns,
             utf_8: locale_is_utf_8(),
+            reflows: reflows(),
             drawn: Vec::new(),
+            went_on: SignalFlag::of_going_on().ok(),
         });
         Self {
             coloured: (
@@ -249,6 +263,7 @@ impl Output {
         let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
             return;
         };
+        screen.forget_if_suspended();
         let lines: Vec<String> = lines
             .iter()
             .map(|line| screen.cut(line, coloured))
@@ -266,9 +281,11 @@ impl Output {
 
     /// Erases the lines that move.
     pub fn erase(&mut self) {
-        if let Some(screen) = &mut self.screen
-            && !screen.drawn.is_empty()
-        {
+        let Some(screen) = &mut self.screen else {
+            return;
+        };
+        screen.forget_if_suspended();
+        if !screen.drawn.is_empty() {
             let text = screen.to_first() + ERASE_BELOW;
             screen.drawn.clear();
             self.put(Stream::Answer, text.as_bytes());
@@ -296,6 +313,12 @@ impl Output {
     /// Where lines are broken: nowhere without a terminal.
     pub fn columns(&self) -> Option<usize> {
         self.screen.as_ref().and_then(|screen| (screen.columns)())
+    }
+
+    /// The columns and rows of the terminal.
+    pub fn size(&self) -> (usize, usize) {
+        let columns = self.columns().unwrap_or(line::COLUMNS_MIN);
+        (columns, self.rows())
     }
 
     /// How many lines a person sees at once, with some room for those that are broken and those that move.
@@ -351,9 +374,21 @@ impl Screen {
 
     /// From below the drawn lines to the first of them.
     fn to_first(&self) -> String {
-        match self.drawn.len() {
+        let columns = (self.columns)().unwrap_or(usize::MAX).max(1);
+        let rows = |line: &String| match textwrap::core::display_width(line) {
+            width if self.reflows => width.div_ceil(columns).max(1),
+            _ => 1,
+        };
+        match self.drawn.iter().map(rows).sum() {
             0 => String::new(),
             rows => format!("\u{1b}[{rows}A\r"),
+        }
+    }
+
+    /// Lines that somebody else wrote below are left where they are.
+    fn forget_if_suspended(&mut self) {
+        if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
+            self.drawn.clear();
         }
     }
 }
@@ -388,6 +423,12 @@ fn locale_is_utf_8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
+/// xterm itself and the console of Linux cut lines off.
+fn reflows() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some();
+    !is_set("XTERM_VERSION") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
+}
+
 fn stdout_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
@@ -396,11 +437,13 @@ fn stdout_columns() -> Option<usize> {
 #[cfg(test)]
 impl Output {
     /// An output to this writer, with a screen of 60 columns or without one.
-    fn to(answer: impl Write + 'static, has_screen: bool) -> Self {
+    fn to(answer: impl Write + Send + 'static, has_screen: bool) -> Self {
         let screen = has_screen.then(|| Screen {
             columns: || Some(60),
             utf_8: true,
+            reflows: true,
             drawn: Vec::new(),
+            went_on: None,
         });
         let writer = Writer::Here {
             answer: Box::new(answer),

@@ -1,18 +1,16 @@
-//! The one line that moves: what the session at work is doing just now.
+//! What one relay does just now, and the line that says it.
 //!
 //! It says nothing that must be kept: all of it is printed for good when the session ends.
 
 use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::{AttemptEvent, Event, RelayEvent};
+use ekiden_core::event::AttemptEvent;
 use ekiden_core::guard::{Level, Levels, Window};
-use ekiden_core::ids::StageId;
-use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay, ReviewStep};
-use ekiden_core::run::Run;
-use ekiden_core::time::{Millis, Timestamp};
+use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::growth::Growth;
 use super::line::{Line, Tone, one_line};
 use super::phrase;
 use super::waits;
@@ -22,10 +20,9 @@ const CELLS: u64 = 10;
 const FILLED: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVEL_MARK: char = '┊';
 
-/// What the first relay at work does, and what is known of it beside the log.
+/// What a relay does, and what is known of it beside the log.
 #[derive(Debug, Clone, Default)]
 pub struct Moving {
-    pub stage: Option<StageId>,
     doing: Doing,
     since: Timestamp,
     /// The session at work, or that comes next.
@@ -39,7 +36,26 @@ pub struct Moving {
     pub usage: Option<(u64, Window)>,
     /// What the attempt has spent.
     pub spend: Spend,
-    pub activity: Option<String>,
+    pub activity: Option<Activity>,
+    /// How many subagents work for it.
+    pub subagents: usize,
+    growth: Growth,
+}
+
+/// What a session does, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    pub text: String,
+    /// When it began, if it was seen to begin.
+    pub since: Option<Timestamp>,
+}
+
+/// What is seen of a session from outside.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    pub usage_tokens: u64,
+    pub subagents: usize,
+    pub activity: Option<&'a Activity>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,27 +73,21 @@ enum Doing {
 }
 
 impl Moving {
-    /// Takes in a record and the run as it stands after it.
-    pub fn follow(&mut self, record: &Record, run: &Run) {
-        if let Event::Stage { event, .. } = &record.event
-            && let RelayEvent::Attempt { event, .. } = event
-        {
-            if let AttemptEvent::WindowChanged { window, .. } = event {
-                self.window = Some(*window);
-            } else if let AttemptEvent::Ended(ended) = event {
-                self.ended = Some(ended.cause.clone());
-            }
+    /// Notes what an attempt's event says of it.
+    pub(super) fn note(&mut self, event: &AttemptEvent) {
+        if let AttemptEvent::WindowChanged { window, .. } = event {
+            self.window = Some(*window);
+        } else if let AttemptEvent::Ended(ended) = event {
+            self.ended = Some(ended.cause.clone());
         }
-        let Some((stage, relay)) = run.live().chain(run.relays()).next() else {
-            return;
-        };
-        let (doing, since) = Doing::of(relay, record.time, self.ended.as_ref());
+    }
+
+    /// Takes in how the relay stands after a record.
+    pub(super) fn follow(&mut self, at: Timestamp, relay: &Relay, levels: Levels) {
+        let (doing, since) = Doing::of(relay, at, self.ended.as_ref());
         let session = relay.session().get();
-        let is_same =
-            self.stage.as_ref() == Some(stage) && (&self.doing, self.session) == (&doing, session);
-        if !is_same || doing == Doing::Paused {
+        if (&self.doing, self.session) != (&doing, session) || doing == Doing::Paused {
             *self = Self {
-                stage: Some(stage.clone()),
                 doing,
                 since,
                 session,
@@ -87,14 +97,30 @@ impl Moving {
             };
         }
         self.session_max = relay.session_max();
-        self.levels = Some(run.header().settings.levels);
+        self.levels = Some(levels);
     }
 
-    /// What was seen of the session at work beside the log.
-    pub fn see(&mut self, usage_tokens: u64, activity: Option<String>) {
-        let window = self.window.filter(|_| usage_tokens > 0);
-        self.usage = window.map(|window| (usage_tokens, window));
-        self.activity = activity;
+    /// How full the context is now.
+    pub fn uses(&mut self, usage_tokens: u64, window: Window, at: Timestamp) {
+        self.usage = Some((usage_tokens, window));
+        self.growth.take(at, usage_tokens);
+    }
+
+    /// What was seen of the session at work beside the log. `at` is when, if it was seen as it happened.
+    pub fn see(&mut self, seen: &Seen<'_>, at: Timestamp) {
+        match self.window.filter(|_| seen.usage_tokens > 0) {
+            Some(window)
+                if self
+                    .usage
+                    .is_none_or(|(tokens, _)| tokens != seen.usage_tokens) =>
+            {
+                self.uses(seen.usage_tokens, window, at);
+            }
+            Some(window) => self.usage = Some((seen.usage_tokens, window)),
+            None => self.usage = None,
+        }
+        self.subagents = seen.subagents;
+        self.activity = seen.activity.cloned();
     }
 
     pub fn is_working(&self) -> bool {
@@ -107,7 +133,7 @@ impl Moving {
 
     /// The line, if there is something to show.
     pub fn line(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
-        let took = whole_seconds(now.since(self.since));
+        let took = phrase::whole_seconds(now.since(self.since));
         let place = format!("  {} of {} ", self.session, self.session_max);
         let line = match &self.doing {
             Doing::Nothing => return None,
@@ -116,7 +142,7 @@ impl Moving {
                 Line::new(Tone::Quiet, format!("  {what}  {took}"))
             }
             Doing::Waiting { until, why } => {
-                let left = whole_seconds(until.since(now));
+                let left = phrase::whole_seconds(until.since(now));
                 let until = phrase::clock_to_the_second(*until, now, zone);
                 Line::new(Tone::Quiet, place)
                     .with(Tone::Plain, format!(" waiting {left}, until {until}"))
@@ -131,27 +157,47 @@ impl Moving {
         Some(line)
     }
 
-    fn working(&self, line: Line, took: &str) -> Line {
-        let mut line = match self.usage.zip(self.levels) {
-            Some(((tokens, window), levels)) => {
-                let is_high = window.level(levels, tokens) == Level::L3;
-                let tone = if is_high {
-                    Tone::Attention
-                } else {
-                    Tone::Plain
-                };
-                let usage = phrase::usage(tokens, Some(window.percent(tokens)));
-                line.with(tone, bar(tokens, window.usable_tokens(), levels))
-                    .with(Tone::Plain, format!(" {usage}  {took}"))
-            }
-            None => line.with(Tone::Plain, format!(" starting  {took}")),
+    /// The line without what has a line of its own in the live view, and with more of the context.
+    pub(super) fn head(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
+        if self.doing != Doing::Working {
+            return self.line(now, zone);
+        }
+        let took = phrase::whole_seconds(now.since(self.since));
+        let place = format!("  {} of {} ", self.session, self.session_max);
+        let line = self.gauge(Line::new(Tone::Quiet, place));
+        let window = self.usage.map(|(_, window)| window.usable_tokens());
+        let window = window.map(|window| format!(" of {}", phrase::tokens(window)));
+        let rate = self.growth.per_minute().filter(|rate| *rate > 0);
+        let rate = rate.map(|rate| format!("  +{} a minute", phrase::tokens(rate)));
+        let rest = window.into_iter().chain(rate).collect::<String>();
+        Some(
+            line.with(Tone::Quiet, rest)
+                .with(Tone::Plain, format!("  {took}")),
+        )
+    }
+
+    /// How full the context is.
+    fn gauge(&self, line: Line) -> Line {
+        let Some(((tokens, window), levels)) = self.usage.zip(self.levels) else {
+            return line.with(Tone::Plain, " starting");
         };
+        let tone = match window.level(levels, tokens) {
+            Level::L3 => Tone::Attention,
+            Level::L0 | Level::L1 | Level::L2 => Tone::Plain,
+        };
+        let usage = phrase::usage(tokens, Some(window.percent(tokens)));
+        line.with(tone, bar(tokens, window.usable_tokens(), levels))
+            .with(Tone::Plain, format!(" {usage}"))
+    }
+
+    fn working(&self, line: Line, took: &str) -> Line {
+        let mut line = self.gauge(line).with(Tone::Plain, format!("  {took}"));
         if self.spend.micro_usd > 0 {
             let cost = phrase::cost(self.spend.micro_usd, self.spend.estimated, false);
             line = line.with(Tone::Plain, format!("  {cost}"));
         }
         match &self.activity {
-            Some(activity) => line.with(Tone::Quiet, format!("  {}", one_line(activity))),
+            Some(activity) => line.with(Tone::Quiet, format!("  {}", one_line(&activity.text))),
             None => line,
         }
     }
@@ -172,11 +218,6 @@ impl Doing {
             }
         }
     }
-}
-
-/// Tenths of a second would only flicker.
-fn whole_seconds(length: Millis) -> String {
-    phrase::duration(Millis::from_secs(length.as_secs()))
 }
 
 /// `▕███▍ ┊┊┊  ▏`: how much of the usable window is used, and where the levels begin.
@@ -243,7 +284,10 @@ mod tests {
                 tokens: 9,
                 estimated: true,
             },
-            activity: Some("Bash pytest tests/test_billing -q\n".to_owned()),
+            activity: Some(Activity {
+                text: "Bash pytest tests/test_billing -q\n".to_owned(),
+                since: None,
+            }),
             ..starting
         };
         assert_eq!(

@@ -39,6 +39,11 @@ pub fn duration(length: Millis) -> String {
     }
 }
 
+/// The same without tenths of a second, which would only flicker.
+pub fn whole_seconds(length: Millis) -> String {
+    duration(Millis::from_secs(length.as_secs()))
+}
+
 /// `840`, `122k`, `1M`, `1.2M`.
 pub fn tokens(tokens: u64) -> String {
     match tokens {

@@ -116,6 +116,26 @@ fn state_of(run: &Run, id: &StageId, state: &StageState) -> (State, Option<Strin
     }
 }
 
+/// A stage in the live view.
+#[derive(Debug, Clone)]
+pub struct Brief {
+    pub id: StageId,
+    pub place: Place,
+    pub state: (Tone, &'static str),
+    pub name: String,
+    pub why: Option<String>,
+}
+
+/// Where a stage is, seen from the front of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    AtWork,
+    /// It waits for a slot.
+    Next,
+    Waiting,
+    Over,
+}
+
 /// The line above the table: how many stages are where.
 pub fn summary(rows: &[Row<'_>]) -> String {
     let mut counts: BTreeMap<State, usize> = BTreeMap::new();
@@ -143,6 +163,27 @@ impl Row<'_> {
     fn name(&self) -> String {
         let name = self.stage.map(|stage| one_line(&stage.task_name));
         text::short(&name.unwrap_or_default(), NAME_CHARS_MAX)
+    }
+
+    pub fn brief(&self) -> Brief {
+        let place = match self.state {
+            State::Running | State::Preparing | State::Merging => Place::AtWork,
+            State::Ready => Place::Next,
+            State::Waiting => Place::Waiting,
+            State::Done
+            | State::Interrupted
+            | State::Failed
+            | State::Blocked
+            | State::Skipped
+            | State::LeftOut => Place::Over,
+        };
+        Brief {
+            id: self.id.clone(),
+            place,
+            state: self.state.word(),
+            name: self.name(),
+            why: self.why.clone(),
+        }
     }
 
     pub fn json(&self) -> Fields {

@@ -1,8 +1,7 @@
 //! Whole runs: what a person reads of those that go well and of those that do not.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::bounds::Bounds;
@@ -33,6 +32,8 @@ use super::{Output, Writer};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+mod view;
+
 /// 22:04 in Athens.
 const START: Timestamp = Timestamp(1_795_291_440_000);
 const EFFECT: EffectId = EffectId { seq: 0, index: 0 };
@@ -46,6 +47,7 @@ struct Scenario {
     seq: u64,
     lines: Vec<String>,
     json: Vec<String>,
+    records: Vec<Record>,
 }
 
 impl Scenario {
@@ -71,6 +73,7 @@ impl Scenario {
             seq: 0,
             lines: Vec::new(),
             json: Vec::new(),
+            records: Vec::new(),
         };
         scenario.record(Event::RunStarted(Box::new(header)), effects);
         scenario
@@ -86,6 +89,7 @@ impl Scenario {
             effects,
         };
         self.sessions.take(&record, &self.run);
+        self.records.push(record.clone());
         for entry in self.reporter.entries(&record, &self.run) {
             self.lines.extend(entry.lines.iter().map(Line::plain));
             let line = entry.json(self.now, &self.run.header().run);
@@ -739,17 +743,17 @@ fn every_event_and_field_is_documented() {
 
 /// A writer whose text can be looked at.
 #[derive(Clone, Default)]
-struct Page(Rc<RefCell<Vec<u8>>>);
+struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
     fn text(&self) -> String {
-        String::from_utf8(self.0.borrow().clone()).unwrap()
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
+        self.0.lock().unwrap().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -834,7 +838,7 @@ fn secrets_are_masked_in_all_that_is_printed() {
     output.answer(&format!("{text}\n"));
     output.json(&serde_json::json!({ "text": format!("\n{secret}\"") }));
     output.foreign(&[b"\xff", text.as_bytes(), b"\n"].concat());
-    let printed = String::from_utf8_lossy(&page.0.borrow()).into_owned();
+    let printed = String::from_utf8_lossy(&page.0.lock().unwrap()).into_owned();
     let json = r#"{"text":"\n[masked: github token]\""}"#;
     let expected = format!("  says      {masked}\n{masked}\n{json}\n\u{fffd}{masked}\n");
     assert_eq!(printed, expected);

@@ -27,6 +27,7 @@ mod judging;
 #[cfg(target_os = "linux")]
 mod kill;
 mod knowledge;
+mod live_view;
 mod looking;
 mod manifests;
 mod misbehave;

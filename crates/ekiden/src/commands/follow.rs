@@ -1,0 +1,185 @@
+//! A run that works elsewhere, followed by what lies in its files: for `attach`, `log -f` and `status --watch`.
+//!
+//! Nothing is held and nothing is asked of the engine. At each look the length of the log and the lock are looked
+//! at. Each record is read once, and so is each byte of the event streams of the sessions at work.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::ids::{AttemptId, RunId, StageId};
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_engine::clock::{Clock, SystemClock};
+use ekiden_engine::history::{self, Follower};
+use ekiden_engine::session_archive::{Part, SessionArchive};
+use ekiden_engine::workspace::Workspace;
+use ekiden_wire::lines::LineSplitter;
+use ekiden_wire::stream::{Block, ClientEvent};
+use ekiden_wire::trace::Trace;
+use ekiden_wire::usage::ContextMeter;
+
+use super::status::RunStatus;
+use crate::failure::Failure;
+use crate::output::activity::PIECE_BYTES;
+use crate::output::board::Board;
+use crate::output::moving::{Activity, Seen};
+use crate::output::summary::Summary;
+
+/// A run, and how it stood at the last look.
+pub(super) struct Follow<'a> {
+    workspace: &'a Workspace,
+    log: Follower,
+    log_bytes: u64,
+    pub(super) status: RunStatus,
+    tails: Tails,
+}
+
+impl<'a> Follow<'a> {
+    /// Reads what there is; `see` sees each record with the run after it.
+    pub(super) fn begin(
+        workspace: &'a Workspace,
+        run: &RunId,
+        mut see: impl FnMut(&Record, &Run),
+    ) -> Result<Self, Failure> {
+        // Looked at before the log, so that the last records of a run that ends are not missed.
+        let holder = history::holder(workspace);
+        let log_bytes = history::log_bytes(workspace, run)?;
+        let mut board = Board::default();
+        let (summary, log) = history::follow(workspace, run, |record, run| {
+            board.follow(record, run);
+            see(record, run);
+        })?;
+        board.summary = Some(Summary::of(&summary.run));
+        let mut followed = Self {
+            workspace,
+            log,
+            log_bytes,
+            status: RunStatus::new(summary, board, holder),
+            tails: Tails::default(),
+        };
+        followed.look_at_work();
+        Ok(followed)
+    }
+
+    /// Looks again; `see` sees the records that are new.
+    pub(super) fn look(&mut self, mut see: impl FnMut(&Record, &Run)) -> Result<(), Failure> {
+        let status = &mut self.status;
+        status.look_who_holds(history::holder(self.workspace));
+        let bytes = history::log_bytes(self.workspace, status.summary.id())?;
+        if bytes != self.log_bytes {
+            self.log_bytes = bytes;
+            let board = &mut status.board;
+            self.log.read_on(&mut status.summary, |record, run| {
+                board.follow(record, run);
+                see(record, run);
+            })?;
+            board.summary = Some(Summary::of(&status.summary.run));
+        }
+        self.look_at_work();
+        Ok(())
+    }
+
+    fn look_at_work(&mut self) {
+        if self.status.is_held() {
+            let RunStatus { summary, board, .. } = &mut self.status;
+            self.tails.look(self.workspace, &summary.run, board);
+        }
+    }
+}
+
+/// The ends of the event streams of the sessions at work.
+#[derive(Default)]
+pub(super) struct Tails(BTreeMap<StageId, Tail>);
+
+impl Tails {
+    /// Takes in what the sessions at work are doing.
+    pub(super) fn look(&mut self, workspace: &Workspace, run: &Run, board: &mut Board) {
+        let is_plan = run.header().manifest.plan.is_some();
+        let mut before = std::mem::take(&mut self.0);
+        let at_work = run.live();
+        for (stage, attempt) in
+            at_work.filter_map(|(stage, relay)| Some((stage, relay.attempt()?.0)))
+        {
+            let is_same = |tail: &Tail| tail.attempt.session == attempt.session;
+            let tail = before.remove(stage).filter(is_same);
+            let mut tail = tail.unwrap_or_else(|| Tail::new(attempt));
+            let of_stage = is_plan.then_some(stage);
+            let run = &run.header().run;
+            tail.read_on(&SessionArchive::of(
+                workspace,
+                run,
+                of_stage,
+                attempt.session,
+            ));
+            if let Some(moving) = board.relay(stage) {
+                moving.see(&tail.seen(), SystemClock.now());
+            }
+            self.0.insert(stage.clone(), tail);
+        }
+    }
+}
+
+/// The end of a session's event stream.
+struct Tail {
+    attempt: AttemptId,
+    read_bytes: u64,
+    splitter: LineSplitter,
+    context: ContextMeter,
+    trace: Trace,
+    activity: Option<Activity>,
+}
+
+impl Tail {
+    fn new(attempt: AttemptId) -> Self {
+        Self {
+            attempt,
+            read_bytes: 0,
+            splitter: LineSplitter::new(),
+            context: ContextMeter::default(),
+            trace: Trace::default(),
+            activity: None,
+        }
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            usage_tokens: self.context.context_tokens(),
+            subagents: self.trace.subagents(),
+            activity: self.activity.as_ref(),
+        }
+    }
+
+    /// Reads what was added. It is only shown, so a stream that cannot be read is one that says nothing.
+    fn read_on(&mut self, archive: &SessionArchive) {
+        let stream = archive.reader(Part::Events, self.attempt.attempt, self.read_bytes);
+        let Ok(Some(mut stream)) = stream else {
+            return;
+        };
+        // When what lies there already was written, nobody knows.
+        let since = (self.read_bytes > 0).then(|| SystemClock.now());
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            self.read_bytes += count as u64;
+            let (context, trace, activity) =
+                (&mut self.context, &mut self.trace, &mut self.activity);
+            self.splitter.push(&piece[..count], |line| {
+                let event = ClientEvent::of(line);
+                context.observe(&event);
+                trace.observe(&event);
+                if let Some(text) = doing(&event) {
+                    *activity = Some(Activity { text, since });
+                }
+            });
+        }
+    }
+}
+
+/// What an agent says or does in an event.
+fn doing(event: &ClientEvent) -> Option<String> {
+    let ClientEvent::Assistant(response) = event else {
+        return None;
+    };
+    response.blocks.last().map(|block| match block {
+        Block::Call(call) => format!("{} {}", call.name, call.target),
+        Block::Text(words) => words.clone(),
+    })
+}

@@ -1,0 +1,74 @@
+//! What is known of a run while it is watched: each relay at work, from the log's records and from what is seen
+//! beside them.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::budget::Spend;
+use ekiden_core::event::{Event, RelayEvent};
+use ekiden_core::ids::StageId;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::line::Line;
+use super::moving::Moving;
+use super::summary::Summary;
+
+#[derive(Debug, Clone, Default)]
+pub struct Board {
+    /// The relays that have not ended; where there is none, the first of all.
+    relays: BTreeMap<StageId, Moving>,
+    /// What the records say of the whole run, where somebody wants to know.
+    pub summary: Option<Summary>,
+}
+
+impl Board {
+    /// Takes in a record and the run as it stands after it.
+    pub fn follow(&mut self, record: &Record, run: &Run) {
+        if let Event::Stage { stage, event } = &record.event
+            && let RelayEvent::Attempt { event, .. } = event
+        {
+            self.relays.entry(stage.clone()).or_default().note(event);
+        }
+        let levels = run.header().settings.levels;
+        let mut shown: Vec<_> = run.live().collect();
+        if shown.is_empty() {
+            shown.extend(run.relays().next());
+        }
+        if shown.is_empty() {
+            return;
+        }
+        let is_shown = |stage: &StageId| shown.iter().any(|(id, _)| *id == stage);
+        self.relays.retain(|stage, _| is_shown(stage));
+        for (stage, relay) in shown {
+            let moving = self.relays.entry(stage.clone()).or_default();
+            moving.follow(record.time, relay, levels);
+        }
+    }
+
+    /// The first relay at work.
+    pub fn first(&self) -> Option<&Moving> {
+        self.relays.values().next()
+    }
+
+    pub fn of(&self, stage: &StageId) -> Option<&Moving> {
+        self.relays.get(stage)
+    }
+
+    /// What all sessions have spent, those at work included as far as it was seen.
+    pub fn spend(&self, summary: &Summary) -> Spend {
+        let at_work = self.relays.values().map(|moving| moving.spend);
+        let seen = at_work.fold(summary.settled, Spend::plus);
+        summary.spend.at_least(seen)
+    }
+
+    pub fn relay(&mut self, stage: &StageId) -> Option<&mut Moving> {
+        self.relays.get_mut(stage)
+    }
+
+    /// The line about the first relay, if there is something to show.
+    pub fn line(&self, now: Timestamp, zone: &TimeZone) -> Option<Line> {
+        self.first()?.line(now, zone)
+    }
+}

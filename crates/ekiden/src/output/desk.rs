@@ -1,0 +1,135 @@
+//! The live view while it is shown, and the keys that a person presses there.
+//!
+//! It has a thread of its own, which nobody waits for: whoever feeds the board goes on meanwhile. What is pressed is
+//! sent to the run by a further thread, as a command at another terminal would send it.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ekiden_engine::clock::{Clock, SystemClock};
+use jiff::tz::TimeZone;
+
+use super::Output;
+use super::board::Board;
+use super::keys::{self, Heard, Keys};
+use super::line::{Line, Tone};
+use super::prompting::{Prompting, Wanted};
+use super::view::{self, Frame};
+
+/// How often it is drawn while no key is pressed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What a person wanted is done, or why it cannot be.
+type Done = Result<(), String>;
+/// Does what a person wants.
+pub type Do = Arc<dyn Fn(Wanted) -> Done + Send + Sync>;
+
+/// What a run and its view share.
+pub struct Shown<'a> {
+    pub output: &'a mut Output,
+    pub board: Board,
+    /// What the view shows.
+    pub frame: Vec<Line>,
+}
+
+/// Where a person sits and can press keys.
+pub struct Desk {
+    keys: Keys,
+    prompting: Prompting,
+    act: Do,
+    done: (Sender<Done>, Receiver<Done>),
+}
+
+impl Desk {
+    /// None without a terminal to read from.
+    pub fn take(can_leave: bool, act: Do) -> Option<Self> {
+        Some(Self {
+            keys: Keys::take()?,
+            prompting: Prompting::new(can_leave),
+            act,
+            done: mpsc::channel(),
+        })
+    }
+
+    fn press(&mut self, pressed: Vec<super::prompting::Key>, board: &Board) {
+        let Some(summary) = &board.summary else {
+            return;
+        };
+        for key in pressed {
+            if let Some(wanted) = self.prompting.press(key, summary) {
+                let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
+                // An engine that does not answer holds up nothing here.
+                thread::spawn(move || done.send(act(wanted)));
+            }
+        }
+    }
+
+    fn tell_what_was_refused(&mut self) {
+        let refused = self.done.1.try_iter().filter_map(Result::err).last();
+        if let Some(why) = refused {
+            self.prompting.tell(Tone::Attention, why);
+        }
+    }
+}
+
+/// Shows the view until `stopped` is closed at its other end.
+pub fn show(shown: &Mutex<Shown<'_>>, mut desk: Option<Desk>, stopped: &OwnedFd) {
+    let zone = TimeZone::system();
+    loop {
+        if let Some(desk) = &mut desk {
+            desk.tell_what_was_refused();
+        }
+        let prompting = desk.as_ref().map(|desk| &desk.prompting);
+        let board = draw(shown, prompting, &zone);
+        let keys = desk.as_mut().map(|desk| &mut desk.keys);
+        match keys::wait(keys, stopped, PAUSE) {
+            Heard::Stopped => return,
+            Heard::Nothing => {}
+            Heard::Keys(pressed) => {
+                if let Some(desk) = &mut desk {
+                    desk.press(pressed, &board);
+                }
+            }
+        }
+    }
+}
+
+/// Draws what is known now. The lines are made while nobody is kept from printing.
+fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone) -> Board {
+    let (board, size) = {
+        let shown = lock(shown);
+        (shown.board.clone(), shown.output.size())
+    };
+    let frame = Frame {
+        now: SystemClock.now(),
+        zone,
+        columns: size.0,
+        rows: size.1,
+    };
+    let lines = view::lines(&board, prompting, frame);
+    let mut shown = lock(shown);
+    shown.frame = lines;
+    shown.draw();
+    board
+}
+
+impl Shown<'_> {
+    /// Draws what the view shows, above which something may have been printed.
+    pub fn draw(&mut self) {
+        if self.output.is_held() {
+            return;
+        }
+        match self.frame.is_empty() {
+            true => self.output.erase(),
+            false => self.output.draw(&self.frame),
+        }
+    }
+}
+
+/// A view that panicked leaves nothing half done.
+pub fn lock<'s, 'a>(shown: &'s Mutex<Shown<'a>>) -> MutexGuard<'s, Shown<'a>> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,180 @@
+//! Keys of a person at the terminal, one by one and without an echo.
+//!
+//! Only that changes: ctrl-c, ctrl-z and ctrl-\ stay signals, as without a live view. In the background nothing is
+//! read and nothing is set, which would suspend the whole process. When the terminal is given back it is as it was
+//! before. A shell does that for a program that was killed.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::getpgrp;
+use rustix::stdio::stdin;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+use super::prompting::Key;
+
+const BYTES_MAX: usize = 4096;
+
+pub struct Keys {
+    before: Termios,
+    /// The beginning of a character that is not whole yet.
+    begun: Vec<u8>,
+}
+
+/// What came while it was waited.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    Keys(Vec<Key>),
+    Nothing,
+    /// Nobody wants to wait any more.
+    Stopped,
+}
+
+impl Keys {
+    /// Takes the keys of standard input, if it is a terminal.
+    pub fn take() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        let keys = Self {
+            before,
+            begun: Vec::new(),
+        };
+        keys.settle();
+        restore_on_panic(keys.before.clone());
+        Some(keys)
+    }
+
+    /// A shell gives a program its own mode back when it was suspended, so this is looked at again and again.
+    fn settle(&self) {
+        let Ok(mut mode) = tcgetattr(stdin()) else {
+            return;
+        };
+        let ours = LocalModes::ICANON | LocalModes::ECHO;
+        if mode.local_modes.intersects(ours) && is_in_foreground() {
+            mode.local_modes.remove(ours);
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
+        }
+    }
+
+    fn read(&mut self) -> Heard {
+        let mut bytes = [0; BYTES_MAX];
+        match rustix::io::read(stdin(), &mut bytes) {
+            Ok(count @ 1..) => {
+                self.begun.extend_from_slice(&bytes[..count]);
+                Heard::Keys(keys_of(&mut self.begun))
+            }
+            Ok(0) | Err(_) => Heard::Nothing,
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if is_in_foreground() {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+        }
+    }
+}
+
+/// Waits for keys, until `stopped` is closed at its other end, or so long.
+pub fn wait(keys: Option<&mut Keys>, stopped: &OwnedFd, length: Duration) -> Heard {
+    let length = Timespec::try_from(length).unwrap_or_default();
+    let keys = keys.filter(|_| is_in_foreground());
+    let mut fds = vec![PollFd::new(stopped, PollFlags::IN)];
+    if let Some(keys) = &keys {
+        keys.settle();
+        fds.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
+    }
+    if poll(&mut fds, Some(&length)).is_err() {
+        return Heard::Nothing;
+    }
+    if !fds[0].revents().is_empty() {
+        return Heard::Stopped;
+    }
+    let is_ready = fds.get(1).map(PollFd::revents);
+    match (keys, is_ready) {
+        (Some(keys), Some(ready)) if ready.contains(PollFlags::IN) && is_in_foreground() => {
+            keys.read()
+        }
+        // A terminal that is gone is always ready.
+        (Some(_), Some(ready)) if !ready.is_empty() => {
+            std::thread::sleep(Duration::from_millis(200));
+            Heard::Nothing
+        }
+        _ => Heard::Nothing,
+    }
+}
+
+/// Only then may the terminal be read and set.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
+}
+
+/// Where a panic ends the process at once nothing is dropped.
+fn restore_on_panic(before: Termios) {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if is_in_foreground() {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
+        }
+        told(panic);
+    }));
+}
+
+/// The keys of these bytes; those of a character that is not whole stay.
+fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
+    // An arrow or a function key: nothing that a word is made of.
+    if bytes.len() > 1 && bytes[0] == 0x1b {
+        bytes.clear();
+        return Vec::new();
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(error) if error.error_len().is_none() => {
+            String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned()
+        }
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    let taken = text.len().min(bytes.len());
+    bytes.drain(..taken);
+    text.chars().filter_map(key_of).collect()
+}
+
+fn key_of(c: char) -> Option<Key> {
+    match c {
+        '\r' | '\n' => Some(Key::Enter),
+        '\u{7f}' | '\u{8}' => Some(Key::Backspace),
+        '\u{1b}' => Some(Key::Escape),
+        c if c.is_control() => None,
+        c => Some(Key::Char(c)),
+    }
+}
+
+/// A pipe whose reading end tells that the other was closed.
+pub fn stopping() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: UIX-01
+    #[test]
+    fn bytes_are_keys_and_a_cut_character_waits_for_its_rest() {
+        let keys = |bytes: &[u8]| keys_of(&mut bytes.to_vec());
+        assert_eq!(
+            keys(b"p\r\x7f\x1b"),
+            [Key::Char('p'), Key::Enter, Key::Backspace, Key::Escape]
+        );
+        assert_eq!(keys(b"\x1b"), [Key::Escape]);
+        assert_eq!(keys(b"\x1b[A"), []);
+        assert_eq!(keys(b"\x01\x02"), []);
+        let mut begun = b"\xc3".to_vec();
+        assert_eq!(keys_of(&mut begun), []);
+        begun.push(0xa9);
+        assert_eq!(keys_of(&mut begun), [Key::Char('é')]);
+        assert!(begun.is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! The last line of the live view: the keys that can be pressed, a question, or what is being typed.
+//!
+//! Keys go in and what a person wants comes out. Nothing here reads a terminal or steers a run.
+
+use ekiden_core::ids::StageId;
+use ekiden_core::limits;
+use ekiden_core::steering::Steering;
+
+use super::line::{Line, Tone, one_line};
+use super::summary::Summary;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Char(char),
+    Enter,
+    Backspace,
+    Escape,
+}
+
+/// What a person wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Steer(Steering),
+    /// Limits as they are typed for `ekiden limits`.
+    Limits(String),
+    /// Leave the run alone.
+    Leave,
+}
+
+#[derive(Debug, Default)]
+pub struct Prompting {
+    state: State,
+    /// Whoever watches can leave without ending anything.
+    can_leave: bool,
+    /// What came of the last thing that was wanted.
+    told: Option<(Tone, String)>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    /// Shall the run stop?
+    Stopping,
+    Typing(About, String),
+}
+
+/// What is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum About {
+    Message,
+    Limits,
+    Answer(StageId),
+}
+
+impl Prompting {
+    pub fn new(can_leave: bool) -> Self {
+        Self {
+            can_leave,
+            ..Self::default()
+        }
+    }
+
+    /// What came of what was wanted.
+    pub fn tell(&mut self, tone: Tone, text: impl Into<String>) {
+        self.told = Some((tone, text.into()));
+    }
+
+    /// Takes a key.
+    pub fn press(&mut self, key: Key, summary: &Summary) -> Option<Wanted> {
+        self.told = None;
+        match std::mem::take(&mut self.state) {
+            State::Idle => self.begin(key, summary),
+            State::Stopping => match key {
+                Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
+                Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => None,
+            },
+            State::Typing(about, text) => self.typed(about, text, key),
+        }
+    }
+
+    fn begin(&mut self, key: Key, summary: &Summary) -> Option<Wanted> {
+        let typing = |about| State::Typing(about, String::new());
+        match key {
+            Key::Char('p') if summary.is_paused => return Some(Wanted::Steer(Steering::Unpause)),
+            Key::Char('p') => return Some(Wanted::Steer(Steering::Pause)),
+            Key::Char('q') if self.can_leave => return Some(Wanted::Leave),
+            Key::Char('s') => self.state = State::Stopping,
+            Key::Char('l') => self.state = typing(About::Limits),
+            // A plan has no one session that comes next.
+            Key::Char('m') if summary.plan.is_none() => self.state = typing(About::Message),
+            Key::Char('a') => {
+                if let Some((stage, _)) = summary.asked.first() {
+                    self.state = typing(About::Answer(stage.clone()));
+                }
+            }
+            Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
+        }
+        None
+    }
+
+    fn typed(&mut self, about: About, mut text: String, key: Key) -> Option<Wanted> {
+        match key {
+            Key::Escape => return None,
+            Key::Enter if text.trim().is_empty() => return None,
+            Key::Enter => return Some(about.wanted(text.trim().to_owned())),
+            Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
+            Key::Char(_) => {}
+            Key::Backspace => drop(text.pop()),
+        }
+        self.state = State::Typing(about, text);
+        None
+    }
+
+    /// The line, with the end of what is typed if not all of it has room.
+    pub(super) fn line(&self, summary: &Summary, columns: usize) -> Line {
+        match (&self.state, &self.told) {
+            (State::Idle, Some((tone, text))) => Line::new(*tone, format!("  {}", one_line(text))),
+            (State::Idle, None) => Line::new(Tone::Quiet, format!("  {}", self.keys(summary))),
+            (State::Stopping, _) => Line::new(Tone::Attention, "  stop, after a handoff? ")
+                .with(Tone::Quiet, "y stops, any other key does not"),
+            (State::Typing(about, text), _) => {
+                let label = about.label();
+                let room = columns.saturating_sub(label.len() + 5);
+                let hidden = text.chars().count().saturating_sub(room);
+                let end: String = text.chars().skip(hidden).collect();
+                let hint = if text.is_empty() { about.hint() } else { "" };
+                Line::new(Tone::Attention, format!("  {label} "))
+                    .with(Tone::Plain, format!("{end}▏"))
+                    .with(Tone::Quiet, hint)
+            }
+        }
+    }
+
+    fn keys(&self, summary: &Summary) -> String {
+        let pause = match summary.is_paused {
+            true => "p go on",
+            false => "p pause",
+        };
+        let has = |shown: bool, key| shown.then_some(key);
+        let keys = [
+            has(!summary.asked.is_empty(), "a answer"),
+            Some(pause),
+            Some("s stop"),
+            Some("l limits"),
+            has(summary.plan.is_none(), "m message"),
+            has(self.can_leave, "q leave"),
+        ];
+        keys.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl About {
+    fn wanted(self, words: String) -> Wanted {
+        match self {
+            Self::Message => Wanted::Steer(Steering::Instruct { words }),
+            Self::Answer(stage) => Wanted::Steer(Steering::Answer { stage, words }),
+            Self::Limits => Wanted::Limits(words),
+        }
+    }
+
+    fn label(&self) -> String {
+        match self {
+            Self::Message => "to the next session:".to_owned(),
+            Self::Limits => "limits:".to_owned(),
+            Self::Answer(stage) => format!("answer {stage}:"),
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Limits => "  such as -m 20; esc changes nothing",
+            Self::Message | Self::Answer(_) => "  enter sends, esc does not",
+        }
+    }
+}

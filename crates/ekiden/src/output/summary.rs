@@ -1,0 +1,90 @@
+//! What the records of a run say of it, in short: for the live view.
+
+use ekiden_core::budget::{Budget, Spend};
+use ekiden_core::ids::StageId;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+
+use super::line::one_line;
+use super::reporter::totals;
+use super::stage_table::{self, Brief};
+
+#[derive(Debug, Clone)]
+pub struct Summary {
+    pub started: Timestamp,
+    /// What sessions that are over have spent.
+    pub settled: Spend,
+    /// The same with what is known of those at work.
+    pub spend: Spend,
+    pub subscription: bool,
+    pub budget: Budget,
+    /// Nothing new begins.
+    pub is_paused: bool,
+    /// Messages that the next session will read.
+    pub told: usize,
+    /// What the sessions of a single relay have learnt last.
+    pub learnt: Option<String>,
+    pub open: Option<Open>,
+    /// The stages that ask for an answer, each with its question.
+    pub asked: Vec<(StageId, String)>,
+    pub plan: Option<Plan>,
+}
+
+/// The items that the last handoff left open.
+#[derive(Debug, Clone)]
+pub struct Open {
+    pub count: usize,
+    pub done: usize,
+    pub first: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// How many stages are where.
+    pub counts: String,
+    pub slots: usize,
+    pub slots_taken: usize,
+    pub stages: Vec<Brief>,
+}
+
+impl Summary {
+    pub fn of(run: &Run) -> Self {
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let settled = relays().fold(Spend::default(), |sum, relay| sum.plus(relay.totals.spend));
+        let totals = totals(run);
+        let first = relays().next();
+        let rows = stage_table::rows(run);
+        Self {
+            started: run.started_at(),
+            settled,
+            spend: totals.spend,
+            subscription: totals.subscription,
+            budget: first.map_or(run.header().settings.bounds.run, |relay| {
+                relay.settings.bounds.run
+            }),
+            is_paused: relays().any(|relay| relay.wishes.paused),
+            told: relays().map(|relay| relay.wishes.words.len()).sum(),
+            learnt: first
+                .and_then(|relay| relay.knowledge.core.last())
+                .map(|fact| one_line(&fact.text)),
+            open: first.and_then(|relay| {
+                let items = relay.last.as_ref()?.open_items.as_ref()?;
+                Some(Open {
+                    count: items.open.len(),
+                    done: items.done.len(),
+                    first: one_line(items.open.first()?),
+                })
+            }),
+            asked: run
+                .questions()
+                .map(|(stage, asked)| (stage.clone(), one_line(asked)))
+                .collect(),
+            plan: (!rows.is_empty()).then(|| Plan {
+                counts: stage_table::summary(&rows),
+                slots: run.plan().jobs(),
+                slots_taken: run.plan().at_work(),
+                stages: rows.iter().map(stage_table::Row::brief).collect(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The live view, looked at as text.
+
+use ekiden_core::budget::Spend;
+use ekiden_core::event::{PreparedWorktree, WorktreeEvent};
+use ekiden_core::manifest::{Isolation, Need, PlanRules};
+use ekiden_core::steering::{Steered, Steering};
+
+use super::*;
+use crate::output::board::Board;
+use crate::output::moving::Activity;
+use crate::output::prompting::{Key, Prompting, Wanted};
+use crate::output::summary::Summary;
+use crate::output::view::{self, Frame};
+
+/// A board that saw what a run did.
+struct Watched {
+    scenario: Scenario,
+    board: Board,
+}
+
+impl Watched {
+    fn of(scenario: Scenario) -> Self {
+        let mut board = Board::default();
+        let mut again: Option<Run> = None;
+        for record in &scenario.records {
+            match (&mut again, &record.event) {
+                (None, Event::RunStarted(header)) => {
+                    again = Some(Run::begin(record.time, header).0);
+                }
+                (None, _) => {}
+                (Some(run), event) => drop(run.step(record.time, event)),
+            }
+            board.follow(record, again.as_ref().unwrap());
+        }
+        board.summary = Some(Summary::of(&scenario.run));
+        Self { scenario, board }
+    }
+
+    /// A stage's session has done something for a minute.
+    fn works(&mut self, stage: &StageId, tokens: u64, text: &str) {
+        let now = self.scenario.now;
+        let moving = self.board.relay(stage).unwrap();
+        let window = Window {
+            model_tokens: 200_000,
+            compaction_tokens: None,
+            reserve_tokens: 0,
+            cap_tokens: None,
+        };
+        moving.uses(tokens / 2, window, now);
+        moving.uses(tokens, window, now + Millis::from_secs(60));
+        moving.spend = Spend {
+            micro_usd: 610_000,
+            tokens: 90_000,
+            estimated: true,
+        };
+        moving.activity = Some(Activity {
+            text: text.to_owned(),
+            since: Some(now + Millis::from_secs(48)),
+        });
+    }
+
+    fn lines(&self, prompting: Option<&Prompting>, columns: usize, rows: usize) -> Vec<Line> {
+        let zone = TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap();
+        let frame = Frame {
+            now: self.scenario.now + Millis::from_secs(60),
+            zone: &zone,
+            columns,
+            rows,
+        };
+        view::lines(&self.board, prompting, frame)
+    }
+
+    fn shown(&self, prompting: &Prompting, columns: usize) -> String {
+        let lines = self.lines(Some(prompting), columns, 24);
+        let lines = lines.iter().map(|line| line.cut(columns - 1, false) + "\n");
+        format!("{columns}\n{}", lines.collect::<String>())
+    }
+
+    fn at_each_width(&self) -> String {
+        let prompting = Prompting::new(true);
+        [60, 80, 200]
+            .map(|columns| self.shown(&prompting, columns))
+            .concat()
+    }
+}
+
+fn relay() -> Watched {
+    let mut scenario = Scenario::of(|header| {
+        header.settings.bounds.run.micro_usd = Some(20_000_000);
+    });
+    scenario
+        .ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"))
+        .window(2);
+    Watched::of(scenario)
+}
+
+// shows: UIX-01
+#[test]
+fn a_relay_at_work_is_seen_at_each_width() {
+    let mut watched = relay();
+    let text = "Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit";
+    watched.works(&StageId::only(), 68_000, text);
+    watched.board.relay(&StageId::only()).unwrap().subagents = 2;
+    expect_test::expect![[r#"
+        60
+          2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
+          now       2 subagents · 12s  Bash cargo test --workspace…
+          cost      ≈$2.45 of $20.00 · 15m
+          learnt    The client needs a region.
+          open      1 item of 2, next: billing
+          p pause · s stop · l limits · m message · q leave
+        80
+          2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
+          now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
+          cost      ≈$2.45 of $20.00 · 15m
+          learnt    The client needs a region.
+          open      1 item of 2, next: billing
+          p pause · s stop · l limits · m message · q leave
+        200
+          2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
+          now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
+          cost      ≈$2.45 of $20.00 · 15m
+          learnt    The client needs a region.
+          open      1 item of 2, next: billing
+          p pause · s stop · l limits · m message · q leave
+    "#]].assert_eq(&watched.at_each_width());
+}
+
+// shows: UIX-01
+#[test]
+fn a_wait_and_a_pause_are_seen() {
+    let mut scenario = Scenario::begin(None, false);
+    let limited = EndCause::RateLimited {
+        resets_at: Some(START + Millis::from_secs(5 * 3600)),
+        kind: LimitKind::FiveHour,
+    };
+    scenario.ends(attempt(1, 1), limited, HandoffFiles::default());
+    let waits = Watched::of(scenario);
+    let mut paused = relay().scenario;
+    paused.event(Event::Steered(Steered {
+        message: "a".to_owned().try_into().unwrap(),
+        from: None,
+        steering: Steering::Pause,
+    }));
+    let paused = Watched::of(paused);
+    let prompting = Prompting::new(false);
+    let shown = [waits, paused].map(|watched| watched.shown(&prompting, 80));
+    expect_test::expect![[r#"
+        80
+          1 of 3  waiting 4h 45m, until Sun 22 Nov 03:04:30  the 5-hour limit is reach…
+          cost      $1.84 · 15m
+          p pause · s stop · l limits · m message
+        80
+          2 of 3  starting  1m
+          cost      $1.84 of $20.00 · 15m
+          learnt    The client needs a region.
+          open      1 item of 2, next: billing
+                    nothing new begins: paused
+          p go on · s stop · l limits · m message
+    "#]]
+    .assert_eq(&shown.concat());
+}
+
+fn plan(stages: u32) -> Scenario {
+    let only = header(None, false).manifest.stages.remove(0);
+    Scenario::of(|header| {
+        header.manifest.plan = Some(Box::new(PlanRules {
+            project: "recipes".to_owned(),
+            file: "plan.toml".to_owned(),
+            hash: "0".repeat(64),
+            jobs: 4,
+            isolation: Isolation::Worktrees {
+                dir: "/tmp/worktrees".to_owned(),
+                base: "0".repeat(40),
+                branch: None,
+                copy: Vec::new(),
+                setup: None,
+            },
+            architecture: String::new(),
+            document: String::new(),
+        }));
+        header.manifest.stages = (1..=stages)
+            .map(|number| {
+                let mut stage = only.clone();
+                stage.id = format!("S{number:02}").try_into().unwrap();
+                stage.task_name = format!("part {number} of the recipes");
+                if number > 4 {
+                    let id = format!("S{:02}", number - 4).try_into().unwrap();
+                    stage.part.needs = vec![Need {
+                        stage: id,
+                        optional: false,
+                    }];
+                }
+                stage
+            })
+            .collect();
+    })
+}
+
+// shows: UIX-01
+#[test]
+fn a_plan_of_twelve_stages_is_seen_at_each_width() {
+    let mut scenario = plan(12);
+    for stage in ["S01", "S02", "S03"] {
+        scenario.event(Event::Worktree {
+            stage: stage.to_owned().try_into().unwrap(),
+            effect: EFFECT,
+            event: WorktreeEvent::Prepared {
+                worktree: Ok(PreparedWorktree::default()),
+            },
+        });
+        scenario.event(Event::Stage {
+            stage: stage.to_owned().try_into().unwrap(),
+            event: RelayEvent::Task {
+                effect: EFFECT,
+                outcome: TaskOutcome::Surveyed {
+                    survey: Ok(Survey::default()),
+                },
+            },
+        });
+    }
+    let mut watched = Watched::of(scenario);
+    let at_work: Vec<StageId> = watched
+        .scenario
+        .run
+        .live()
+        .map(|(id, _)| id.clone())
+        .collect();
+    for (stage, tokens) in at_work.iter().zip([20_000, 68_000, 121_000]) {
+        watched.works(stage, tokens, "Bash pytest -q");
+    }
+    expect_test::expect![[r#"
+        60
+          12 stages · 3 running · 1 preparing · 8 waiting
+          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytes…
+          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytes…
+          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pyte…
+          S04  preparing  part 4 of the recipes
+          S05  waiting    part 5 of the recipes  needs S01
+          S06  waiting    part 6 of the recipes  needs S02
+          S07  waiting    part 7 of the recipes  needs S03
+          S08  waiting    part 8 of the recipes  needs S04
+          S09  waiting    part 9 of the recipes  needs S05
+          and 3 more stages
+          cost      ≈$1.83 · 1m · 4 of 4 slots
+          p pause · s stop · l limits · q leave
+        80
+          12 stages · 3 running · 1 preparing · 8 waiting
+          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
+          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
+          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
+          S04  preparing  part 4 of the recipes
+          S05  waiting    part 5 of the recipes  needs S01
+          S06  waiting    part 6 of the recipes  needs S02
+          S07  waiting    part 7 of the recipes  needs S03
+          S08  waiting    part 8 of the recipes  needs S04
+          S09  waiting    part 9 of the recipes  needs S05
+          and 3 more stages
+          cost      ≈$1.83 · 1m · 4 of 4 slots
+          p pause · s stop · l limits · q leave
+        200
+          12 stages · 3 running · 1 preparing · 8 waiting
+          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
+          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
+          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
+          S04  preparing  part 4 of the recipes
+          S05  waiting    part 5 of the recipes  needs S01
+          S06  waiting    part 6 of the recipes  needs S02
+          S07  waiting    part 7 of the recipes  needs S03
+          S08  waiting    part 8 of the recipes  needs S04
+          S09  waiting    part 9 of the recipes  needs S05
+          and 3 more stages
+          cost      ≈$1.83 · 1m · 4 of 4 slots
+          p pause · s stop · l limits · q leave
+    "#]]
+    .assert_eq(&watched.at_each_width());
+}
+
+// shows: UIX-01
+#[test]
+fn a_small_or_narrow_terminal_has_the_one_line_that_moves() {
+    let mut watched = relay();
+    watched.works(&StageId::only(), 68_000, "Bash pytest -q");
+    let prompting = Prompting::new(true);
+    let line = watched
+        .board
+        .line(watched.scenario.now + Millis::from_secs(60), &TimeZone::UTC);
+    let one: Vec<Line> = line.into_iter().collect();
+    assert_eq!(watched.lines(Some(&prompting), 59, 24), one);
+    assert_eq!(watched.lines(Some(&prompting), 20, 24), one);
+    assert_eq!(watched.lines(Some(&prompting), 200, 15), one);
+    assert!(watched.lines(Some(&prompting), 60, 16).len() > 4);
+}
+
+/// Nothing that an agent wrote acts on the terminal, and no secret is shown.
+// shows: UIX-01, MEM-12
+#[test]
+fn what_an_agent_wrote_is_clean_and_masked_in_the_view() {
+    let mut watched = relay();
+    let secret = ["ghp_", "R7wX2mK9pQ4tZ8vB3n", "L6yC1dF5gH0jS9aE2u"].concat();
+    let hostile = format!("Bash \u{1b}[2J\u{202e}echo\u{7} {secret}\r\nrm -rf /");
+    watched.works(&StageId::only(), 68_000, &hostile);
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), true);
+    output.draw(&watched.lines(None, 200, 24));
+    let shown = page.text().replace("\u{1b}[K", "").replace("\u{1b}[J", "");
+    assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown}");
+    assert!(!shown.contains(&secret[..12]), "{shown}");
+    assert!(shown.contains("echo"), "{shown}");
+}
+
+fn press(prompting: &mut Prompting, keys: &str, summary: &Summary) -> Vec<Wanted> {
+    let key = |c| match c {
+        '\n' => Key::Enter,
+        '\u{1b}' => Key::Escape,
+        '\u{7f}' => Key::Backspace,
+        c => Key::Char(c),
+    };
+    keys.chars()
+        .filter_map(|c| prompting.press(key(c), summary))
+        .collect()
+}
+
+// shows: UIX-01, REL-25
+#[test]
+fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
+    let watched = relay();
+    let summary = watched.board.summary.as_ref().unwrap();
+    let mut prompting = Prompting::new(true);
+    let mut wants = |keys: &str| press(&mut prompting, keys, summary);
+    let steers = |steering| vec![Wanted::Steer(steering)];
+    assert_eq!(wants("p"), steers(Steering::Pause));
+    assert_eq!(wants("sn"), []);
+    assert_eq!(wants("s\u{1b}"), []);
+    assert_eq!(wants("sy"), steers(Steering::Stop { now: false }));
+    let words = "spare the docs".to_owned();
+    assert_eq!(
+        wants("mspare the pdos\u{7f}\u{7f}\u{7f}\u{7f}docs\n"),
+        steers(Steering::Instruct { words })
+    );
+    assert_eq!(wants("mnothing\u{1b}"), []);
+    assert_eq!(wants("m \n"), []);
+    assert_eq!(wants("l-m 20\n"), [Wanted::Limits("-m 20".to_owned())]);
+    assert_eq!(wants("a"), [], "nothing is asked");
+    assert_eq!(wants("q"), [Wanted::Leave]);
+    let mut at_the_run = Prompting::new(false);
+    assert_eq!(press(&mut at_the_run, "q", summary), []);
+}
+
+// shows: UIX-01
+#[test]
+fn what_is_typed_and_what_was_refused_is_seen() {
+    let watched = relay();
+    let summary = watched.board.summary.as_ref().unwrap();
+    let mut prompting = Prompting::new(false);
+    let last = |prompting: &Prompting| {
+        let shown = watched.shown(prompting, 60);
+        shown.lines().last().unwrap().to_owned() + "\n"
+    };
+    let mut told = String::new();
+    for keys in [
+        "s",
+        "nm",
+        "the tests of billing first, and then those of the audit",
+        "\u{1b}l",
+    ] {
+        press(&mut prompting, keys, summary);
+        told.push_str(&last(&prompting));
+    }
+    press(&mut prompting, "\u{1b}", summary);
+    prompting.tell(Tone::Attention, "not taken: no limit is named");
+    told.push_str(&last(&prompting));
+    expect_test::expect![[r#"
+          stop, after a handoff? y stops, any other key does not
+          to the next session: ▏  enter sends, esc does not
+          to the next session:  first, and then those of the audit▏
+          limits: ▏  such as -m 20; esc changes nothing
+          not taken: no limit is named
+    "#]]
+    .assert_eq(&told);
+}

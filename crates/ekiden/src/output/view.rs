@@ -1,0 +1,170 @@
+//! The live view: a few lines below those that stay, about all that goes on just now.
+//!
+//! It is made of nothing but what a [`Board`] knows and the size of the terminal. Where there is no room for it, it
+//! is the one line that moves.
+
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::board::Board;
+use super::line::{COLUMNS_MIN, Line, Tone, one_line};
+use super::moving::Moving;
+use super::phrase;
+use super::prompting::Prompting;
+use super::stage_table::{Brief, Place};
+use super::summary::{Plan, Summary};
+
+/// On a lower terminal it would push out what stays.
+const ROWS_MIN: usize = 16;
+/// The most stages that are shown of a plan.
+const STAGES_MAX: usize = 32;
+
+/// What the view is drawn for.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    pub now: Timestamp,
+    pub zone: &'a TimeZone,
+    pub columns: usize,
+    pub rows: usize,
+}
+
+/// The lines, none of which may be broken. `prompting` is what can be pressed, if anything.
+pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> Vec<Line> {
+    let has_room = frame.columns >= COLUMNS_MIN && frame.rows >= ROWS_MIN;
+    let Some(summary) = board.summary.as_ref().filter(|_| has_room) else {
+        return board.line(frame.now, frame.zone).into_iter().collect();
+    };
+    let mut lines = match &summary.plan {
+        Some(plan) => of_plan(board, summary, plan, frame),
+        None => of_relay(board, summary, frame),
+    };
+    if lines.is_empty() {
+        return lines;
+    }
+    let note = notes(summary);
+    lines.extend((!note.is_empty()).then(|| Line::labelled("", Tone::Attention, note.join(", "))));
+    lines.extend(prompting.map(|prompting| prompting.line(summary, frame.columns)));
+    lines
+}
+
+fn of_relay(board: &Board, summary: &Summary, frame: Frame<'_>) -> Vec<Line> {
+    let Some(moving) = board.first() else {
+        return Vec::new();
+    };
+    let Some(head) = moving.head(frame.now, frame.zone) else {
+        return Vec::new();
+    };
+    let doing = doing(moving, frame.now);
+    let doing = doing.map(|doing| Line::labelled("now", Tone::Plain, doing));
+    let learnt = summary.learnt.as_ref();
+    let open = summary.open.as_ref().map(|open| {
+        let (items, of) = (
+            phrase::count(open.count as u64, "item"),
+            open.done + open.count,
+        );
+        format!("{items} of {of}, next: {}", open.first)
+    });
+    [
+        Some(head),
+        doing,
+        Some(Line::labelled(
+            "cost",
+            Tone::Plain,
+            cost(board, summary, frame.now),
+        )),
+        learnt.map(|fact| Line::labelled("learnt", Tone::Quiet, fact)),
+        open.map(|open| Line::labelled("open", Tone::Quiet, open)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn of_plan(board: &Board, summary: &Summary, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
+    let slots = phrase::count(plan.slots as u64, "slot");
+    let cost = cost(board, summary, frame.now);
+    let cost = Line::labelled("cost", Tone::Plain, cost)
+        .with(Tone::Quiet, format!(" · {} of {slots}", plan.slots_taken));
+    let asked = summary.asked.first();
+    let asked = asked.map(|(stage, asked)| Line::attention(format!("{stage} asks: {asked}")));
+    std::iter::once(Line::new(Tone::Plain, format!("  {}", plan.counts)))
+        .chain(front(board, plan, frame))
+        .chain(asked)
+        .chain([cost])
+        .collect()
+}
+
+/// The stages at work and those that come next, as many as have room.
+fn front(board: &Board, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
+    let stages = plan.stages.iter();
+    let mut shown: Vec<&Brief> = stages.filter(|stage| stage.place != Place::Over).collect();
+    shown.sort_by_key(|stage| stage.place);
+    let room = (frame.rows / 2).saturating_sub(3).min(STAGES_MAX);
+    let left_out = shown.split_off(room.min(shown.len()));
+    let ids = shown.iter().map(|stage| stage.id.as_str().len()).max();
+    let ids = ids.unwrap_or(0);
+    let mut lines: Vec<Line> = shown
+        .into_iter()
+        .map(|stage| row(board, stage, ids, frame))
+        .collect();
+    if !left_out.is_empty() {
+        let rest = phrase::count(left_out.len() as u64, "more stage");
+        lines.push(Line::new(Tone::Quiet, format!("  and {rest}")));
+    }
+    lines
+}
+
+fn row(board: &Board, stage: &Brief, ids: usize, frame: Frame<'_>) -> Line {
+    let line = Line::new(Tone::Quiet, format!("  {:<ids$}  ", stage.id.as_str()));
+    let moving = board.of(&stage.id).filter(|_| stage.place == Place::AtWork);
+    if let Some(doing) = moving.and_then(|moving| moving.line(frame.now, frame.zone)) {
+        return line.joined(doing.trimmed());
+    }
+    let (tone, word) = stage.state;
+    let why = stage
+        .why
+        .as_ref()
+        .map(|why| format!("  {why}"))
+        .unwrap_or_default();
+    line.with(tone, format!("{word:<9}"))
+        .with(Tone::Plain, format!("  {}", stage.name))
+        .with(Tone::Quiet, why)
+}
+
+/// What runs now, and for how long.
+fn doing(moving: &Moving, now: Timestamp) -> Option<String> {
+    let subagents = match moving.subagents {
+        0 => None,
+        count => Some(phrase::count(count as u64, "subagent")),
+    };
+    let activity = moving.activity.as_ref().map(|activity| {
+        let since = activity
+            .since
+            .map(|since| phrase::whole_seconds(now.since(since)));
+        let since = since.map(|since| format!("{since}  ")).unwrap_or_default();
+        format!("{since}{}", one_line(&activity.text))
+    });
+    let parts: Vec<String> = subagents.into_iter().chain(activity).collect();
+    (moving.is_working() && !parts.is_empty()).then(|| parts.join(" · "))
+}
+
+fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
+    let spend = board.spend(summary);
+    let of = phrase::budget(summary.budget).map(|budget| format!(" of {budget}"));
+    let spent = match (spend.micro_usd, spend.tokens, &of) {
+        (0, 0, None) => "nothing yet".to_owned(),
+        (0, tokens, None) => phrase::tokens(tokens) + " tokens",
+        (cost, _, _) => phrase::cost(cost, spend.estimated, summary.subscription),
+    };
+    let took = phrase::duration(now.since(summary.started));
+    format!("{spent}{} · {took}", of.unwrap_or_default())
+}
+
+/// What a person has asked for and has not happened yet.
+fn notes(summary: &Summary) -> Vec<String> {
+    let pause = summary
+        .is_paused
+        .then(|| "nothing new begins: paused".to_owned());
+    let told = (summary.told > 0).then(|| "the next session has a message from you".to_owned());
+    pause.into_iter().chain(told).collect()
+}

@@ -1,0 +1,150 @@
+//! The live view on a real terminal: what stays, which keys do what, and how the terminal is left.
+
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::environment::{Environment, items};
+use crate::running::wait_until;
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+const WITHIN: Duration = Duration::from_secs(60);
+const KEYS: &str = "p pause · s stop";
+
+/// A task that waits in its first item until the file `go` is there, a minute at most.
+fn waiting(count: u32) -> Environment {
+    let environment = Environment::with_git()
+        .with("TERM", "xterm")
+        .with("LC_ALL", "C.UTF-8");
+    let wait =
+        "touch started; for i in $(seq 3000); do [ -e go ] && break; sleep 0.02; done; echo made";
+    environment.write("task.md", &items(count).replacen("echo made", wait, 1));
+    environment
+}
+
+fn on_terminal(environment: &Environment, words: &[&str]) -> Pty {
+    Pty::spawn(environment.command(words)).unwrap()
+}
+
+#[track_caller]
+fn shows(pty: &mut Pty, text: &str) {
+    let shown = pty.wait_until(WITHIN, |pty| pty.written().contains(text));
+    assert!(shown, "`{text}` never came:\n{}", pty.written());
+}
+
+#[track_caller]
+fn ends(pty: &mut Pty, code: i32) {
+    let end = pty.wait(WITHIN);
+    assert_eq!(
+        end.and_then(|end| end.code()),
+        Some(code),
+        "{}",
+        pty.written()
+    );
+    assert!(pty.is_sane(), "the terminal was not given back");
+}
+
+/// What a terminal of this size shows at the end, with what has scrolled away.
+fn kept(written: &str, columns: u16) -> String {
+    let mut terminal = vt100::Parser::new(500, columns, 0);
+    terminal.process(written.as_bytes());
+    terminal.screen().contents().trim_end().to_owned() + "\n"
+}
+
+/// What stays is what `ekiden log` prints, and the view leaves nothing behind.
+// shows: UIX-01
+#[test]
+fn the_lines_that_stay_are_the_plain_ones() {
+    let environment = waiting(5);
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    assert!(!pty.is_sane(), "keys come one by one");
+    environment.write("go", "");
+    ends(&mut pty, 0);
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let (_, log) = log.split_once('\n').unwrap();
+    assert_eq!(kept(&pty.written(), 100), log);
+}
+
+// shows: UIX-01
+#[test]
+fn ctrl_c_stops_as_ever_and_gives_the_terminal_back() {
+    let environment = waiting(5);
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    pty.press("\u{3}").unwrap();
+    environment.write("go", "");
+    ends(&mut pty, 3);
+    assert!(!kept(&pty.written(), 100).contains(KEYS));
+}
+
+/// A run is paused, told something, limited and stopped by its own keys; a stop is asked about first.
+// shows: UIX-01, REL-25
+#[test]
+fn a_run_is_steered_by_keys() {
+    let environment = waiting(9);
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    pty.press("l-m many\n").unwrap();
+    shows(&mut pty, "must be a whole number");
+    pty.press("l-m 7\n").unwrap();
+    shows(&mut pty, "up to session 7");
+    pty.press("mspare the docs\n").unwrap();
+    shows(&mut pty, "the next session will read: ");
+    pty.press("p").unwrap();
+    shows(&mut pty, "p go on");
+    pty.press("sn").unwrap();
+    pty.press("sy").unwrap();
+    environment.write("go", "");
+    ends(&mut pty, 3);
+    let log = environment.run(&["log"]).expect(0).stdout;
+    assert!(log.contains("spare the docs"), "{log}");
+}
+
+/// Whoever watches from elsewhere leaves, is killed or has another size: the run goes on.
+// shows: UIX-01, RUN-18
+#[test]
+fn views_come_and_go_and_the_run_goes_on() {
+    let environment = waiting(5);
+    environment
+        .run(&[&RUN[..], &["--detach"]].concat())
+        .expect(0);
+    wait_until("work", || environment.exists("started"));
+    let mut killed = on_terminal(&environment, &["attach"]);
+    let mut leaves = on_terminal(&environment, &["attach"]);
+    let mut narrow = on_terminal(&environment, &["attach"]);
+    narrow.resize(24, 20).unwrap();
+    for pty in [&mut killed, &mut leaves] {
+        shows(pty, "q leave");
+    }
+    kill_process(
+        Pid::from_raw(killed.pid().cast_signed()).unwrap(),
+        Signal::KILL,
+    )
+    .unwrap();
+    killed.wait(WITHIN).unwrap();
+    leaves.press("q").unwrap();
+    ends(&mut leaves, 0);
+    assert!(leaves.written().contains("continues; to stop it"));
+    narrow.resize(40, 150).unwrap();
+    shows(&mut narrow, "q leave");
+    environment.write("go", "");
+    ends(&mut narrow, 0);
+    assert_eq!(environment.read("item-5.txt"), "made\n");
+}
+
+/// Where no line can move, everything is as it was without the view.
+// shows: UIX-01, UIX-02
+#[test]
+fn a_dumb_terminal_and_none_have_the_plain_lines() {
+    let environment = waiting(3).with("TERM", "dumb");
+    environment.write("go", "");
+    let mut pty = on_terminal(&environment, &RUN);
+    ends(&mut pty, 0);
+    let written = pty.written().replace("\r\n", "\n");
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let (_, log) = log.split_once('\n').unwrap();
+    assert!(!written.contains('\u{1b}'), "{written}");
+    assert_eq!(written, log);
+}
