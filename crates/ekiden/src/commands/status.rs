@@ -104,7 +104,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             Ok(run) => {
                 let mut lines = run.lines(&ids, &zone, !args.all);
                 let moving = run.board.line(SystemClock.now(), &zone);
-                lines.extend(moving.filter(|_| !run.is_over()));
+                lines.extend(moving.filter(|_| run.state() == State::Running));
                 lines
             }
             Err(unreadable) => unreadable.lines(&ids),
@@ -236,7 +236,10 @@ impl RunStatus {
 
     /// No engine works on it: nothing more will happen by itself.
     pub(super) fn is_over(&self) -> bool {
-        self.state() != State::Running
+        match self.state() {
+            State::Running | State::Paused => false,
+            State::Killed | State::Complete | State::Ended => true,
+        }
     }
 
     /// Prints how the run stands.

@@ -203,3 +203,29 @@ fn attach_to_a_long_run_shows_its_last_lines() {
     assert!(log.ends_with(&rest), "{shown}");
     assert!(rest.lines().count() < 30, "{shown}");
 }
+
+/// A pause is no end, nor is a killed ekiden behind it.
+// shows: RUN-18, RUN-14
+#[test]
+fn a_paused_run_is_attached_to_and_watched_until_it_is_over() {
+    let environment = waiting();
+    let mut run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    environment.run(&["pause"]).expect(0);
+    environment.write("go", "");
+    run.wait_for("paused before session 2");
+    let mut attached = environment.start(&["attach"]);
+    let mut watched = environment.start(&["status", "--watch"]);
+    attached.wait_for("paused before session 2");
+    watched.wait_for("  paused  ");
+    // Each looks again at least once.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    assert!(!attached.is_over() && !watched.is_over());
+    environment.run(&["unpause"]).expect(0);
+    run.end().expect(0);
+    let said = attached.end().expect(0);
+    assert!(!said.stderr.contains("killed"), "{said}");
+    assert!(said.stdout.contains("session 2"), "{said}");
+    let said = watched.end().expect(0);
+    assert!(said.stdout.contains("  complete  "), "{said}");
+}
