@@ -64,6 +64,8 @@ pub enum EndCause {
     UnansweredCallback,
     /// The agent ended before its first turn; with what it said.
     NeverStarted(String),
+    /// The agent does not take what it was started with; with what it said.
+    NotTaken(String),
     /// The agent exited with a failure and did not say why.
     Crashed {
         exit: i32,
@@ -125,6 +127,8 @@ pub enum Hint {
     ChooseModel,
     /// Allow the actions, or choose another permission mode.
     Permit,
+    /// Change the agent's command or mode.
+    Change,
 }
 
 impl EndCause {
@@ -188,6 +192,10 @@ impl EndCause {
                 Stop(Hint::Permit),
                 "the agent cannot check its actions here",
             ),
+            Self::NotTaken(_) => (
+                Stop(Hint::Change),
+                "the agent does not take what it was started with",
+            ),
             Self::PersonLeft => (Left, "the agent's interface was left"),
             Self::ContextFull => (TooLate, "the context is full: the handoff came too late"),
             Self::TurnLimit => (TooLate, "the limit of turns is reached"),
@@ -221,7 +229,7 @@ impl fmt::Display for EndCause {
         if let Self::Killed { signal } = self {
             write!(f, " (signal {signal})")?;
         }
-        if let Self::NeverStarted(said) | Self::Protocol(said) = self
+        if let Self::NeverStarted(said) | Self::NotTaken(said) | Self::Protocol(said) = self
             && !said.is_empty()
         {
             write!(f, ": {said}")?;
@@ -250,6 +258,9 @@ impl fmt::Display for Hint {
             Self::ChooseModel => "name a model that the account may use",
             Self::Permit => {
                 "allow the actions in the agent's settings, or choose another permission mode"
+            }
+            Self::Change => {
+                "change the agent's command or permission mode: `--agent`, `--permission-mode`"
             }
         })
     }
@@ -286,6 +297,10 @@ mod tests {
         assert_eq!(
             EndCause::AutoModeBlocked.class(),
             EndClass::Stop(Hint::Permit)
+        );
+        assert_eq!(
+            EndCause::NotTaken(String::new()).class(),
+            EndClass::Stop(Hint::Change)
         );
     }
 

@@ -1,6 +1,7 @@
 //! Why an attempt is over.
 //!
-//! Success is never read from `subtype`, and no text decides: `is_error`, `terminal_reason`, the
+//! Success is never read from `subtype`, and no text decides, but for a client's words about its own flags
+//! before it began: `is_error`, `terminal_reason`, the
 //! HTTP status, the kind of the last API error, rate-limit events and the exit decide, together with
 //! what we did ourselves. A turn that was under way when the process went has no result, whatever
 //! the result before it said.

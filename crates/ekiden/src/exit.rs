@@ -103,6 +103,7 @@ impl Exit {
             Outcome::Denied { .. } => Self::NotPermitted,
             Outcome::AgentFailed { cause } => match cause.class() {
                 EndClass::Stop(Hint::Permit) => Self::NotPermitted,
+                EndClass::Stop(Hint::Change) => Self::Settings,
                 EndClass::Stop(Hint::LogIn | Hint::Pay | Hint::ChooseModel)
                 | EndClass::Fine
                 | EndClass::Wait

@@ -250,7 +250,10 @@ pub static TABLE: &[Row] = rows! { end:
         end.result.is_some() => EndCause::Completed;
     "no result, and ekiden had closed its input":
         end.seen.ended_by_us.is_some() => EndCause::Stopped;
-    "no `init` and an exit code, with what it said on standard error: a flag that it does not know":
+    "no `init` and an exit code, and on standard error that it does not take a flag, its value, or root with it":
+        end.failure_code().is_some() && !end.seen.started && is_refused_start(&end.seen.stderr)
+            => EndCause::NotTaken(end.seen.stderr.clone());
+    "no `init` and an exit code, with what it said on standard error":
         end.failure_code().is_some() && !end.seen.started
             => EndCause::NeverStarted(end.seen.stderr.clone());
     "no result and an exit code":
@@ -263,6 +266,13 @@ pub static TABLE: &[Row] = rows! { end:
     "its output ended":
         true => odd("its output ended without a result");
 };
+
+/// The words of 2.1.197 and newer. Started again in the same way, the client would say the same.
+fn is_refused_start(stderr: &str) -> bool {
+    stderr.starts_with("error: unknown option '")
+        || stderr.starts_with("error: option '")
+        || stderr.contains("cannot be used with root/sudo privileges")
+}
 
 fn aborted(end: &End<'_>) -> bool {
     end.failed_by(&Reason::AbortedStreaming) || end.failed_by(&Reason::AbortedTools)

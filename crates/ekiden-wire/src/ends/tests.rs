@@ -294,6 +294,29 @@ fn an_end_without_a_result_is_told_by_the_exit() {
     }
 }
 
+/// As 2.1.197 and 2.1.329 say it.
+// shows: RUN-20, AGT-08
+#[test]
+fn a_client_that_refuses_its_flags_is_not_started_again() {
+    let said = |stderr: &str| {
+        let mut seen = Observed::default();
+        seen.exited(Exit::Code(1), stderr);
+        cause(&seen)
+    };
+    for stderr in [
+        "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons",
+        "error: unknown option '--no-such-flag'",
+        "error: option '--permission-mode <mode>' argument 'nonsense' is invalid.",
+    ] {
+        assert_eq!(said(stderr), EndCause::NotTaken(stderr.to_owned()));
+    }
+    let other = "Error: ENOSPC: no space left on device";
+    assert_eq!(said(other), EndCause::NeverStarted(other.to_owned()));
+    let mut seen = ended(&[init()], None);
+    seen.exited(Exit::Code(1), "error: unknown option '-x'");
+    assert_eq!(cause(&seen), EndCause::Crashed { exit: 1 });
+}
+
 #[test]
 fn a_subagent_that_goes_on_opens_no_turn() {
     let said =

@@ -12,6 +12,8 @@ use ignore::gitignore::GitignoreBuilder;
 
 /// Flags of the client with rules in its command line.
 const FLAGS: [&str; 2] = ["--disallowedTools", "--disallowed-tools"];
+/// The client's flag that lists all tools a session has.
+const TOOLS: &str = "--tools";
 /// The files without which there is no handoff.
 const NEEDED: [HandoffFile; 2] = [HandoffFile::Progress, HandoffFile::NextPrompt];
 
@@ -67,7 +69,25 @@ impl Roots<'_> {
 
 /// The rule in an agent's command that denies its sessions their handoffs.
 pub fn in_command(command: &[String], roots: &Roots<'_>) -> Option<String> {
-    let mut denied = Vec::new();
+    let mut rules = values_of(&FLAGS, command).into_iter().flat_map(rules);
+    rules.find(|rule| roots.deny(rule))
+}
+
+/// The tools that an agent's command lets a session have, where the one that writes is not among them. `default`
+/// means all tools where it stands alone, and nothing beside others, as measured with 2.1.197 and 2.1.329.
+pub fn tools_without_write(command: &[String]) -> Option<String> {
+    let values = values_of(&[TOOLS], command);
+    let has_write = values
+        .iter()
+        .flat_map(|list| rules(list))
+        .any(|tool| tool == "Write");
+    let lacks = !values.is_empty() && values != ["default"] && !has_write;
+    lacks.then(|| format!("{TOOLS} '{}'", values.join(" ")))
+}
+
+/// All values of these flags, of which each may have several.
+fn values_of<'a>(flags: &[&str], command: &'a [String]) -> Vec<&'a str> {
+    let mut values = Vec::new();
     let mut listed = false;
     for word in command {
         let (flag, value) = match word.split_once('=') {
@@ -75,15 +95,14 @@ pub fn in_command(command: &[String], roots: &Roots<'_>) -> Option<String> {
             None => (word.as_str(), None),
         };
         if word.starts_with('-') {
-            let is_meant = FLAGS.contains(&flag);
+            let is_meant = flags.contains(&flag);
             listed = is_meant && value.is_none();
-            denied.extend(value.filter(|_| is_meant));
+            values.extend(value.filter(|_| is_meant));
         } else if listed {
-            denied.push(word);
+            values.push(word);
         }
     }
-    let mut rules = denied.into_iter().flat_map(rules);
-    rules.find(|rule| roots.deny(rule))
+    values
 }
 
 /// The rules of a list, with commas or spaces between them.
@@ -163,6 +182,33 @@ mod tests {
             assert!(!roots_of_project.deny(rule), "{rule}");
         }
         assert!(!roots(None).deny("Edit(/.ekiden/**)"));
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_list_of_tools_without_the_one_that_writes_is_found() {
+        let found = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            tools_without_write(&words)
+        };
+        let listed = |list: &str| Some(format!("--tools '{list}'"));
+        assert_eq!(
+            found(&["claude", "--tools", "Bash,Edit"]),
+            listed("Bash,Edit")
+        );
+        assert_eq!(found(&["claude", "--tools=Bash", "-p"]), listed("Bash"));
+        assert_eq!(found(&["claude", "--tools", ""]), listed(""));
+        let beside = ["claude", "--tools", "Bash", "default"];
+        assert_eq!(found(&beside), listed("Bash default"));
+        for words in [
+            &["claude"][..],
+            &["claude", "--tools", "default"],
+            &["claude", "--tools", "Bash", "Write", "-p"],
+            &["claude", "--tools=Bash", "--tools=Write"],
+            &["claude", "--tools-not", "Bash"],
+        ] {
+            assert_eq!(found(words), None, "{words:?}");
+        }
     }
 
     // shows: AGT-13

@@ -13,6 +13,7 @@ use super::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
+use crate::settings::environment::Environment;
 
 /// Flags of the client by which a user's own command chooses.
 const CHOOSING_FLAGS: [&str; 5] = [
@@ -21,6 +22,14 @@ const CHOOSING_FLAGS: [&str; 5] = [
     "--allowedTools",
     "--allowed-tools",
     "--permission-prompt-tool",
+];
+
+/// The mode in which the agent does everything without asking.
+const BYPASS: &str = "bypassPermissions";
+/// Flags with which the client takes root for a mistake.
+const NOT_AS_ROOT: [&str; 2] = [
+    "--dangerously-skip-permissions",
+    "--allow-dangerously-skip-permissions",
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +65,10 @@ pub fn settle(
     asker: Option<Ask<'_>>,
 ) -> Result<Option<Choice>, Failure> {
     if agent.kind == AgentKind::Claude
-        && let Some((rule, place)) = client.denies_handoffs(&agent.command)
+        && let Some(found) = client.denies_handoffs(&agent.command)
     {
-        let text = format!("no session could write its handoff: `{rule}` is denied");
-        let hint = format!("remove that from {place}; rules such as `Edit(./src/**)` may stay");
-        return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
+        let text = format!("no session could write its handoff: {}", found.why);
+        return Err(Failure::new(Exit::NotPermitted, text).hint(found.remedy));
     }
     // In the client's own interface a person is there to answer.
     let unattended = agent.kind == AgentKind::Claude && agent.interface == Interface::Headless;
@@ -89,6 +97,64 @@ pub fn is_chosen(agent: &AgentSpec) -> bool {
     let by_flag = |word: &String| CHOOSING_FLAGS.iter().any(|flag| word.starts_with(flag));
     *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)
 }
+
+/// What makes the client refuse to start as root: with all permissions, and with nothing that says it is in a
+/// sandbox. Measured with 2.1.197 and 2.1.329; of a wrapper's command nothing is known.
+pub fn refused_as_root(
+    agent: &AgentSpec,
+    client: &ClientSettings,
+    environment: &Environment,
+) -> Option<String> {
+    let program = agent.command.first().map(Path::new)?.file_name()?;
+    let variable = |name| environment.variable(name).or(client.variable(name));
+    let is_in_sandbox = variable("IS_SANDBOX") == Some("1")
+        || variable("CLAUDE_CODE_BUBBLEWRAP").is_some_and(|value| !value.is_empty());
+    if agent.kind != AgentKind::Claude || program != "claude" || is_in_sandbox {
+        return None;
+    }
+    let Permissions { mode, skip, .. } = &agent.permissions;
+    let is_refused = |word: &&String| NOT_AS_ROOT.contains(&word.as_str());
+    if *skip {
+        return Some("--skip-permissions".to_owned());
+    }
+    if let Some(flag) = agent.command.iter().find(is_refused) {
+        return Some(flag.clone());
+    }
+    // The mode of a flag stands above that of a settings file.
+    let of_command = mode_in(&agent.command);
+    let mode = mode.as_deref().or(of_command).or(client.default_mode());
+    (mode == Some(BYPASS)).then(|| format!("the permission mode {BYPASS}"))
+}
+
+/// The mode that a command line names.
+fn mode_in(command: &[String]) -> Option<&str> {
+    let flag = CHOOSING_FLAGS[0];
+    let at = command.iter().rposition(|word| word.starts_with(flag))?;
+    let value = command[at].strip_prefix(flag)?.strip_prefix('=');
+    value.or_else(|| command.get(at + 1).map(String::as_str))
+}
+
+/// Refuses what the client would refuse: see [`refused_as_root`].
+pub fn check_root(
+    agent: &AgentSpec,
+    client: &ClientSettings,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let refused = refused_as_root(agent, client, environment);
+    let Some(what) = refused.filter(|_| rustix::process::getuid().is_root()) else {
+        return Ok(());
+    };
+    let text = format!("cannot start a session: the agent refuses `{what}` as root");
+    Err(Failure::new(Exit::Settings, text)
+        .hint(NOT_ROOT)
+        .hint(SANDBOX))
+}
+
+/// What to do where the agent refuses root.
+pub const NOT_ROOT: &str =
+    "run as another user, or choose another mode: `--permission-mode acceptEdits`";
+const SANDBOX: &str =
+    "where nothing can be lost, such as a container: `IS_SANDBOX=1` in the environment";
 
 impl Choice {
     const ALL: [Self; 4] = [Self::Edits, Self::Auto, Self::Everything, Self::OwnRules];
@@ -225,6 +291,44 @@ mod tests {
         .assert_eq(&asked);
         let (settled, agent, _) = answered(&["3"]);
         assert!(settled.unwrap() == Some(Choice::Everything) && agent.permissions.skip);
+    }
+
+    // shows: RUN-20
+    #[test]
+    fn a_start_that_the_client_refuses_to_root_is_known_before() {
+        let refused = |permissions: Permissions, command: &[&str], variables: &[(&str, &str)]| {
+            let agent = claude(permissions, command);
+            let environment = Environment::of(variables.iter().copied());
+            refused_as_root(&agent, &ClientSettings::default(), &environment)
+        };
+        let skip = || Permissions {
+            skip: true,
+            ..Permissions::default()
+        };
+        let mode = |mode: &str| Permissions {
+            mode: Some(mode.to_owned()),
+            ..Permissions::default()
+        };
+        let none = Permissions::default;
+        let bypass = ["claude", "--permission-mode", "bypassPermissions"];
+        let flag = ["/opt/claude", "--dangerously-skip-permissions"];
+        assert!(refused(skip(), &["claude"], &[]).is_some());
+        assert!(refused(mode("bypassPermissions"), &["claude"], &[]).is_some());
+        assert!(refused(none(), &bypass, &[]).is_some());
+        assert!(refused(none(), &flag, &[("IS_SANDBOX", "true")]).is_some());
+        for (permissions, command, variables) in [
+            (skip(), &["claude"][..], &[("IS_SANDBOX", "1")][..]),
+            (skip(), &["claude"], &[("CLAUDE_CODE_BUBBLEWRAP", "yes")]),
+            (skip(), &["docker", "exec", "box", "claude"], &[]),
+            (mode("acceptEdits"), &bypass, &[]),
+            (none(), &["claude", "--permission-mode=auto"], &[]),
+        ] {
+            assert_eq!(
+                refused(permissions, command, variables),
+                None,
+                "{command:?}"
+            );
+        }
     }
 
     // shows: AGT-13

@@ -32,6 +32,22 @@ struct Layer {
     trusted: bool,
 }
 
+/// Why no session could write its handoff, and what to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoHandoffs {
+    pub why: String,
+    pub remedy: String,
+}
+
+impl NoHandoffs {
+    fn denied(rule: &str, place: &str) -> Self {
+        Self {
+            why: format!("`{rule}` is denied"),
+            remedy: format!("remove that from {place}; rules such as `Edit(./src/**)` may stay"),
+        }
+    }
+}
+
 impl ClientSettings {
     /// Reads the files, highest first. `isolated` ignores all but those of an administrator.
     pub fn read(environment: &Environment, dir: &Path, isolated: bool) -> Self {
@@ -69,18 +85,34 @@ impl ClientSettings {
             })
     }
 
-    /// The rule that keeps every session from writing its handoff, and where it stands.
-    pub fn denies_handoffs(&self, command: &[String]) -> Option<(String, String)> {
+    /// The permission mode of the highest file that sets one.
+    pub fn default_mode(&self) -> Option<&str> {
+        let mut trusted = self.layers.iter().filter(|layer| layer.trusted);
+        trusted.find_map(|layer| layer.value["permissions"]["defaultMode"].as_str())
+    }
+
+    /// A variable that the client sets for itself.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let mut layers = self.layers.iter();
+        layers.find_map(|layer| layer.value["env"][name].as_str())
+    }
+
+    /// What keeps every session from writing its handoff.
+    pub fn denies_handoffs(&self, command: &[String]) -> Option<NoHandoffs> {
         let roots = |slash| Roots {
             dir: &self.dir,
             home: self.home.clone(),
             slash,
         };
         if let Some(rule) = denial::in_command(command, &roots(Some(&self.dir))) {
-            return Some((
-                rule,
-                "`--disallowedTools` in the agent's command".to_owned(),
-            ));
+            let place = "`--disallowedTools` in the agent's command";
+            return Some(NoHandoffs::denied(&rule, place));
+        }
+        if let Some(tools) = denial::tools_without_write(command) {
+            return Some(NoHandoffs {
+                why: format!("`{tools}` leaves `Write` out"),
+                remedy: "add `Write` to that in the agent's command".to_owned(),
+            });
         }
         let mut trusted = self.layers.iter().filter(|layer| layer.trusted);
         trusted.find_map(|layer| {
@@ -90,7 +122,7 @@ impl ClientSettings {
             let mut rules = rules.iter().filter_map(Value::as_str);
             let rule = rules.find(|rule| roots.deny(rule))?;
             let place = format!("`permissions.deny` in {}", phrase::path(&layer.path));
-            Some((rule.to_owned(), place))
+            Some(NoHandoffs::denied(rule, &place))
         })
     }
 
@@ -188,11 +220,11 @@ mod tests {
             let text = format!(r#"{{"permissions":{{"deny":{rules}}}}}"#);
             let place = Place::with(&[(".claude/settings.json", &text)]);
             let settings = place.settings(false);
-            settings.denies_handoffs(&[]).map(|(rule, _)| rule)
+            settings.denies_handoffs(&[]).map(|found| found.why)
         };
         assert_eq!(
             denied(r#"["Bash(rm:*)","Write"]"#).as_deref(),
-            Some("Write")
+            Some("`Write` is denied")
         );
         assert_eq!(denied(r#"["Edit(./src/**)","Read"]"#), None);
         let project = r#"{"permissions":{"deny":["Edit(/.ekiden/**)"]}}"#;

@@ -176,6 +176,7 @@ pub(super) fn settle_permissions(
         everything: approvals.has_everything(&project),
     };
     let choice = permission::settle(agent, client, kept, asker)?;
+    permission::check_root(agent, client, &invocation.environment)?;
     let (Some(choice), Some(file)) = (choice, file) else {
         return Ok(());
     };

@@ -32,6 +32,7 @@ pub fn stopped(cause: &EndCause) -> Failure {
 fn exit(cause: &EndCause) -> Exit {
     match cause.class() {
         EndClass::Stop(Hint::Permit) => Exit::NotPermitted,
+        EndClass::Stop(Hint::Change) => Exit::Settings,
         EndClass::Stop(Hint::LogIn | Hint::Pay | Hint::ChooseModel) => Exit::Unreachable,
         EndClass::Wait | EndClass::TooLate => Exit::StoppedEarly,
         EndClass::Retry if matches!(cause, EndCause::NeverStarted(_)) => Exit::Unreachable,
@@ -60,6 +61,7 @@ mod tests {
         assert_eq!(code(&EndCause::AuthenticationFailed), 69);
         assert_eq!(code(&EndCause::NeverStarted("no such file".to_owned())), 69);
         assert_eq!(code(&EndCause::AutoModeBlocked), 77);
+        assert_eq!(code(&EndCause::NotTaken("--x".to_owned())), 78);
         assert_eq!(code(&EndCause::Crashed { exit: 1 }), 1);
         let failure = stopped(&EndCause::AuthenticationFailed);
         assert_eq!(

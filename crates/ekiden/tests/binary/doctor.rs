@@ -213,3 +213,85 @@ cat > /dev/null;; esac
     );
     assert!(environment.exists(".git/ekiden"));
 }
+
+/// The words of the client, 2.1.197 and newer.
+const NOT_AS_ROOT: &str =
+    "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons";
+
+// shows: RUN-20
+#[test]
+fn what_the_client_refuses_to_root_is_refused_before_the_run() {
+    // Nobody else is refused.
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let environment = client(TESTED, LOGGED_IN);
+    insta::assert_snapshot!(environment.told(&["run", "A task.", "--skip-permissions"]), @r"
+    --- standard error
+    error: cannot start a session: the agent refuses `--skip-permissions` as root
+    hint: run as another user, or choose another mode: `--permission-mode acceptEdits`
+    hint: where nothing can be lost, such as a container: `IS_SANDBOX=1` in the environment
+    --- exit code 78
+    ");
+    let mode = ["--permission-mode", "bypassPermissions"];
+    environment
+        .run(&["run", "A task.", mode[0], mode[1]])
+        .expect(78);
+    assert_eq!(
+        found(&environment, &mode, 78),
+        one("permissions", "failure")
+    );
+    assert!(!environment.exists(".ekiden"), "nothing was begun");
+    let environment = environment.with("IS_SANDBOX", "1");
+    assert_eq!(found(&environment, &["--skip-permissions"], 0), []);
+}
+
+/// Of a wrapper nothing is known before it starts.
+// shows: RUN-20
+#[test]
+fn a_client_that_refuses_its_start_is_not_asked_again() {
+    for words in [NOT_AS_ROOT, "error: unknown option '--no-such-flag'"] {
+        let environment = Environment::with_git();
+        environment.script(
+            "box",
+            &format!("echo once >> starts; echo \"{words}\" >&2; exit 1\n"),
+        );
+        let run = [
+            "run",
+            "A task.",
+            "--agent",
+            "claude",
+            "--agent-command",
+            "./box",
+        ];
+        let said = environment.run(&[&run[..], &CHOSEN].concat()).expect(78);
+        assert!(said.stdout.contains(words), "{said}");
+        let starts = environment.read("starts");
+        // Two for the checks before the run.
+        assert_eq!(starts.lines().count(), 3, "{said}");
+    }
+}
+
+// shows: AGT-13
+#[test]
+fn tools_without_the_one_that_writes_are_refused() {
+    let environment = client(TESTED, LOGGED_IN);
+    let tools = [
+        "--agent-command",
+        "claude --tools Bash,Edit",
+        "--agent",
+        "claude",
+    ];
+    let run = [&["run", "A task."], &tools[..], &CHOSEN].concat();
+    insta::assert_snapshot!(environment.told(&run), @r"
+    --- standard error
+    error: no session could write its handoff: `--tools 'Bash,Edit'` leaves `Write` out
+    hint: add `Write` to that in the agent's command
+    --- exit code 77
+    ");
+    let found = found(&environment, &[&tools[..], &CHOSEN].concat(), 77);
+    assert!(
+        found.contains(&one("permissions", "failure")[0]),
+        "{found:?}"
+    );
+}

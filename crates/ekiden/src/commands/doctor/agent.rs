@@ -41,7 +41,9 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
         let client = ClientSettings::read(environment, dir, spec.permissions.isolated);
         let approvals = Approvals::read(environment);
         let everything = approvals.is_ok_and(|approvals| approvals.has_everything(dir));
-        checks.extend([permissions(spec, &client, everything), hooks(&client)]);
+        let root = as_root(spec, &client, environment);
+        checks.extend([root.unwrap_or_else(|| permissions(spec, &client, everything))]);
+        checks.push(hooks(&client));
         checks.extend(super::guard::checks(environment, dir));
     }
     checks
@@ -146,11 +148,22 @@ fn login(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
     }
 }
 
+/// The client would refuse to start.
+fn as_root(spec: &AgentSpec, client: &ClientSettings, environment: &Environment) -> Option<Check> {
+    let failure = permission::check_root(spec, client, environment).err()?;
+    let remedy = failure.hints().join("; ");
+    Some(Check::failure(
+        "permissions",
+        failure.exit(),
+        failure.error(),
+        remedy,
+    ))
+}
+
 fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> Check {
-    if let Some((rule, place)) = client.denies_handoffs(&spec.command) {
-        let found = format!("`{rule}` is denied: no session could write its handoff");
-        let remedy = format!("remove that from {place}");
-        return Check::failure("permissions", Exit::NotPermitted, found, remedy);
+    if let Some(found) = client.denies_handoffs(&spec.command) {
+        let text = format!("{}: no session could write its handoff", found.why);
+        return Check::failure("permissions", Exit::NotPermitted, text, found.remedy);
     }
     let chosen = &spec.permissions;
     if permission::is_chosen(spec) {
