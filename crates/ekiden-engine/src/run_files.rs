@@ -88,9 +88,16 @@ impl RunFiles {
         read_handoff(&*self.disk, &self.paths.published(stage).handoff()).unwrap_or_default()
     }
 
-    /// Moves aside what an agent could not write over.
-    pub fn set_aside(&self, stage: &StageId, files: &HandoffFiles) -> DiskResult<()> {
-        set_aside(&*self.disk, &self.paths.published(stage).handoff(), files)
+    /// Moves what an agent could not write over out of its way, to its session.
+    pub fn set_aside(
+        &self,
+        stage: &StageId,
+        session: SessionNumber,
+        files: &HandoffFiles,
+    ) -> DiskResult<()> {
+        let session = self.paths.relay(stage).session(session);
+        let dir = self.paths.published(stage).handoff();
+        set_aside(&*self.disk, &dir, files, &session)
     }
 
     /// What an attempt left in the handoff directory, to be archived.

@@ -102,6 +102,15 @@ impl SessionArchive {
                 files.push((name.to_string_lossy().into_owned(), stat.len));
             }
         }
+        // What it left in place of a file is shown too, whatever it is.
+        let left = self.layout.left();
+        for name in if_there(self.disk.list(&left))?.unwrap_or_default() {
+            let bytes = self
+                .disk
+                .stat(&left.join(&name))?
+                .map_or(0, |stat| stat.len);
+            files.push((format!("left/{}", name.to_string_lossy()), bytes));
+        }
         Ok(files)
     }
 

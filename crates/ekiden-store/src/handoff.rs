@@ -30,7 +30,7 @@ pub struct Taken {
     pub removed: Vec<HandoffFile>,
     /// Files that were no accepted handoff, and where they are kept.
     pub kept: Vec<(HandoffFile, PathBuf)>,
-    /// Directories and the like that had a file's name, under their new names.
+    /// Directories and the like that had a file's name, and where they are now.
     pub aside: Vec<PathBuf>,
 }
 
@@ -86,7 +86,10 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::Dir | Kind::Other,
                 ..
-            }) => taken.aside.push(move_aside(disk, &path)?),
+            }) => taken.aside.push(match keeping.sessions.first() {
+                Some(session) => move_out(disk, &path, &session.left())?,
+                None => move_aside(disk, &path)?,
+            }),
             None => {}
         }
     }
@@ -96,21 +99,57 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
 /// Renames what is there, in the same directory. Not synced.
 pub(crate) fn move_aside(disk: &dyn Disk, path: &Path) -> DiskResult<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut aside = path.with_file_name(format!("aside-{name}"));
-    for number in 2.. {
-        if disk.stat(&aside)?.is_none() {
-            break;
-        }
-        aside = path.with_file_name(format!("aside-{number}-{name}"));
-    }
+    let aside = free(
+        disk,
+        path.parent().unwrap_or(path),
+        &format!("aside-{name}"),
+    )?;
     disk.rename(path, &aside)?;
     Ok(aside)
 }
 
-/// Moves aside what is no text, under its file's name: the agent could not write over it.
-pub fn set_aside(disk: &dyn Disk, dir: &Path, files: &HandoffFiles) -> DiskResult<()> {
+/// Moves what is no text, under its file's name, to a session's `left/`: the agent could not write over it.
+pub fn set_aside(
+    disk: &dyn Disk,
+    dir: &Path,
+    files: &HandoffFiles,
+    session: &SessionLayout,
+) -> DiskResult<()> {
     let mut files = files.not_text();
-    files.try_for_each(|(file, _)| move_aside(disk, &dir.join(file.name())).map(|_| ()))
+    files.try_for_each(|(file, what)| {
+        let path = dir.join(file.name());
+        match what {
+            NotText::Link | NotText::Directory | NotText::Special => {
+                move_out(disk, &path, &session.left()).map(|_| ())
+            }
+            NotText::Utf16 | NotText::Binary => {
+                keep(disk, &path, &session.left()).and_then(|_| disk.remove(&path))
+            }
+        }
+    })
+}
+
+/// Renames what is no file into a directory `left/`. Where that is on another file system, it is only renamed.
+fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<PathBuf> {
+    ensure_dir(disk, left)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let moved = free(disk, left, &name)?;
+    match disk.rename(path, &moved) {
+        Ok(()) => disk.sync_dir(left).map(|()| moved),
+        Err(_) => move_aside(disk, path),
+    }
+}
+
+/// The first path in a directory that is free: the name itself, then with a number.
+fn free(disk: &dyn Disk, dir: &Path, name: &str) -> DiskResult<PathBuf> {
+    let mut path = dir.join(name);
+    for number in 2.. {
+        if disk.stat(&path)?.is_none() {
+            break;
+        }
+        path = dir.join(format!("{number}-{name}"));
+    }
+    Ok(path)
 }
 
 fn read_text(disk: &dyn Disk, path: &Path) -> DiskResult<FileText> {

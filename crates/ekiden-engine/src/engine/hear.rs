@@ -150,9 +150,10 @@ impl<R: EffectRunner> Engine<'_, R> {
         let is_no_text = |fault: &Fault| matches!(fault.kind, FaultKind::NotText(_));
         if inspection.faults.iter().any(is_no_text) {
             let files = self.files.handoff_files(stage);
-            self.warn_if_failed(self.files.set_aside(stage, &files));
             if let Some(live) = self.attempts.get_mut(stage) {
                 live.set_aside.extend(files.not_text());
+                let moved = self.files.set_aside(stage, live.attempt.session, &files);
+                self.warn_if_failed(moved);
             }
         }
         inspection

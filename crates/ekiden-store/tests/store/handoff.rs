@@ -4,7 +4,7 @@ use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, NotText};
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 use ekiden_store::archive::archive_dir;
-use ekiden_store::disk::{Disk, DiskResult};
+use ekiden_store::disk::{Disk, DiskResult, Kind};
 use ekiden_store::handoff::*;
 use ekiden_store::layout::SessionLayout;
 use ekiden_store::layout::StateLayout;
@@ -88,10 +88,17 @@ fn what_is_no_text_is_named_and_set_aside() {
     for (file, what) in HandoffFile::ALL.into_iter().zip(what) {
         assert_eq!(*found.get(file), FileText::NotText(what), "{file}");
     }
-    set_aside(&disk, Path::new(DIR), &found).unwrap();
-    assert!(!read_handoff(&disk, Path::new(DIR)).unwrap().begun());
-    let aside = Path::new(DIR).join("aside-PROGRESS.md");
-    assert_eq!(disk.read(&aside, 9).unwrap(), b"\xff\xfe");
+    set_aside(&disk, Path::new(DIR), &found, &session()).unwrap();
+    assert_eq!(
+        disk.list(Path::new(DIR)).unwrap(),
+        [""; 0],
+        "the next session finds none of it"
+    );
+    let left = |file: &str| session().left().join(file);
+    assert_eq!(disk.read(&left("PROGRESS.md"), 9).unwrap(), b"\xff\xfe");
+    let kind = |file: &str| disk.stat(&left(file)).unwrap().unwrap().kind;
+    assert_eq!(kind("NEXT_PROMPT.md"), Kind::Dir);
+    assert_eq!(kind("KNOWLEDGE.md"), Kind::Link);
 }
 
 // shows: RUN-12
@@ -116,9 +123,9 @@ fn archived_files_are_removed_others_kept_whole_and_unknown_ones_left() {
 fn what_stands_in_place_of_a_file_is_moved_out_of_the_way() {
     let disk = with(&[]);
     let place = Path::new(DIR).join("PROGRESS.md");
-    for aside in ["aside-PROGRESS.md", "aside-2-PROGRESS.md"] {
+    for kept in ["PROGRESS.md", "2-PROGRESS.md"] {
         disk.plant_dir(&place);
-        assert_eq!(take(&disk).unwrap().aside, [Path::new(DIR).join(aside)]);
+        assert_eq!(take(&disk).unwrap().aside, [session().left().join(kept)]);
         assert_eq!(disk.stat(&place).unwrap(), None);
     }
 }
