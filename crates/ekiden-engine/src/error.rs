@@ -93,6 +93,14 @@ pub enum EngineError {
     NotIgnored { file: String },
     #[error("start a plan: {why}")]
     NotLent { why: String },
+    #[error(
+        "start a plan: `context` of stage {stage} names {files} files that git does not know, and at most {files_max} are copied into a worktree"
+    )]
+    TooMuchContext {
+        stage: StageId,
+        files: usize,
+        files_max: usize,
+    },
     #[error("start a plan: there is a branch `{branch}`, so git can make none below it")]
     BranchInTheWay { branch: String },
     #[error("read run {run}")]

@@ -252,7 +252,7 @@ impl LockedWorkDir {
         if let Some(branch) = &header.place.branch {
             branch::switch(&self.workspace, branch)?;
         }
-        runtime()?.block_on(self.worktrees(&header).check())?;
+        runtime()?.block_on(self.worktrees(&header).check(&header.manifest))?;
         if header.settings.commit.is_some() {
             let git = Git::new(self.ekiden.clone(), self.workspace.dir.clone());
             let plan = runtime()?.block_on(dirty::plan(&git));

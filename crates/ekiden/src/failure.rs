@@ -143,6 +143,8 @@ impl From<EngineError> for Failure {
             }
             EngineError::NotLent { .. } => failed(Exit::Settings)
                 .hint("`[worktree] copy` in the manifest names files of the project; `setup` creates others"),
+            EngineError::TooMuchContext { .. } => failed(Exit::Settings)
+                .hint("`git add` and commit them, or name fewer; what tools make is for `[worktree] setup`"),
             EngineError::BranchInTheWay { branch } => {
                 failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` frees the name"))
             }

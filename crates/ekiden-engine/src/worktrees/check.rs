@@ -1,16 +1,18 @@
 //! What a plan in worktrees needs of the repository, checked before anything is created: hours later it would
 //! fail each stage.
 
-use ekiden_core::manifest::Isolation;
+use std::collections::BTreeSet;
+
+use ekiden_core::manifest::{Isolation, Manifest};
 
 use super::Worktrees;
-use super::setup::{COPIES_MAX, Lender};
+use super::setup::{COPIES_MAX, Lender, all_of};
 use crate::error::EngineError;
 use crate::globs;
 
 impl Worktrees {
     /// Git can make branches, and commit what stages do and nothing that is only lent to them.
-    pub(crate) async fn check(&self) -> Result<(), EngineError> {
+    pub(crate) async fn check(&self, manifest: &Manifest) -> Result<(), EngineError> {
         let Isolation::Worktrees { copy, .. } = &self.isolation else {
             return Ok(());
         };
@@ -28,6 +30,7 @@ impl Worktrees {
             let branch = above.to_owned();
             return Err(EngineError::BranchInTheWay { branch });
         }
+        self.check_context(manifest).await?;
         // A missing file is reported when it is to be copied.
         let found = globs::find(&self.paths.workspace.dir, copy, COPIES_MAX);
         let Some(found) = found.ok().filter(|found| !found.files.is_empty()) else {
@@ -47,5 +50,35 @@ impl Worktrees {
             }),
             None => Ok(()),
         }
+    }
+
+    /// What stages name and git does not know fits into what is carried into a worktree.
+    async fn check_context(&self, manifest: &Manifest) -> Result<(), EngineError> {
+        let dir = &self.paths.workspace.dir;
+        let all: BTreeSet<&String> = manifest
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.part.context)
+            .collect();
+        let all: Vec<String> = all.into_iter().cloned().collect();
+        if all_of(dir, &all).map_or(0, |files| files.len()) <= COPIES_MAX {
+            return Ok(());
+        }
+        let known = self.users_git().run("ls-files -z", &[]).await;
+        let known = known.unwrap_or_default();
+        let known: BTreeSet<&str> = known.split_terminator('\0').collect();
+        for stage in &manifest.stages {
+            // A name that leads out of the project is told when the stage begins.
+            let mut files = all_of(dir, &stage.part.context).unwrap_or_default();
+            files.retain(|file| !known.contains(file.as_str()));
+            if files.len() > COPIES_MAX {
+                return Err(EngineError::TooMuchContext {
+                    stage: stage.id.clone(),
+                    files: files.len(),
+                    files_max: COPIES_MAX,
+                });
+            }
+        }
+        Ok(())
     }
 }

@@ -93,11 +93,14 @@ impl Worktrees {
         names.extend(document.filter(|name| !name.is_empty() && Path::new(name).is_relative()));
         let (from, there) = (lender.dir.clone(), to.clone());
         let find = move || -> Result<Vec<String>, String> {
-            let found = globs::find(&from, &names, COPIES_MAX)?.files;
-            Ok(found
-                .into_iter()
-                .filter(|file| !there.join(file).exists())
-                .collect())
+            let mut files = all_of(&from, &names)?;
+            files.retain(|file| !there.join(file).exists());
+            match files.len() {
+                0..=COPIES_MAX => Ok(files),
+                more => Err(format!(
+                    "`context` names {more} files that are not in the worktree, more than {COPIES_MAX}"
+                )),
+            }
         };
         let found = tokio::task::spawn_blocking(find).await;
         let found = found.map_err(|panic| panic.to_string())??;
@@ -147,6 +150,11 @@ impl Worktrees {
             ..ChildSpec::new(&self.ekiden, "sh", dir)
         }
     }
+}
+
+/// All files that these names stand for.
+pub(super) fn all_of(dir: &Path, names: &[String]) -> Result<Vec<String>, String> {
+    Ok(globs::find(dir, names, usize::MAX)?.files)
 }
 
 /// Finds what a project lends to worktrees.

@@ -272,3 +272,35 @@ fn a_stage_is_answered_while_others_work() {
     assert!(at("A  session 3") < at("B  done"), "{said}");
     assert_eq!(environment.read("c"), "a\n");
 }
+
+// shows: PLN-25
+#[test]
+fn more_untracked_context_than_is_copied_refuses_the_plan() {
+    let environment = repository();
+    let named = stage(
+        "A",
+        "context = [\"known\", \"notes\"]",
+        "echo a > a",
+        "test -s a",
+    );
+    environment.write("plan.toml", &plan(&[named]));
+    let files = |dir: &str, count: u32| {
+        environment.shell(&format!(
+            "mkdir -p {dir}; for i in $(seq {count}); do : > {dir}/$i; done"
+        ));
+    };
+    files("known", 1_500);
+    environment.commit_all();
+    // What git knows counts for nothing.
+    files("notes", 2_001);
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: cannot start a plan: `context` of stage A names 2001 files that git does not know, and at most 2000 are copied into a worktree
+    hint: `git add` and commit them, or name fewer; what tools make is for `[worktree] setup`
+    --- exit code 78
+    ");
+    assert!(environment.runs().is_empty());
+    environment.shell("rm notes/1");
+    environment.run(&EXECUTE).expect(0);
+    assert_eq!(environment.read("a"), "a\n");
+}
