@@ -88,6 +88,53 @@ fn stages_that_begin_together_get_equal_shares() {
     assert_eq!(shares, [5_000_000; 4]);
 }
 
+/// One that is done and waits for its merge may be sent back to work.
+// shows: PLN-13, REL-22
+#[test]
+fn other_limits_reach_a_stage_that_waits_for_its_merge() {
+    let given = Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 2,
+        budget: None,
+    };
+    let mut world = World::begin(&given);
+    let waiting = StageId::try_from("S0".to_owned()).unwrap();
+    let merge = |world: &World| {
+        let mut tasks = world
+            .outstanding
+            .iter()
+            .filter(|(_, effect)| !is_start(effect));
+        tasks.position(|(_, effect)| {
+            matches!(
+                effect,
+                Effect::Worktree {
+                    effect: WorktreeEffect::Merge,
+                    ..
+                }
+            )
+        })
+    };
+    let at = loop {
+        match (merge(&world), world.outstanding_tasks()) {
+            (Some(at), _) => break at,
+            (None, 0) => world.works(&waiting, 0, true),
+            (None, _) => world.settle(0),
+        }
+    };
+    assert_eq!(world.agents.len(), 1, "the other stage works on");
+    let limits = LimitsChanged {
+        wait_max: Some(Millis(7)),
+        ..LimitsChanged::default()
+    };
+    world.steer(Steering::ChangeLimits(Box::new(limits)));
+    let tasks = world.outstanding_tasks();
+    let conflict = (13 * 8..14 * 8).find(|how| how % tasks == at);
+    world.settle(conflict.unwrap());
+    let relay = world.run.relay(&waiting).unwrap();
+    assert!(relay.outcome().is_none(), "it is sent back");
+    assert_eq!(relay.settings.wait_max, Millis(7));
+}
+
 /// An agent at work, as far as it decides.
 struct Agent {
     attempt: AttemptId,
