@@ -8,6 +8,7 @@
 //! What needs a crate's inside is measured by that crate, under `benches/`; this task runs it and judges
 //! the figures. So the tasks depend on none of the crates and build in a moment.
 
+mod chain;
 mod client;
 mod guard;
 mod handoff;
@@ -51,6 +52,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         start::measure,
         guard::measure,
         stream::measure,
+        chain::measure,
         handoff::measure,
         sessions::measure,
         plan::measure,
