@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, ConversationId, SessionNumber, StageId};
 use crate::judge::Warning;
+use crate::notice::NoticeKind;
 use crate::outcome::Outcome;
 
 /// What a run wants done, as the log holds it beside the event that it follows from.
@@ -78,6 +79,9 @@ pub enum RelayEffect {
     Warn { warning: Warning },
     /// Tell a person who is elsewhere. At most once: after a crash it is void.
     Notify {
+        /// What it is about. Older logs lack it, but a notice of theirs is void.
+        #[serde(default)]
+        about: NoticeKind,
         /// What, in ekiden's own words.
         text: String,
     },

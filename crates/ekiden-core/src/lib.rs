@@ -28,7 +28,7 @@ pub mod knowledge;
 pub mod limits;
 pub mod manifest;
 mod markdown;
-mod notice;
+pub mod notice;
 pub mod outcome;
 pub mod plan;
 pub mod prompt;

@@ -91,8 +91,18 @@ pub const SETUP_TIMEOUT: Millis = Millis::from_secs(1_800);
 pub const COMMIT_TAIL_LINES: usize = 10;
 /// Characters kept of it.
 pub const COMMIT_TAIL_CHARS: usize = 1_000;
-/// The limit of showing one notification.
+/// The limit of one try to show or send a notification.
 pub const NOTIFY_TIMEOUT: Millis = Millis::from_secs(10);
+/// The pauses before it is sent again where nobody answered.
+pub const NOTIFY_PAUSES: [Millis; 3] = [
+    Millis::from_secs(1),
+    Millis::from_secs(3),
+    Millis::from_secs(10),
+];
+/// How long a run that is over waits for notifications on their way, whatever becomes of them.
+pub const NOTIFY_AT_END: Millis = Millis::from_secs(5);
+/// Notifications on their way at the same time. Where so many are, nobody answers.
+pub const NOTIFY_MAX: usize = 32;
 
 // ── Money, tokens, time, turns ───────────────────────────────────────────────────────────────
 

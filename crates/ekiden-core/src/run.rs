@@ -436,9 +436,9 @@ impl Run {
         let notice = notice.filter(|_| wanted);
         let told = notice
             .zip(self.relays.keys().next())
-            .map(|(text, stage)| Effect::Stage {
+            .map(|(notice, stage)| Effect::Stage {
                 stage: stage.clone(),
-                effect: RelayEffect::Notify { text },
+                effect: notice.effect(),
             });
         told.into_iter()
             .chain([Effect::EndRun { outcome }])

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::error::EngineError;
 use crate::git::commit::CommitJob;
+use crate::notify::Notice;
 pub use crate::survey::Since;
 use crate::worktrees::StageJob;
 
@@ -126,6 +127,6 @@ pub trait EffectRunner {
     /// part of that.
     fn deliver(&mut self, effect: EffectId, tip: Option<String>, is_repeated: bool);
 
-    /// Shows a notification to a user who is elsewhere.
-    fn notify(&mut self, text: String);
+    /// Tells something to a user who is elsewhere.
+    fn notify(&mut self, effect: EffectId, notice: Notice);
 }

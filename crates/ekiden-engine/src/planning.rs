@@ -44,7 +44,9 @@ use crate::history;
 use crate::observer::Observer;
 use crate::process_runner::raw_stream;
 use crate::run_files::resolve_input;
-use crate::runner::{LockedWorkDir, OnHangup, Signals, runtime};
+use crate::runner::LockedWorkDir;
+use crate::runtime::runtime;
+use crate::signals::{OnHangup, Signals};
 use crate::workspace::Workspace;
 
 /// Reports that wait; a full channel holds the agent back.

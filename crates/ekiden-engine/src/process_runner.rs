@@ -3,11 +3,10 @@
 //! A task whose engine has gone cannot send what came of it. Its effect then stays outstanding, and a resume
 //! settles it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec};
@@ -27,7 +26,7 @@ use crate::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, VerifyJob};
 use crate::error::EngineError;
 use crate::git::CEILING;
 use crate::git::commit::{self, CommitJob};
-use crate::notify;
+use crate::notify::{self, Endpoint, Notice, NoticeEvent};
 use crate::paths::RunPaths;
 use crate::survey::Since;
 use crate::survey::survey;
@@ -52,8 +51,11 @@ pub(crate) struct ProcessRunner {
     tasks: JoinSet<()>,
     /// Changes when tasks are to stop. A task that begins later does not see an older change.
     cancelled: watch::Sender<u32>,
-    /// The user knows that notifications do not work.
-    notify_failed: Arc<AtomicBool>,
+    endpoints: Vec<Endpoint>,
+    /// Notifications on their way. They are nobody's outcome, so no run waits for them but at its end.
+    telling: JoinSet<()>,
+    /// The ways of which the user knows that they do not work.
+    notify_failed: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl ProcessRunner {
@@ -64,6 +66,7 @@ impl ProcessRunner {
         paths: RunPaths,
         worktrees: Worktrees,
         disk: Arc<dyn Disk>,
+        endpoints: Vec<Endpoint>,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         Self {
@@ -76,6 +79,8 @@ impl ProcessRunner {
             attempts: BTreeMap::new(),
             tasks: JoinSet::new(),
             cancelled: watch::Sender::new(0),
+            endpoints,
+            telling: JoinSet::new(),
             notify_failed: Arc::default(),
         }
     }
@@ -84,6 +89,25 @@ impl ProcessRunner {
     pub(crate) fn is_idle(&mut self) -> bool {
         while self.tasks.try_join_next().is_some() {}
         self.tasks.is_empty()
+    }
+
+    /// Whether a notification is on its way.
+    pub(crate) fn is_telling(&mut self) -> bool {
+        while self.telling.try_join_next().is_some() {}
+        !self.telling.is_empty()
+    }
+
+    /// Waits for the notifications on their way, or until `enough` is ready; those that are left then are given up, which
+    /// the user is told.
+    pub(crate) async fn tell_last(&mut self, enough: impl Future<Output = ()>) {
+        tokio::select! {
+            () = async { while self.telling.join_next().await.is_some() {} } => return,
+            () = enough => {}
+        }
+        self.telling.abort_all();
+        self.telling.detach_all();
+        let text = "the run is over and a notification is still on its way: it may not arrive";
+        let _ = self.inputs.try_send(Input::Warning(text.to_owned()));
     }
 
     /// Starts a task and sends the input that it ends with.
@@ -270,18 +294,33 @@ impl EffectRunner for ProcessRunner {
         });
     }
 
-    fn notify(&mut self, text: String) {
+    fn notify(&mut self, effect: EffectId, notice: Notice) {
         let dir = self.paths.workspace.dir.clone();
-        let showing = notify::notify(self.ekiden.clone(), dir, self.run.clone(), text);
-        let (inputs, failed) = (self.inputs.clone(), Arc::clone(&self.notify_failed));
-        self.tasks.spawn(async move {
-            if let Err(why) = showing.await
-                && !failed.swap(true, Ordering::Relaxed)
-            {
-                let text = format!("cannot notify: {why}; `--no-notify` switches that off");
-                let _ = inputs.send(Input::Warning(text)).await;
-            }
-        });
+        let event = NoticeEvent::new(&dir, &self.run, effect, &notice);
+        let wanted = self.endpoints.iter();
+        let wanted = wanted.filter(|endpoint| endpoint.kinds.contains(&notice.about));
+        for endpoint in wanted {
+            let room = limits::NOTIFY_MAX.saturating_sub(self.telling.len());
+            let way = endpoint.way.clone();
+            let telling = notify::tell(self.ekiden.clone(), dir.clone(), way, event.clone());
+            let (name, inputs) = (endpoint.way.name(), self.inputs.clone());
+            let failed = Arc::clone(&self.notify_failed);
+            let told = async move {
+                let told = match room {
+                    0 => Err("too many are on their way".to_owned()),
+                    _ => telling.await,
+                };
+                if let Err(why) = told
+                    && failed.lock().is_ok_and(|mut failed| failed.insert(name))
+                {
+                    let text = format!(
+                        "cannot notify by `{name}`: {why}; `--no-notify` switches that off"
+                    );
+                    let _ = inputs.send(Input::Warning(text)).await;
+                }
+            };
+            self.telling.spawn(told);
+        }
     }
 }
 

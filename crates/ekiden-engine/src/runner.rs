@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ekiden_core::agent::Interface;
 use ekiden_core::event::{Continued, Event, RunResumed};
 use ekiden_core::ids::RunId;
+use ekiden_core::limits;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::error::StoreError;
@@ -29,8 +28,6 @@ use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock, lock_attempt};
 use ekiden_store::published::{exclude_from_git, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
-use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, SystemClock};
@@ -43,11 +40,15 @@ use crate::history;
 use crate::journal::Journal;
 use crate::leftovers;
 use crate::log_check::{self, ChangedLog};
+use crate::notify::Endpoint;
 use crate::observer::Observer;
 use crate::overlap;
 use crate::paths::RunPaths;
 use crate::process_runner::ProcessRunner;
 use crate::run_files::RunFiles;
+use crate::runtime::{runtime, system};
+pub use crate::signals::OnHangup;
+use crate::signals::Signals;
 use crate::state_trust;
 use crate::steering;
 use crate::steering_socket::SteeringSocket;
@@ -70,19 +71,20 @@ pub enum Unfinished {
     SetAside,
 }
 
-/// What a run does when its terminal goes away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnHangup {
-    Continue,
-    Stop,
+/// How this process drives a run. It is not the run's own, so it is not in its log.
+#[derive(Debug, Clone)]
+pub struct Driving {
+    pub on_hangup: OnHangup,
+    /// Where notices go.
+    pub endpoints: Vec<Endpoint>,
 }
 
-impl OnHangup {
-    /// The agent's own interface ends with its terminal.
-    fn of(self, header: &RunStarted) -> Self {
-        match header.settings.agent.interface {
-            Interface::Headless => self,
-            Interface::Terminal => Self::Stop,
+impl Driving {
+    /// Stays when the terminal goes away, and tells nobody.
+    pub fn alone() -> Self {
+        Self {
+            on_hangup: OnHangup::Continue,
+            endpoints: Vec::new(),
         }
     }
 }
@@ -97,11 +99,11 @@ pub fn start(
     workspace: &Workspace,
     header: RunStarted,
     unfinished: Unfinished,
-    on_hangup: OnHangup,
+    driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let disk = real_disk(workspace, &header);
-    start_on(disk, workspace, header, unfinished, on_hangup, observer)
+    start_on(disk, workspace, header, unfinished, driving, observer)
 }
 
 /// Like [`start`], on a disk of the caller's, which counts its syncs.
@@ -110,7 +112,7 @@ pub fn start_on(
     workspace: &Workspace,
     header: RunStarted,
     unfinished: Unfinished,
-    on_hangup: OnHangup,
+    driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let work_dir = LockedWorkDir::take(disk, workspace)?;
@@ -119,10 +121,10 @@ pub fn start_on(
         history::refuse_unfinished(work_dir.state.view(), &header)?;
     }
     let header = work_dir.ready(header)?;
-    let on_hangup = on_hangup.of(&header);
+    let on_hangup = driving.on_hangup.of(&header);
     work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
         let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
-        let (mut engine, inputs, socket) = work_dir.engine(journal, observer)?;
+        let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
         engine.begin(effects)?;
         Ok((engine, inputs, socket))
     })
@@ -134,7 +136,7 @@ pub fn resume(
     prefix: Option<&str>,
     resumed: RunResumed,
     changed_log: ChangedLog,
-    on_hangup: OnHangup,
+    driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
@@ -147,7 +149,7 @@ pub fn resume(
         &found.run,
         events,
         Event::RunResumed(resumed),
-        on_hangup,
+        driving,
         observer,
     )
 }
@@ -157,14 +159,14 @@ pub fn continue_with(
     workspace: &Workspace,
     prefix: Option<&str>,
     continued: Continued,
-    on_hangup: OnHangup,
+    driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
     let found = history::continuable(work_dir.state.view(), workspace, prefix)?;
     work_dir.check_log(found.id(), ChangedLog::Refuse)?;
     let event = Event::Continued(continued);
-    go_on(work_dir, &found.run, Vec::new(), event, on_hangup, observer)
+    go_on(work_dir, &found.run, Vec::new(), event, driving, observer)
 }
 
 fn go_on(
@@ -172,11 +174,11 @@ fn go_on(
     found: &Run,
     mut notes: Vec<Event>,
     event: Event,
-    on_hangup: OnHangup,
+    driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let header = found.header();
-    let on_hangup = on_hangup.of(header);
+    let on_hangup = driving.on_hangup.of(header);
     let run = header.run.clone();
     work_dir.disk = real_disk(&work_dir.workspace, header);
     if let Some(branch) = &header.place.branch {
@@ -189,7 +191,7 @@ fn go_on(
     work_dir.drive(run, on_hangup, |work_dir| {
         work_dir.reclaim(&journal)?;
         notes.extend(journal.differs().map(|seq| Event::LogicChanged { seq }));
-        let (mut engine, inputs, socket) = work_dir.engine(journal, observer)?;
+        let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
         let at = SystemClock.now();
         for note in notes {
             engine.note(at, note)?;
@@ -283,6 +285,7 @@ impl LockedWorkDir {
     fn engine<'o>(
         &self,
         journal: Journal,
+        endpoints: Vec<Endpoint>,
         observer: &'o mut dyn Observer,
     ) -> Result<Started<'o>, EngineError> {
         if !journal.is_copied() {
@@ -295,7 +298,15 @@ impl LockedWorkDir {
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let (run, worktrees) = (header.run.clone(), self.worktrees(header));
         let socket = SteeringSocket::of_run(paths.run_dir.socket(), &sender);
-        let runner = ProcessRunner::new(self.ekiden.clone(), run, paths, worktrees, disk(), sender);
+        let runner = ProcessRunner::new(
+            self.ekiden.clone(),
+            run,
+            paths,
+            worktrees,
+            disk(),
+            endpoints,
+            sender,
+        );
         let engine = Engine::new(journal, files, runner, observer);
         Ok((engine, inputs, socket))
     }
@@ -377,17 +388,6 @@ impl LockedWorkDir {
     }
 }
 
-pub(crate) fn runtime() -> Result<Runtime, EngineError> {
-    let built = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    built.map_err(system("start a runtime"))
-}
-
-fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> EngineError {
-    move |source| EngineError::System { what, source }
-}
-
 /// The disk of a run, with fences around its work dir and its worktrees.
 fn real_disk(workspace: &Workspace, header: &RunStarted) -> Arc<dyn Disk> {
     let disk = RealDisk::fenced(&workspace.dir);
@@ -408,11 +408,15 @@ async fn run_to_end(
     mut signals: Signals,
 ) -> Result<Outcome, EngineError> {
     loop {
-        if engine.runner.is_idle()
-            && inputs.is_empty()
-            && let Some(outcome) = engine.outcome()
-        {
-            return Ok(outcome.clone());
+        let is_over = engine.runner.is_idle() && inputs.is_empty();
+        if let Some(outcome) = engine.outcome().filter(|_| is_over).cloned() {
+            if !engine.runner.is_telling() {
+                return Ok(outcome);
+            }
+            // Not against anybody's will.
+            let enough = tokio::time::timeout(limits::NOTIFY_AT_END.into(), signals.next());
+            engine.runner.tell_last(async { drop(enough.await) }).await;
+            continue;
         }
         let input = next_input(&mut inputs, &mut signals, engine.wakes_at()).await;
         engine.take(SystemClock.now(), input)?;
@@ -434,56 +438,6 @@ async fn next_input(
         Some(input) = inputs.recv() => input,
         request = signals.next() => Input::Event(Event::StopRequested(request)),
         () = tokio::time::sleep(pause) => Input::Tick,
-    }
-}
-
-/// The signals by which people and systems stop a program.
-pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    /// Nothing where whoever started us had it ignored, as `nohup` does: that stays so.
-    hangup: Option<Signal>,
-    on_hangup: OnHangup,
-    interrupted: bool,
-}
-
-impl Signals {
-    pub(crate) fn listen(on_hangup: OnHangup) -> Result<Self, EngineError> {
-        let listen = |kind| signal(kind).map_err(system("listen to signals"));
-        let hangup = (!ekiden_agent::hangup_is_ignored()).then(SignalKind::hangup);
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: hangup.map(listen).transpose()?,
-            on_hangup,
-            interrupted: false,
-        })
-    }
-
-    /// The first Ctrl-C asks, every other signal insists. Cancel safe.
-    pub(crate) async fn next(&mut self) -> StopRequest {
-        tokio::select! {
-            _ = self.interrupt.recv() => {
-                let again = std::mem::replace(&mut self.interrupted, true);
-                if again { now(SignalKind::interrupt()) } else { StopRequest::Gently }
-            }
-            _ = self.terminate.recv() => now(SignalKind::terminate()),
-            () = lost(self.hangup.as_mut(), self.on_hangup) => now(SignalKind::hangup()),
-        }
-    }
-}
-
-/// Waits for a hangup that ends the run.
-async fn lost(hangup: Option<&mut Signal>, on_hangup: OnHangup) {
-    match hangup {
-        Some(hangup) => while hangup.recv().await.is_none() || on_hangup == OnHangup::Continue {},
-        None => std::future::pending().await,
-    }
-}
-
-fn now(kind: SignalKind) -> StopRequest {
-    StopRequest::Now {
-        signal: kind.as_raw_value(),
     }
 }
 

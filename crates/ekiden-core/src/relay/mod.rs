@@ -47,7 +47,7 @@ use crate::ids::RunId;
 use crate::knowledge::Knowledge;
 use crate::limits;
 use crate::manifest::Stage;
-use crate::notice;
+use crate::notice::{self, Notice};
 use crate::outcome::{Outcome, WaitCause};
 use crate::prompt::PromptSection;
 use crate::renewal::LastSession;
@@ -344,13 +344,14 @@ impl Relay {
         self.publish_and_notify(notice)
     }
 
-    fn publish_and_notify(&self, notice: Option<String>) -> Vec<RelayEffect> {
-        let notice = notice
-            .filter(|_| self.settings.notify)
-            .map(|text| RelayEffect::Notify { text });
+    fn publish_and_notify(&self, notice: Option<Notice>) -> Vec<RelayEffect> {
         std::iter::once(RelayEffect::PublishDurably)
-            .chain(notice)
+            .chain(self.notify(notice))
             .collect()
+    }
+
+    fn notify(&self, notice: Option<Notice>) -> Option<RelayEffect> {
+        notice.filter(|_| self.settings.notify).map(Notice::effect)
     }
 }
 

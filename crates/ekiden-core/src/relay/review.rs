@@ -11,6 +11,7 @@ use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, Survey};
 use crate::handoff::{self, Handoff, Status};
 use crate::judge::Warning;
 use crate::limits;
+use crate::notice;
 use crate::outcome::{Outcome, WaitCause};
 use crate::prompt::PromptSection;
 use crate::steering::StopRequest;
@@ -323,7 +324,11 @@ impl Relay {
             let is_idle = |warning: &Warning| matches!(warning, Warning::Idle { .. });
             judged.warnings.retain(|warning| !is_idle(warning));
         }
+        // The end of a run is told, too.
+        let repeated = judged.warnings.iter().find_map(notice::of_warning);
+        let repeated = self.notify(repeated.filter(|_| outcome.is_none()));
         let mut effects = self.warnings(judged, passed == Some(true) && confirms);
+        effects.extend(repeated);
         effects.extend(match outcome {
             Some(outcome) => {
                 let next = Next::Attempt(self.fresh(next));

@@ -37,7 +37,7 @@ use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::time::Millis;
-use ekiden_engine::runner::{self, OnHangup, Unfinished};
+use ekiden_engine::runner::{self, Driving, Unfinished};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk, RealDisk};
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         &workspace,
         header(&workspace)?,
         Unfinished::Refuse,
-        OnHangup::Continue,
+        Driving::alone(),
         &mut watch,
     )?;
     assert_eq!(outcome, Outcome::SessionLimit, "all sessions were used");

@@ -5,6 +5,7 @@ use ekiden_core::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, Work
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::TaskOutcome;
 use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
+use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::Relay;
 use ekiden_store::disk::DiskResult;
@@ -14,6 +15,7 @@ use crate::effect_runner::{EffectRunner, Input, VerifyJob};
 use crate::error::EngineError;
 use crate::git::commit::CommitJob;
 use crate::meter::Meter;
+use crate::notify::Notice;
 use crate::survey::Since;
 use crate::task_mark::task_mark;
 use crate::worktrees::StageJob;
@@ -98,10 +100,25 @@ impl<R: EffectRunner> Engine<'_, R> {
                     .push_back(Input::task(&stage, id, TaskOutcome::Published)),
                 Err(error) => self.warn_if_failed(Err(error)),
             },
-            RelayEffect::Notify { text } => self.runner.notify(text),
+            RelayEffect::Notify { about, text } => self.notify(id, &stage, about, text),
             RelayEffect::Archive { attempt } => self.deferred_archives.push((id, stage, attempt)),
         }
         Ok(())
+    }
+
+    fn notify(&mut self, id: EffectId, stage: &StageId, about: NoticeKind, text: String) {
+        let in_plan = self.journal.run().header().manifest.plan.is_some();
+        let relay = self.relay(stage);
+        let notice = Notice {
+            at: self.now,
+            about,
+            text,
+            // A plan that is over tells so by whichever stage, and the end is not that stage's.
+            stage: Some(stage.clone())
+                .filter(|_| in_plan && self.journal.run().outcome().is_none()),
+            session: relay.map_or(0, |relay| relay.session().into()),
+        };
+        self.runner.notify(id, notice);
     }
 
     fn worktree(

@@ -37,6 +37,7 @@ use ekiden_engine::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, Sinc
 use ekiden_engine::engine::Engine;
 use ekiden_engine::git::commit::CommitJob;
 use ekiden_engine::journal::Journal;
+use ekiden_engine::notify::Notice;
 use ekiden_engine::observer::Observer;
 use ekiden_engine::paths::RunPaths;
 use ekiden_engine::run_files::RunFiles;
@@ -493,8 +494,8 @@ impl EffectRunner for SimRunner {
         panic!("{effect} has nothing to hand off")
     }
 
-    fn notify(&mut self, text: String) {
-        self.world.borrow_mut().notices.push(text);
+    fn notify(&mut self, _effect: EffectId, notice: Notice) {
+        self.world.borrow_mut().notices.push(notice.text);
     }
 }
 

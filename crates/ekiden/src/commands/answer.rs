@@ -112,7 +112,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         not_in_plans: None,
         detach: args.detach,
     };
-    let on_hangup = invocation.on_hangup()?;
+    let driving = invocation.driving()?;
     start::continue_with(
         &invocation,
         workspace,
@@ -126,7 +126,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
                 task: None,
                 answer: Some(Answer { stage, words: text }),
             };
-            runner::resume(workspace, run, resumed, ChangedLog::Refuse, on_hangup, live)
+            runner::resume(workspace, run, resumed, ChangedLog::Refuse, driving, live)
         },
     )
 }

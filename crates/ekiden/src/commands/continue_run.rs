@@ -57,7 +57,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
         detach: args.detach,
     };
     let limits = chosen::limits_typed(&invocation.given)?;
-    let on_hangup = invocation.on_hangup()?;
+    let driving = invocation.driving()?;
     start::continue_with(
         &invocation,
         workspace,
@@ -70,7 +70,7 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
                 task: task.replacement(),
                 limits,
             };
-            runner::continue_with(workspace, prefix, continued, on_hangup, live)
+            runner::continue_with(workspace, prefix, continued, driving, live)
         },
     )
 }

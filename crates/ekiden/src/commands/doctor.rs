@@ -5,6 +5,7 @@
 mod agent;
 mod guard;
 mod machine;
+mod notify;
 
 pub use agent::refusal;
 use clap::Args;
@@ -23,13 +24,15 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden doctor
   ekiden doctor --agent rehearsal
+  ekiden doctor --try-notify     send a notification by each way that is set
   ekiden doctor --json
 ";
 
 /// Check whether a run can work here, and say how to fix it
 ///
 /// Checks the agent's program, its version and login, permissions, hooks and the guard, and also git, the
-/// disk, the terminal and system limits. It changes nothing and costs nothing.
+/// disk, the terminal, system limits and notifications. It changes nothing, costs nothing, and sends nothing
+/// unless it is asked to.
 ///
 /// Exits with 0 if nothing failed; warnings do not count. Otherwise it exits with the code that a run would
 /// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 78 if a
@@ -37,6 +40,9 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DoctorArgs {
+    /// Send a notification by each way that is set, and tell what became of it
+    #[arg(long)]
+    try_notify: bool,
     #[command(flatten)]
     typed: Typed<Starting>,
 }
@@ -101,8 +107,13 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_here()?;
     let spec = chosen::settings(&invocation.given, &invocation.here)?.agent;
+    let endpoints = chosen::driving(&invocation.given, &invocation.here)?.endpoints;
     let mut checks = agent::checks(&spec, &invocation.environment, &workspace.dir);
     checks.extend(machine::checks(&workspace, &invocation.environment));
+    match args.try_notify {
+        true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
+        false => checks.push(notify::check(&endpoints, &invocation.environment)),
+    }
     if invocation.json()? {
         let ok = checks.iter().all(|check| check.state != State::Failure);
         output.json(&Fields::versioned().and(fields! { "ok": ok, "checks": checks }));

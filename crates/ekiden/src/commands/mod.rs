@@ -45,7 +45,7 @@ use std::sync::Arc;
 use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::run::Run;
-use ekiden_engine::runner::OnHangup;
+use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, state_trust};
 use ekiden_store::disk::RealDisk;
@@ -195,8 +195,8 @@ impl Invocation {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
     }
 
-    fn on_hangup(&self) -> Result<OnHangup, Failure> {
-        self.given.need(&table::ON_HANGUP)
+    fn driving(&self) -> Result<Driving, Failure> {
+        chosen::driving(&self.given, &self.here)
     }
 
     fn json(&self) -> Result<bool, Failure> {

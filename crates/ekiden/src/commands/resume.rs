@@ -106,7 +106,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         not_in_plans,
         detach: args.detach,
     };
-    let on_hangup = invocation.on_hangup()?;
+    let driving = invocation.driving()?;
     start::continue_with(
         &invocation,
         workspace,
@@ -120,7 +120,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
                 task: task.map(Task::replacement),
                 answer: None,
             };
-            runner::resume(workspace, prefix, resumed, changed_log, on_hangup, live)
+            runner::resume(workspace, prefix, resumed, changed_log, driving, live)
         },
     )
 }

@@ -118,7 +118,7 @@ pub(super) fn begin(
         true => Unfinished::SetAside,
         false => Unfinished::Refuse,
     };
-    let on_hangup = invocation.on_hangup()?;
+    let driving = invocation.driving()?;
     let (run, interface) = (header.run.clone(), header.settings.agent.interface);
     let watched = Watched {
         invocation,
@@ -127,7 +127,7 @@ pub(super) fn begin(
         interface,
     };
     let outcome = watched.drive(&mut live, |live| {
-        runner::start(workspace, header, unfinished, on_hangup, live)
+        runner::start(workspace, header, unfinished, driving, live)
     });
     Ok(Exit::of(&outcome?))
 }

@@ -56,12 +56,14 @@ pub fn needing(
     let values = file.values.iter().filter_map(|value| {
         let needs = |row: &&Row| row.user_only || raises(row, &value.text);
         let row = table::find(value.name).filter(needs)?;
-        let flag = row.long().unwrap_or_else(|| row.name.to_owned());
+        let flag = row
+            .long()
+            .map(|flag| format!("give `--{flag}` on the command line, or "));
         Some(Restricted {
             line: value.line,
             what: format!("`{}`", row.name),
             value: value.text.clone(),
-            instead: format!("give `--{flag}` on the command line, or put it into {own}"),
+            instead: format!("{}put it into {own}", flag.unwrap_or_default()),
         })
     });
     let agents = file.agents.iter().map(|agent| Restricted {
@@ -98,7 +100,7 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
     let what = &first.what;
     let text = format!("{place}: a project's own file may not set {what}{changed}");
     Err(Failure::new(Exit::Settings, text)
-        .hint("it would decide what runs on the machine of everybody who clones the project")
+        .hint("it would decide what runs, or what is told to whom, on the machine of everybody who clones the project")
         .hint(first.instead.clone())
         .hint("or read the file, and approve it as it is now: `ekiden config approve`"))
 }

@@ -8,6 +8,8 @@ use ekiden_core::budget::Budget;
 use ekiden_core::manifest::Verification;
 use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
 use ekiden_engine::clock::{self, Clock as _, SystemClock};
+use ekiden_engine::notify::{Endpoint, Way};
+use ekiden_engine::runner::Driving;
 
 use super::agents::{self, Agent};
 use super::given::Given;
@@ -40,6 +42,52 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         guided: given.need(&table::GUIDED)?,
         bounds: limits,
     })
+}
+
+/// How the process drives a run.
+pub fn driving(given: &Given, here: &Path) -> Result<Driving, Failure> {
+    Ok(Driving {
+        on_hangup: given.need(&table::ON_HANGUP)?,
+        endpoints: match given.need(&table::NOTIFY)? {
+            true => endpoints(given, here)?,
+            false => Vec::new(),
+        },
+    })
+}
+
+/// Where notices go.
+pub fn endpoints(given: &Given, here: &Path) -> Result<Vec<Endpoint>, Failure> {
+    let desktop = given.need(&table::NOTIFY_DESKTOP)?;
+    let mut command = given.get(&table::NOTIFY_COMMAND)?;
+    // It runs in the work dir, where another program may have that name.
+    if let Some(program) = command.iter_mut().flatten().next() {
+        absolute(program, here);
+    }
+    let webhook = given.get(&table::NOTIFY_WEBHOOK)?;
+    let ntfy = given.get(&table::NOTIFY_NTFY)?;
+    let ways = [
+        (
+            desktop.then_some(Way::Desktop),
+            &table::NOTIFY_DESKTOP_KINDS,
+        ),
+        (command.map(Way::Command), &table::NOTIFY_COMMAND_KINDS),
+        (webhook.map(Way::Webhook), &table::NOTIFY_WEBHOOK_KINDS),
+        (ntfy.map(Way::Ntfy), &table::NOTIFY_NTFY_KINDS),
+    ];
+    let of_all = given.need(&table::NOTIFY_KINDS)?;
+    let mut endpoints = Vec::new();
+    for (way, kinds) in ways {
+        let kinds = given.get(kinds)?.unwrap_or_else(|| of_all.clone());
+        endpoints.extend(way.map(|way| Endpoint { way, kinds }));
+    }
+    Ok(endpoints)
+}
+
+/// A relative path of a program is meant from the current directory, wherever it runs.
+fn absolute(program: &mut String, here: &Path) {
+    if program.contains('/') {
+        *program = here.join(&*program).to_string_lossy().into_owned();
+    }
 }
 
 /// The bounds that are set: of all sources for a new run, and of [`Given::typed`] for one that continues.
@@ -117,9 +165,8 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
     if kind == AgentKind::Claude {
         refuse_plan_mode(permissions.mode.as_deref())?;
     }
-    // The agent runs in the work dir, but a relative path of a program is meant from the current directory.
-    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
-        *program = here.join(&*program).to_string_lossy().into_owned();
+    if let Some(program) = command.first_mut() {
+        absolute(program, here);
     }
     Ok(AgentSpec {
         name,

@@ -234,9 +234,13 @@ impl Parser<'_> {
     }
 
     fn unknown(&self, span: Range<usize>, name: &str, meant: Option<&str>) -> Failure {
-        let hint = match meant {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "`ekiden config show` lists all settings".to_owned(),
+        let typed = table::find(name).and_then(|row| Some((row.long()?, row.env())));
+        let hint = match (typed, meant) {
+            (Some((flag, variable)), _) => {
+                format!("it is only a flag and a variable: `--{flag}`, {variable}")
+            }
+            (None, Some(meant)) => format!("did you mean `{meant}`?"),
+            (None, None) => "`ekiden config show` lists all settings".to_owned(),
         };
         let failure = self.failure(span, &format!("there is no setting `{name}`"));
         failure.hint(hint)

@@ -12,8 +12,10 @@ use ekiden_core::guard::Levels;
 use ekiden_core::guard::LineFormat;
 use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::handoff::Marker;
+use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
+use ekiden_engine::notify::is_address;
 use ekiden_engine::runner::OnHangup;
 
 /// A value, or what would have been right.
@@ -135,6 +137,27 @@ pub fn text(text: &str) -> Read<String> {
     }
 }
 
+/// Kinds of notices; none at all is an answer, too.
+pub fn notice_kinds(text: &str) -> Read<Vec<NoticeKind>> {
+    if text.trim() == "none" {
+        return Ok(Vec::new());
+    }
+    let kinds = text.split(',').map(|kind| kind.trim().parse());
+    kinds.collect::<Result<_, ()>>().map_err(|()| {
+        let names = NoticeKind::ALL.map(NoticeKind::name).join(", ");
+        format!("some of {names}; or none")
+    })
+}
+
+/// Where something can be posted to.
+pub fn address(text: &str) -> Read<String> {
+    let text = text.trim();
+    match is_address(text) {
+        true => Ok(text.to_owned()),
+        false => Err("an address such as https://host/path".to_owned()),
+    }
+}
+
 /// Several texts, one a line.
 pub fn lines(text: &str) -> Read<Vec<String>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -227,6 +250,28 @@ mod tests {
             assert!(tokens(bad).is_err(), "{bad}");
         }
         assert!(tokens("1.0001k").is_err(), "a tenth of a token");
+    }
+
+    // shows: UIX-10
+    #[test]
+    fn a_notification_goes_somewhere_or_is_refused() {
+        let kinds = [NoticeKind::Done, NoticeKind::NeedsYou];
+        assert_eq!(notice_kinds("done, needs_you"), Ok(kinds.to_vec()));
+        assert_eq!(notice_kinds("none"), Ok(Vec::new()));
+        assert!(notice_kinds("").is_err() && notice_kinds("done,all").is_err());
+        for fine in ["https://ntfy.sh/topic", " http://[::1]:8080/x?auth=y"] {
+            assert_eq!(address(fine), Ok(fine.trim().to_owned()));
+        }
+        for bad in [
+            "",
+            "ntfy.sh/topic",
+            "file:///etc",
+            "https://",
+            "https:///x",
+            "http://a b/",
+        ] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
     }
 
     // shows: REL-12

@@ -8,6 +8,7 @@ use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::guard::{Levels, LineFormat};
 use ekiden_core::handoff::Marker;
 use ekiden_core::limits::{SESSIONS_MAX_MAX, TURNS_MAX_MAX};
+use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
 use ekiden_engine::runner::OnHangup;
@@ -297,11 +298,36 @@ settings! {
     RESEARCH: bool = "research", Switch, Relay, form::switch;
         // It takes the bound on sessions without progress away.
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
-    /// Desktop notification when the run ends or waits for a limit; --no-notify for none
+    /// Notifications when the run ends, needs you, waits for a limit or repeats itself; --no-notify for none
     NOTIFY: bool = "notify", Switch, Run, form::switch;
-        default: Some("true");
+        // In files it is the table of the others.
+        default: Some("true"), in_files: false;
+    /// What is notified: needs_you, limit, loop, done, failed; each way may have a list of its own
+    NOTIFY_KINDS: Vec<NoticeKind> = "notify.kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+        default: Some("needs_you,limit,loop,done,failed");
     /// The notification that a run asks something holds the question, which a lock screen may show
-    NOTIFY_TEXT: bool = "notify_text", Switch, Run, form::switch;
+    NOTIFY_TEXT: bool = "notify.text", Switch, Run, form::switch;
+        user_only: true;
+    /// Notify on the desktop
+    NOTIFY_DESKTOP: bool = "notify.desktop", Switch, NoFlag, form::switch;
+        default: Some("true");
+    /// What is notified there [default: `notify.kinds`]
+    NOTIFY_DESKTOP_KINDS: Vec<NoticeKind> = "notify.desktop_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+    /// A program that gets each notification as JSON on its standard input
+    NOTIFY_COMMAND: Vec<String> = "notify.command", Words("COMMAND"), NoFlag, form::command;
+        user_only: true;
+    /// What is notified there [default: `notify.kinds`]
+    NOTIFY_COMMAND_KINDS: Vec<NoticeKind> = "notify.command_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+    /// An address to which each notification is posted as JSON
+    NOTIFY_WEBHOOK: String = "notify.webhook", One("URL"), NoFlag, form::address;
+        user_only: true;
+    /// What is notified there [default: `notify.kinds`]
+    NOTIFY_WEBHOOK_KINDS: Vec<NoticeKind> = "notify.webhook_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+    /// A topic of an ntfy server to which each notification is posted as text, such as https://ntfy.sh/my-topic
+    NOTIFY_NTFY: String = "notify.ntfy", One("URL"), NoFlag, form::address;
+        user_only: true;
+    /// What is notified there [default: `notify.kinds`]
+    NOTIFY_NTFY_KINDS: Vec<NoticeKind> = "notify.ntfy_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
     /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
     ON_HANGUP: OnHangup = "on_hangup", One("WHAT"), Run, form::on_hangup;
         default: Some("continue");

@@ -34,6 +34,7 @@ mod misbehave;
 mod night;
 mod normal;
 mod notices;
+mod notifying;
 mod plan;
 mod plan_edges;
 #[cfg(target_os = "linux")]
@@ -41,6 +42,7 @@ mod plan_kills;
 mod plan_merges;
 mod planning;
 mod processes;
+mod receiver;
 mod renewing;
 mod running;
 mod second;

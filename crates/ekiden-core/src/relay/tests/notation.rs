@@ -44,7 +44,7 @@ fn relay_effect(effect: &RelayEffect) -> String {
         RelayEffect::Publish => "publish".to_owned(),
         RelayEffect::Warn { warning } => format!("warn {}", self::warning(warning)),
         RelayEffect::PublishDurably => "publish durably".to_owned(),
-        RelayEffect::Notify { text } => format!("notify ({text})"),
+        RelayEffect::Notify { text, .. } => format!("notify ({text})"),
         RelayEffect::Archive { attempt } => format!("archive {attempt}"),
     }
 }

@@ -11,9 +11,9 @@ fn notices(given: &str, events: &str) -> String {
     let effects = track.records.iter().flat_map(|record| &record.effects);
     let notices = effects.filter_map(|effect| match effect {
         Effect::Stage {
-            effect: RelayEffect::Notify { text },
+            effect: RelayEffect::Notify { about, text },
             ..
-        } => Some(format!("{text}\n")),
+        } => Some(format!("{about}: {text}\n")),
         Effect::Stage { .. }
         | Effect::Worktree { .. }
         | Effect::Deliver
@@ -47,13 +47,13 @@ fn every_end_is_told_but_for_a_stop() {
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect();
     expect![[r#"
-        verify:fail well verify:pass: verified complete after 1 session
-        up works writes:claim turn ends:done: complete (not verified) after 1 session
-        well up works writes:blocked turn ends:done: blocked: it needs your input
-        well: stopped: all its sessions are used
-        up ends:limit=9000: stopped: a usage limit was reached
-        ends:never: failed: the agent cannot work
-        crashes wake crashes wake crashes: failed: too many sessions in a row crashed
+        verify:fail well verify:pass: done: verified complete after 1 session
+        up works writes:claim turn ends:done: done: complete (not verified) after 1 session
+        well up works writes:blocked turn ends:done: needs_you: blocked: it needs your input
+        well: limit: stopped: all its sessions are used
+        up ends:limit=9000: limit: stopped: a usage limit was reached
+        ends:never: failed: failed: the agent cannot work
+        crashes wake crashes wake crashes: failed: failed: too many sessions in a row crashed
         up ctrl-c ends:done:
         sigterm verify:cancelled:
     "#]]
@@ -62,14 +62,15 @@ fn every_end_is_told_but_for_a_stop() {
 
 // shows: REL-19
 #[test]
-fn a_loop_is_told_when_it_ends_the_run() {
+fn a_loop_is_told_at_the_first_repeat_and_when_it_ends_the_run() {
     let again = format!("survey verify:fail {}", same(4));
     let told = |stall: u32| notices(&format!("judged git check stall={stall} notify"), &again);
-    assert_eq!(
-        told(0),
-        "stopped: its handoffs repeated and nothing changed\n"
-    );
-    assert_eq!(told(1), "stopped: nothing changed\n");
+    expect![[r#"
+        loop: session 2 repeated the handoff of session 1 and nothing changed
+        loop: stopped: its handoffs repeated and nothing changed
+    "#]]
+    .assert_eq(&told(0));
+    assert_eq!(told(1), "loop: stopped: nothing changed\n");
 }
 
 // shows: REL-35
@@ -77,7 +78,7 @@ fn a_loop_is_told_when_it_ends_the_run() {
 fn a_question_stands_in_a_notice_only_for_who_wants_it() {
     let asks = "well up works writes:blocked turn ends:done";
     let notice = notices("notify text", asks);
-    assert!(notice.starts_with("blocked: "), "{notice}");
+    assert!(notice.starts_with("needs_you: blocked: "), "{notice}");
     assert_ne!(notice, notices("notify", asks));
 }
 
@@ -85,8 +86,8 @@ fn a_question_stands_in_a_notice_only_for_who_wants_it() {
 #[test]
 fn a_limit_is_told_once_however_often_it_is_met() {
     expect![[r#"
-        usage limit reached: session 1 continues in 5m
-        usage limit reached: session 1 continues in 2m
+        limit: usage limit reached: session 1 continues in 5m
+        limit: usage limit reached: session 1 continues in 2m
     "#]]
     .assert_eq(&notices(
         "notify",

@@ -21,6 +21,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
 use ekiden_engine::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, Since, VerifyJob};
 use ekiden_engine::git::commit::CommitJob;
+use ekiden_engine::notify::Notice;
 use ekiden_engine::paths::RunPaths;
 use ekiden_engine::worktrees::StageJob;
 use ekiden_store::disk::{Disk, DiskResult};
@@ -464,5 +465,5 @@ impl EffectRunner for PlanRunner {
         self.push(Input::Event(Event::Delivered { effect, delivery }));
     }
 
-    fn notify(&mut self, _text: String) {}
+    fn notify(&mut self, _effect: EffectId, _notice: Notice) {}
 }

@@ -1,0 +1,251 @@
+//! Telling a person who is elsewhere: on the desktop, by a program, by a webhook, by a topic of ntfy.
+//!
+//! ```text
+//!                        ┌─► the desktop       notify-send, osascript
+//!  notice ─► [kinds?] ───┼─► notify.command    JSON on its standard input
+//!                        ├─► notify.webhook    JSON by POST, tried again
+//!                        └─► notify.ntfy       text by POST, tried again
+//! ```
+//!
+//! Each way has its own task and its own bound in time, so one that never answers delays neither the run nor the others.
+//! What ways there are is the user's choice at each start and stays out of the log: an address is often a secret, and a wrong
+//! one is put right by the next `ekiden resume`. Secrets in the text are masked here.
+
+mod desktop;
+mod post;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ekiden_agent::child::{ChildEnd, ChildSpec};
+use ekiden_agent::task;
+use ekiden_core::ids::{EffectId, RunId, StageId};
+use ekiden_core::limits;
+use ekiden_core::notice::NoticeKind;
+use ekiden_core::secrets::mask;
+use ekiden_core::text::{in_full, one_line};
+use ekiden_core::time::Timestamp;
+use serde::Serialize;
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::EngineError;
+use crate::runtime::{runtime, system};
+use crate::task_mark::task_mark;
+pub use post::is_address;
+
+/// The version of the event that programs and webhooks get: `docs/json.md`.
+const EVENT_VERSION: u32 = 1;
+/// The most that is read of a program's error message, in bytes.
+const OUTPUT_BYTES_MAX: usize = 4096;
+/// The most of a line that is shown, in characters.
+const LINE_CHARS_MAX: usize = 120;
+
+/// A way to a person, and what goes there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub way: Way,
+    pub kinds: Vec<NoticeKind>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    Desktop,
+    /// A program with its arguments, which reads the event from its standard input.
+    Command(Vec<String>),
+    Webhook(String),
+    Ntfy(String),
+}
+
+impl Way {
+    /// What it is called in settings and messages. Never its address, which may be a secret.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Desktop => "notify.desktop",
+            Self::Command(_) => "notify.command",
+            Self::Webhook(_) => "notify.webhook",
+            Self::Ntfy(_) => "notify.ntfy",
+        }
+    }
+}
+
+/// Something to tell, with what is known of where it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub at: Timestamp,
+    pub about: NoticeKind,
+    pub text: String,
+    /// Nothing in a run of a single relay.
+    pub stage: Option<StageId>,
+    pub session: u32,
+}
+
+/// What a program or a webhook gets.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NoticeEvent {
+    v: u32,
+    event: &'static str,
+    /// The same if it is sent again.
+    id: String,
+    time: String,
+    kind: &'static str,
+    title: String,
+    text: String,
+    run: String,
+    project: String,
+    stage: Option<String>,
+    session: u32,
+}
+
+impl NoticeEvent {
+    pub(crate) fn new(dir: &Path, run: &RunId, effect: EffectId, notice: &Notice) -> Self {
+        let stage = notice.stage.as_ref().map(StageId::to_string);
+        let place = stage.as_ref().map(|stage| format!(", stage {stage}"));
+        let title = format!("{}{}", title(dir, run), place.unwrap_or_default());
+        Self {
+            v: EVENT_VERSION,
+            event: "notice",
+            id: task_mark(run, effect),
+            time: notice.at.rfc3339(),
+            kind: notice.about.name(),
+            title: mask(&title).into_owned(),
+            text: mask(&notice.text).into_owned(),
+            run: run.to_string(),
+            project: mask(&project(dir)).into_owned(),
+            stage,
+            session: notice.session,
+        }
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Tells it by one way. What fails is a fragment that fits after "cannot notify: ".
+pub(crate) async fn tell(
+    keeper: PathBuf,
+    dir: PathBuf,
+    way: Way,
+    event: NoticeEvent,
+) -> Result<(), String> {
+    match way {
+        Way::Desktop => match desktop::command(&event.title, &event.text) {
+            Some((program, args)) => start(ChildSpec::new(keeper, program, dir), args, b"").await,
+            None => Ok(()),
+        },
+        Way::Command(words) => {
+            let Some((program, args)) = words.split_first() else {
+                return Ok(());
+            };
+            let args = args.iter().map(OsString::from).collect();
+            let spec = ChildSpec::new(keeper, program, dir);
+            start(spec, args, format!("{}\n", event.json()).as_bytes()).await
+        }
+        Way::Webhook(url) => post::send(post::Post::json(url, event.json())).await,
+        Way::Ntfy(url) => post::send(post::Post::text(url, event.title, event.text)).await,
+    }
+}
+
+/// Runs a program to its end, bounded in time. Nothing of its output is kept.
+async fn start(spec: ChildSpec, args: Vec<OsString>, input: &[u8]) -> Result<(), String> {
+    let program = spec.program.to_string_lossy().into_owned();
+    let over = tokio::time::sleep(limits::NOTIFY_TIMEOUT.into());
+    let spec = ChildSpec { args, ..spec };
+    let done = task::run_output(spec, input, over, OUTPUT_BYTES_MAX).await;
+    let output = done.map_err(|error| format!("cannot {}", in_full(&error)))?;
+    if output.timed_out {
+        return Err(format!(
+            "`{program}` was ended after {}",
+            limits::NOTIFY_TIMEOUT
+        ));
+    }
+    if output.end == ChildEnd::Exited(0) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = one_line(&said, LINE_CHARS_MAX);
+    match said.is_empty() {
+        true => Err(format!("`{program}` failed without a word")),
+        false => Err(format!("`{program}` failed: {said}")),
+    }
+}
+
+/// Sends a notification by each way, whatever kinds go there, and waits for what becomes of it. Nothing if a way
+/// worked; otherwise why not.
+///
+/// # Errors
+///
+/// If the system refuses what is needed to send anything.
+pub fn try_out(
+    dir: &Path,
+    endpoints: &[Endpoint],
+) -> Result<Vec<(&'static str, Option<String>)>, EngineError> {
+    let keeper = ekiden_agent::keeper::executable().map_err(system("find the own executable"))?;
+    let notice = Notice {
+        at: SystemClock.now(),
+        about: NoticeKind::NeedsYou,
+        text: "this is how ekiden tells you something".to_owned(),
+        stage: None,
+        session: 0,
+    };
+    let (run, effect) = (RunId::from_bits(0), EffectId { seq: 0, index: 0 });
+    let event = NoticeEvent::new(dir, &run, effect, &notice);
+    runtime()?.block_on(async {
+        let mut told = Vec::new();
+        for endpoint in endpoints {
+            let way = endpoint.way.clone();
+            let name = way.name();
+            let failed = if way == Way::Desktop && !desktop::is_there() {
+                Some("there is no desktop here".to_owned())
+            } else {
+                tell(keeper.clone(), dir.to_owned(), way, event.clone())
+                    .await
+                    .err()
+            };
+            told.push((name, failed));
+        }
+        Ok(told)
+    })
+}
+
+/// The directory and the run, by the digits that name it in most places.
+fn title(dir: &Path, run: &RunId) -> String {
+    format!("ekiden: {}, run {:.4}", project(dir), run.as_str())
+}
+
+fn project(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    one_line(&name, LINE_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-19
+    #[test]
+    fn a_notification_says_where_in_one_line() {
+        let run = RunId::from_bits(0x7f3a_0b1c);
+        assert_eq!(
+            title(Path::new("/home/me/my\n\u{1b}[31mproject"), &run),
+            "ekiden: my project, run 7f3a"
+        );
+    }
+
+    // shows: UIX-10, MEM-12
+    #[test]
+    fn an_event_is_whole_and_holds_no_secret() {
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let notice = Notice {
+            at: Timestamp(1_792_000_000_000),
+            about: NoticeKind::NeedsYou,
+            text: format!("blocked: may I push with {secret}?"),
+            stage: StageId::try_from("parser".to_owned()).ok(),
+            session: 3,
+        };
+        let run = RunId::from_bits(0x7f3a_0b1c);
+        let effect = EffectId { seq: 12, index: 1 };
+        let event = NoticeEvent::new(Path::new("/p/app"), &run, effect, &notice);
+        expect_test::expect![[r#"{"v":1,"event":"notice","id":"7f3a0b1c/12.1","time":"2026-10-14T17:46:40Z","kind":"needs_you","title":"ekiden: app, run 7f3a, stage parser","text":"blocked: may I push with [masked: github token]?","run":"7f3a0b1c","project":"app","stage":"parser","session":3}"#]].assert_eq(&event.json());
+    }
+}

@@ -1,0 +1,58 @@
+//! Whether a notification would reach somebody.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use ekiden_agent::child::find_program;
+use ekiden_engine::EngineError;
+use ekiden_engine::notify::{Endpoint, Way, try_out};
+
+use super::Check;
+use crate::settings::environment::Environment;
+
+const NAME: &str = "notify";
+
+/// What is known without sending anything.
+pub(super) fn check(endpoints: &[Endpoint], environment: &Environment) -> Check {
+    let missing = endpoints.iter().find_map(|endpoint| match &endpoint.way {
+        Way::Command(words) => words
+            .first()
+            .filter(|program| !is_there(program, environment)),
+        Way::Desktop | Way::Webhook(_) | Way::Ntfy(_) => None,
+    });
+    if let Some(program) = missing {
+        let found = format!("`notify.command`: there is no program `{program}`");
+        return Check::warning(
+            NAME,
+            found,
+            "name another: `ekiden config set notify.command`",
+        );
+    }
+    let names: Vec<&str> = endpoints.iter().map(|one| one.way.name()).collect();
+    match names.is_empty() {
+        true => Check::ok(NAME, "switched off"),
+        false => Check::ok(
+            NAME,
+            format!("{}; --try-notify sends one", names.join(", ")),
+        ),
+    }
+}
+
+fn is_there(program: &str, environment: &Environment) -> bool {
+    let path = environment.variable("PATH").unwrap_or_default();
+    find_program(OsStr::new(program), OsStr::new(path)).is_some()
+}
+
+/// Sends one by each way, and tells what became of it.
+pub(super) fn try_each(dir: &Path, endpoints: &[Endpoint]) -> Result<Vec<Check>, EngineError> {
+    let told = try_out(dir, endpoints)?;
+    let told = told.into_iter().map(|(way, failed)| match failed {
+        None => Check::ok(NAME, format!("{way}: sent")),
+        Some(why) => Check::warning(
+            NAME,
+            format!("{way}: {why}"),
+            "see docs/notifications.md, or leave this way out of your settings",
+        ),
+    });
+    Ok(told.collect())
+}
