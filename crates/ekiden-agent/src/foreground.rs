@@ -1,4 +1,4 @@
-//! A program that has the terminal to itself: the user's editor.
+//! A program that has the terminal to itself: the user's editor or pager.
 //!
 //! The one child without a keeper: it belongs to the person at the terminal, not to a run. While it runs,
 //! ctrl-c and ctrl-\ are for it; ekiden only waits.
@@ -9,23 +9,52 @@
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::process::{Command, ExitStatus};
+use std::io::{self, Write as _};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Runs a program on our own terminal and waits for its end.
 pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<ExitStatus> {
+    leave_signals_to_it()?;
+    Command::new(program).args(args).status()
+}
+
+/// The same with a text to read, for a pager, which need not read all of it.
+pub fn read(program: &OsStr, args: &[OsString], text: &str) -> io::Result<ExitStatus> {
+    leave_signals_to_it()?;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        let _ = input.write_all(text.as_bytes());
+    }
+    child.wait()
+}
+
+fn leave_signals_to_it() -> io::Result<()> {
     // A handler, not "ignore": the program would inherit that.
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    Command::new(program).args(args).status()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // shows: UIX-01
+    #[test]
+    fn a_text_is_read_or_left() {
+        let shell = |command: &str, text: &str| {
+            let ended = read("sh".as_ref(), &["-c".into(), command.into()], text);
+            ended.unwrap().code()
+        };
+        assert_eq!(shell("read line; test \"$line\" = it", "it\n"), Some(0));
+        assert_eq!(shell("exit 3", &"x".repeat(1 << 20)), Some(3));
+    }
 
     #[test]
     fn the_end_of_the_program_is_told() {

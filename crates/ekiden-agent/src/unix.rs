@@ -129,7 +129,7 @@ pub fn hangup_is_ignored() -> bool {
 }
 
 /// Is raised by ctrl-c, a request to end or a lost terminal, which then do nothing else.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SignalFlag(Arc<AtomicBool>);
 
 impl SignalFlag {

@@ -10,9 +10,11 @@ use ekiden_agent::SignalFlag;
 use ekiden_core::ids::RunId;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
+use ekiden_engine::observer::Observer as _;
 
 use super::follow::Follow;
-use super::{Invocation, asked_run, guide, run_ids};
+use super::guide::{self, Watching};
+use super::{Invocation, asked_run, pager, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
@@ -70,16 +72,32 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
         Line::new(Tone::Quiet, earlier)
     });
     drop(shown);
-    let desk = || guide::desk_elsewhere(&invocation, &workspace, &run, left.clone());
-    let watched = live.with_view(desk, |live| -> Result<(), Failure> {
-        while follow.status.is_held() && !left.is_raised() {
-            live.look(SystemClock.now(), &follow.status.board);
-            thread::sleep(PAUSE);
-            follow.look(|record, run| live.print_record(record, run))?;
+    let watching = Watching {
+        leave: left.clone(),
+        read: SignalFlag::default(),
+    };
+    loop {
+        let desk = || guide::desk_elsewhere(&invocation, &workspace, &run, watching.clone());
+        let watched = live.with_view(desk, |live| -> Result<(), Failure> {
+            let is_wanted = || left.is_raised() || watching.read.is_raised();
+            while follow.status.is_held() && !is_wanted() {
+                live.look(SystemClock.now(), &follow.status.board);
+                thread::sleep(PAUSE);
+                follow.look(|record, run| live.print_record(record, run))?;
+            }
+            Ok(())
+        });
+        watched?;
+        if !watching.read.lower() {
+            break;
         }
-        Ok(())
-    });
-    watched?;
+        let handoff = follow.status.newest_handoff();
+        if let Err(failure) = handoff.map_or(Ok(()), pager::show) {
+            live.warn(failure.error());
+        }
+        // A ctrl-c meanwhile was for the pager.
+        left.lower();
+    }
     if follow.status.is_held() {
         let text = format!("run {id} continues; to stop it: ekiden stop {id}\n");
         live.shown().output.message(&text);

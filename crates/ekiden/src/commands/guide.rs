@@ -87,24 +87,34 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
-/// Where a person sits who steers a run by keys; none where nobody does. `leave` is raised by who leaves a run
-/// alone that works elsewhere.
-pub fn desk(
+/// What a person can do who only watches.
+#[derive(Debug, Clone)]
+pub struct Watching {
+    /// Raised by who leaves the run alone.
+    pub leave: SignalFlag,
+    /// Raised by who wants to read the newest handoff.
+    pub read: SignalFlag,
+}
+
+/// Where a person sits who steers a run by keys; none where nobody does.
+fn desk(
     invocation: &Invocation,
-    leave: Option<SignalFlag>,
+    watching: Option<Watching>,
     send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Desk> {
-    let can_leave = leave.is_some();
+    let watches = watching.is_some();
+    let raise = move |flag: fn(&Watching) -> &SignalFlag| {
+        watching.iter().map(flag).for_each(SignalFlag::raise);
+        Ok(())
+    };
     let act = move |wanted| match wanted {
         Wanted::Steer(steering) => send(steering),
         Wanted::Limits(flags) => send(limits_of(&flags)?),
-        Wanted::Leave => {
-            leave.iter().for_each(SignalFlag::raise);
-            Ok(())
-        }
+        Wanted::Leave => raise(|watching| &watching.leave),
+        Wanted::Read => raise(|watching| &watching.read),
     };
     let sits_here = invocation.can_ask().unwrap_or(false);
-    sits_here.then(|| Desk::take(can_leave, Arc::new(act)))?
+    sits_here.then(|| Desk::take(watches, Arc::new(act)))?
 }
 
 /// The same for a run on which this process itself works.
@@ -118,10 +128,10 @@ pub fn desk_elsewhere(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
-    leave: SignalFlag,
+    watching: Watching,
 ) -> Option<Desk> {
     let (workspace, run) = (workspace.clone(), run.clone());
-    desk(invocation, Some(leave), move |steering| {
+    desk(invocation, Some(watching), move |steering| {
         let message = new_message(steering)?;
         RunningRun::find(&workspace, Some(run.as_str()))
             .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))

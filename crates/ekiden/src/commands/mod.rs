@@ -24,6 +24,7 @@ pub mod log;
 pub mod man;
 mod offer;
 pub mod orient;
+mod pager;
 pub mod plan;
 mod repository;
 pub mod resume;

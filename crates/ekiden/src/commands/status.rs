@@ -228,6 +228,12 @@ impl RunStatus {
         self.holder.is_some()
     }
 
+    /// What the last session of a single relay left for the next.
+    pub(super) fn newest_handoff(&self) -> Option<&str> {
+        let (_, relay) = self.summary.run.relays().next()?;
+        relay.last.as_ref()?.next_prompt.as_deref()
+    }
+
     /// How a command exits that watched it to its end. Where ekiden was killed, as for one that can be resumed.
     pub(super) fn exit(&self) -> Exit {
         let outcome = self.summary.run.outcome();

@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::line::Line;
+use crate::output::view::{self, Frame};
 
 /// How often it is looked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,8 +43,19 @@ pub(super) fn watch(
                 printed = Some(answer);
             }
         } else if output.has_screen() && !over {
-            let moving = status.board.line(SystemClock.now(), &zone);
-            output.draw(&lines.into_iter().chain(moving).collect::<Vec<_>>());
+            let (columns, rows) = output.size();
+            let frame = Frame {
+                now: SystemClock.now(),
+                zone: &zone,
+                columns,
+                rows,
+            };
+            let moving = match &status.summary.run.header().manifest.plan {
+                None => view::lines(&status.board, None, frame),
+                // The table has its stages already.
+                Some(_) => status.board.line(frame.now, &zone).into_iter().collect(),
+            };
+            output.draw(&[lines, moving].concat());
         } else if shown != text {
             lines.iter().for_each(|line| output.line(line));
             shown = text;

@@ -45,10 +45,10 @@ pub struct Desk {
 
 impl Desk {
     /// None without a terminal to read from.
-    pub fn take(can_leave: bool, act: Do) -> Option<Self> {
+    pub fn take(watches: bool, act: Do) -> Option<Self> {
         Some(Self {
             keys: Keys::take()?,
-            prompting: Prompting::new(can_leave),
+            prompting: Prompting::new(watches),
             act,
             done: mpsc::channel(),
         })

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Once;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -113,13 +114,16 @@ fn is_in_foreground() -> bool {
 
 /// Where a panic ends the process at once nothing is dropped.
 fn restore_on_panic(before: Termios) {
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if is_in_foreground() {
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
-        }
-        told(panic);
-    }));
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| {
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if is_in_foreground() {
+                let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
+            }
+            told(panic);
+        }));
+    });
 }
 
 /// The keys of these bytes; those of a character that is not whole stay.

@@ -23,6 +23,8 @@ pub enum Wanted {
     Steer(Steering),
     /// Limits as they are typed for `ekiden limits`.
     Limits(String),
+    /// Read the newest handoff.
+    Read,
     /// Leave the run alone.
     Leave,
 }
@@ -30,8 +32,8 @@ pub enum Wanted {
 #[derive(Debug, Default)]
 pub struct Prompting {
     state: State,
-    /// Whoever watches can leave without ending anything.
-    can_leave: bool,
+    /// The run works elsewhere: who watches it can leave without ending anything.
+    watches: bool,
     /// What came of the last thing that was wanted.
     told: Option<(Tone, String)>,
 }
@@ -54,9 +56,9 @@ enum About {
 }
 
 impl Prompting {
-    pub fn new(can_leave: bool) -> Self {
+    pub fn new(watches: bool) -> Self {
         Self {
-            can_leave,
+            watches,
             ..Self::default()
         }
     }
@@ -84,7 +86,8 @@ impl Prompting {
         match key {
             Key::Char('p') if summary.is_paused => return Some(Wanted::Steer(Steering::Unpause)),
             Key::Char('p') => return Some(Wanted::Steer(Steering::Pause)),
-            Key::Char('q') if self.can_leave => return Some(Wanted::Leave),
+            Key::Char('q') if self.watches => return Some(Wanted::Leave),
+            Key::Char('o') if self.watches && summary.has_handoff => return Some(Wanted::Read),
             Key::Char('s') => self.state = State::Stopping,
             Key::Char('l') => self.state = typing(About::Limits),
             // A plan has no one session that comes next.
@@ -144,7 +147,8 @@ impl Prompting {
             Some("s stop"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
-            has(self.can_leave, "q leave"),
+            has(self.watches && summary.has_handoff, "o handoff"),
+            has(self.watches, "q leave"),
         ];
         keys.into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }

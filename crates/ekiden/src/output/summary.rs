@@ -25,6 +25,8 @@ pub struct Summary {
     /// What the sessions of a single relay have learnt last.
     pub learnt: Option<String>,
     pub open: Option<Open>,
+    /// A session of a single relay has handed off.
+    pub has_handoff: bool,
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
@@ -75,6 +77,11 @@ impl Summary {
                     first: one_line(items.open.first()?),
                 })
             }),
+            has_handoff: rows.is_empty()
+                && first.is_some_and(|relay| {
+                    let last = relay.last.as_ref();
+                    last.is_some_and(|last| last.next_prompt.is_some())
+                }),
             asked: run
                 .questions()
                 .map(|(stage, asked)| (stage.clone(), one_line(asked)))

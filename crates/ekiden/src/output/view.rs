@@ -41,7 +41,8 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     if lines.is_empty() {
         return lines;
     }
-    let note = notes(summary);
+    let is_held = board.first().is_some_and(Moving::is_paused);
+    let note = notes(summary, is_held);
     lines.extend((!note.is_empty()).then(|| Line::labelled("", Tone::Attention, note.join(", "))));
     lines.extend(prompting.map(|prompting| prompting.line(summary, frame.columns)));
     lines
@@ -161,10 +162,8 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
 }
 
 /// What a person has asked for and has not happened yet.
-fn notes(summary: &Summary) -> Vec<String> {
-    let pause = summary
-        .is_paused
-        .then(|| "nothing new begins: paused".to_owned());
+fn notes(summary: &Summary, is_held: bool) -> Vec<String> {
+    let pause = (summary.is_paused && !is_held).then(|| "nothing new begins: paused".to_owned());
     let told = (summary.told > 0).then(|| "the next session has a message from you".to_owned());
     pause.into_iter().chain(told).collect()
 }

@@ -148,3 +148,42 @@ fn a_dumb_terminal_and_none_have_the_plain_lines() {
     assert!(!written.contains('\u{1b}'), "{written}");
     assert_eq!(written, log);
 }
+
+/// The newest handoff is read in the pager, clean, and the view comes back after it.
+// shows: UIX-01
+#[test]
+fn the_newest_handoff_is_read_in_the_pager() {
+    let wait = "touch started; for i in $(seq 3000); do [ -e go ] && break; sleep 0.02; done";
+    let environment = waiting(9).with(
+        "PAGER",
+        "sh -c 'echo PAGED; grep -c .; read -r line < /dev/tty'",
+    );
+    environment.write(
+        "task.md",
+        &items(9).replacen(
+            "echo made > item-6",
+            &format!("{wait}; echo made > item-6"),
+            1,
+        ),
+    );
+    environment
+        .run(&[&RUN[..], &["--detach"]].concat())
+        .expect(0);
+    wait_until("work", || environment.exists("started"));
+    let mut pty = on_terminal(&environment, &["attach"]);
+    shows(&mut pty, "o handoff");
+    pty.press("o").unwrap();
+    shows(&mut pty, "PAGED");
+    assert!(
+        pty.wait_until(WITHIN, |pty| pty.is_sane()),
+        "the pager has the terminal"
+    );
+    let before = pty.written().matches("o handoff").count();
+    pty.press("\u{3}\n").unwrap();
+    let is_back = pty.wait_until(WITHIN, |pty| {
+        pty.written().matches("o handoff").count() > before
+    });
+    assert!(is_back, "{}", pty.written());
+    environment.write("go", "");
+    ends(&mut pty, 0);
+}

@@ -108,21 +108,21 @@ fn a_relay_at_work_is_seen_at_each_width() {
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause · s stop · l limits · m message · q leave
+          p pause · s stop · l limits · m message · o handoff · q …
         80
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause · s stop · l limits · m message · q leave
+          p pause · s stop · l limits · m message · o handoff · q leave
         200
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause · s stop · l limits · m message · q leave
+          p pause · s stop · l limits · m message · o handoff · q leave
     "#]].assert_eq(&watched.at_each_width());
 }
 
@@ -343,8 +343,9 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
     assert_eq!(wants("l-m 20\n"), [Wanted::Limits("-m 20".to_owned())]);
     assert_eq!(wants("a"), [], "nothing is asked");
     assert_eq!(wants("q"), [Wanted::Leave]);
+    assert_eq!(wants("o"), [Wanted::Read]);
     let mut at_the_run = Prompting::new(false);
-    assert_eq!(press(&mut at_the_run, "q", summary), []);
+    assert_eq!(press(&mut at_the_run, "qo", summary), []);
 }
 
 // shows: UIX-01
