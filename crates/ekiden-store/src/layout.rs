@@ -8,7 +8,7 @@
 //! ├── planning/ planning-<worktree>/   │
 //! └── runs/<run-id>/                  ├── TASK.md
 //!     ├── log.jsonl                   ├── PROGRESS.md KNOWLEDGE.md NEXT_PROMPT.md
-//!     ├── steer                       ├── status.json
+//!     ├── steer  report.md  report.html  ├── status.json
 //!     ├── sessions/<n>/               └── runs -> <state directory>/runs
 //!     └── stages/<id>/sessions/<n>/
 //! ```
@@ -116,6 +116,10 @@ files!(RunLayout {
     log: LOG_FILE,
     /// The socket on which a running run is steered.
     socket: "steer",
+    /// What the run came to, for people.
+    report_markdown: "report.md",
+    /// The same with drawings, for a browser.
+    report_html: "report.html",
     /// The relays of a plan.
     stages: "stages",
 });

@@ -40,6 +40,7 @@ pub mod place;
 pub mod published;
 pub mod receipt;
 pub mod replace;
+pub mod report;
 pub mod state;
 pub mod status;
 pub mod stream;

@@ -14,8 +14,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, diff, doctor, execute,
-    handoff, hook, init, knowledge, log, man, orient, plan, resume, run, sessions, setup, show,
-    split, status, steer,
+    handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions, setup,
+    show, split, status, steer,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -84,6 +84,7 @@ commands! {
     Sessions(sessions::SessionsArgs) sessions::sessions;
     Show(show::ShowArgs) show::show;
     Diff(diff::DiffArgs) diff::diff;
+    Report(report::ReportArgs) report::report;
     Handoff(handoff::HandoffArgs) handoff::handoff;
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;

@@ -24,6 +24,7 @@ mod failure;
 mod guard;
 mod output;
 mod plan;
+mod report;
 mod settings;
 mod setup;
 

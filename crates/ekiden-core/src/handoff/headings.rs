@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::HandoffFile;
-use crate::markdown;
+use crate::markdown::{self, sections_named};
 use crate::text::{letters, normal};
 
 /// A heading that ekiden knows.
@@ -250,6 +250,13 @@ pub(crate) fn says_nothing(heading: Heading, text: &str) -> bool {
     let word = beginning(text);
     matches!(word.as_str(), "" | "tbd" | "todo")
         || (stands_for_none(&word) && !heading.none_counts())
+}
+
+/// What stands under a heading, if it says something.
+pub fn said(text: &str, heading: &str) -> Option<String> {
+    let mut sections = sections_named(text, heading);
+    let said = sections.find(|section| !says_nothing(Heading::State, section))?;
+    Some(said.trim().to_owned())
 }
 
 /// Whether a text says that there is nothing to say.

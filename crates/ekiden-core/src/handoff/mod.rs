@@ -29,8 +29,8 @@ pub(crate) mod status;
 pub use accept::{Handoff, accept};
 pub use fault::{Fault, FaultKind, Lack, Severity};
 pub use files::{FileText, HandoffFile, HandoffFiles, NotText};
-pub use headings::{Heading, Need};
-pub(crate) use headings::{is_explanation, says_nothing};
+pub(crate) use headings::is_explanation;
+pub use headings::{Heading, Need, said};
 pub use inspection::{Inspection, inspect, inspect_after};
 pub use items::{OpenItems, vanished};
 pub use status::{

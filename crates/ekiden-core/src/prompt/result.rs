@@ -7,11 +7,10 @@ use super::notes::Notes;
 use super::page::{QUOTE, foreign, section, within};
 use super::quote::outcome_line;
 use super::rescue::CheckFacts;
-use crate::handoff::{Heading, says_nothing};
+use crate::handoff::{Heading, said};
 use crate::ids::{RunId, StageId};
 use crate::knowledge::Fact;
 use crate::limits;
-use crate::markdown::sections_named;
 use crate::text::{one_line, shell_word};
 
 /// What is known of a finished stage.
@@ -192,13 +191,6 @@ fn attempt_lines(attempt: &FailedAttempt) -> String {
 
 fn texts(notes: Option<&Notes>) -> (&str, &str) {
     notes.map_or(("", ""), |notes| (&notes.progress, &notes.next_prompt))
-}
-
-/// What stands under a heading, if it says something.
-fn said(text: &str, heading: &str) -> Option<String> {
-    let mut sections = sections_named(text, heading);
-    let said = sections.find(|section| !says_nothing(Heading::State, section))?;
-    Some(said.trim().to_owned())
 }
 
 fn command_line(check: &CheckFacts) -> String {

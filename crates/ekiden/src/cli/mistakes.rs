@@ -71,9 +71,14 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         .collect();
     let first = words.get(1).filter(|first| !first.starts_with('-'))?;
     let is_known = names().contains(first);
+    let plain = |word: &&String| !word.starts_with('-');
+    // A sentence begins with a word that may look like a command's.
+    let is_sentence = words[1..].iter().take_while(plain).count() > 2;
+    let is_slip = |meant: &String| strsim::damerau_levenshtein(first, meant) <= 1;
     if !is_known
         && !Path::new(first).exists()
         && let Some(meant) = command_meant(first)
+        && (!is_sentence || is_slip(&meant))
     {
         let failure = failed(format!("there is no command `{first}`"));
         return Some(failure.hint(format!("did you mean `ekiden {meant}`?")));
@@ -87,7 +92,6 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         true => return None,
         false => ("run", &words[1..]),
     };
-    let plain = |word: &&String| !word.starts_with('-');
     let task: Vec<&str> = task.iter().take_while(plain).map(String::as_str).collect();
     let failure = failed(format!("unexpected `{wrong}`: what to do is one argument"));
     Some(match &*task {

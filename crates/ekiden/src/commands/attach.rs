@@ -18,7 +18,7 @@ use super::{Invocation, asked_run, pager, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
-use crate::output::live::Live;
+use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -57,6 +57,7 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     let ids = run_ids(&workspace)?;
     let id = phrase::short_id(&run, &ids);
     let mut live = Live::new(output, json, false, ids);
+    live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();
     let mut follow = Follow::begin(&workspace, &run, |record, run| {
         live.print_record(record, run);

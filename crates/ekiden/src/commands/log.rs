@@ -13,7 +13,7 @@ use super::{Invocation, asked_run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
-use crate::output::live::Live;
+use crate::output::live::{Live, Reports};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 
@@ -54,6 +54,7 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
         Line::new(Tone::Quiet, format!("started {day}"))
     };
     let mut live = Live::new(output, json, false, run_ids(&workspace)?);
+    live.reports = Reports::FindIn(workspace.clone());
     let mut follow = Follow::begin(&workspace, &asked, |record, run| {
         if record.seq == 1 && !json {
             live.line(&day(run));

@@ -26,6 +26,7 @@ mod offer;
 pub mod orient;
 mod pager;
 pub mod plan;
+pub mod report;
 mod repository;
 pub mod resume;
 pub mod run;
@@ -57,7 +58,7 @@ use ekiden_store::state::StateDir;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::Fields;
-use crate::output::live::Live;
+use crate::output::live::{Live, Reports};
 use crate::output::sessions::{Session, Sessions};
 use crate::output::{Output, can_ask, phrase};
 use crate::settings::environment::Environment;
@@ -148,12 +149,9 @@ impl Invocation {
     /// The view of a run that starts or continues.
     fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
         let verbose = self.given.need(&table::VERBOSE)?;
-        Ok(Live::new(
-            output,
-            self.json()?,
-            verbose,
-            run_ids(workspace)?,
-        ))
+        let mut live = Live::new(output, self.json()?, verbose, run_ids(workspace)?);
+        live.reports = Reports::WriteIn(workspace.clone());
+        Ok(live)
     }
 
     /// Asks whether a state that was moved or unpacked is to be believed, or a log that nothing is known of,

@@ -4,7 +4,8 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::StageCounts;
 use ekiden_core::relay::{Relay, Totals};
 use ekiden_core::run::Run;
-use ekiden_core::time::Millis;
+use ekiden_core::time::{Millis, Timestamp};
+use jiff::tz::TimeZone;
 
 use super::entry::Entry;
 use super::json::fields;
@@ -54,39 +55,39 @@ impl Reporter {
             .fields(fields! { "facts": sums.facts })
             .fields(self.problems.json())
             .fields(fields! { "files_changed": sums.files_changed })
+            .fields(
+                self.report
+                    .as_ref()
+                    .map(|report| fields! { "report": report }),
+            )
             .lines(self.end_lines(run, outcome, &sums))
     }
 
     fn end_lines(&self, run: &Run, outcome: &Outcome, sums: &Sums) -> Vec<Line> {
-        let (tone, word) = outcome::word(outcome);
-        let said = Description::of(outcome, self.at, &self.zone);
-        let why = special_why(outcome, run, sums).unwrap_or(said.why);
-        let (head, label, next) = if outcome.is_complete() {
-            let next = if let Outcome::Undelivered { command, .. } = outcome {
-                command.clone()
-            } else if sums.files_changed.unwrap_or(0) > 0 {
-                "git status".to_owned()
-            } else if self.has_commits {
-                "git log --stat".to_owned()
-            } else {
-                format!("ekiden log {}", self.id(run))
-            };
-            (why, "next       ".to_owned(), next)
+        let id = self.id(run);
+        let ending = Ending::of(&Ended {
+            outcome,
+            run,
+            at: self.at,
+            worked: self.worked,
+            has_commits: self.has_commits,
+            id: &id,
+            zone: &self.zone,
+        });
+        let (label, next) = if outcome.is_complete() {
+            ("next       ".to_owned(), ending.command)
+        } else if Exit::of(outcome) == Exit::Blocked {
+            let next = ending.command;
+            let next = format!("{next} 'TEXT'     or: {next}   (opens your editor)");
+            ("answer     ".to_owned(), next)
         } else {
-            let head = format!("{word} ({}): {why}", Exit::of(outcome).code());
-            let next = outcome::resume_command(outcome, run, self.at);
-            if Exit::of(outcome) == Exit::Blocked {
-                let next = format!("{next} 'TEXT'     or: {next}   (opens your editor)");
-                (head, "answer     ".to_owned(), next)
-            } else {
-                (head, format!("to continue{}:  ", said.once), next)
-            }
+            (format!("to continue{}:  ", ending.once), ending.command)
         };
         let mut lines = vec![
             Line::default(),
-            Line::new(tone, head).with(Tone::Plain, sums.text(outcome)),
+            Line::new(ending.tone, ending.head).with(Tone::Plain, sums.text(outcome)),
         ];
-        let details = said.details.into_iter();
+        let details = ending.details.into_iter();
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
         lines.extend(self.problems.line());
         if sums.facts > 0 {
@@ -94,10 +95,73 @@ impl Reporter {
             let text = format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md");
             lines.push(Line::new(Tone::Quiet, text));
         }
+        if let Some(report) = &self.report {
+            let text = format!("report     {}", phrase::path(report));
+            lines.push(Line::new(Tone::Quiet, text));
+        }
         if outcome.is_complete() || !outcome.is_final() {
             lines.push(Line::new(Tone::Quiet, label).with(Tone::Plain, next));
         }
         lines
+    }
+}
+
+/// A run that ended, and what is known of it.
+pub struct Ended<'a> {
+    pub outcome: &'a Outcome,
+    pub run: &'a Run,
+    pub at: Timestamp,
+    /// Time in which ekiden worked on it.
+    pub worked: Millis,
+    /// A commit was made while it worked.
+    pub has_commits: bool,
+    /// Its id, as short as it can be.
+    pub id: &'a str,
+    pub zone: &'a TimeZone,
+}
+
+/// How a run ended, for people.
+pub struct Ending {
+    pub tone: Tone,
+    /// Why, with the exit code where that is not 0.
+    pub head: String,
+    /// What a person needs to know before they can do something about it, a line each.
+    pub details: Vec<String>,
+    /// When it makes sense to continue, after "to continue".
+    pub once: &'static str,
+    /// The command to type next.
+    pub command: String,
+}
+
+impl Ending {
+    pub fn of(ended: &Ended<'_>) -> Self {
+        let (outcome, run) = (ended.outcome, ended.run);
+        let sums = Sums::of(run, ended.worked);
+        let (tone, word) = outcome::word(outcome);
+        let said = Description::of(outcome, ended.at, ended.zone);
+        let why = special_why(outcome, run, &sums).unwrap_or(said.why);
+        let head = match outcome.is_complete() {
+            true => why,
+            false => format!("{word} ({}): {why}", Exit::of(outcome).code()),
+        };
+        let command = if !outcome.is_complete() {
+            outcome::resume_command(outcome, run, ended.at)
+        } else if let Outcome::Undelivered { command, .. } = outcome {
+            command.clone()
+        } else if sums.files_changed.unwrap_or(0) > 0 {
+            "git status".to_owned()
+        } else if ended.has_commits {
+            "git log --stat".to_owned()
+        } else {
+            format!("ekiden log {}", ended.id)
+        };
+        Self {
+            tone,
+            head,
+            details: said.details,
+            once: said.once,
+            command,
+        }
     }
 }
 

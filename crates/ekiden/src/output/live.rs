@@ -8,12 +8,16 @@ use ekiden_agent::attempt::Activity;
 use ekiden_agent::background::Begun;
 use ekiden_core::agent::Interface;
 use ekiden_core::budget::Spend;
+use ekiden_core::effect::Effect;
 use ekiden_core::guard::Window;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
+use ekiden_engine::EngineError;
 use ekiden_engine::observer::Observer;
+use ekiden_engine::workspace::Workspace;
 use jiff::tz::TimeZone;
 
 use super::Output;
@@ -27,6 +31,7 @@ use super::line::Line;
 use super::moving::{self, Moving};
 use super::reporter::Reporter;
 use super::summary::Summary;
+use crate::report;
 
 /// The columns that a stage's id has at most before each line.
 const STAGE_COLUMNS_MAX: usize = 12;
@@ -48,8 +53,19 @@ pub struct Live<'a> {
     now: Timestamp,
     /// What a person typed that cannot be done.
     typed: Option<Receiver<String>>,
+    pub reports: Reports,
     /// Somebody waits until the run has begun, and then nobody reads what it prints.
     pub begun: Option<Begun>,
+}
+
+/// What becomes of the report of a run that ends.
+#[derive(Debug)]
+pub enum Reports {
+    Unknown,
+    /// We work on the run, so we write it.
+    WriteIn(Workspace),
+    /// Whoever works on the run writes it.
+    FindIn(Workspace),
 }
 
 impl<'a> Live<'a> {
@@ -71,6 +87,7 @@ impl<'a> Live<'a> {
             has_view: false,
             now: Timestamp::default(),
             typed: None,
+            reports: Reports::Unknown,
             begun: None,
         }
     }
@@ -131,6 +148,7 @@ impl<'a> Live<'a> {
     }
 
     pub fn print_record(&mut self, record: &Record, run: &Run) {
+        let fault = self.look_for_report(record, run).err();
         self.now = record.time;
         let has_view = self.has_view;
         let mut shown = self.shown();
@@ -150,6 +168,12 @@ impl<'a> Live<'a> {
         }
         for entry in self.reporter.entries(record, run) {
             self.print(record.time, &entry);
+        }
+        if let Some(fault) = fault {
+            self.warn(&format!(
+                "the report is not written: cannot {}",
+                in_full(&fault)
+            ));
         }
     }
 
@@ -201,6 +225,23 @@ impl<'a> Live<'a> {
                 self.draw();
             }
         }
+    }
+
+    /// The report comes once the outcome is recorded. Without it nothing else changes.
+    fn look_for_report(&mut self, record: &Record, run: &Run) -> Result<(), EngineError> {
+        let is_end = |effect: &Effect| matches!(effect, Effect::EndRun { .. });
+        if !record.effects.iter().any(is_end) {
+            return Ok(());
+        }
+        let run = &run.header().run;
+        self.reporter.report = match &self.reports {
+            Reports::Unknown => None,
+            Reports::WriteIn(workspace) => {
+                Some(report::write(workspace, run, self.reporter.ids())?.html)
+            }
+            Reports::FindIn(workspace) => report::wait_for(workspace, run),
+        };
+        Ok(())
     }
 }
 

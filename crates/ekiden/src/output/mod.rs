@@ -13,7 +13,7 @@ pub mod activity;
 mod beside;
 pub mod board;
 pub mod desk;
-mod ending;
+pub mod ending;
 mod entry;
 mod growth;
 mod handed_off;

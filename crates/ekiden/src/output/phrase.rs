@@ -1,167 +1,20 @@
-//! Quantities, times and paths as people read them.
-//!
-//! Durations are rounded to what matters, times are local, tokens are thousands, money has two
-//! digits. Nothing here knows what it is said about.
+//! Quantities, times, paths and what a relay does, as people read them.
 
 use std::path::Path;
 
-use ekiden_core::budget::Budget;
-use ekiden_core::ids::RunId;
-use ekiden_core::limits;
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::relay::{Phase, Relay, ReviewStep};
-use ekiden_core::time::{Millis, Timestamp};
-use jiff::Zoned;
-use jiff::tz::TimeZone;
+use ekiden_core::time::Millis;
+pub use ekiden_report::phrase::*;
 
-use super::line::one_line;
 use super::outcome;
 
 /// The least likeness, from 0 to 1, at which a word is offered in place of another.
 const LIKENESS_MIN: f64 = 0.65;
-const COMMIT_DIGITS: usize = 7;
-/// The fewest digits by which a run is called.
-const ID_DIGITS_MIN: usize = 4;
 
-/// `0.3s`, `41s`, `14m`, `2h 51m`, `3d 4h`.
-pub fn duration(length: Millis) -> String {
-    let secs = length.as_secs();
-    let minutes = (secs + 30) / 60;
-    let hours = (secs + 1800) / 3600;
-    match secs {
-        0 if length.0 < 100 => "0s".to_owned(),
-        0 => format!("{}.{}s", length.0 / 1000, length.0 % 1000 / 100),
-        1..60 => format!("{secs}s"),
-        60..600 if !secs.is_multiple_of(60) => format!("{}m {}s", secs / 60, secs % 60),
-        _ if minutes < 60 => format!("{minutes}m"),
-        _ if minutes < 24 * 60 => pair(minutes / 60, "h", minutes % 60, "m"),
-        _ => pair(hours / 24, "d", hours % 24, "h"),
-    }
-}
-
-/// The same without tenths of a second, which would only flicker.
+/// A duration without tenths of a second, which would only flicker.
 pub fn whole_seconds(length: Millis) -> String {
     duration(Millis::from_secs(length.as_secs()))
-}
-
-/// `840`, `122k`, `1M`, `1.2M`.
-pub fn tokens(tokens: u64) -> String {
-    match tokens {
-        0..1_000 => tokens.to_string(),
-        1_000..10_000 => tenths(tokens / 100, "k"),
-        10_000..999_500 => format!("{}k", (tokens + 500) / 1000),
-        _ => tenths((tokens + 50_000) / 100_000, "M"),
-    }
-}
-
-/// `840 B`, `12 kB`, `3.4 MB`.
-pub fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..999_500 => format!("{} kB", (bytes + 500) / 1_000),
-        _ => tenths((bytes + 50_000) / 100_000, " MB"),
-    }
-}
-
-/// `$1.84`, of millionths of a dollar.
-pub fn money(micro_usd: u64) -> String {
-    let cents = (micro_usd + 5_000) / 10_000;
-    format!("${}.{:02}", cents / 100, cents % 100)
-}
-
-/// What something cost: `≈$1.84` while it is an estimate, and with whose price on a subscription.
-pub fn cost(micro_usd: u64, estimated: bool, subscription: bool) -> String {
-    let about = if estimated { "≈" } else { "" };
-    let whose = if subscription { " API price" } else { "" };
-    format!("{about}{}{whose}", money(micro_usd))
-}
-
-/// `$10.00`, `500k tokens`; nothing if there is no limit.
-pub fn budget(budget: Budget) -> Option<String> {
-    let money = budget.micro_usd.map(money);
-    let tokens = budget.tokens.map(tokens);
-    let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
-    let limits: Vec<String> = money.into_iter().chain(tokens).collect();
-    (!limits.is_empty()).then(|| limits.join(" and "))
-}
-
-/// `61% 122k`, or without the share of a window that is not known.
-pub fn usage(usage_tokens: u64, percent: Option<u64>) -> String {
-    let percent = percent.map_or(String::new(), |percent| format!("{percent}% "));
-    format!("{percent}{}", tokens(usage_tokens))
-}
-
-/// The first digits of a commit's id.
-pub fn commit(id: &str) -> String {
-    one_line(id).chars().take(COMMIT_DIGITS).collect()
-}
-
-/// `1 session`, `2 sessions`.
-pub fn count(number: u64, one: &str) -> String {
-    if number == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{number} {one}s")
-    }
-}
-
-/// `1 file`, `3 files`, `40 files or more`: a survey keeps no more lines than that.
-pub fn files(number: usize) -> String {
-    let more = if number >= limits::SURVEY_LINES_MAX {
-        " or more"
-    } else {
-        ""
-    };
-    format!("{}{more}", count(number as u64, "file"))
-}
-
-/// A point in time in a zone.
-pub fn zoned(at: Timestamp, zone: &TimeZone) -> Zoned {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(millis)
-        .unwrap_or(jiff::Timestamp::MAX)
-        .to_zoned(zone.clone())
-}
-
-/// `22:04`, or with the day if that is not the day of `beside`: `Sun 22 Nov 03:10`.
-pub fn clock(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
-    let (at, beside) = (zoned(at, zone), zoned(beside, zone));
-    let form = if at.date() == beside.date() {
-        "%H:%M"
-    } else {
-        "%a %-d %b %H:%M"
-    };
-    at.strftime(form).to_string()
-}
-
-/// The same to the second, where it is not a full minute: a time that is waited for.
-pub fn clock_to_the_second(at: Timestamp, beside: Timestamp, zone: &TimeZone) -> String {
-    let text = clock(at, beside, zone);
-    match zoned(at, zone).second() {
-        0 => text,
-        second => format!("{text}:{second:02}"),
-    }
-}
-
-/// A time that lies in the future, with its zone: `03:10 Europe/Athens`.
-pub fn future(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
-    let name = match zone.iana_name() {
-        Some(name) => name.to_owned(),
-        None => zoned(at, zone).strftime("%Z").to_string(),
-    };
-    format!("{} {name}", clock(at, now, zone))
-}
-
-/// `Sat 21 Nov 2026 22:04`.
-pub fn day_and_time(at: Timestamp, zone: &TimeZone) -> String {
-    zoned(at, zone).strftime("%a %-d %b %Y %H:%M").to_string()
-}
-
-/// `2026-11-21T20:04:00.123Z`, for programs.
-pub fn utc(at: Timestamp) -> String {
-    zoned(at, &TimeZone::UTC)
-        .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
-        .to_string()
 }
 
 /// A path relative to where the person stands, or below their home as `~`.
@@ -180,20 +33,6 @@ pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, other)| other)
 }
 
-/// The shortest beginning of an id that no other id has; four digits at least.
-pub fn short_id(id: &RunId, others: &[RunId]) -> String {
-    let id = id.as_str();
-    let taken = |prefix: &str| {
-        others
-            .iter()
-            .any(|other| other.as_str() != id && other.as_str().starts_with(prefix))
-    };
-    let length = (ID_DIGITS_MIN..id.len())
-        .find(|length| !taken(&id[..*length]))
-        .unwrap_or(id.len());
-    id[..length].to_owned()
-}
-
 fn path_from(path: &Path, here: &Path, home: &Path) -> String {
     let below = |base: &Path| path.strip_prefix(base).ok().filter(|_| base.is_absolute());
     let text = match (below(here), below(home)) {
@@ -205,21 +44,6 @@ fn path_from(path: &Path, here: &Path, home: &Path) -> String {
         ".".to_owned()
     } else {
         text
-    }
-}
-
-fn pair(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
-    if small == 0 {
-        format!("{large}{large_unit}")
-    } else {
-        format!("{large}{large_unit} {small}{small_unit}")
-    }
-}
-
-fn tenths(tenths: u64, unit: &str) -> String {
-    match tenths % 10 {
-        0 => format!("{}{unit}", tenths / 10),
-        rest => format!("{}.{rest}{unit}", tenths / 10),
     }
 }
 
@@ -256,91 +80,6 @@ pub fn reviewing(at: ReviewStep) -> &'static str {
 mod tests {
     use super::*;
 
-    const DAY: Timestamp = Timestamp(1_795_291_440_000);
-
-    fn athens() -> TimeZone {
-        TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap()
-    }
-
-    #[test]
-    fn durations_are_rounded_to_what_matters() {
-        let texts: Vec<String> = [
-            0,
-            300,
-            1_900,
-            41_000,
-            61_000,
-            130_000,
-            846_000,
-            3_599_999,
-            10_260_000,
-            273_600_000,
-        ]
-        .map(|millis| duration(Millis(millis)))
-        .into();
-        let wanted = [
-            "0s", "0.3s", "1s", "41s", "1m 1s", "2m 10s", "14m", "1h", "2h 51m", "3d 4h",
-        ];
-        assert_eq!(texts, wanted);
-    }
-
-    #[test]
-    fn tokens_are_thousands() {
-        let texts: Vec<String> = [
-            0, 840, 1_000, 4_260, 12_400, 122_300, 999_400, 999_600, 1_000_000, 1_234_000,
-        ]
-        .map(tokens)
-        .into();
-        assert_eq!(
-            texts,
-            [
-                "0", "840", "1k", "4.2k", "12k", "122k", "999k", "1M", "1M", "1.2M"
-            ]
-        );
-    }
-
-    #[test]
-    fn money_has_two_digits() {
-        assert_eq!(
-            [0, 1_840_000, 13_204_999, 995_001].map(money),
-            ["$0.00", "$1.84", "$13.20", "$1.00"]
-        );
-    }
-
-    #[test]
-    fn a_budget_names_each_of_its_limits() {
-        let both = Budget {
-            micro_usd: Some(10_000_000),
-            tokens: Some(1000),
-        };
-        assert_eq!(budget(both).as_deref(), Some("$10.00 and 1k tokens"));
-        assert_eq!(budget(Budget::default()), None);
-    }
-
-    // shows: REL-22
-    #[test]
-    fn a_cost_says_whether_it_is_known() {
-        assert_eq!(cost(1_840_000, false, false), "$1.84");
-        assert_eq!(cost(1_840_000, true, false), "≈$1.84");
-        assert_eq!(cost(1_840_000, true, true), "≈$1.84 API price");
-    }
-
-    #[test]
-    fn times_are_local_and_name_the_day_only_if_it_differs() {
-        let zone = athens();
-        let night = DAY + Millis::from_secs(6 * 3600);
-        assert_eq!(clock(DAY, DAY, &zone), "22:04");
-        assert_eq!(clock(night, DAY, &zone), "Sun 22 Nov 04:04");
-        assert_eq!(clock_to_the_second(DAY, DAY, &zone), "22:04");
-        assert_eq!(
-            clock_to_the_second(DAY + Millis::from_secs(30), DAY, &zone),
-            "22:04:30"
-        );
-        assert_eq!(future(DAY, DAY, &zone), "22:04 EET");
-        assert_eq!(day_and_time(DAY, &zone), "Sat 21 Nov 2026 22:04");
-        assert_eq!(utc(DAY), "2026-11-21T20:04:00.000Z");
-    }
-
     #[test]
     fn paths_are_told_from_where_the_person_stands() {
         let from = |path| {
@@ -356,16 +95,6 @@ mod tests {
         assert_eq!(from("/etc/x"), "/etc/x");
         assert_eq!(from("./a"), "a");
         assert_eq!(from("."), ".");
-    }
-
-    #[test]
-    fn ids_are_as_short_as_they_can_be() {
-        let ids: Vec<RunId> = [0x7f3a_0b1c, 0x7f3a_1111, 0x0000_0001]
-            .map(RunId::from_bits)
-            .into();
-        assert_eq!(short_id(&ids[0], &ids), "7f3a0");
-        assert_eq!(short_id(&ids[2], &ids), "0000");
-        assert_eq!(short_id(&ids[2], &[]), "0000");
     }
 
     #[test]

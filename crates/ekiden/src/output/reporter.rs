@@ -8,6 +8,7 @@
 //! A line under a session is indented; `!` marks what a person should look at.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
 use ekiden_core::ends::{EndCause, EndClass};
@@ -37,6 +38,8 @@ pub struct Reporter {
     pub zone: TimeZone,
     /// The reader can type to the run.
     pub guided: bool,
+    /// Where the run's report is, once it is written.
+    pub report: Option<PathBuf>,
     /// How each relay stood before the record.
     before: BTreeMap<StageId, Before>,
     pub(super) windows: BTreeMap<StageId, (Window, Option<String>)>,
@@ -80,6 +83,7 @@ impl Reporter {
             ids,
             zone,
             guided: false,
+            report: None,
             before: BTreeMap::new(),
             windows: BTreeMap::new(),
             at: Timestamp::default(),
@@ -130,6 +134,11 @@ impl Reporter {
     pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
         let (window, _) = self.windows.get(stage).filter(|_| usage_tokens > 0)?;
         Some(window.percent(usage_tokens))
+    }
+
+    /// The runs that the run's short id must differ from.
+    pub fn ids(&self) -> &[RunId] {
+        &self.ids
     }
 
     /// The run's id, as short as it can be.

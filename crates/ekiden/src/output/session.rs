@@ -4,12 +4,13 @@ use ekiden_core::budget::{Crossing, Mark, Measure};
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{AttemptEnded, AttemptEvent, Commit, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
-use ekiden_core::handoff::{self, Fault, Handoff, HandoffFile, Status};
-use ekiden_core::ids::{AttemptId, SessionNumber, StageId};
+use ekiden_core::handoff::{Fault, HandoffFile};
+use ekiden_core::ids::{AttemptId, StageId};
 use ekiden_core::prompt::quote::caution;
-use ekiden_core::relay::{HANDOFF_DIR, Next, Phase, Relay, SessionEnd};
+use ekiden_core::relay::{HANDOFF_DIR, Relay};
 use ekiden_core::run::Run;
-use serde::Serialize;
+
+pub use ekiden_report::timeline::{AttemptEnd, Left};
 
 use super::entry::Entry;
 use super::handed_off::{handoff_entry, rescue_line};
@@ -18,84 +19,6 @@ use super::line::{Line, Tone, one_line};
 use super::problems::Problem;
 use super::reporter::{Before, Reporter, is_heard};
 use super::{outcome, phrase};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Left {
-    /// A handoff; work is left.
-    Handoff,
-    /// A handoff that says all is done.
-    Completion,
-    /// A handoff that needs a person's input.
-    Question,
-    /// Nothing that can be used.
-    Nothing,
-}
-
-impl Left {
-    fn of(status: &Status) -> Self {
-        match status {
-            Status::InProgress => Self::Handoff,
-            Status::Complete => Self::Completion,
-            Status::Blocked { .. } => Self::Question,
-        }
-    }
-}
-
-/// How an attempt ended, read beside its relay as it stands after that.
-pub struct AttemptEnd {
-    /// The handoff, or what can be used of one that is not valid.
-    pub handoff: Result<Handoff, Box<Handoff>>,
-    pub left: Left,
-    /// The same session has another attempt.
-    pub goes_on: bool,
-    /// There was no handoff, so ekiden writes one.
-    pub is_rescued: bool,
-}
-
-impl AttemptEnd {
-    pub fn of(relay: &Relay, session: SessionNumber, ended: &AttemptEnded) -> Self {
-        let review = review_of(relay);
-        let handoff = match review {
-            Some(end) => end.handoff.clone(),
-            // Nothing is looked at, so the relay has read the files and gone on.
-            None => {
-                let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
-                handoff::accept(&ended.files, &inspection)
-            }
-        };
-        let is_last = relay
-            .last
-            .as_ref()
-            .is_some_and(|last| last.session == session);
-        let is_over = review.is_some() || is_last;
-        Self {
-            left: match &handoff {
-                Ok(handoff) => Left::of(&handoff.status),
-                Err(rest) if rest.status != Status::InProgress => Left::of(&rest.status),
-                Err(_) => Left::Nothing,
-            },
-            goes_on: handoff.is_err() && !is_over,
-            is_rescued: handoff.is_err() && is_over,
-            handoff,
-        }
-    }
-}
-
-/// The session that the relay is looking at, or will look at when it is resumed.
-fn review_of(relay: &Relay) -> Option<&SessionEnd> {
-    if let Phase::Reviewing {
-        after: Some(end), ..
-    }
-    | Phase::Ended {
-        next: Next::Review(Some(end)),
-        ..
-    } = &relay.phase
-    {
-        return Some(end);
-    }
-    None
-}
 
 impl Reporter {
     pub(super) fn of_relay(

@@ -43,6 +43,7 @@ fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 4 of 5 items done · 2 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     "#);

@@ -97,6 +97,7 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
 
     complete (not verified) · 2 sessions · TIME · 1 file not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- standard error
     warning: this run commits on the default branch `main`; use `--branch NAME` for another
@@ -153,6 +154,7 @@ fn a_dirty_tree_is_not_mixed_into_commits() {
 
     complete (not verified) · 1 session · TIME · 7 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- standard error
     warning: this run commits on the default branch `main`; use `--branch NAME` for another
@@ -231,6 +233,7 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
     complete (not verified) · 1 session · TIME · 2 files not committed
     trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- standard error
     warning: this run commits on the default branch `main`; use `--branch NAME` for another
@@ -390,6 +393,7 @@ fn a_repository_that_stays_locked_is_left_alone_with_a_warning() {
     complete (not verified) · 1 session · TIME · 2 files not committed
     trouble    1 session not committed (session 1)
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- standard error
     warning: this run commits on the default branch `main`; use `--branch NAME` for another

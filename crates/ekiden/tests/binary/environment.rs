@@ -145,12 +145,17 @@ impl Environment {
 
     /// What was said, without what differs from run to run.
     pub(crate) fn normal(&self, said: &Said) -> String {
+        self.normal_text(&said.to_string())
+    }
+
+    /// A text, without what differs from run to run.
+    pub(crate) fn normal_text(&self, text: &str) -> String {
         let names = [
             (self.dir(), "PROJECT"),
             (self.path("home"), "HOME"),
             (self.path(""), "ROOT"),
         ];
-        Normal::new(&names, self.runs()).text(&said.to_string())
+        Normal::new(&names, self.runs()).text(text)
     }
 
     /// Runs a line of shell in the work dir.

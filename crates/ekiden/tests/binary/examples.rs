@@ -93,6 +93,7 @@ fn first_relay_is_done_in_three_sessions() {
 
     verified complete · 3 sessions · TIME · 6 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     "#);
@@ -124,6 +125,7 @@ fn with_verification_ends_verified() {
 
     verified complete · 2 sessions · TIME · 2 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     "#);
@@ -151,6 +153,7 @@ fn needs_a_person_asks_and_goes_on() {
       failed: Put it into the outbox, if the race director approves `set -e cd target/needs-a-person grep -qsx approved approval…` : exit code 1, last line: no line "approved" in target/needs-a-person/appr…
     in full    .ekiden/PROGRESS.md
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)
     --- exit code 4
     "#);
@@ -164,6 +167,7 @@ fn needs_a_person_asks_and_goes_on() {
 
     complete (not verified) · 3 sessions · TIME · 4 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");

@@ -56,6 +56,7 @@ fn a_script_relays_by_files_alone() {
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -115,6 +116,7 @@ fn a_handoff_in_the_published_place_is_taken_over_with_a_note() {
       ! the agent wrote PROGRESS.md beside .ekiden/handoff, not into it; it is used anyway
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -149,6 +151,7 @@ fn knowledge_in_the_published_place_is_reported_and_not_merged() {
       next      write the second file
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -172,6 +175,7 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 files not committed
     trouble    1 rescue (session 1)
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     ");
@@ -327,6 +331,7 @@ fn a_disk_that_fails_between_two_sessions_is_told_as_such_and_costs_nothing() {
 
     complete (not verified) · 2 sessions · TIME · 3 files not committed
     trouble    1 kill of ekiden (session 2)
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -361,6 +366,7 @@ fn after_a_crash_a_published_file_decides_nothing_and_is_kept() {
 
     complete (not verified) · 1 session · TIME · 3 files not committed
     trouble    1 kill of ekiden (session 1)
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -388,6 +394,7 @@ fn a_person_is_told_of_notes_that_may_steer_an_agent() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 2 files not committed
     trouble    suspicious notes (session 1)
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     "#);

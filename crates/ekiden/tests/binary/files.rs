@@ -293,6 +293,7 @@ fn a_persons_edit_of_the_knowledge_stands() {
 
     complete (not verified) · 2 sessions · TIME · 6 files not committed
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");

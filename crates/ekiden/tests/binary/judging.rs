@@ -57,6 +57,7 @@ fn handoffs_that_repeat_end_the_run_as_stuck_without_git_too() {
 
     stopped (3): stuck: the handoffs repeat each other (100% alike), and nothing changes · 4 sessions · TIME
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change
+    report     .ekiden/runs/RUN/report.html
     to continue, once you know why:  ekiden resume
     --- exit code 3
     ");
@@ -95,6 +96,7 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
     stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change
     trouble    2 rescues (sessions 1, 2), 1 session without progress (2)
+    report     .ekiden/runs/RUN/report.html
     to continue, once you know why:  ekiden resume
     --- exit code 3
     ");
@@ -133,6 +135,7 @@ fn tests_that_were_taken_away_are_told_beside_the_pass() {
 
     verified complete · 1 session · TIME · 3 files not committed
     trouble    weakened tests (session 1)
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");

@@ -44,6 +44,7 @@ mod planning;
 mod processes;
 mod receiver;
 mod renewing;
+mod report;
 mod running;
 mod second;
 mod sessions;

@@ -248,6 +248,7 @@ fn a_night_reads_well_in_the_morning() {
     stopped (3): session limit reached after 30 of 30 sessions · TIME, of which TIME waiting · 81 of 88 items done
     trouble    4 crashes (sessions 2, 18), 4 rescues (4, 6, 18, 21), items removed unticked (10), suspicious notes (14), 1 outage of the service (8)
     knowledge  20 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 30
     --- exit code 3
     "#);

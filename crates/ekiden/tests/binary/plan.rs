@@ -301,6 +301,7 @@ fn stages_work_side_by_side_hand_off_and_are_merged() {
 
     complete (3 of 4 stages verified) · 5 sessions · TIME
     knowledge  4 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git log --stat
     --- exit code 0
     "#);
@@ -410,6 +411,7 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
       B  all its sessions are used
       1 other stage blocked by that
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue, once that is repaired:  ekiden resume
     --- exit code 1
     ");
@@ -441,6 +443,7 @@ fn a_failed_stage_is_diagnosed_and_goes_on_after_a_repair() {
     insta::assert_snapshot!(&told[told.rfind("\n\n").unwrap()..], @r"
     verified complete · 8 sessions · TIME · 4 of 5 stages done, 1 skipped
     knowledge  4 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git log --stat
     --- exit code 0
     ");
@@ -523,6 +526,7 @@ fn without_git_stages_work_in_place_one_at_a_time() {
 
     verified complete · 3 sessions · TIME
     knowledge  3 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN
     --- standard error
     warning: the work dir is not in a git repository: stages work in it one at a time, and nothing is merged

@@ -55,6 +55,7 @@ fn follow_up_work_begins_anew_and_loses_nothing() {
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 3 of 4 items done · 9 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 10
     --- exit code 3
     "#);
@@ -191,6 +192,7 @@ fn an_edited_task_goes_to_the_next_session() {
 
     complete (not verified) · 2 sessions · TIME · 6 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -237,6 +239,7 @@ fn going_back_is_a_run_of_its_own() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 6 of 12 items done · 10 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     "#);

@@ -70,6 +70,7 @@ fn a_stop_lets_the_session_hand_off() {
 
     stopped (3): as you asked · 1 session · TIME · 1 of 4 items done · 4 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 3
     "#);
@@ -102,6 +103,7 @@ fn a_stop_now_stops_at_once() {
       USAGE  stopped after TIME · 1 tool call
 
     stopped (130): at once, as you asked · 0 sessions · TIME · 1 file not committed
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 130
     ");
@@ -175,6 +177,7 @@ fn a_pause_holds_the_next_session_until_it_is_taken_back() {
 
     complete (not verified) · 2 sessions · TIME · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     "#);
@@ -221,6 +224,7 @@ fn a_pause_outlasts_a_kill() {
 
     complete (not verified) · 2 sessions · TIME · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");

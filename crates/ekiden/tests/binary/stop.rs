@@ -50,6 +50,7 @@ fn the_first_ctrl_c_asks_for_a_handoff() {
 
     stopped (3): as you asked · 1 session · TIME · 1 of 4 items done · 4 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 3
     "#);
@@ -68,6 +69,7 @@ fn the_first_ctrl_c_asks_for_a_handoff() {
 
     complete (not verified) · 2 sessions · TIME · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");
@@ -91,6 +93,7 @@ fn the_second_ctrl_c_stops_at_once() {
       USAGE  stopped after TIME · 1 tool call
 
     stopped (130): at once, as you asked · 0 sessions · TIME · 1 file not committed
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 130
     ");
@@ -113,6 +116,7 @@ fn sigterm_stops_at_once() {
       USAGE  stopped after TIME · 1 tool call
 
     stopped (143): at once, by signal 15 · 0 sessions · TIME · 1 file not committed
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume
     --- exit code 143
     ");
@@ -148,6 +152,7 @@ fn a_killed_run_goes_on() {
     complete (not verified) · 2 sessions · TIME
     trouble    1 kill of ekiden (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN
     --- exit code 0
     "#);
@@ -172,6 +177,7 @@ fn a_session_limit_prints_the_command_that_goes_on() {
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 7 items done · 4 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     "#);
@@ -191,6 +197,7 @@ fn a_session_limit_prints_the_command_that_goes_on() {
 
     stopped (3): session limit reached after 2 of 2 sessions · TIME · 6 of 7 items done · 7 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3
     "#);

@@ -181,6 +181,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
 
     verified complete · 2 sessions · TIME · 2 files not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
     ");

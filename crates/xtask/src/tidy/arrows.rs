@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ekiden-manifest", &["ekiden-core"]),
     ("ekiden-wire", &["ekiden-core"]),
     ("ekiden-store", &["ekiden-core"]),
+    ("ekiden-report", &["ekiden-core", "ekiden-wire"]),
     ("ekiden-agent", &["ekiden-core", "ekiden-wire"]),
     (
         "ekiden-engine",
@@ -23,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ekiden-agent",
             "ekiden-engine",
             "ekiden-manifest",
+            "ekiden-report",
         ],
     ),
 ];
@@ -31,7 +33,12 @@ pub(crate) const NEVER_SHIPPED: &[&str] = &["ekiden-testkit", "xtask"];
 /// Where a runtime may be known. Everything else is ordinary Rust that can be called without one.
 const ASYNC_CRATES: &[&str] = &["ekiden-agent", "ekiden-engine", "ekiden", "ekiden-testkit"];
 /// Crates that decide or translate: no library that reaches for files, processes or the network.
-const PURE_CRATES: &[&str] = &["ekiden-core", "ekiden-manifest", "ekiden-wire"];
+const PURE_CRATES: &[&str] = &[
+    "ekiden-core",
+    "ekiden-manifest",
+    "ekiden-report",
+    "ekiden-wire",
+];
 /// Libraries that do.
 const WORLDLY: &[&str] = &[
     "ignore",

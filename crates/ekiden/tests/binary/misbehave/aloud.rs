@@ -37,6 +37,7 @@ fn words_and_calls_are_told_on_request() {
 
     complete (not verified) · 1 session · TIME
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN
     --- exit code 0
     ");

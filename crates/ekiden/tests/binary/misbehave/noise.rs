@@ -164,6 +164,7 @@ fn terminal_escapes_come_to_nothing() {
     complete (not verified) · 2 sessions · TIME
     trouble    suspicious notes (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
+    report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN
     --- exit code 0
     "#);

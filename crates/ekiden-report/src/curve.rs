@@ -1,0 +1,258 @@
+//! The context of a session over time, and the tools that it used: from its saved event stream.
+//!
+//! Streams hold no times. The log knows some: when an attempt began and ended, and when its context reached a level. Between
+//! these, responses are spread evenly. Without a stream the log's own points are the curve.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read};
+
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_wire::lines::read_lines;
+use ekiden_wire::stream::{Block, ClientEvent};
+use ekiden_wire::usage::ContextMeter;
+
+use crate::timeline::{Attempt, Session, Timeline};
+
+/// Points of one plot; more cannot be told apart.
+pub const POINTS_MAX: usize = 2_000;
+/// Names of tools and skills that are counted; an agent could invent any number.
+const NAMES_MAX: usize = 200;
+/// Calls whose results are waited for.
+const CALLS_OPEN_MAX: usize = 10_000;
+
+/// What was read of the event streams of a run.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// The context of each response of a session, in tokens, by the place of its stage and its number.
+    responses: BTreeMap<(usize, u32), Vec<u64>>,
+    pub tools: BTreeMap<String, Uses>,
+    pub skills: BTreeMap<String, Uses>,
+    /// Sessions whose streams were not read: they are gone, or there are too many.
+    pub left_out: usize,
+}
+
+/// How often something was used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Uses {
+    pub calls: u64,
+    pub failed: u64,
+}
+
+/// A point of a curve. Points of one attempt belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    pub at: Timestamp,
+    pub tokens: u64,
+    /// Which line it belongs to: attempts are counted.
+    pub line: usize,
+}
+
+impl Streams {
+    /// Reads the stream of a session. What cannot be read of it is left out.
+    pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
+        let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
+        let mut responses = Vec::new();
+        let read = read_lines(stream, |line| {
+            let event = ClientEvent::of(line);
+            responses.extend(context.observe(&event));
+            self.count(&event, &mut open);
+        });
+        self.responses.insert((stage, session), responses);
+        read
+    }
+
+    fn count(&mut self, event: &ClientEvent, open: &mut HashMap<String, (bool, String)>) {
+        if let ClientEvent::Assistant(response) = event {
+            for block in &response.blocks {
+                let Block::Call(call) = block else { continue };
+                let (is_skill, name) = match call.name.as_str() {
+                    "Skill" if !call.target.is_empty() => (true, call.target.clone()),
+                    name => (false, name.to_owned()),
+                };
+                if let Some(uses) = self.uses(is_skill, &name) {
+                    uses.calls += 1;
+                    if open.len() < CALLS_OPEN_MAX {
+                        open.insert(call.id.clone(), (is_skill, name));
+                    }
+                }
+            }
+        } else if let ClientEvent::ToolResults(results) = event {
+            for result in results {
+                if let Some((is_skill, name)) = open.remove(&result.tool_use_id)
+                    && result.is_error
+                    && let Some(uses) = self.uses(is_skill, &name)
+                {
+                    uses.failed += 1;
+                }
+            }
+        }
+    }
+
+    fn uses(&mut self, is_skill: bool, name: &str) -> Option<&mut Uses> {
+        let all = if is_skill {
+            &mut self.skills
+        } else {
+            &mut self.tools
+        };
+        let has_room = all.len() < NAMES_MAX || all.contains_key(name);
+        has_room.then(|| all.entry(name.to_owned()).or_default())
+    }
+
+    /// The context of a stage's sessions, at most [`POINTS_MAX`] points. Of a stretch that is thinned out the
+    /// lowest and the highest point stay, so every peak is there.
+    pub fn curve(&self, timeline: &Timeline, stage: usize) -> Vec<Point> {
+        let (mut points, mut line) = (Vec::new(), 0);
+        for session in &timeline.stages[stage].sessions {
+            let responses = self.responses.get(&(stage, session.number));
+            let mut rest = responses.map_or(&[][..], Vec::as_slice);
+            for (attempt, own) in shares(session, &mut rest) {
+                let of_attempt = points_of(attempt, own, timeline.last);
+                points.extend(of_attempt.into_iter().map(|(at, tokens)| Point {
+                    at,
+                    tokens,
+                    line,
+                }));
+                line += 1;
+            }
+        }
+        thinned(points)
+    }
+}
+
+/// The responses of each attempt: all have one stream, and the log knows how many each had.
+fn shares<'a, 'b>(session: &'a Session, rest: &mut &'b [u64]) -> Vec<(&'a Attempt, &'b [u64])> {
+    let last = session.attempts.len().saturating_sub(1);
+    let attempts = session.attempts.iter().enumerate();
+    attempts
+        .map(|(index, attempt)| {
+            let turns = attempt.end.as_ref().map_or(0, |end| end.turns as usize);
+            let count = if index == last {
+                rest.len()
+            } else {
+                turns.min(rest.len())
+            };
+            let (own, others) = rest.split_at(count);
+            *rest = others;
+            (attempt, own)
+        })
+        .collect()
+}
+
+fn points_of(attempt: &Attempt, responses: &[u64], now: Timestamp) -> Vec<(Timestamp, u64)> {
+    let end = attempt.end.as_ref();
+    let over = end.map_or(now, |end| end.at);
+    let mut points = Vec::new();
+    if !attempt.resumes {
+        points.push((attempt.began, 0));
+    }
+    let crossings = attempt.crossings.iter();
+    if responses.is_empty() {
+        points.extend(crossings.map(|crossing| (crossing.at, crossing.usage_tokens)));
+        points.extend(end.map(|end| (over, end.usage_tokens)));
+        return points;
+    }
+    // Times that are known, each with how many responses there were by then.
+    let mut known = vec![(0, attempt.began)];
+    for crossing in crossings {
+        let from = known.last().map_or(0, |(count, _)| *count);
+        let reached = responses
+            .iter()
+            .skip(from)
+            .position(|tokens| *tokens >= crossing.usage_tokens);
+        known.extend(reached.map(|place| (from + place + 1, crossing.at)));
+    }
+    known.push((responses.len(), over));
+    for ends in known.windows(2) {
+        let ((from, began), (to, ended)) = (ends[0], ends[1]);
+        let length = ended.since(began).0;
+        points.extend((from..to).map(|place| {
+            let part = (place - from + 1) as u64;
+            let after = length / (to - from) as u64 * part;
+            (began + Millis(after), responses[place])
+        }));
+    }
+    points
+}
+
+fn thinned(points: Vec<Point>) -> Vec<Point> {
+    if points.len() <= POINTS_MAX {
+        return points;
+    }
+    let stretch = (2 * points.len()).div_ceil(POINTS_MAX);
+    let ends = points.chunks(stretch).flat_map(|stretch| {
+        let low = (0..stretch.len())
+            .min_by_key(|at| stretch[*at].tokens)
+            .unwrap_or(0);
+        let high = (0..stretch.len())
+            .max_by_key(|at| stretch[*at].tokens)
+            .unwrap_or(0);
+        [low.min(high), low.max(high)].map(|at| stretch[at])
+    });
+    ends.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt() -> Attempt {
+        use ekiden_core::guard::Level;
+        Attempt {
+            number: 1,
+            began: Timestamp(0),
+            resumes: false,
+            model: None,
+            window: None,
+            crossings: vec![crate::timeline::Crossing {
+                at: Timestamp(900),
+                level: Level::L1,
+                usage_tokens: 50,
+            }],
+            ordered: None,
+            end: None,
+        }
+    }
+
+    // shows: REL-27
+    #[test]
+    fn responses_lie_evenly_between_the_times_that_are_known() {
+        let points = points_of(&attempt(), &[10, 30, 55, 70], Timestamp(1_000));
+        let points: Vec<(u64, u64)> = points.iter().map(|(at, tokens)| (at.0, *tokens)).collect();
+        assert_eq!(
+            points,
+            [(0, 0), (300, 10), (600, 30), (900, 55), (1_000, 70)]
+        );
+        let of_log = points_of(&attempt(), &[], Timestamp(1_000));
+        assert_eq!(of_log, [(Timestamp(0), 0), (Timestamp(900), 50)]);
+    }
+
+    // shows: REL-27
+    #[test]
+    fn a_long_curve_keeps_its_peaks() {
+        let points = (0..100_000).map(|at| Point {
+            at: Timestamp(at),
+            tokens: if at == 77_777 { 9_999_999 } else { at % 100 },
+            line: 0,
+        });
+        let thinned = thinned(points.collect());
+        assert!(thinned.len() <= POINTS_MAX);
+        assert!(thinned.iter().any(|point| point.tokens == 9_999_999));
+    }
+
+    // shows: REL-27
+    #[test]
+    fn tools_and_skills_are_counted_with_their_failures() {
+        let stream = concat!(
+            r#"{"type":"assistant","message":{"id":"m1","model":"m","usage":{"input_tokens":7},"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"x"}},{"type":"tool_use","id":"t2","name":"Skill","input":{"skill":"pdf"}}]},"parent_tool_use_id":null}"#,
+            "\n",
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"no"}]},"parent_tool_use_id":null}"#,
+            "\n{\"type\":\"assis",
+        );
+        let mut streams = Streams::default();
+        streams.read(0, 1, stream.as_bytes()).unwrap();
+        let uses = |calls, failed| Uses { calls, failed };
+        assert_eq!(streams.tools["Bash"], uses(1, 1));
+        assert_eq!(streams.skills["pdf"], uses(1, 0));
+        assert_eq!(streams.responses[&(0, 1)], [7]);
+    }
+}

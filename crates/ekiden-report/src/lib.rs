@@ -1,0 +1,29 @@
+//! What a run came to, from its log: a timeline, its curves, and the pages made of them.
+//!
+//! ```text
+//! records of the log ──► Timeline ──┐
+//! saved event streams ─► Streams ───┼──► Page ──► markdown, html
+//!                                   └──► svg ────────────┘
+//! ```
+//!
+//! Nothing here reads a file or a clock: whoever calls gives the records, a reader of each stream, and the words that only the
+//! command line has (exit codes, the next command).
+//!
+//! Invariants:
+//! - A timeline can be made of any beginning of a log: a run that works, one that was killed, one whose log cannot be read
+//!   to its end.
+//! - Every text that ekiden did not write passes [`page::foreign`] on its way into a page: clean, masked, cut.
+//! - A page refers to nothing outside of itself, and nothing in it can be clicked or run.
+
+pub mod curve;
+pub mod page;
+pub mod phrase;
+pub mod render;
+pub mod svg;
+#[cfg(test)]
+mod tests;
+pub mod timeline;
+
+pub use curve::Streams;
+pub use page::Page;
+pub use timeline::Timeline;

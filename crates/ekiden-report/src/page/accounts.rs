@@ -1,0 +1,129 @@
+//! What it cost, what was waited for, what went wrong, what was used.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::budget::Spend;
+use ekiden_core::outcome::WaitCause;
+
+use super::sections::{ROWS_MAX, cost, figure};
+use super::{Block, Text, View};
+use crate::curve::Uses;
+use crate::phrase;
+use crate::svg;
+use crate::timeline::Wait;
+
+impl View<'_> {
+    pub(super) fn costs(&self) -> Vec<Block> {
+        let mut models: BTreeMap<&str, (u32, Spend, u32)> = BTreeMap::new();
+        for (_, session) in self.timeline.sessions() {
+            let model = session.model().unwrap_or("unknown model");
+            let (sessions, spend, calls) = models.entry(model).or_default();
+            *sessions += 1;
+            *spend = spend.plus(session.spend());
+            *calls += session.tool_calls();
+        }
+        let subscription = self.timeline.standing.totals.subscription;
+        let rows = models.iter().map(|(model, (sessions, spend, calls))| {
+            vec![
+                Text::said(model),
+                Text::own(sessions.to_string()),
+                Text::own(calls.to_string()),
+                Text::own(phrase::tokens(spend.tokens)),
+                Text::own(cost(*spend, subscription)),
+            ]
+        });
+        let rows: Vec<Vec<Text>> = rows
+            .filter(|_| self.timeline.standing.totals.spend.tokens > 0)
+            .collect();
+        let note = (!rows.is_empty()).then(|| {
+            Block::line("By the model that led the session, its subagents included. Tokens without those read from the cache again; ≈ marks an estimate.")
+        });
+        let figure = svg::costs(self.timeline).map(|svg| figure("Cost of each session", svg));
+        let head = vec!["model", "sessions", "calls", "tokens", "cost"];
+        figure
+            .into_iter()
+            .chain(Block::table(head, rows, ROWS_MAX))
+            .chain(note)
+            .collect()
+    }
+
+    pub(super) fn waits(&self) -> Vec<Block> {
+        let rows = self.timeline.waits.iter().map(|wait| {
+            let stage = &self.timeline.stages[wait.stage];
+            let over = wait.over.unwrap_or(self.timeline.last);
+            vec![
+                Text::own(self.clock(wait.from)),
+                Text::own(phrase::duration(over.since(wait.from))),
+                Text::own(self.clock(wait.until)),
+                Text::own(self.session(stage, wait.session)),
+                why(wait),
+            ]
+        });
+        Block::table(
+            vec!["from", "waited", "until", "then", "why"],
+            rows.collect(),
+            ROWS_MAX,
+        )
+    }
+
+    pub(super) fn trouble(&self) -> Vec<Block> {
+        let rows = self.timeline.trouble.iter().map(|one| {
+            let stage = one.stage.map(|place| &self.timeline.stages[place]);
+            let place = match (stage, one.session) {
+                (Some(stage), Some(session)) => self.session(stage, session),
+                (Some(stage), None) if self.timeline.is_plan => stage.id.to_string(),
+                (Some(_) | None, _) => String::new(),
+            };
+            let what = one.kind.count(1);
+            vec![
+                Text::own(self.clock(one.at)),
+                Text::own(place),
+                Text::own(what.strip_prefix("1 ").unwrap_or(&what)),
+                Text::said(&one.why),
+            ]
+        });
+        Block::table(
+            vec!["when", "where", "what", "why"],
+            rows.collect(),
+            ROWS_MAX,
+        )
+    }
+
+    pub(super) fn tools(&self) -> Vec<Block> {
+        let table = |what: &'static str, uses: &BTreeMap<String, Uses>| {
+            let mut uses: Vec<(&String, &Uses)> = uses.iter().collect();
+            uses.sort_by_key(|(_, uses)| std::cmp::Reverse(uses.calls));
+            let rows = uses.into_iter().map(|(name, uses)| {
+                let failed = if uses.failed > 0 {
+                    uses.failed.to_string()
+                } else {
+                    String::new()
+                };
+                vec![
+                    Text::said(name),
+                    Text::own(uses.calls.to_string()),
+                    Text::own(failed),
+                ]
+            });
+            Block::table(vec![what, "calls", "failed"], rows.collect(), ROWS_MAX)
+        };
+        let tools = table("tool", &self.streams.tools);
+        tools
+            .into_iter()
+            .chain(table("skill", &self.streams.skills))
+            .collect()
+    }
+}
+
+fn why(wait: &Wait) -> Text {
+    match wait.cause {
+        WaitCause::UsageLimit | WaitCause::Failure => match &wait.ended_by {
+            Some(cause) => Text::said(&cause.to_string()),
+            None => Text::own("a usage limit or a failure"),
+        },
+        WaitCause::Pause => Text::own("the pause between sessions"),
+        WaitCause::QuietHours => Text::own("quiet hours"),
+        WaitCause::Guided => Text::own("the countdown of a guided run"),
+        WaitCause::Budget => Text::own("other stages hold what is left of the budget"),
+    }
+}

@@ -1,0 +1,247 @@
+//! The first screen: how it ended and why, cost, time, what is done, what is open, what to type next.
+
+use ekiden_core::secrets;
+use ekiden_core::text::{one_line, short};
+
+use super::{Block, Text, View};
+use crate::phrase;
+use crate::timeline::check_word;
+use crate::timeline::{Stage, State};
+
+/// A command may name rules and paths.
+const COMMAND_CHARS_MAX: usize = 2_000;
+/// Open items that are named at once.
+const ITEMS_SHOWN: usize = 8;
+/// What is shown at once of a session's own words, in characters.
+const WORDS_CHARS_MAX: usize = 700;
+
+impl View<'_> {
+    pub(super) fn facts(&self) -> Vec<(&'static str, Text)> {
+        let facts = [
+            ("when", Text::own(self.when())),
+            ("cost", Text::own(self.cost())),
+            ("agent", self.agent()),
+            ("done", Text::own(self.done())),
+            ("verification", self.verification()),
+            ("changes", Text::own(self.changes())),
+            ("trouble", Text::own(self.trouble_in_short())),
+        ];
+        facts
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect()
+    }
+
+    pub(super) fn first(&self) -> Vec<Block> {
+        let timeline = self.timeline;
+        let left_out = self.told.left_out.as_ref();
+        let left_out = left_out.map(|left_out| Block::Line {
+            text: Text::own("Not all of the log could be read: ").and_said(left_out),
+        });
+        let details = self
+            .told
+            .details
+            .iter()
+            .map(|line| Text::said(line))
+            .collect::<Vec<_>>();
+        let details = (!details.is_empty()).then_some(Block::List { items: details });
+        let questions = timeline.stages.iter().filter_map(|stage| {
+            let head = format!(
+                "{} asks",
+                self.session(stage, stage.sessions.last()?.number)
+            );
+            Block::quote(Text::own(head), stage.question.as_deref()?)
+        });
+        let next = self.told.next.iter();
+        let commands: Vec<_> = next
+            .map(|(what, command)| {
+                (
+                    what.clone(),
+                    one_line(&secrets::mask(command), COMMAND_CHARS_MAX),
+                )
+            })
+            .collect();
+        let commands = (!commands.is_empty()).then_some(Block::Commands { commands });
+        left_out
+            .into_iter()
+            .chain(details)
+            .chain(questions)
+            .chain(self.last_words())
+            .chain(self.open())
+            .chain(commands)
+            .collect()
+    }
+
+    fn when(&self) -> String {
+        let timeline = self.timeline;
+        let began = phrase::day_and_time(timeline.started, self.zone);
+        let until = match timeline.standing.outcome {
+            Some(_) => format!("to {}", self.clock(timeline.last)),
+            None => format!("last heard of {}", self.clock(timeline.last)),
+        };
+        let worked = phrase::duration(timeline.worked);
+        let waited = timeline.standing.totals.waiting.min(timeline.worked);
+        let waited = match waited.as_secs() {
+            0 => String::new(),
+            _ => format!(", of which {} waiting", phrase::duration(waited)),
+        };
+        format!("{began} {until} · {worked}{waited}")
+    }
+
+    fn cost(&self) -> String {
+        let totals = &self.timeline.standing.totals;
+        let spend = totals.spend;
+        let money = match spend.micro_usd {
+            0 => String::new(),
+            cost => format!(
+                "{} · ",
+                phrase::cost(cost, spend.estimated, totals.subscription)
+            ),
+        };
+        match spend.tokens {
+            0 => money.trim_end_matches(" · ").to_owned(),
+            tokens => format!("{money}{} tokens", phrase::tokens(tokens)),
+        }
+    }
+
+    fn agent(&self) -> Text {
+        let timeline = self.timeline;
+        let sessions = timeline.standing.totals.sessions;
+        let count = phrase::count(sessions.into(), "session");
+        let of = match timeline.is_plan {
+            true => format!("{count} · "),
+            false => format!("{count} of at most {} · ", timeline.standing.session_max),
+        };
+        let agent = Text::own(of).and_said(&timeline.agent);
+        match &timeline.model {
+            Some(model) => agent.and(" ").and_said(model),
+            None => agent,
+        }
+    }
+
+    fn done(&self) -> String {
+        let stages = &self.timeline.stages;
+        if !self.timeline.is_plan {
+            let items = stages.first().and_then(|stage| stage.items.as_ref());
+            return items.map_or(String::new(), |(open, done)| {
+                format!(
+                    "{done} of {} items, as the agent ticked them",
+                    done + open.len()
+                )
+            });
+        }
+        let count = |states: &[State]| {
+            let in_state = stages.iter().filter(|stage| states.contains(&stage.state));
+            in_state.count()
+        };
+        let all = phrase::count(stages.len() as u64, "stage");
+        let mut text = format!("{} of {all}", count(&[State::Done]));
+        for (states, what) in [
+            (&[State::Working][..], "at work"),
+            (&[State::Failed], "failed"),
+            (&[State::Blocked], "blocked"),
+            (&[State::Skipped], "skipped or left out"),
+            (&[State::Interrupted, State::Waiting], "not finished"),
+        ] {
+            match count(states) {
+                0 => {}
+                number => text.push_str(&format!(", {number} {what}")),
+            }
+        }
+        text
+    }
+
+    fn verification(&self) -> Text {
+        let [stage] = self.timeline.stages.as_slice() else {
+            return Text::default();
+        };
+        let Some(command) = &stage.verification else {
+            return Text::own("none: nothing but the agent's word says that it is done");
+        };
+        let last = stage
+            .sessions
+            .iter()
+            .rev()
+            .find_map(|session| session.check.as_ref());
+        let word = |check: Option<&ekiden_core::event::Check>| {
+            check.map_or("not run", |check| check_word(&check.outcome))
+        };
+        let (before, after) = (word(stage.baseline.as_ref()), word(last));
+        Text::said(command).and(format!(": {before} before the run, {after} after it"))
+    }
+
+    fn changes(&self) -> String {
+        let timeline = self.timeline;
+        let commits: usize = timeline
+            .sessions()
+            .map(|(_, session)| session.commits.len())
+            .sum();
+        let open = timeline.standing.files_open.filter(|open| *open > 0);
+        let open = open.map(|open| format!("{} not committed", phrase::files(open)));
+        let commits = (commits > 0).then(|| phrase::count(commits as u64, "commit"));
+        commits
+            .into_iter()
+            .chain(open)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn trouble_in_short(&self) -> String {
+        let mut kinds: Vec<_> = self.timeline.trouble.iter().map(|one| one.kind).collect();
+        kinds.sort_unstable();
+        let counted = kinds.chunk_by(|one, next| one == next);
+        counted
+            .map(|of_kind| of_kind[0].count(of_kind.len()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// What the newest session said of its work, in its own words.
+    fn last_words(&self) -> Vec<Block> {
+        let [stage] = self.timeline.stages.as_slice() else {
+            return Vec::new();
+        };
+        let last = stage
+            .sessions
+            .iter()
+            .rev()
+            .find_map(|session| Some((session, session.words.as_ref()?)));
+        let Some((session, words)) = last else {
+            return Vec::new();
+        };
+        let head = |what: &str| {
+            Text::own(format!(
+                "{what}, in the words of session {}",
+                session.number
+            ))
+        };
+        let part = |what: &str, said: Option<&String>| {
+            Block::quote(head(what), &short(said?, WORDS_CHARS_MAX))
+        };
+        let done = part("What is done", words.done.as_ref());
+        let stopped = part("Where it stopped", words.stopped_at.as_ref());
+        done.into_iter().chain(stopped).collect()
+    }
+
+    fn open(&self) -> Vec<Block> {
+        let open = |stage: &Stage| {
+            stage
+                .items
+                .as_ref()
+                .map_or(Vec::new(), |(open, _)| open.clone())
+        };
+        let stages = self.timeline.stages.iter();
+        let items: Vec<String> = stages.flat_map(open).collect();
+        let more = items.len().saturating_sub(ITEMS_SHOWN);
+        let mut shown: Vec<Text> = items
+            .iter()
+            .take(ITEMS_SHOWN)
+            .map(|item| Text::said(item))
+            .collect();
+        if shown.is_empty() {
+            return Vec::new();
+        }
+        shown.extend((more > 0).then(|| Text::own(format!("and {more} more"))));
+        vec![Block::line("Still open:"), Block::List { items: shown }]
+    }
+}

@@ -1,0 +1,247 @@
+//! What a report says, before it has a form: sections of blocks, of which Markdown and HTML are made.
+//!
+//! [`foreign`] is the one way for a text that ekiden did not write. Such a text is a [`Span::Said`] or a [`Block::Quote`], and
+//! both forms show these as they are: nothing in them is markup.
+
+mod accounts;
+mod first;
+mod sections;
+
+pub(crate) use sections::state_word;
+
+use ekiden_core::secrets;
+use ekiden_core::text::{clean, one_line, short};
+use ekiden_core::time::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use crate::curve::Streams;
+use crate::phrase;
+use crate::timeline::{Stage, Timeline};
+
+/// What is shown of a text on a line, in characters.
+const LINE_CHARS_MAX: usize = 200;
+/// What is shown of a quotation; `ekiden show` has it whole.
+const QUOTE_CHARS_MAX: usize = 3_000;
+
+/// What only the command line knows of the run.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The run's id, as short as it can be.
+    pub id: String,
+    pub tone: Tone,
+    /// How it ended and why, in ekiden's words: `verified complete`.
+    pub headline: String,
+    /// What a person should know before they can do something about it, a line each.
+    pub details: Vec<String>,
+    /// The commands to go on, each with what it does; the most likely one first.
+    pub next: Vec<(String, String)>,
+    /// What could not be read, if anything.
+    pub left_out: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    Done,
+    /// It needs a person.
+    Attention,
+    Failed,
+    #[default]
+    Working,
+}
+
+/// A report without a form.
+#[derive(Debug, Serialize)]
+pub struct Page {
+    pub title: Text,
+    pub tone: Tone,
+    pub headline: Text,
+    /// The first screen: what a person asks first, each with its answer.
+    pub facts: Vec<(&'static str, Text)>,
+    pub first: Vec<Block>,
+    pub sections: Vec<Section>,
+    pub made_by: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Section {
+    pub title: &'static str,
+    pub blocks: Vec<Block>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Block {
+    Line {
+        text: Text,
+    },
+    /// Something smaller than a section.
+    Heading {
+        text: Text,
+    },
+    List {
+        items: Vec<Text>,
+    },
+    /// Somebody's own words, with whose they are.
+    Quote {
+        head: Text,
+        text: String,
+    },
+    Table {
+        head: Vec<&'static str>,
+        rows: Vec<Vec<Text>>,
+    },
+    Commands {
+        commands: Vec<(String, String)>,
+    },
+    /// A drawing; in Markdown only what it shows.
+    Figure {
+        title: String,
+        svg: String,
+    },
+}
+
+/// Words on one line: ekiden's own, and others' between them.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Text(Vec<Span>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", content = "words", rename_all = "snake_case")]
+pub enum Span {
+    Own(String),
+    Said(String),
+}
+
+impl Text {
+    pub fn own(words: impl Into<String>) -> Self {
+        Self::default().and(words)
+    }
+
+    /// Words of an agent, a tool, a file or a person, on one line.
+    pub fn said(words: &str) -> Self {
+        Self::default().and_said(words)
+    }
+
+    pub fn and(mut self, words: impl Into<String>) -> Self {
+        self.0.push(Span::Own(words.into()));
+        self
+    }
+
+    pub fn and_said(mut self, words: &str) -> Self {
+        let words = one_line(&secrets::mask(words), LINE_CHARS_MAX);
+        if !words.is_empty() {
+            self.0.push(Span::Said(words));
+        }
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|span| match span {
+            Span::Own(words) | Span::Said(words) => words.is_empty(),
+        })
+    }
+
+    /// The words alone, for a title.
+    pub fn plain(&self) -> String {
+        let words = self.0.iter().map(|span| match span {
+            Span::Own(words) | Span::Said(words) => words.as_str(),
+        });
+        words.collect()
+    }
+}
+
+/// A text that ekiden did not write, as a page may show it.
+pub fn foreign(text: &str) -> String {
+    let text = clean(text).text;
+    short(secrets::mask(&text).trim_end(), QUOTE_CHARS_MAX)
+}
+
+impl Page {
+    /// The report of a run. `now` is the time of its last record.
+    pub fn new(timeline: &Timeline, streams: &Streams, told: &Told, zone: &TimeZone) -> Self {
+        let view = View {
+            timeline,
+            streams,
+            told,
+            zone,
+        };
+        let title = Text::own(format!("ekiden run {}: ", told.id)).and_said(&timeline.task_name);
+        let (facts, first) = (view.facts(), view.first());
+        Self {
+            title,
+            tone: told.tone,
+            headline: Text::own(&told.headline),
+            facts,
+            first,
+            sections: view.sections(),
+            made_by: format!(
+                "Made by ekiden {} from the run's log. Words in boxes are an agent's or a tool's own; secrets in them are masked.",
+                timeline.ekiden
+            ),
+        }
+    }
+}
+
+/// What the sections are made of.
+struct View<'a> {
+    timeline: &'a Timeline,
+    streams: &'a Streams,
+    told: &'a Told,
+    zone: &'a TimeZone,
+}
+
+impl View<'_> {
+    fn clock(&self, at: Timestamp) -> String {
+        phrase::clock(at, self.timeline.started, self.zone)
+    }
+
+    /// `session 3`, in a plan `S02 · session 3`.
+    fn session(&self, stage: &Stage, number: u32) -> String {
+        match self.timeline.is_plan {
+            true => format!("{} · session {number}", stage.id),
+            false => format!("session {number}"),
+        }
+    }
+}
+
+impl Section {
+    fn new(title: &'static str, blocks: Vec<Block>) -> Option<Self> {
+        (!blocks.is_empty()).then_some(Self { title, blocks })
+    }
+}
+
+impl Block {
+    fn line(words: impl Into<String>) -> Self {
+        Self::Line {
+            text: Text::own(words),
+        }
+    }
+
+    /// Somebody's words; nothing if there are none.
+    fn quote(head: Text, words: &str) -> Option<Self> {
+        let text = foreign(words);
+        (!text.trim().is_empty()).then_some(Self::Quote { head, text })
+    }
+
+    /// A table; nothing without rows. Of more than `max` rows the first and the last are shown.
+    fn table(head: Vec<&'static str>, rows: Vec<Vec<Text>>, max: usize) -> Vec<Self> {
+        let (rows, left_out) = ends(rows, max);
+        let table = (!rows.is_empty()).then_some(Self::Table { head, rows });
+        let note = (left_out > 0).then(|| {
+            Self::line(format!(
+                "{} in the middle are left out.",
+                phrase::count(left_out as u64, "row")
+            ))
+        });
+        table.into_iter().chain(note).collect()
+    }
+}
+
+/// At most `max` of these, the first and the last of them; and how many are left out.
+fn ends<T>(mut all: Vec<T>, max: usize) -> (Vec<T>, usize) {
+    let left_out = all.len().saturating_sub(max);
+    let first = max / 4;
+    all.drain(first.min(all.len())..(first + left_out).min(all.len()));
+    (all, left_out)
+}

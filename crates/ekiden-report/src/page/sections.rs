@@ -1,0 +1,418 @@
+//! What follows the first screen.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::budget::Spend;
+use ekiden_core::event::{Check, Commit, Delivery, Merge};
+use ekiden_core::prompt::Author;
+use ekiden_core::time::Millis;
+
+use super::{Block, Section, Text, View, ends};
+use crate::phrase;
+use crate::svg;
+use crate::timeline::{Left, Session, Stage, State, Words, check_word};
+
+/// Sessions of which the own words are shown, and rows of a table.
+const SESSIONS_TOLD_MAX: usize = 40;
+pub(super) const ROWS_MAX: usize = 120;
+/// Facts, files and commits that are listed.
+const LINES_MAX: usize = 100;
+/// Curves of a plan's stages.
+const CURVES_MAX: usize = 24;
+
+impl View<'_> {
+    pub(super) fn sections(&self) -> Vec<Section> {
+        [
+            Section::new("What was asked", self.tasks()),
+            Section::new("Stages", self.stages()),
+            Section::new("Context", self.curves()),
+            Section::new("Sessions", self.sessions()),
+            Section::new("Session by session", self.told()),
+            Section::new("Verification", self.checks()),
+            Section::new("Commits and files", self.changed()),
+            Section::new("Cost", self.costs()),
+            Section::new("Waits", self.waits()),
+            Section::new("Trouble", self.trouble()),
+            Section::new("Tools and skills", self.tools()),
+            Section::new("What worked, and what to avoid", self.lessons()),
+            Section::new("Facts learnt", self.facts_learnt()),
+            Section::new("What people asked of the run", self.asked()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn tasks(&self) -> Vec<Block> {
+        let stages = self.timeline.stages.iter().take(SESSIONS_TOLD_MAX);
+        let quotes = stages.flat_map(|stage| {
+            stage
+                .tasks
+                .iter()
+                .enumerate()
+                .filter_map(|(index, (at, task))| {
+                    let later = format!("a later wording, of {}", self.clock(*at));
+                    let head = match (index, self.timeline.is_plan) {
+                        (0, true) => Text::own(format!("{} ", stage.id)).and_said(&stage.name),
+                        (0, false) => Text::said(&stage.name),
+                        (_, _) => Text::own(later),
+                    };
+                    Block::quote(head, task)
+                })
+        });
+        quotes.collect()
+    }
+
+    fn stages(&self) -> Vec<Block> {
+        let timeline = self.timeline;
+        if !timeline.is_plan {
+            return Vec::new();
+        }
+        let rows = timeline.stages.iter().map(|stage| {
+            let spend = stage
+                .sessions
+                .iter()
+                .fold(Spend::default(), |sum, one| sum.plus(one.spend()));
+            let merged = stage
+                .merges
+                .iter()
+                .rev()
+                .find_map(|(_, merge)| match merge {
+                    Merge::Done { commit, .. } => Some(phrase::commit(commit)),
+                    Merge::Conflict { .. }
+                    | Merge::Broken { .. }
+                    | Merge::Failed { .. }
+                    | Merge::Cancelled => None,
+                });
+            let running = Millis(stage.sessions.iter().map(|one| one.duration().0).sum());
+            vec![
+                Text::own(stage.id.as_str()),
+                Text::said(&stage.name),
+                Text::own(state_word(stage.state))
+                    .and(" ")
+                    .and_said(&stage.why),
+                Text::own(stage.sessions.len().to_string()),
+                Text::own(phrase::duration(running)),
+                Text::own(cost(spend, false)),
+                Text::said(&merged.unwrap_or_default()),
+            ]
+        });
+        let head = vec![
+            "stage", "what", "state", "sessions", "took", "cost", "merged",
+        ];
+        let graph = svg::graph(timeline).map(|svg| figure("The plan, by state", svg));
+        let delivery = timeline.delivery.as_ref().map(delivered);
+        graph
+            .into_iter()
+            .chain(Block::table(head, rows.collect(), ROWS_MAX))
+            .chain(delivery)
+            .collect()
+    }
+
+    fn curves(&self) -> Vec<Block> {
+        let timeline = self.timeline;
+        let stages = (0..timeline.stages.len()).filter_map(|place| {
+            let points = self.streams.curve(timeline, place);
+            let svg = svg::context(timeline, place, &points, self.zone)?;
+            let stage = &timeline.stages[place];
+            let of = if timeline.is_plan {
+                format!(" of {}", stage.id)
+            } else {
+                String::new()
+            };
+            Some(figure(&format!("Context{of} in tokens over time"), svg))
+        });
+        let figures: Vec<Block> = stages.take(CURVES_MAX).collect();
+        let left_out = self.streams.left_out;
+        let note = (left_out > 0 && !figures.is_empty()).then(|| {
+            Block::line(format!(
+                "The event streams of {} were not read: the curve there has only what the log knows.",
+                phrase::count(left_out as u64, "session")
+            ))
+        });
+        figures.into_iter().chain(note).collect()
+    }
+
+    fn sessions(&self) -> Vec<Block> {
+        let rows = self
+            .timeline
+            .sessions()
+            .map(|(stage, session)| self.session_row(stage, session));
+        let head = vec![
+            "session",
+            "began",
+            "took",
+            "context",
+            "calls",
+            "cost",
+            "tokens",
+            "verification",
+            "ended",
+        ];
+        Block::table(head, rows.collect(), ROWS_MAX)
+    }
+
+    fn session_row(&self, stage: &Stage, session: &Session) -> Vec<Text> {
+        let usage = session
+            .usage()
+            .map(|(tokens, percent)| phrase::usage(tokens, percent));
+        let end = session.end();
+        let attempts = match session.attempts.len() {
+            0 | 1 => String::new(),
+            attempts => format!(" in {attempts} attempts"),
+        };
+        let subscription = end.is_some_and(|end| end.subscription);
+        let check = session.check.as_ref();
+        vec![
+            Text::own(self.session(stage, session.number)),
+            Text::own(self.clock(session.began)),
+            Text::own(phrase::duration(session.duration())),
+            Text::own(usage.unwrap_or_default()),
+            Text::own(session.tool_calls().to_string()),
+            Text::own(cost(session.spend(), subscription)),
+            Text::own(phrase::tokens(session.spend().tokens)),
+            Text::own(check.map_or("", |check| check_word(&check.outcome))),
+            ended(session).and(attempts),
+        ]
+    }
+
+    fn told(&self) -> Vec<Block> {
+        let all: Vec<(&Stage, &Session)> = self.timeline.sessions().collect();
+        let (shown, left_out) = ends(all, SESSIONS_TOLD_MAX);
+        let note = (left_out > 0).then(|| {
+            let sessions = phrase::count(left_out as u64, "session");
+            Block::line(format!(
+                "{sessions} in the middle are left out; `ekiden show N` has each."
+            ))
+        });
+        let told = shown
+            .into_iter()
+            .flat_map(|(stage, session)| self.session_told(stage, session));
+        note.into_iter().chain(told).collect()
+    }
+
+    fn session_told(&self, stage: &Stage, session: &Session) -> Vec<Block> {
+        let heading = Text::own(self.session(stage, session.number));
+        let mut blocks = vec![Block::Heading { text: heading }];
+        match &session.words {
+            None if session.end().is_none() => {
+                blocks.push(Block::line("It has not ended, as far as the log knows."));
+            }
+            None => blocks.push(Block::line("It left no words.")),
+            Some(words) => {
+                blocks.extend(by(words).map(Block::line));
+                let parts = [
+                    ("Done", &words.done),
+                    ("Stopped at", &words.stopped_at),
+                    ("Issues", &words.issues),
+                ];
+                let parts = parts.into_iter();
+                blocks.extend(
+                    parts.filter_map(|(head, said)| Block::quote(Text::own(head), said.as_ref()?)),
+                );
+            }
+        }
+        let committed = match &session.commit {
+            Some(Commit::Made { id, files, .. }) => {
+                let files = phrase::count((*files).into(), "file");
+                Some(
+                    Text::own("Committed as ")
+                        .and_said(&phrase::commit(id))
+                        .and(format!(", {files}")),
+                )
+            }
+            Some(
+                Commit::Nothing { .. }
+                | Commit::Elsewhere { .. }
+                | Commit::Failed { .. }
+                | Commit::Cancelled,
+            )
+            | None => None,
+        };
+        blocks.extend(committed.map(|text| Block::Line { text }));
+        blocks
+    }
+
+    fn checks(&self) -> Vec<Block> {
+        let mut rows = Vec::new();
+        let mut tail = None;
+        for stage in &self.timeline.stages {
+            let mut row = |when: String, check: &Check| {
+                let (word, took) = (check_word(&check.outcome), phrase::duration(check.duration));
+                let last_line = check
+                    .tail
+                    .lines()
+                    .rev()
+                    .find(|line| !line.trim().is_empty());
+                rows.push(vec![
+                    Text::own(when),
+                    Text::own(format!("{word} in {took}")),
+                    Text::said(last_line.unwrap_or_default()),
+                ]);
+            };
+            let before = if self.timeline.is_plan {
+                format!("{} · before", stage.id)
+            } else {
+                "before the run".to_owned()
+            };
+            if let Some(check) = &stage.baseline {
+                row(before, check);
+            }
+            for session in &stage.sessions {
+                if let Some(check) = &session.check {
+                    row(
+                        format!("after {}", self.session(stage, session.number)),
+                        check,
+                    );
+                    tail = Some(check).filter(|check| !check.passed());
+                }
+            }
+        }
+        let commands = self
+            .timeline
+            .stages
+            .iter()
+            .filter_map(|stage| stage.verification.as_deref());
+        let command = commands.take(1).filter(|_| !self.timeline.is_plan);
+        let command = command.map(|command| Block::Line {
+            text: Text::said(command),
+        });
+        let tail = tail
+            .and_then(|check| Block::quote(Text::own("The end of the last output"), &check.tail));
+        let table = Block::table(vec!["when", "result", "last line"], rows, ROWS_MAX);
+        command.chain(table).chain(tail).collect()
+    }
+
+    fn changed(&self) -> Vec<Block> {
+        let mut commits = Vec::new();
+        let mut files: BTreeMap<String, String> = BTreeMap::new();
+        for (_, session) in self.timeline.sessions() {
+            commits.extend(session.commits.iter().rev().map(|line| Text::said(line)));
+            for line in &session.files {
+                let (letters, path) = line.trim_start().split_once(' ').unwrap_or(("", line));
+                files.insert(path.trim().to_owned(), letters.to_owned());
+            }
+        }
+        let list = |items: Vec<Text>, what: &str| {
+            let head = Block::line(format!("{}:", phrase::count(items.len() as u64, what)));
+            let (items, left_out) = ends(items, LINES_MAX);
+            let more = (left_out > 0)
+                .then(|| Block::line(format!("{left_out} in the middle are left out.")));
+            let list = (!items.is_empty()).then_some([head, Block::List { items }]);
+            list.into_iter().flatten().chain(more)
+        };
+        let files = files
+            .iter()
+            .map(|(path, letters)| Text::own(format!("{letters} ")).and_said(path));
+        let files = files.collect();
+        list(commits, "commit").chain(list(files, "file")).collect()
+    }
+
+    /// From the newest handoff of each stage that says something: the agent carries on what still holds.
+    fn lessons(&self) -> Vec<Block> {
+        let stages = self.timeline.stages.iter().take(SESSIONS_TOLD_MAX);
+        let lessons = stages.flat_map(|stage| {
+            let newest = |part: fn(&Words) -> Option<&String>, what: &str| {
+                let mut sessions = stage.sessions.iter().rev();
+                let found = sessions.find_map(|one| Some((one.number, part(one.words.as_ref()?)?)));
+                let (number, said) = found?;
+                let head = format!("{what}, by {}", self.session(stage, number));
+                Block::quote(Text::own(head), said)
+            };
+            [
+                newest(|words| words.works.as_ref(), "What worked"),
+                newest(|words| words.avoid.as_ref(), "What to avoid"),
+            ]
+        });
+        lessons.flatten().collect()
+    }
+
+    fn facts_learnt(&self) -> Vec<Block> {
+        let facts = self
+            .timeline
+            .standing
+            .facts
+            .iter()
+            .map(|fact| Text::said(fact));
+        let (items, left_out) = ends(facts.collect(), LINES_MAX);
+        let more =
+            (left_out > 0).then(|| Block::line(format!("{left_out} in the middle are left out.")));
+        let list = (!items.is_empty()).then_some(Block::List { items });
+        list.into_iter().chain(more).collect()
+    }
+
+    fn asked(&self) -> Vec<Block> {
+        let rows = self.timeline.asked.iter().map(|asked| {
+            vec![
+                Text::own(self.clock(asked.at)),
+                Text::own(asked.what),
+                Text::said(&asked.words),
+            ]
+        });
+        Block::table(vec!["when", "what", "words"], rows.collect(), ROWS_MAX)
+    }
+}
+
+fn ended(session: &Session) -> Text {
+    let (Some(left), Some(end)) = (session.left, session.end()) else {
+        return Text::own("has not ended");
+    };
+    match left {
+        Left::Handoff => Text::own("handed off"),
+        Left::Completion => Text::own("said that all is done"),
+        Left::Question => Text::own("asked something"),
+        Left::Nothing => Text::own("left no handoff: ").and_said(&end.cause.to_string()),
+    }
+}
+
+pub(super) fn figure(title: &str, svg: String) -> Block {
+    Block::Figure {
+        title: title.to_owned(),
+        svg,
+    }
+}
+
+pub(super) fn cost(spend: Spend, subscription: bool) -> String {
+    match spend.micro_usd {
+        0 => String::new(),
+        cost => phrase::cost(cost, spend.estimated, subscription),
+    }
+}
+
+fn by(words: &Words) -> Option<&'static str> {
+    match words.by {
+        Author::Agent | Author::FollowUp => None,
+        Author::Rescue => {
+            Some("It left no handoff that can be used; ekiden wrote one from what it saw.")
+        }
+        Author::Both => Some(
+            "Its handoff was not valid; ekiden added to it. What can be read of its own words:",
+        ),
+    }
+}
+
+fn delivered(delivery: &Delivery) -> Block {
+    let text = match delivery {
+        Delivery::Given { branch, commit } => Text::own("Delivered: ")
+            .and_said(branch.as_deref().unwrap_or("the checkout"))
+            .and(" is at ")
+            .and_said(&phrase::commit(commit)),
+        Delivery::Kept { branch, why, .. } => Text::own("Not delivered: ")
+            .and_said(why)
+            .and(". It lies on ")
+            .and_said(branch),
+    };
+    Block::Line { text }
+}
+
+pub(crate) fn state_word(state: State) -> &'static str {
+    match state {
+        State::Waiting => "waiting",
+        State::Working => "working",
+        State::Interrupted => "interrupted",
+        State::Done => "done",
+        State::Failed => "failed",
+        State::Skipped => "left out",
+        State::Blocked => "blocked",
+    }
+}

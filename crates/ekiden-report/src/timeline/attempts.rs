@@ -1,0 +1,151 @@
+//! The fold's part that is about attempts.
+
+use ekiden_core::budget::Mark;
+use ekiden_core::effect::{StartAttempt, StartMode};
+use ekiden_core::ends::{EndCause, EndClass};
+use ekiden_core::event::{AttemptEnded, AttemptEvent};
+use ekiden_core::handoff::{Fault, Handoff, OpenItems};
+use ekiden_core::ids::AttemptId;
+use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::relay::Relay;
+
+use super::{Attempt, AttemptEnd, Crossing, End, Kind, Left, Session, Timeline, Words};
+
+impl Timeline {
+    pub(super) fn of_attempt(
+        &mut self,
+        place: usize,
+        relay: &Relay,
+        id: AttemptId,
+        event: &AttemptEvent,
+    ) {
+        let at = self.last;
+        let number = id.session.get();
+        let note = |kind: Kind, why: String| Some((kind, why));
+        let Some(attempt) = self.attempt(place, id) else {
+            return;
+        };
+        let noted = match event {
+            AttemptEvent::WindowChanged { window, model } => {
+                attempt.window = Some(*window);
+                attempt.model = model.clone().or(attempt.model.take());
+                None
+            }
+            AttemptEvent::LevelCrossed {
+                level,
+                usage_tokens,
+                ..
+            }
+            | AttemptEvent::BaselineMeasured {
+                level,
+                usage_tokens,
+                ..
+            } => {
+                let crossing = Crossing {
+                    at,
+                    level: *level,
+                    usage_tokens: *usage_tokens,
+                };
+                attempt.crossings.push(crossing);
+                None
+            }
+            AttemptEvent::Compacted { usage_tokens } => {
+                let tokens = crate::phrase::tokens(*usage_tokens);
+                note(
+                    Kind::Compaction,
+                    format!("the agent summarised its conversation at {tokens} tokens"),
+                )
+            }
+            AttemptEvent::RefusalsSpent => note(
+                Kind::Refusals,
+                "refused calls at L3 did not lead it to the handoff".to_owned(),
+            ),
+            AttemptEvent::SpendCrossed { crossing } => match crossing.mark {
+                Mark::Nearly => None,
+                Mark::Spent | Mark::Beyond => note(
+                    Kind::Spent,
+                    "it used all that it may; its turn was ended".to_owned(),
+                ),
+            },
+            AttemptEvent::Ended(ended) => {
+                attempt.end = Some(End::of(at, ended));
+                return self.attempt_ended(place, relay, id, ended);
+            }
+            AttemptEvent::Started { .. }
+            | AttemptEvent::MessageDelivered
+            | AttemptEvent::StopAsked { .. }
+            | AttemptEvent::TurnEnded { .. } => None,
+        };
+        if let Some((kind, why)) = noted {
+            self.note(Some(place), Some(number), kind, why);
+        }
+    }
+
+    fn attempt_ended(&mut self, place: usize, relay: &Relay, id: AttemptId, ended: &AttemptEnded) {
+        let number = id.session.get();
+        let end = AttemptEnd::of(relay, id.session, ended);
+        if end.left == Left::Nothing && ended.cause == EndCause::EngineLost {
+            let why = "ekiden was killed, and the keeper ended the agent".to_owned();
+            self.note(Some(place), Some(number), Kind::Lost, why);
+        } else if end.left == Left::Nothing && ended.cause.class() == EndClass::Retry {
+            let why = ended.cause.to_string();
+            self.note(Some(place), Some(number), Kind::Crash, why);
+        }
+        let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+        if end.is_rescued {
+            let why = format!("{}: {}", ended.cause, faults(left));
+            self.note(Some(place), Some(number), Kind::Rescue, why);
+        }
+        if !ended.traces.denied.is_empty() {
+            let rules = ended.traces.denied.join(", ");
+            let why = format!("rules that would allow them: {rules}");
+            self.note(Some(place), Some(number), Kind::Denied, why);
+        }
+        if let Some(session) = self.session(place, Some(number)) {
+            session.left = Some(end.left);
+            session.items = left.open_items.as_ref().map(OpenItems::counts);
+            // Until the relay has taken it over.
+            session.words = Some(Words::of(&Notes {
+                by: Author::Agent,
+                progress: left.progress.clone(),
+                next_prompt: left.next_prompt.clone(),
+            }));
+        }
+    }
+
+    pub(super) fn started(&mut self, place: usize, start: &StartAttempt) {
+        let (at, number) = (self.last, start.attempt.session.get());
+        let model = self.model.clone();
+        let sessions = &mut self.stages[place].sessions;
+        if sessions.last().is_none_or(|last| last.number != number) {
+            sessions.push(Session {
+                number,
+                began: at,
+                ..Session::default()
+            });
+        }
+        if let Some(session) = sessions.last_mut() {
+            session.attempts.push(Attempt {
+                number: start.attempt.attempt.get(),
+                began: at,
+                resumes: start.mode == StartMode::Resume,
+                model,
+                window: None,
+                crossings: Vec::new(),
+                ordered: None,
+                end: None,
+            });
+        }
+    }
+}
+
+fn faults(rest: &Handoff) -> String {
+    match rest.faults.as_slice() {
+        [] => "no handoff".to_owned(),
+        faults => faults
+            .iter()
+            .map(Fault::name)
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
+}

@@ -1,0 +1,432 @@
+//! A run as its log tells it: stages, their sessions, their attempts, and what happened beside them.
+//!
+//! [`Timeline::take`] folds one record with the run as it stands after it, as `output::Reporter` of the binary does for
+//! lines. [`Timeline::settle`] takes what only the end of the fold knows: sums, states of stages, open questions. It can be
+//! called at any time and again.
+//!
+//! Texts are kept up to a length, so that the timeline of 10,000 sessions fits into memory.
+
+mod attempt_end;
+mod attempts;
+mod fold;
+mod trouble;
+
+use std::collections::BTreeMap;
+
+use ekiden_core::budget::Spend;
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
+use ekiden_core::guard::{Level, Levels, Window};
+use ekiden_core::handoff::{Heading, said};
+use ekiden_core::ids::{RunId, StageId};
+use ekiden_core::manifest::{Stage as Planned, Verification};
+use ekiden_core::outcome::{Outcome, WaitCause};
+use ekiden_core::plan::{StageEnd, StageState};
+use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::relay::{Relay, Totals};
+use ekiden_core::run::Run;
+use ekiden_core::text::short;
+use ekiden_core::time::{Millis, Timestamp};
+
+pub use attempt_end::{AttemptEnd, Left};
+pub use trouble::{Kind, Trouble, check_word};
+
+/// What is kept of a text of an agent, in characters. The archive has it whole.
+const WORDS_CHARS_MAX: usize = 4_000;
+/// What is kept of a task; `.ekiden/TASK.md` has it whole.
+const TASK_CHARS_MAX: usize = 8_000;
+/// Lines of a survey that are kept: commits, files.
+const SURVEY_LINES_MAX: usize = 200;
+
+#[derive(Debug)]
+pub struct Timeline {
+    pub run: RunId,
+    /// What the run is called, for people.
+    pub task_name: String,
+    /// The version of the program that started it.
+    pub ekiden: String,
+    pub work_dir: String,
+    pub git: bool,
+    pub agent: String,
+    pub model: Option<String>,
+    pub levels: Levels,
+    /// The agent tells what it does and how full its context is.
+    pub is_heard: bool,
+    pub is_plan: bool,
+    /// In the order of the manifest. A run of a single relay has one.
+    pub stages: Vec<Stage>,
+    pub waits: Vec<Wait>,
+    pub trouble: Vec<Trouble>,
+    /// What people asked of the run, in ekiden's words and theirs.
+    pub asked: Vec<Asked>,
+    pub delivery: Option<Delivery>,
+    pub started: Timestamp,
+    /// The time of the last record.
+    pub last: Timestamp,
+    /// How long ekiden worked on it, waits included.
+    pub worked: Millis,
+    pub standing: Standing,
+    /// Where each stage is, by its id.
+    index: BTreeMap<StageId, usize>,
+    before: BTreeMap<StageId, fold::Before>,
+}
+
+/// What is known at the end of the fold.
+#[derive(Debug, Default)]
+pub struct Standing {
+    /// None while it works, or where ekiden was killed.
+    pub outcome: Option<Outcome>,
+    pub totals: Totals,
+    /// Facts that all sessions know, oldest first.
+    pub facts: Vec<String>,
+    /// Changed and untracked files that are not committed, if git knows.
+    pub files_open: Option<usize>,
+    pub session_max: u32,
+}
+
+#[derive(Debug)]
+pub struct Stage {
+    pub id: StageId,
+    pub name: String,
+    /// The task, and each later wording of it.
+    pub tasks: Vec<(Timestamp, String)>,
+    /// What says that it is done.
+    pub verification: Option<String>,
+    /// The stages that it needs, by their places.
+    pub needs: Vec<usize>,
+    /// What the verification said before the first session.
+    pub baseline: Option<Check>,
+    pub sessions: Vec<Session>,
+    pub merges: Vec<(Timestamp, Merge)>,
+    pub state: State,
+    /// Why it is in this state, in a few words; may be empty.
+    pub why: String,
+    pub tries: u32,
+    /// The question with which it ended.
+    pub question: Option<String>,
+    /// Items of the last handoff that are open, and how many are done, if it lists them.
+    pub items: Option<(Vec<String>, usize)>,
+}
+
+/// Where a stage is, as a person sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Waiting,
+    Working,
+    /// It was at work when the run ended or was killed.
+    Interrupted,
+    Done,
+    Failed,
+    /// It failed or was left out, and that is all right.
+    Skipped,
+    Blocked,
+}
+
+#[derive(Debug, Default)]
+pub struct Session {
+    pub number: u32,
+    pub began: Timestamp,
+    pub attempts: Vec<Attempt>,
+    /// What its last attempt left, once that is over.
+    pub left: Option<Left>,
+    pub words: Option<Words>,
+    /// Items of its handoff that are done and open, if it lists them.
+    pub items: Option<(usize, usize)>,
+    pub commit: Option<Commit>,
+    /// The verification after it.
+    pub check: Option<Check>,
+    /// Commits since the session before, newest first, one line each.
+    pub commits: Vec<String>,
+    /// Files that it changed, committed or not, with git's letters.
+    pub files: Vec<String>,
+}
+
+/// A session in the agent's own words, by the headings of its handoff.
+#[derive(Debug)]
+pub struct Words {
+    pub by: Author,
+    pub done: Option<String>,
+    pub stopped_at: Option<String>,
+    pub issues: Option<String>,
+    pub works: Option<String>,
+    pub avoid: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Attempt {
+    pub number: u32,
+    pub began: Timestamp,
+    /// It goes on with the conversation of the attempt before.
+    pub resumes: bool,
+    pub model: Option<String>,
+    pub window: Option<Window>,
+    pub crossings: Vec<Crossing>,
+    /// When it was first known to hand off.
+    pub ordered: Option<Timestamp>,
+    pub end: Option<End>,
+}
+
+/// Context use reached a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crossing {
+    pub at: Timestamp,
+    pub level: Level,
+    pub usage_tokens: u64,
+}
+
+#[derive(Debug)]
+pub struct End {
+    pub at: Timestamp,
+    pub cause: EndCause,
+    pub duration: Millis,
+    pub tool_calls: u32,
+    pub usage_tokens: u64,
+    /// Responses of the model.
+    pub turns: u32,
+    pub spend: Spend,
+    pub subscription: bool,
+}
+
+#[derive(Debug)]
+pub struct Wait {
+    pub stage: usize,
+    /// The session that comes then.
+    pub session: u32,
+    pub cause: WaitCause,
+    /// What ended the attempt before, if that is why.
+    pub ended_by: Option<EndCause>,
+    pub from: Timestamp,
+    pub until: Timestamp,
+    /// When it was over, or the run was.
+    pub over: Option<Timestamp>,
+}
+
+/// Something that a person asked of the run.
+#[derive(Debug)]
+pub struct Asked {
+    pub at: Timestamp,
+    pub what: &'static str,
+    /// Their own words, if there are any.
+    pub words: String,
+}
+
+impl Timeline {
+    /// A timeline to which nothing has happened: `run` is taken by its first record.
+    pub fn new(run: &Run) -> Self {
+        let (header, at) = (run.header(), run.started_at());
+        let stages = &header.manifest.stages;
+        let index: BTreeMap<StageId, usize> = stages
+            .iter()
+            .zip(0..)
+            .map(|(stage, place)| (stage.id.clone(), place))
+            .collect();
+        Self {
+            run: header.run.clone(),
+            task_name: run.task_names(),
+            ekiden: header.ekiden.clone(),
+            work_dir: header.place.work_dir.clone(),
+            git: header.place.git,
+            agent: header.settings.agent.name.clone(),
+            model: header.settings.agent.model.clone(),
+            levels: header.settings.levels,
+            is_heard: header.settings.agent.kind.takes_messages(),
+            is_plan: header.manifest.plan.is_some(),
+            stages: stages
+                .iter()
+                .map(|stage| Stage::new(stage, at, &index))
+                .collect(),
+            waits: Vec::new(),
+            trouble: Vec::new(),
+            asked: Vec::new(),
+            delivery: None,
+            started: at,
+            last: at,
+            worked: Millis(0),
+            standing: Standing::default(),
+            index,
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// All sessions, stage by stage.
+    pub fn sessions(&self) -> impl Iterator<Item = (&Stage, &Session)> {
+        self.stages
+            .iter()
+            .flat_map(|stage| stage.sessions.iter().map(move |session| (stage, session)))
+    }
+
+    /// Takes what only the whole of the run says.
+    pub fn settle(&mut self, run: &Run) {
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let is_plan = self.is_plan;
+        let facts = match is_plan {
+            true => run.shared_knowledge().core.iter().collect::<Vec<_>>(),
+            false => relays()
+                .flat_map(|relay| relay.knowledge.core.iter())
+                .collect(),
+        };
+        self.task_name = run.task_names();
+        self.standing = Standing {
+            outcome: run.outcome().cloned(),
+            totals: relays().fold(Totals::default(), |sum, relay| Totals {
+                sessions: sum.sessions + relay.totals.sessions,
+                spend: sum.spend.plus(relay.spend()),
+                running: Millis(sum.running.0 + relay.totals.running.0),
+                waiting: Millis(sum.waiting.0 + relay.totals.waiting.0),
+                tool_calls: sum.tool_calls + relay.totals.tool_calls,
+                subscription: sum.subscription || relay.totals.subscription,
+            }),
+            facts: facts
+                .into_iter()
+                .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
+                .collect(),
+            files_open: relays()
+                .filter(|_| self.git)
+                .find_map(|relay| Some(relay.seen.survey.as_ref()?.status.len())),
+            session_max: relays().map(Relay::session_max).sum(),
+        };
+        let questions: BTreeMap<StageId, String> = run
+            .questions()
+            .map(|(stage, question)| (stage.clone(), short(question, WORDS_CHARS_MAX)))
+            .collect();
+        for stage in &mut self.stages {
+            (stage.state, stage.why) = state(run, &stage.id);
+            stage.tries = run.plan().tries(&stage.id);
+            stage.question = questions.get(&stage.id).cloned();
+            let last = run.relay(&stage.id).and_then(|relay| relay.last.as_ref());
+            let items = last.and_then(|last| last.open_items.as_ref());
+            stage.items = items.map(|items| (items.open.clone(), items.done.len()));
+        }
+    }
+}
+
+impl Stage {
+    fn new(planned: &Planned, at: Timestamp, index: &BTreeMap<StageId, usize>) -> Self {
+        let needs = planned.part.needs.iter();
+        Self {
+            id: planned.id.clone(),
+            name: planned.task_name.clone(),
+            tasks: vec![(at, short(&planned.task, TASK_CHARS_MAX))],
+            verification: planned
+                .verification
+                .as_ref()
+                .map(Verification::told_in_line),
+            needs: needs
+                .filter_map(|need| index.get(&need.stage).copied())
+                .collect(),
+            baseline: None,
+            sessions: Vec::new(),
+            merges: Vec::new(),
+            state: State::Waiting,
+            why: String::new(),
+            tries: 1,
+            question: None,
+            items: None,
+        }
+    }
+}
+
+impl Session {
+    pub fn spend(&self) -> Spend {
+        self.ends()
+            .fold(Spend::default(), |sum, end| sum.plus(end.spend))
+    }
+
+    pub fn duration(&self) -> Millis {
+        Millis(self.ends().map(|end| end.duration.0).sum())
+    }
+
+    pub fn tool_calls(&self) -> u32 {
+        self.ends().map(|end| end.tool_calls).sum()
+    }
+
+    /// How its last attempt ended, if it did.
+    pub fn end(&self) -> Option<&End> {
+        self.attempts.last()?.end.as_ref()
+    }
+
+    /// The model that led it; subagents may have had others.
+    pub fn model(&self) -> Option<&str> {
+        self.attempts
+            .iter()
+            .rev()
+            .find_map(|attempt| attempt.model.as_deref())
+    }
+
+    /// Context use at its end in tokens, and its share of the window where that is known.
+    pub fn usage(&self) -> Option<(u64, Option<u64>)> {
+        let tokens = self.end()?.usage_tokens;
+        let window = self
+            .attempts
+            .iter()
+            .rev()
+            .find_map(|attempt| attempt.window);
+        (tokens > 0).then(|| (tokens, window.map(|window| window.percent(tokens))))
+    }
+
+    fn ends(&self) -> impl Iterator<Item = &End> {
+        self.attempts
+            .iter()
+            .filter_map(|attempt| attempt.end.as_ref())
+    }
+}
+
+impl Words {
+    fn of(notes: &Notes) -> Self {
+        let words = |text: &str, heading: Heading| {
+            said(text, heading.name()).map(|words| short(&words, WORDS_CHARS_MAX))
+        };
+        let (progress, mut next_prompt) = (notes.progress.as_str(), notes.next_prompt.as_str());
+        if notes.by == Author::Rescue {
+            next_prompt = "";
+        }
+        Self {
+            by: notes.by,
+            done: words(progress, Heading::Done),
+            stopped_at: words(progress, Heading::StoppedAt),
+            issues: words(progress, Heading::Issues),
+            works: words(next_prompt, Heading::WhatWorks),
+            avoid: words(next_prompt, Heading::WhatToAvoid),
+        }
+    }
+}
+
+impl End {
+    fn of(at: Timestamp, ended: &AttemptEnded) -> Self {
+        let counters = &ended.counters;
+        Self {
+            at,
+            cause: ended.cause.clone(),
+            duration: counters.duration,
+            tool_calls: counters.tool_calls,
+            usage_tokens: counters.usage_tokens,
+            turns: counters.turns,
+            spend: counters.spend,
+            subscription: counters.subscription,
+        }
+    }
+}
+
+fn state(run: &Run, stage: &StageId) -> (State, String) {
+    let over = run.outcome().is_some();
+    let Some(state) = run.plan().state(stage) else {
+        return (State::Waiting, String::new());
+    };
+    match state {
+        StageState::Waiting | StageState::Ready => (State::Waiting, String::new()),
+        StageState::Preparing | StageState::Working | StageState::Merging if over => {
+            (State::Interrupted, String::new())
+        }
+        StageState::Preparing | StageState::Working => (State::Working, String::new()),
+        StageState::Merging => (State::Working, "merging".to_owned()),
+        StageState::Interrupted(outcome) => (State::Interrupted, outcome.to_string()),
+        StageState::Over(end) => match end {
+            StageEnd::Done => (State::Done, String::new()),
+            StageEnd::Failed(outcome) => (State::Failed, outcome.to_string()),
+            StageEnd::Skipped(outcome) => (State::Skipped, format!("failed: {outcome}")),
+            StageEnd::Blocked { by } => (State::Blocked, format!("needs {by}")),
+            StageEnd::LeftOut { with: None } => (State::Skipped, "as you asked".to_owned()),
+            StageEnd::LeftOut { with: Some(with) } => (State::Skipped, format!("needs {with}")),
+        },
+    }
+}

@@ -1,0 +1,188 @@
+//! What went wrong, or looks odd, each with its reason.
+
+use ekiden_core::event::{CheckOutcome, Commit, Merge};
+use ekiden_core::judge::{Warning, Weakening};
+use ekiden_core::time::Timestamp;
+
+use crate::phrase;
+
+/// Something that a person should know of.
+#[derive(Debug)]
+pub struct Trouble {
+    pub at: Timestamp,
+    pub stage: Option<usize>,
+    pub session: Option<u32>,
+    pub kind: Kind,
+    /// In ekiden's words, with names from outside in it.
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The agent did not survive an attempt, or it came to nothing.
+    Crash,
+    /// An attempt ended because ekiden itself was killed.
+    Lost,
+    /// ekiden wrote the handoff, since there was none that is valid.
+    Rescue,
+    /// The verification did not bear out that all was done.
+    Veto,
+    /// A handoff repeats an earlier one, and nothing changed.
+    Loop,
+    Idle,
+    ItemsVanished,
+    TestsWeakened,
+    /// The session could not be committed.
+    Uncommitted,
+    /// The agent summarised its conversation: the handoff came too late.
+    Compaction,
+    /// The agent was refused so often at L3 that its turn was ended.
+    Refusals,
+    /// The agent's own permissions refused calls.
+    Denied,
+    /// Budget, time or turns of a session are used up.
+    Spent,
+    /// Knowledge does not fit into a prompt.
+    KnowledgeCut,
+    /// A stage does not merge with others, or has no place to work.
+    Merge,
+    Retry,
+    /// The work tree could not be looked at.
+    Survey,
+    /// The log was changed, or another version of ekiden decides.
+    Log,
+}
+
+impl Kind {
+    /// `rescue`, `rescues`
+    pub fn count(self, number: usize) -> String {
+        let (one, more) = match self {
+            Self::Crash => ("crash", "crashes"),
+            Self::Lost => ("kill of ekiden", "kills of ekiden"),
+            Self::Rescue => ("rescue", "rescues"),
+            Self::Veto => ("veto", "vetoes"),
+            Self::Loop => ("repeated handoff", "repeated handoffs"),
+            Self::Idle => ("session without progress", "sessions without progress"),
+            Self::ItemsVanished => (
+                "session removed items unticked",
+                "sessions removed items unticked",
+            ),
+            Self::TestsWeakened => ("sign of weakened tests", "signs of weakened tests"),
+            Self::Uncommitted => ("session not committed", "sessions not committed"),
+            Self::Compaction => ("compaction", "compactions"),
+            Self::Refusals => (
+                "session refused to its end",
+                "sessions refused to their end",
+            ),
+            Self::Denied => ("session with denied calls", "sessions with denied calls"),
+            Self::Spent => ("used-up bound", "used-up bounds"),
+            Self::KnowledgeCut => ("warning of knowledge", "warnings of knowledge"),
+            Self::Merge => ("failed merge", "failed merges"),
+            Self::Retry => ("retried stage", "retried stages"),
+            Self::Survey => ("failed survey", "failed surveys"),
+            Self::Log => ("note about the log", "notes about the log"),
+        };
+        format!("{number} {}", if number == 1 { one } else { more })
+    }
+}
+
+/// What a warning of the judge says; nothing where similar notes mean nothing, since the work moves.
+pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String)> {
+    Some(match warning {
+        Warning::Repeated { repeat, .. } if repeat.in_a_row == 0 => return None,
+        Warning::Repeated {
+            session,
+            repeat,
+            repeats_max,
+        } => {
+            let (of, percent, in_a_row) = (repeat.of, repeat.percent, repeat.in_a_row);
+            let why = format!(
+                "its handoff repeats session {of}'s ({percent}% alike, nothing else changed): {in_a_row} of {repeats_max}"
+            );
+            (Kind::Loop, Some(session.get()), why)
+        }
+        Warning::Idle {
+            session,
+            in_a_row,
+            sessions_max,
+        } => {
+            let why = format!(
+                "it changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"
+            );
+            (Kind::Idle, Some(session.get()), why)
+        }
+        Warning::ItemsVanished {
+            session,
+            items,
+            count,
+        } => {
+            let more = count.saturating_sub(items.len());
+            let more = if more > 0 {
+                format!("; and {more} more")
+            } else {
+                String::new()
+            };
+            let why = format!("gone without a tick: {}{more}", items.join("; "));
+            (Kind::ItemsVanished, Some(session.get()), why)
+        }
+        Warning::TestsWeakened { session, tests } => {
+            let each = tests.iter().map(|test| {
+                let how = match test.how {
+                    Weakening::Deleted => "deleted".to_owned(),
+                    Weakening::Skipped { marks } => {
+                        format!("{} to skip tests", phrase::count(marks.into(), "mark"))
+                    }
+                    Weakening::FewerAssertions { by } => {
+                        format!("{} fewer", phrase::count(by.into(), "assertion"))
+                    }
+                };
+                format!("{}: {how}", test.path)
+            });
+            let why = each.collect::<Vec<_>>().join("; ");
+            (Kind::TestsWeakened, Some(session.get()), why)
+        }
+        Warning::KnowledgeCut { left_out, facts } => {
+            let facts = phrase::count(*facts as u64, "fact");
+            let why = format!("{left_out} of {facts} have no room in a prompt");
+            (Kind::KnowledgeCut, None, why)
+        }
+    })
+}
+
+/// Why a session is not committed.
+pub(super) fn of_commit(commit: &Commit) -> Option<String> {
+    match commit {
+        Commit::Made { .. } | Commit::Nothing { .. } | Commit::Cancelled => None,
+        Commit::Elsewhere { branch, found } => {
+            let found = found.as_deref().unwrap_or("no branch");
+            Some(format!(
+                "{found} is checked out, and commits go to {branch} only"
+            ))
+        }
+        Commit::Failed { error, .. } => Some(error.clone()),
+    }
+}
+
+/// Why a stage is not merged.
+pub(super) fn of_merge(merge: &Merge) -> Option<String> {
+    match merge {
+        Merge::Done { .. } | Merge::Cancelled => None,
+        Merge::Conflict { files } => Some(format!(
+            "it changes the same lines as others: {}",
+            files.join(", ")
+        )),
+        Merge::Broken { check } => Some(format!("it merges, but then its validation {check}")),
+        Merge::Failed { error } => Some(format!("it cannot be merged: {error}")),
+    }
+}
+
+/// A verification, in a word or two.
+pub fn check_word(outcome: &CheckOutcome) -> &'static str {
+    match outcome {
+        CheckOutcome::Passed => "passed",
+        CheckOutcome::Failed { .. } => "failed",
+        CheckOutcome::TimedOut => "took too long",
+        CheckOutcome::NotRun { .. } | CheckOutcome::NoProgram { .. } => "cannot run",
+        CheckOutcome::Cancelled => "cancelled",
+    }
+}

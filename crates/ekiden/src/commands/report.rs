@@ -1,0 +1,90 @@
+//! `ekiden report`: what a run came to, on one page.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Args;
+
+use super::{Invocation, asked_run, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone};
+use crate::output::{Output, phrase};
+use crate::report;
+use crate::settings::flags::{Asking, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden report              of the newest run here
+  ekiden report --open       and look at it in the browser
+  ekiden report 7f3a         of the run whose id begins so
+";
+
+/// What opens a file as the desktop does.
+const OPENER: &str = if cfg!(target_os = "macos") {
+    "open"
+} else {
+    "xdg-open"
+};
+
+/// Write a run's report anew: what was done, what it cost, what went wrong, how to continue
+///
+/// Each run writes its report when it ends, as `report.md` and `report.html` beside its log. This makes both from the
+/// log as it is now, also of a run that works or was killed. Secrets in it are masked.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct ReportArgs {
+    /// The beginning of the run's id [default: the newest run here]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// Open it in the browser
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+pub fn report(args: &ReportArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
+    let (workspace, json) = (invocation.workspace()?, invocation.json()?);
+    let run = asked_run(&workspace, args.run.as_deref(), output)?;
+    let report = report::write(&workspace, &run, &run_ids(&workspace)?)?;
+    if let Some(left_out) = &report.left_out {
+        output.warn(&format!(
+            "not all of the log could be read {left_out}; the report has what comes before"
+        ));
+    }
+    if json {
+        output.json(&Fields::versioned().and(fields! {
+            "run": run,
+            "markdown": report.markdown,
+            "html": report.html,
+            "left_out": report.left_out,
+        }));
+    } else {
+        let html = phrase::path(&report.html);
+        output.line(&Line::new(Tone::Plain, html));
+        output.line(&Line::new(Tone::Plain, phrase::path(&report.markdown)));
+    }
+    match args.open {
+        true => open(&report.html),
+        false => Ok(Exit::Done),
+    }
+}
+
+fn open(file: &Path) -> Result<Exit, Failure> {
+    let args = [OsString::from(file)];
+    let hint = "open the file that is named above in a browser";
+    let status = ekiden_agent::foreground::run(OPENER.as_ref(), &args).map_err(|error| {
+        let what = format!("cannot start `{OPENER}`");
+        Failure::caused(Exit::MissingInput, &what, &error).hint(hint)
+    })?;
+    match status.success() {
+        true => Ok(Exit::Done),
+        false => {
+            let what = format!("cannot open the report: `{OPENER}` ended with {status}");
+            Err(Failure::new(Exit::Unfinished, what).hint(hint))
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The report of a run: read from its log and its event streams, written beside the log.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use ekiden_core::ids::{RunId, SessionNumber};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
+use ekiden_engine::session_archive::{Part, SessionArchive};
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
+use ekiden_report::page::{Told, Tone as PageTone};
+use ekiden_report::{Page, Streams, Timeline, render};
+use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_store::layout::{RunLayout, StateLayout};
+use ekiden_store::report::write_report;
+use jiff::tz::TimeZone;
+
+use crate::output::ending::{Ended, Ending};
+use crate::output::line::Tone;
+use crate::output::phrase;
+
+/// What is read of event streams, the newest first, in bytes: a run's end waits for it.
+const STREAMS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How often it is looked for the report of a run that ends elsewhere, and how long between.
+const LOOKS: u32 = 40;
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A report that was written.
+pub struct Report {
+    pub markdown: PathBuf,
+    pub html: PathBuf,
+    /// What of the log could not be read, and why.
+    pub left_out: Option<String>,
+}
+
+/// Makes the report of a run anew from its log, as far as that can be read. `ids` are the runs that its short id must
+/// differ from.
+pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report, EngineError> {
+    let id = phrase::short_id(run, ids);
+    let (timeline, told) = read(workspace, run, &id)?;
+    let streams = streams(workspace, &timeline);
+    let page = Page::new(&timeline, &streams, &told, &TimeZone::system());
+    let layout = layout(workspace, run);
+    let disk = RealDisk::fenced(&workspace.dir);
+    write_report(
+        &disk,
+        &layout,
+        &render::markdown(&page),
+        &render::html(&page),
+    )?;
+    let shown = shown_dir(workspace, run);
+    Ok(Report {
+        markdown: shown.join("report.md"),
+        html: shown.join("report.html"),
+        left_out: told.left_out,
+    })
+}
+
+/// Where the report of a run that ended is. It comes a moment after the run's last record.
+pub fn wait_for(workspace: &Workspace, run: &RunId) -> Option<PathBuf> {
+    let disk = RealDisk::fenced(&workspace.dir);
+    let path = layout(workspace, run).report_html();
+    let is_there = || disk.stat(&path).is_ok_and(|stat| stat.is_some());
+    for _ in 0..LOOKS {
+        let is_written = is_there();
+        if is_written
+            || history::holder(workspace)
+                .and_then(|holder| holder.run)
+                .as_ref()
+                != Some(run)
+        {
+            break;
+        }
+        thread::sleep(LOOK_PAUSE);
+    }
+    is_there().then(|| shown_dir(workspace, run).join("report.html"))
+}
+
+fn layout(workspace: &Workspace, run: &RunId) -> RunLayout {
+    StateLayout::new(&workspace.state_dir).run(run)
+}
+
+/// The run's directory as people know it: by the link in `.ekiden/`, where that is in place.
+fn shown_dir(workspace: &Workspace, run: &RunId) -> PathBuf {
+    let by_link = workspace.published.join("runs").join(run.as_str());
+    match by_link.exists() {
+        true => by_link,
+        false => layout(workspace, run).dir().to_owned(),
+    }
+}
+
+fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told), EngineError> {
+    let (mut timeline, mut last) = (None, 0);
+    let read = history::read(workspace, run, |record, run| {
+        last = record.seq;
+        timeline
+            .get_or_insert_with(|| Timeline::new(run))
+            .take(record, run);
+    });
+    let (fault, mut timeline) = match (read, timeline) {
+        (Ok(_), Some(timeline)) => (None, timeline),
+        (Err(fault), Some(timeline)) => (Some(in_full(&fault)), timeline),
+        (Err(fault), None) => return Err(fault),
+        (Ok(_), None) => return Err(EngineError::NoRuns),
+    };
+    let is_at_work = history::holder(workspace)
+        .and_then(|holder| holder.run)
+        .as_ref()
+        == Some(run);
+    let mut told = Told::default();
+    // The run as it stood after the last record that can be read.
+    let _ = history::read(workspace, run, |record, run| {
+        if record.seq == last {
+            timeline.settle(run);
+            told = tell(&timeline, run, id, is_at_work);
+        }
+    });
+    told.left_out = fault.map(|fault| format!("after record {last}: {fault}"));
+    Ok((timeline, told))
+}
+
+fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
+    let shows = |what: &str, command: String| (what.to_owned(), command);
+    let mut next = Vec::new();
+    let (tone, headline, details) = match run.outcome() {
+        Some(outcome) => {
+            let ending = Ending::of(&Ended {
+                outcome,
+                run,
+                at: timeline.last,
+                worked: timeline.worked,
+                has_commits: has_commits(timeline),
+                id,
+                zone: &TimeZone::system(),
+            });
+            if outcome.is_complete() || !outcome.is_final() {
+                next.push(shows(does(outcome), ending.command));
+            }
+            let question = matches!(outcome, Outcome::Blocked { .. });
+            let details = ending.details.into_iter().filter(|_| !question);
+            (tone(ending.tone), ending.head, details.collect())
+        }
+        None if is_at_work => {
+            next.push(shows("watches it", format!("ekiden attach {id}")));
+            let headline = "still at work when this was written".to_owned();
+            (PageTone::Working, headline, Vec::new())
+        }
+        None => {
+            next.push(shows("continues it", format!("ekiden resume {id}")));
+            let headline = "ekiden was killed while it worked".to_owned();
+            (PageTone::Failed, headline, Vec::new())
+        }
+    };
+    let stage = run
+        .header()
+        .manifest
+        .plan
+        .as_ref()
+        .map(|_| " --stage ID")
+        .unwrap_or_default();
+    next.push(shows(
+        "lists its sessions",
+        format!("ekiden sessions {id}{stage}"),
+    ));
+    next.push(shows(
+        "shows what session N saw, said and left",
+        format!("ekiden show N {id}{stage}"),
+    ));
+    next.push(shows(
+        "shows what session N changed",
+        format!("ekiden diff N {id}{stage}"),
+    ));
+    Told {
+        id: id.to_owned(),
+        tone,
+        headline,
+        details,
+        next,
+        left_out: None,
+    }
+}
+
+fn does(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete { .. } => "shows what it left",
+        Outcome::Undelivered { .. } => "brings the result",
+        Outcome::Blocked { .. } => "answers it, in your editor",
+        Outcome::SessionLimit
+        | Outcome::Stopped { .. }
+        | Outcome::LimitTooFar { .. }
+        | Outcome::RateLimited { .. }
+        | Outcome::BudgetSpent { .. }
+        | Outcome::WindowTooFull { .. }
+        | Outcome::NoCheck { .. }
+        | Outcome::AgentFailed { .. }
+        | Outcome::Stuck { .. }
+        | Outcome::Stalled { .. }
+        | Outcome::Denied { .. }
+        | Outcome::TooManyCrashes { .. }
+        | Outcome::NoWorktree { .. }
+        | Outcome::NotMerged { .. }
+        | Outcome::Unmerged { .. }
+        | Outcome::NotDone { .. }
+        | Outcome::StagesFailed { .. } => "continues it",
+    }
+}
+
+fn has_commits(timeline: &Timeline) -> bool {
+    timeline.delivery.is_some()
+        || timeline
+            .sessions()
+            .any(|(_, session)| !session.commits.is_empty())
+}
+
+fn tone(tone: Tone) -> PageTone {
+    match tone {
+        Tone::Done => PageTone::Done,
+        Tone::Attention => PageTone::Attention,
+        Tone::Failed => PageTone::Failed,
+        Tone::Plain | Tone::Quiet => PageTone::Working,
+    }
+}
+
+/// The event streams of the newest sessions. One that cannot be read is left out: curves are only shown.
+fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
+    let mut streams = Streams::default();
+    let mut left = STREAMS_BYTES_MAX;
+    let mut sessions: Vec<_> = timeline
+        .stages
+        .iter()
+        .enumerate()
+        .flat_map(|(place, stage)| stage.sessions.iter().map(move |session| (place, session)))
+        .collect();
+    sessions.sort_by_key(|(_, session)| std::cmp::Reverse(session.began));
+    for (place, session) in sessions {
+        let stage = timeline.is_plan.then(|| timeline.stages[place].id.clone());
+        let Ok(number) = SessionNumber::try_from(session.number) else {
+            continue;
+        };
+        let archive = SessionArchive::of(workspace, &timeline.run, stage.as_ref(), number);
+        let events = archive.name(Part::Events, ekiden_core::ids::AttemptNumber::FIRST);
+        let files = archive.files().unwrap_or_default();
+        let bytes = files
+            .iter()
+            .find(|(name, _)| *name == events)
+            .map(|(_, bytes)| *bytes);
+        let stream = bytes
+            .filter(|bytes| timeline.is_heard && *bytes <= left)
+            .and_then(|_| {
+                archive
+                    .reader(Part::Events, ekiden_core::ids::AttemptNumber::FIRST, 0)
+                    .ok()?
+            });
+        match stream {
+            Some(stream) => {
+                left -= bytes.unwrap_or_default();
+                let _ = streams.read(place, session.number, stream);
+            }
+            None => streams.left_out += usize::from(timeline.is_heard),
+        }
+    }
+    streams
+}

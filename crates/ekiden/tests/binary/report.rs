@@ -1,0 +1,94 @@
+//! The report of a run: at its end, and made anew.
+
+use serde_json::Value;
+
+use crate::environment::{Environment, items};
+use crate::running::wait_until;
+
+const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
+
+fn report(environment: &Environment, name: &str) -> String {
+    let run = &environment.runs()[0];
+    environment.read(&format!(".ekiden/runs/{run}/{name}"))
+}
+
+// shows: REL-27
+#[test]
+fn a_run_leaves_its_report() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(3));
+    let said = environment
+        .run(&[&RUN[..], &["--verify", "test -e item-3.txt"]].concat())
+        .expect(0);
+    assert!(said.stdout.contains("report     .ekiden/runs/"), "{said}");
+    let markdown = environment.normal_text(&report(&environment, "report.md"));
+    let is_when = |line: &&str| line.starts_with("- when: ");
+    let (when, rest): (Vec<&str>, Vec<&str>) = markdown.lines().partition(is_when);
+    assert_eq!(when.len(), 1);
+    expect_test::expect_file!["fixtures/report.md"].assert_eq(&(rest.join("\n") + "\n"));
+    let html = report(&environment, "report.html");
+    assert!(
+        html.starts_with("<!doctype html>") && html.contains("polyline"),
+        "{html}"
+    );
+    assert!(
+        !html.contains("<script") && !html.contains("href"),
+        "{html}"
+    );
+}
+
+// shows: REL-27
+#[test]
+fn a_run_that_works_or_was_killed_has_a_report_when_it_is_asked_for() {
+    let environment = Environment::with_git();
+    let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
+    environment.write("task.md", &items(2).replacen("echo made", waits, 1));
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let said = environment.run(&["report", "--json"]).expect(0);
+    let said: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert!(said["html"].as_str().unwrap().ends_with("report.html"));
+    assert!(report(&environment, "report.md").contains("**still at work when this was written**"));
+    environment.write("go", "");
+    run.end().expect(0);
+    assert!(report(&environment, "report.md").contains("**complete (not verified)**"));
+}
+
+// shows: REL-27
+#[test]
+fn of_a_damaged_log_the_report_has_what_can_be_read() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(5));
+    environment.run(&RUN).expect(0);
+    let log = format!(".ekiden/runs/{}/log.jsonl", environment.runs()[0]);
+    let text = environment.read(&log);
+    let lines: Vec<&str> = text.lines().collect();
+    let half = lines.len() / 2;
+    let damaged = [&lines[..half], &["{\"seq\":0}"], &lines[half..]].concat();
+    environment.write(&log, &(damaged.join("\n") + "\n"));
+    let said = environment.run(&["report"]).expect(0);
+    assert!(
+        said.stderr.contains("not all of the log could be read"),
+        "{said}"
+    );
+    let report = report(&environment, "report.md");
+    assert!(
+        report.contains("Not all of the log could be read") && report.contains("### session 1")
+    );
+}
+
+// shows: REL-27
+#[test]
+fn a_report_that_cannot_be_written_changes_nothing_else() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(2));
+    environment.run(&RUN).expect(0);
+    let place = format!(".ekiden/runs/{}/report.html", environment.runs()[0]);
+    environment.shell(&format!("rm {place} && mkdir -p {place}/in-the-way"));
+    let again = environment.run(&["continue", "Once more."]).expect(4);
+    assert!(
+        again.stderr.contains("the report is not written: cannot"),
+        "{again}"
+    );
+    assert!(!again.stdout.contains("report     "), "{again}");
+}
