@@ -26,6 +26,7 @@ mod json;
 pub mod limits;
 pub mod lines;
 pub mod recall;
+pub mod requests;
 pub mod rules;
 pub mod spending;
 pub mod status_line;

@@ -15,7 +15,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, diff, doctor, execute,
     handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions, setup,
-    show, split, status, steer,
+    show, split, stats, status, steer,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -85,6 +85,7 @@ commands! {
     Show(show::ShowArgs) show::show;
     Diff(diff::DiffArgs) diff::diff;
     Report(report::ReportArgs) report::report;
+    Stats(stats::StatsArgs) stats::stats;
     Handoff(handoff::HandoffArgs) handoff::handoff;
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;

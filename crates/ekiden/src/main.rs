@@ -27,6 +27,7 @@ mod plan;
 mod report;
 mod settings;
 mod setup;
+mod stats;
 
 use std::process::ExitCode;
 

@@ -138,6 +138,11 @@ impl Prices {
         self.0.get(model).copied().unwrap_or(unknown)
     }
 
+    /// The model has told what it costs.
+    pub fn knows(&self, model: &str) -> bool {
+        self.0.contains_key(model)
+    }
+
     /// Learns from what a model's tokens cost, by its own figures.
     pub fn learn(&mut self, model: &str, tokens: TokenCounts, nano_usd: u64) {
         if tokens == TokenCounts::default() {

@@ -35,6 +35,7 @@ pub mod setup;
 pub mod show;
 pub mod split;
 mod start;
+pub mod stats;
 pub mod status;
 pub mod steer;
 pub mod task;

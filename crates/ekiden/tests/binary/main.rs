@@ -52,6 +52,7 @@ mod settings;
 mod setup;
 mod stalled;
 mod start;
+mod stats;
 mod steering;
 mod stop;
 mod terminal_lost;

@@ -1,0 +1,403 @@
+//! `ekiden stats`: what sessions cost, how well they end and begin again, and at which size to hand off.
+
+use clap::Args;
+use ekiden_core::guard::Levels;
+use ekiden_core::limits::PRICE_UNKNOWN_NANO_USD;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use jiff::tz::TimeZone;
+
+use super::Invocation;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::table::{Cell, Column, Side, lines as table_lines};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Typed};
+use crate::settings::table;
+use crate::stats::gather::{self, Transcripts};
+use crate::stats::metrics::{ClientSessions, Metrics, Share};
+use crate::stats::spending::{Spending, Used};
+use crate::stats::threshold::{Best, Measure, REQUESTS_MIN, Row, Threshold, threshold};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden stats                   the last 30 days
+  ekiden stats --days 7
+  ekiden stats --threshold       at which context size sessions should hand off
+  ekiden stats --json | jq .total.cost_nano_usd
+";
+
+const DAY: Millis = Millis::from_secs(24 * 60 * 60);
+/// Rows of a table of what was spent.
+const ROWS_MAX: usize = 31;
+/// The bar of a row, in columns.
+const BAR_COLUMNS: f64 = 24.0;
+const BARS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// Show what sessions cost, and how well they end and begin again
+///
+/// Costs are of all sessions of Claude Code on this machine, by their transcripts; an estimate at the prices that the
+/// client told. How sessions end is of this project's runs and watched sessions. Nothing is sent anywhere.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct StatsArgs {
+    /// How many days to look back
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3650))]
+    days: u64,
+    /// At which context size work was cheapest, and what to set
+    #[arg(long)]
+    threshold: bool,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
+    let json = invocation.json()?;
+    let now = SystemClock.now();
+    let since = now - Millis(DAY.0.saturating_mul(args.days));
+    let transcripts = Transcripts::read(&invocation.environment, since);
+    if transcripts.unreadable > 0 {
+        let files = phrase::count(transcripts.unreadable, "transcript");
+        output.warn(&format!("{files} could not be read"));
+    }
+    let spending = Spending::of(&transcripts.all, &TimeZone::system());
+    if !spending.unpriced.is_empty() && spending.total.nano_usd > 0 {
+        let models: Vec<&str> = spending.unpriced.iter().map(String::as_str).collect();
+        let price = phrase::money(PRICE_UNKNOWN_NANO_USD * 1_000);
+        output.warn(&format!(
+            "no session told what {} costs: estimated at {price} for a million tokens read afresh",
+            models.join(", ")
+        ));
+    }
+    let lines = match args.threshold {
+        true => {
+            let found = threshold(&spending.sessions);
+            if json {
+                output.json(&threshold_answer(args.days, &spending, found.as_ref()));
+                return Ok(Exit::Done);
+            }
+            let levels = invocation.given.need(&table::LEVELS)?;
+            threshold_lines(args.days, &spending, found.as_ref(), levels)
+        }
+        false => {
+            let metrics = metrics(&invocation, &transcripts, since)?;
+            if json {
+                output.json(&answer(args.days, &spending, &metrics));
+                return Ok(Exit::Done);
+            }
+            lines(args.days, &spending, &metrics, output.columns())
+        }
+    };
+    lines.iter().for_each(|line| output.line(line));
+    Ok(Exit::Done)
+}
+
+fn metrics(
+    invocation: &Invocation,
+    transcripts: &Transcripts,
+    since: Timestamp,
+) -> Result<Metrics, Failure> {
+    let mut metrics = Metrics::default();
+    let setup = gather::setup_at(&invocation.environment);
+    let sessions = transcripts.all.iter().filter(|one| !one.is_subagent);
+    sessions.for_each(|one| metrics.of_client(&one.requests, setup));
+    gather::project(&invocation.workspace()?, since, &mut metrics)?;
+    Ok(metrics)
+}
+
+fn answer(days: u64, spending: &Spending, metrics: &Metrics) -> Fields {
+    Fields::versioned().and(fields! {
+        "days": days,
+        "sessions": spending.sessions.len(),
+        "total": spending.total,
+        "by_day": spending.by_day,
+        "by_project": spending.by_project,
+        "by_model": spending.by_model,
+        "metrics": metrics,
+    })
+}
+
+fn threshold_answer(days: u64, spending: &Spending, found: Option<&Threshold>) -> Fields {
+    let requests = spending.session_requests();
+    Fields::versioned().and(fields! {
+        "days": days,
+        "sessions": spending.sessions.len(),
+        "requests": requests,
+        "threshold": found,
+    })
+}
+
+fn lines(days: u64, spending: &Spending, metrics: &Metrics, columns: Option<usize>) -> Vec<Line> {
+    let mut lines = vec![heading(days, spending)];
+    let groups = [
+        ("day", &spending.by_day, true),
+        ("project", &spending.by_project, false),
+        ("model", &spending.by_model, false),
+    ];
+    for (name, group, by_name) in groups {
+        let mut used: Vec<(&String, &Used)> = group.iter().collect();
+        match by_name {
+            true => used.reverse(),
+            false => used.sort_by_key(|(_, used)| std::cmp::Reverse(used.nano_usd)),
+        }
+        if !used.is_empty() {
+            lines.push(Line::default());
+            lines.extend(spent(name, &used, columns));
+        }
+    }
+    lines.push(Line::default());
+    lines.extend(metric_lines(metrics, columns));
+    lines
+}
+
+/// `last 30 days · 214 sessions · 12,345 requests · ≈$81.20`.
+fn heading(days: u64, spending: &Spending) -> Line {
+    let sessions = phrase::count(spending.sessions.len() as u64, "session");
+    let requests = phrase::count(spending.total.requests, "request");
+    let cost = cost(spending.total.nano_usd);
+    let days = phrase::count(days, "day");
+    Line::new(
+        Tone::Plain,
+        format!("last {days} · {sessions} · {requests} · {cost}"),
+    )
+}
+
+fn spent(name: &'static str, used: &[(&String, &Used)], wide: Option<usize>) -> Vec<Line> {
+    let columns = [
+        Column::new(name, Side::Left, 0),
+        Column::new("requests", Side::Right, 2),
+        Column::new("read", Side::Right, 3),
+        Column::new("cached", Side::Right, 4),
+        Column::new("written", Side::Right, 3),
+        Column::new("tokens", Side::Right, 1),
+        Column::new("cost", Side::Right, 0),
+    ];
+    let plain = |text: String| (Tone::Plain, text);
+    let row = |(name, used): &(&String, &Used)| -> Vec<Cell> {
+        let tokens = used.tokens;
+        vec![
+            plain(one_line(name)),
+            plain(used.requests.to_string()),
+            plain(phrase::tokens(tokens.input + tokens.cache_write)),
+            plain(phrase::tokens(tokens.cache_read)),
+            plain(phrase::tokens(tokens.output)),
+            plain(phrase::tokens(used.all_tokens())),
+            plain(cost(used.nano_usd)),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = used.iter().take(ROWS_MAX).map(row).collect();
+    let mut lines = table_lines(&columns, &rows, wide);
+    if let Some(more @ 1..) = used.len().checked_sub(ROWS_MAX) {
+        let text = format!("... {more} more: ekiden stats --json");
+        lines.push(Line::new(Tone::Quiet, text));
+    }
+    lines
+}
+
+/// An estimate: the client tells its own figure only for whole sessions.
+fn cost(nano_usd: u64) -> String {
+    phrase::cost(nano_usd / 1_000, nano_usd > 0, false)
+}
+
+fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
+    let columns = [
+        Column::new("how sessions go", Side::Left, 0),
+        Column::new("measured", Side::Left, 0),
+        Column::new("target", Side::Left, 0),
+    ];
+    let now = metrics.since_setup;
+    let compacted = Share {
+        part: now.compacted,
+        of: now.sessions,
+    };
+    let rows = [
+        (
+            "context lost to compaction",
+            lost(metrics.before_setup, now),
+            "80% less",
+        ),
+        (
+            "sessions compacted in mid-task",
+            share(compacted),
+            "under 5%",
+        ),
+        (
+            "handoffs that the next session worked from",
+            share(metrics.resumes),
+            "over 90%",
+        ),
+        (
+            "items done in a session",
+            average(metrics.items),
+            "20% more",
+        ),
+        (
+            "checkpoints that a person asked for",
+            share(metrics.asked_checkpoints),
+            "over 50%",
+        ),
+        (
+            "runs that were completed",
+            share(metrics.complete),
+            "over 90%",
+        ),
+        (
+            "sessions of runs that were compacted",
+            share(metrics.compacted),
+            "under 5%",
+        ),
+    ];
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|(name, measured, target)| {
+            vec![
+                (Tone::Plain, name.to_owned()),
+                (Tone::Plain, measured),
+                (Tone::Quiet, target.to_owned()),
+            ]
+        })
+        .collect();
+    table_lines(&columns, &rows, wide)
+}
+
+/// What an average session loses, and how that was before.
+fn lost(before: ClientSessions, now: ClientSessions) -> String {
+    let of = |sessions: ClientSessions| sessions.lost_by_session();
+    let Some(lost) = of(now) else {
+        return "no sessions yet".to_owned();
+    };
+    let told = format!("{} tokens a session", phrase::tokens(lost));
+    match of(before) {
+        Some(earlier) => format!("{told}, {} before setup", phrase::tokens(earlier)),
+        None => format!("{told}; nothing known from before setup"),
+    }
+}
+
+fn share(share: Share) -> String {
+    match share.percent() {
+        Some(percent) => format!("{percent}% ({} of {})", share.part, share.of),
+        None => "none yet".to_owned(),
+    }
+}
+
+fn average(share: Share) -> String {
+    match (share.part * 10).checked_div(share.of) {
+        Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10),
+        None => "none yet".to_owned(),
+    }
+}
+
+fn threshold_lines(
+    days: u64,
+    spending: &Spending,
+    found: Option<&Threshold>,
+    levels: Levels,
+) -> Vec<Line> {
+    let requests = spending.session_requests();
+    let sessions = phrase::count(spending.sessions.len() as u64, "session");
+    let told = format!(
+        "last {} · {sessions} · {}",
+        phrase::count(days, "day"),
+        phrase::count(requests, "request")
+    );
+    let mut lines = vec![Line::new(Tone::Plain, told), Line::default()];
+    let Some(found) = found else {
+        let text = format!(
+            "Too few to tell: at least {REQUESTS_MIN} requests with calls of tools are needed, in contexts of different sizes."
+        );
+        lines.push(Line::new(Tone::Plain, text));
+        return lines;
+    };
+    let head = "hand off at  cost of a call";
+    lines.push(Line::new(Tone::Quiet, head));
+    let costs = found.rows.iter().filter_map(|row| row.nano_usd);
+    let most = costs.fold(0.0, f64::max);
+    let best = found.best.first();
+    lines.extend(found.rows.iter().map(|row| row_line(row, most, best)));
+    for best in &found.best {
+        lines.push(Line::default());
+        lines.extend(best_lines(best, levels));
+    }
+    lines
+}
+
+/// `      140k   ████████████▌  $0.0412 · 141k tokens · 9.2s · 1.2% failed · 812 requests`.
+fn row_line(row: &Row, most: f64, best: Option<&Best>) -> Line {
+    let is_best = best.is_some_and(|best| best.handoff_tokens == row.handoff_tokens);
+    let tone = if is_best { Tone::Done } else { Tone::Plain };
+    let told = [
+        row.nano_usd
+            .map(|nano_usd| format!("${:.4}", nano_usd / 1e9)),
+        row.tokens
+            .map(|tokens| format!("{} tokens", phrase::tokens(whole(tokens)))),
+        row.latency_ms.map(|millis| format!("{:.1}s", millis / 1e3)),
+        Some(format!("{:.1}% failed", row.failed_percent)),
+        Some(phrase::count(row.requests, "request")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    let bar = bar(row.nano_usd.unwrap_or(0.0), most);
+    let at = format!("{:>11}  ", phrase::tokens(row.handoff_tokens));
+    Line::new(Tone::Plain, at)
+        .with(tone, bar)
+        .with(Tone::Quiet, format!("  {}", told.join(" · ")))
+        .hanging(15)
+}
+
+fn bar(part: f64, most: f64) -> String {
+    let share = if most > 0.0 { part / most } else { 0.0 };
+    let eighths = whole(share * BAR_COLUMNS * 8.0);
+    let full = usize::try_from(eighths / 8).unwrap_or(0);
+    let rest = usize::try_from(eighths % 8).unwrap_or(0);
+    let width = usize::try_from(whole(BAR_COLUMNS)).unwrap_or(0);
+    let cells = std::iter::repeat_n(BARS[8], full).chain((rest > 0).then_some(BARS[rest]));
+    format!("{:<width$}", cells.collect::<String>())
+}
+
+fn best_lines(best: &Best, levels: Levels) -> Vec<Line> {
+    let name = match best.measure {
+        Measure::Money => "money",
+        Measure::Tokens => "tokens",
+        Measure::Time => "time",
+    };
+    let at = phrase::tokens(best.handoff_tokens);
+    let range = format!(
+        "in 8 of 10 drawings of these sessions between {} and {}; within 5% of it from {} to {}",
+        phrase::tokens(best.low_tokens),
+        phrase::tokens(best.high_tokens),
+        phrase::tokens(best.alike_from_tokens),
+        phrase::tokens(best.alike_to_tokens)
+    );
+    let at_least = if best.is_largest { "at least " } else { "" };
+    let mut lines = vec![
+        Line::new(Tone::Plain, format!("{name:<8}"))
+            .with(Tone::Done, format!("{at_least}{at}"))
+            .with(Tone::Quiet, format!("  {range}"))
+            .hanging(8),
+    ];
+    if best.measure == Measure::Money {
+        let percent = u64::from(<[u8; 3]>::from(levels)[1]);
+        let cap = (best.handoff_tokens * 100).div_ceil(percent * 1_000) * 1_000;
+        let set = format!("ekiden config set context.cap_tokens {cap}");
+        lines.push(
+            Line::new(Tone::Quiet, "        to set  ")
+                .with(Tone::Plain, set)
+                .with(
+                    Tone::Quiet,
+                    format!("  (a run hands off at {percent}% of it)"),
+                ),
+        );
+    }
+    lines
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a figure to be shown, not negative"
+)]
+fn whole(figure: f64) -> u64 {
+    figure.round() as u64
+}

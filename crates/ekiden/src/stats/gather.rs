@@ -1,0 +1,140 @@
+//! Reads what statistics are made of: the client's transcripts, and the logs of this project. Nothing is written.
+//!
+//! What cannot be read is counted and passed over: another program writes there meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ekiden_core::ids::StageId;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::RealDisk;
+use ekiden_store::guard::{GuardFiles, watched_sessions};
+use ekiden_wire::requests::Requests;
+
+use super::metrics::Metrics;
+use super::spending::Transcript;
+use crate::client::settings::config_dir;
+use crate::failure::Failure;
+use crate::output::sessions::Sessions;
+use crate::settings::environment::Environment;
+
+/// The transcripts of a user.
+#[derive(Default)]
+pub struct Transcripts {
+    pub all: Vec<Transcript>,
+    /// Files that could not be read.
+    pub unreadable: u64,
+}
+
+impl Transcripts {
+    /// All that were written to since then, with the requests since then.
+    pub fn read(environment: &Environment, since: Timestamp) -> Self {
+        let mut found = Self::default();
+        let Some(config) = config_dir(environment) else {
+            return found;
+        };
+        let mut paths: Vec<PathBuf> = below(&config.join("projects"), 0).collect();
+        paths.sort();
+        for path in paths.iter().filter(|path| modified(path) >= Some(since)) {
+            match File::open(path).and_then(Requests::read) {
+                Ok(mut requests) => {
+                    requests.all.retain(|request| request.at >= since);
+                    requests.compactions.retain(|one| one.at >= since);
+                    found.all.push(Transcript {
+                        requests,
+                        is_subagent: path.parent().is_some_and(|dir| dir.ends_with("subagents")),
+                    });
+                }
+                Err(_) => found.unreadable += 1,
+            }
+        }
+        found
+    }
+}
+
+/// How deep transcripts lie: `<project>/<session>/subagents/<agent>.jsonl`.
+const DEPTH_MAX: usize = 4;
+
+/// The transcripts below a directory. Links are not followed.
+fn below(dir: &Path, depth: usize) -> Box<dyn Iterator<Item = PathBuf>> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    Box::new(
+        entries.flat_map(move |entry| -> Box<dyn Iterator<Item = PathBuf>> {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => below(&path, depth + 1),
+                Ok(kind)
+                    if kind.is_file() && path.extension().is_some_and(|end| end == "jsonl") =>
+                {
+                    Box::new(std::iter::once(path))
+                }
+                Ok(_) | Err(_) => Box::new(std::iter::empty()),
+            }
+        }),
+    )
+}
+
+fn modified(path: &Path) -> Option<Timestamp> {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    let since = modified.ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Timestamp(u64::try_from(since.as_millis()).ok()?))
+}
+
+/// When `ekiden setup` was first called, by what it keeps.
+pub fn setup_at(environment: &Environment) -> Option<Timestamp> {
+    let setups = environment.state_home()?.join("ekiden/setup");
+    let receipts = fs::read_dir(setups).ok()?.flatten();
+    let times = receipts.flat_map(|receipt| {
+        let files = fs::read_dir(receipt.path()).into_iter().flatten().flatten();
+        files.filter_map(|file| modified(&file.path()))
+    });
+    times.min()
+}
+
+/// Adds what the runs and the watched sessions of a project show, of those that began since then.
+pub fn project(
+    workspace: &Workspace,
+    since: Timestamp,
+    metrics: &mut Metrics,
+) -> Result<(), Failure> {
+    for listed in history::list(workspace)? {
+        if listed.unreadable.is_some() || listed.started < Some(since) {
+            continue;
+        }
+        let mut stages: BTreeMap<StageId, Sessions> = BTreeMap::new();
+        let read = history::read(workspace, &listed.run, |record, run| {
+            for (stage, _) in run.relays() {
+                let sessions = stages.entry(stage.clone());
+                sessions.or_insert_with(|| Sessions::new(Vec::new(), Some(stage.clone())));
+            }
+            stages
+                .values_mut()
+                .for_each(|sessions| sessions.take(record, run));
+            metrics.of_record(record);
+        });
+        let Ok(read) = read else { continue };
+        stages
+            .values()
+            .for_each(|sessions| metrics.of_relay(sessions));
+        if let Some(outcome) = read.run.outcome() {
+            metrics.of_run(matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete());
+        }
+    }
+    for session in watched_sessions(&workspace.state_dir) {
+        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        let files = GuardFiles::new(disk, &workspace.state_dir, &session);
+        let Ok(records) = files.records() else {
+            continue;
+        };
+        if records.last().is_some_and(|record| record.time >= since) {
+            metrics.of_watched(&records);
+        }
+    }
+    Ok(())
+}

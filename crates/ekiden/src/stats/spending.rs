@@ -1,0 +1,191 @@
+//! What was spent, by day, project and model, as transcripts tell it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ekiden_core::agent::AgentKind;
+use ekiden_core::budget::{Prices, TokenCounts};
+use ekiden_wire::requests::Requests;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::threshold::{Sample, SessionSums};
+use crate::output::phrase;
+
+/// What some requests used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Used {
+    #[serde(flatten)]
+    pub tokens: TokenCounts,
+    pub requests: u64,
+    #[serde(rename = "cost_nano_usd")]
+    pub nano_usd: u64,
+}
+
+/// A transcript that was read.
+pub struct Transcript {
+    pub requests: Requests,
+    /// It is of a subagent, whose context is its own.
+    pub is_subagent: bool,
+}
+
+/// What all transcripts used.
+#[derive(Debug, Default)]
+pub struct Spending {
+    pub by_day: BTreeMap<String, Used>,
+    pub by_project: BTreeMap<String, Used>,
+    pub by_model: BTreeMap<String, Used>,
+    pub total: Used,
+    /// Models whose price nobody told.
+    pub unpriced: BTreeSet<String>,
+    /// The sessions, for the threshold.
+    pub sessions: Vec<SessionSums>,
+}
+
+impl Used {
+    fn add(&mut self, tokens: TokenCounts, nano_usd: u64) {
+        self.tokens.input += tokens.input;
+        self.tokens.cache_write += tokens.cache_write;
+        self.tokens.cache_read += tokens.cache_read;
+        self.tokens.output += tokens.output;
+        self.requests += 1;
+        self.nano_usd += nano_usd;
+    }
+
+    pub fn all_tokens(&self) -> u64 {
+        self.tokens.counted() + self.tokens.cache_read
+    }
+}
+
+impl Spending {
+    /// Adds up the transcripts. A response that several of them hold, since one session continued the other,
+    /// counts once. Costs are estimated at the prices that the client's own sums give.
+    pub fn of(transcripts: &[Transcript], zone: &TimeZone) -> Self {
+        let mut prices = Prices::default();
+        for transcript in transcripts {
+            for (model, (tokens, nano_usd)) in &transcript.requests.costs {
+                prices.learn(model, *tokens, *nano_usd);
+            }
+        }
+        let mut spending = Self::default();
+        let models = transcripts.iter().flat_map(|one| &one.requests.all);
+        let models: BTreeSet<&String> = models.map(|request| &request.model).collect();
+        let unpriced = models.into_iter().filter(|model| !prices.knows(model));
+        spending.unpriced = unpriced.cloned().collect();
+        let mut seen = BTreeSet::new();
+        for transcript in transcripts {
+            let samples = spending.take(transcript, &prices, zone, &mut seen);
+            if !samples.is_empty() && !transcript.is_subagent {
+                spending.sessions.push(SessionSums::of(&samples));
+            }
+        }
+        spending
+    }
+
+    /// Requests of the sessions' main threads.
+    pub fn session_requests(&self) -> u64 {
+        self.sessions.iter().map(SessionSums::requests).sum()
+    }
+
+    fn take<'a>(
+        &mut self,
+        transcript: &'a Transcript,
+        prices: &Prices,
+        zone: &TimeZone,
+        seen: &mut BTreeSet<&'a str>,
+    ) -> Vec<Sample> {
+        let project = transcript.requests.dir.as_deref().unwrap_or("unknown");
+        let fresh = transcript.requests.all.iter();
+        let fresh = fresh.filter(|request| seen.insert(&request.message_id));
+        let samples = fresh.map(|request| {
+            let tokens = request.token_counts();
+            let price = prices.of(&request.model, AgentKind::Claude.price_unknown());
+            let nano_usd = price.nano_usd(tokens);
+            let day = phrase::zoned(request.at, zone).date().to_string();
+            let sums = [
+                self.by_day.entry(day).or_default(),
+                self.by_project.entry(project.to_owned()).or_default(),
+                self.by_model.entry(request.model.clone()).or_default(),
+                &mut self.total,
+            ];
+            sums.into_iter().for_each(|sum| sum.add(tokens, nano_usd));
+            Sample {
+                context_tokens: request.usage.context_tokens(),
+                tokens: tokens.counted() + tokens.cache_read,
+                nano_usd,
+                latency_ms: request.latency.map(|latency| latency.0),
+                calls: request.calls,
+                failed_calls: request.failed_calls,
+                edits: request.edits,
+            }
+        });
+        samples.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::time::Timestamp;
+    use ekiden_wire::requests::Request;
+    use ekiden_wire::usage::Usage;
+
+    use super::*;
+
+    fn transcript(ids: &[&str], is_subagent: bool) -> Transcript {
+        let request = |id: &&str| Request {
+            message_id: (*id).to_owned(),
+            model: "m".to_owned(),
+            at: Timestamp(86_400_000),
+            usage: Usage {
+                input: 1_000,
+                cache_read: 10_000,
+                cache_creation: 0,
+                output: 100,
+            },
+            ..Request::default()
+        };
+        Transcript {
+            requests: Requests {
+                all: ids.iter().map(request).collect(),
+                dir: Some("/p".to_owned()),
+                ..Requests::default()
+            },
+            is_subagent,
+        }
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn a_response_that_two_transcripts_hold_counts_once_and_a_subagent_is_no_session() {
+        let transcripts = [
+            transcript(&["a", "b"], false),
+            transcript(&["a", "b", "c"], false),
+            transcript(&["d"], true),
+        ];
+        let spending = Spending::of(&transcripts, &TimeZone::UTC);
+        assert_eq!(spending.total.requests, 4);
+        assert_eq!(spending.by_day["1970-01-02"], spending.total);
+        assert_eq!(spending.by_project["/p"], spending.total);
+        assert_eq!(spending.total.all_tokens(), 4 * 11_100);
+        let sessions: Vec<u64> = spending
+            .sessions
+            .iter()
+            .map(SessionSums::requests)
+            .collect();
+        assert_eq!(sessions, [2, 1]);
+        assert_eq!(spending.unpriced, BTreeSet::from(["m".to_owned()]));
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn what_the_client_says_that_a_session_cost_gives_the_price() {
+        let mut told = transcript(&["a"], false);
+        let tokens = told.requests.all[0].token_counts();
+        told.requests
+            .costs
+            .insert("m".to_owned(), (tokens, 5_000_000));
+        let spending = Spending::of(&[told, transcript(&["b"], false)], &TimeZone::UTC);
+        let off = spending.total.nano_usd.abs_diff(10_000_000);
+        assert!(off < 100_000, "{}", spending.total.nano_usd);
+        assert!(spending.unpriced.is_empty());
+    }
+}

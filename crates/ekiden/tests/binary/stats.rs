@@ -1,0 +1,124 @@
+//! `ekiden stats`.
+
+use std::fmt::Write as _;
+
+use ekiden_core::time::{Millis, Timestamp};
+use serde_json::{Value, json};
+
+use crate::environment::{Environment, items};
+
+/// A session of this many requests, as the client writes it: eight that look around, then edits.
+fn transcript(session: usize, requests: u64, began: Timestamp) -> String {
+    let mut lines = String::new();
+    let mut line = |value: Value| writeln!(lines, "{value}").unwrap();
+    for number in 0..requests {
+        let at = |secs| (began + Millis::from_secs(number * 10 + secs)).rfc3339();
+        let tool = if number < 8 { "Read" } else { "Edit" };
+        line(
+            json!({"type": "user", "cwd": "/work/shop", "timestamp": at(0), "message": {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": format!("t{}", number.saturating_sub(1)), "is_error": number % 20 == 5}]}}),
+        );
+        line(json!({"type": "assistant", "timestamp": at(4), "message": {
+            "id": format!("m{session}-{number}"), "model": "opus",
+            "content": [{"type": "tool_use", "id": format!("t{number}"), "name": tool, "input": {}}],
+            "usage": {"input_tokens": 5, "cache_read_input_tokens": 25_000 + 2_500 * number,
+                "cache_creation_input_tokens": 2_500, "output_tokens": 300}}}));
+    }
+    line(
+        json!({"type": "system", "subtype": "compact_boundary", "timestamp": began.rfc3339(),
+        "compactMetadata": {"trigger": if session == 0 { "auto" } else { "manual" }, "preTokens": 160_000, "postTokens": 10_000}}),
+    );
+    line(
+        json!({"type": "cost-state", "modelUsage": {"opus": {"inputTokens": 1_000_000, "costUSD": 5.0}}}),
+    );
+    lines
+}
+
+/// Noon of the day before.
+fn noon() -> Timestamp {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let day = 24 * 60 * 60;
+    Timestamp(0) + Millis::from_secs(since.as_secs() / day * day - day / 2)
+}
+
+fn with_transcripts(sessions: usize) -> Environment {
+    let environment = Environment::with_git();
+    let project = environment.path("home/.claude/projects/-work-shop");
+    std::fs::create_dir_all(&project).unwrap();
+    for session in 0..sessions {
+        let text = transcript(session, 60, noon());
+        std::fs::write(project.join(format!("{session}.jsonl")), text).unwrap();
+    }
+    environment
+}
+
+// shows: UIX-09
+#[test]
+fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
+    let environment = with_transcripts(4);
+    environment.write("task.md", &items(4));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal"])
+        .expect(0);
+    let told = environment
+        .told(&["stats"])
+        .replace(&noon().date(), "DAY       ");
+    insta::assert_snapshot!(told, @r"
+    last 30 days · 4 sessions · 240 requests · ≈$17.41
+
+    day         requests  read  cached  written  tokens     cost
+    DAY              240  601k   23.7M      72k   24.4M  ≈$17.41
+
+    project     requests  read  cached  written  tokens     cost
+    /work/shop       240  601k   23.7M      72k   24.4M  ≈$17.41
+
+    model  requests  read  cached  written  tokens     cost
+    opus        240  601k   23.7M      72k   24.4M  ≈$17.41
+
+    how sessions go                             measured                                               target
+    context lost to compaction                  38k tokens a session; nothing known from before setup  80% less
+    sessions compacted in mid-task              25% (1 of 4)                                           under 5%
+    handoffs that the next session worked from  none yet                                               over 90%
+    items done in a session                     4.0                                                    20% more
+    checkpoints that a person asked for         none yet                                               over 50%
+    runs that were completed                    100% (1 of 1)                                          over 90%
+    sessions of runs that were compacted        0% (0 of 1)                                            under 5%
+    --- exit code 0
+    ");
+    let said = environment.run(&["stats", "--json"]).expect(0);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told["total"]["requests"], 240);
+    assert_eq!(told["by_project"]["/work/shop"], told["total"]);
+    assert_eq!(told["metrics"]["since_setup"]["compacted"], 1);
+}
+
+// shows: EST-07
+#[test]
+fn the_threshold_comes_with_its_uncertainty_or_not_at_all() {
+    insta::assert_snapshot!(with_transcripts(8).told(&["stats", "--threshold"]), @r"
+    last 30 days · 8 sessions · 480 requests
+
+    hand off at  cost of a call
+            60k  ████████████████████████  $0.1037 · 104k tokens · TIME · 0.0% failed · 64 requests
+            80k  ███████████████████       $0.0818 · 90k tokens · TIME · 0.0% failed · 64 requests
+           100k  ██████████████████        $0.0779 · 92k tokens · TIME · 12.5% failed · 64 requests
+           120k  ██████████████████▏       $0.0784 · 98k tokens · TIME · 0.0% failed · 64 requests
+           140k  ██████████████████▊       $0.0808 · 106k tokens · TIME · 12.5% failed · 64 requests
+           160k  ███████████████████▌      $0.0840 · 114k tokens · TIME · 0.0% failed · 64 requests
+           180k  ████████████████████▎     $0.0876 · 123k tokens · TIME · 0.0% failed · 56 requests
+
+    money   100k  in 8 of 10 drawings of these sessions between 100k and 100k; within 5% of it from 100k to 140k
+            to set  ekiden config set context.cap_tokens 167000  (a run hands off at 60% of it)
+
+    tokens  80k  in 8 of 10 drawings of these sessions between 80k and 80k; within 5% of it from 80k to 100k
+
+    time    at least 180k  in 8 of 10 drawings of these sessions between 180k and 180k; within 5% of it from 160k to 180k
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(with_transcripts(3).told(&["stats", "--threshold"]), @r"
+    last 30 days · 3 sessions · 180 requests
+
+    Too few to tell: at least 200 requests with calls of tools are needed, in contexts of different sizes.
+    --- exit code 0
+    ");
+}
