@@ -304,3 +304,23 @@ fn more_untracked_context_than_is_copied_refuses_the_plan() {
     environment.run(&EXECUTE).expect(0);
     assert_eq!(environment.read("a"), "a\n");
 }
+
+/// A retry whose agent does nothing would else be done by the handoff of the attempt before.
+// shows: PLN-12, RUN-12
+#[test]
+fn a_retry_does_not_find_the_handoff_of_the_attempt_before() {
+    let environment = repository();
+    let seen = environment.path("seen");
+    let look = format!("ls -A .ekiden/handoff > '{}'", seen.display());
+    let scenario = format!("[[act]]\nsession = 2\nat = 'prompt'\ndo = {{ sh = \"{look}\" }}\n");
+    let more = "retries = 1\nsessions_max = 1";
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", more, "echo a > a", "test -e never")]),
+    );
+    environment.write("scenario.toml", &scenario);
+    environment.commit_all();
+    let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    environment.run(&EXECUTE).expect(1);
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), "");
+}
