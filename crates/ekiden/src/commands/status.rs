@@ -432,7 +432,7 @@ impl RunStatus {
         }
     }
 
-    fn word(&self) -> (Tone, &'static str) {
+    pub(super) fn word(&self) -> (Tone, &'static str) {
         match (self.state(), self.summary.run.outcome()) {
             (State::Running, _) => (Tone::Plain, "running"),
             (State::Paused, _) => (Tone::Attention, "paused"),

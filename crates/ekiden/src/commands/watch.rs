@@ -1,7 +1,7 @@
 //! `ekiden status --watch`: the newest run, looked at until it is over.
 //!
 //! On a terminal the lines stay where they are and are written over, in one piece, only where they changed.
-//! Elsewhere there is a line whenever something has changed.
+//! Elsewhere there is a line whenever something has happened, and none for time that passes.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use super::{asked_run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::output::line::Line;
 use crate::output::view::{self, Frame};
 
 /// How often it is looked.
@@ -29,13 +28,13 @@ pub(super) fn watch(
 ) -> Result<Exit, Failure> {
     let run = asked_run(workspace, None, output)?;
     let (ids, zone) = (run_ids(workspace)?, TimeZone::system());
-    let (mut printed, mut shown) = (None, Vec::new());
+    let (mut printed, mut shown) = (None, None);
     let mut follow = Follow::begin(workspace, &run, |_, _| {})?;
     loop {
         let status = &follow.status;
         let over = status.is_over();
         let lines = status.lines(&ids, &zone, over);
-        let text: Vec<String> = lines.iter().map(Line::plain).collect();
+        let news = (status.summary.last.seq, status.word().1);
         if json {
             let answer = status.answer();
             if printed.as_ref() != Some(&answer) {
@@ -56,9 +55,9 @@ pub(super) fn watch(
                 Some(_) => status.board.line(frame.now, &zone).into_iter().collect(),
             };
             output.draw(&[lines, moving].concat());
-        } else if shown != text {
+        } else if shown != Some(news) {
             lines.iter().for_each(|line| output.line(line));
-            shown = text;
+            shown = Some(news);
         }
         if over {
             return Ok(status.exit());

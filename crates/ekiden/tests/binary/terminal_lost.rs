@@ -218,8 +218,8 @@ fn a_paused_run_is_attached_to_and_watched_until_it_is_over() {
     let mut watched = environment.start(&["status", "--watch"]);
     attached.wait_for("paused before session 2");
     watched.wait_for("  paused  ");
-    // Each looks again at least once.
-    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    // Each looks again, and more than once.
+    std::thread::sleep(std::time::Duration::from_millis(3_200));
     assert!(!attached.is_over() && !watched.is_over());
     environment.run(&["unpause"]).expect(0);
     run.end().expect(0);
@@ -228,4 +228,6 @@ fn a_paused_run_is_attached_to_and_watched_until_it_is_over() {
     assert!(said.stdout.contains("session 2"), "{said}");
     let said = watched.end().expect(0);
     assert!(said.stdout.contains("  complete  "), "{said}");
+    // A line for what happens (the pause, and its end), and none for time that passes.
+    assert!(said.stdout.matches("  paused  ").count() <= 2, "{said}");
 }

@@ -152,12 +152,10 @@ fn login(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
 fn as_root(spec: &AgentSpec, client: &ClientSettings, environment: &Environment) -> Option<Check> {
     let failure = permission::check_root(spec, client, environment).err()?;
     let remedy = failure.hints().join("; ");
-    Some(Check::failure(
-        "permissions",
-        failure.exit(),
-        failure.error(),
-        remedy,
-    ))
+    let found = failure
+        .error()
+        .trim_start_matches("cannot start a session: ");
+    Some(Check::failure("permissions", failure.exit(), found, remedy))
 }
 
 fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> Check {
