@@ -77,7 +77,7 @@ pub(crate) fn glance(disk: &dyn Disk, path: &Path) -> Option<serde_json::Value> 
 impl<R> LogReader<R> {
     /// Reads on behind the last whole record, where the log may have grown since it ended. After an error there
     /// still is nothing more.
-    pub(crate) fn go_on(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+    pub fn go_on(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         if self.ended && !self.failed {
             let reader = disk.reader(&self.path, self.tail.whole_bytes)?;
             self.input = BufReader::with_capacity(BUFFER_BYTES, reader);

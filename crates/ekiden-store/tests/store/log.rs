@@ -158,6 +158,29 @@ fn a_tail_torn_at_any_byte_is_passed_over_and_cut_off() {
     }
 }
 
+/// Whoever follows a log reads each record once, wherever the write was at the last look.
+// shows: UIX-11
+#[test]
+fn a_log_is_read_on_from_where_it_ended() {
+    let header = log_of(&[]).len();
+    let whole = log_of(&["one", "two", "é"]);
+    for len in header..=whole.len() {
+        let disk = SimDisk::new();
+        disk.plant_file(Path::new(LOG), &whole.as_bytes()[..len]);
+        let mut log = read_log::<Note>(&disk, Path::new(LOG)).unwrap();
+        let mut seen: Vec<String> = log.by_ref().map(|note| note.unwrap().event).collect();
+        for rest in ["", "{\"damage\"\n"] {
+            let grown = with_log(&format!("{whole}{rest}{rest}"));
+            log.go_on(&grown).unwrap();
+            let read = log.by_ref().map_while(Result::ok);
+            seen.extend(read.map(|note| note.event));
+            assert_eq!(seen, ["one", "two", "é"], "{len}");
+        }
+        log.go_on(&with_log(&whole)).unwrap();
+        assert!(log.next().is_none(), "after an error there is nothing more");
+    }
+}
+
 // shows: DUR-04
 #[test]
 fn a_last_line_of_zeros_with_its_newline_is_torn_too() {

@@ -789,6 +789,27 @@ fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
     );
 }
 
+/// What moves is found again in a window that became narrower, where its lines take more rows.
+// shows: UIX-01
+#[test]
+fn lines_that_were_broken_by_a_narrower_window_are_erased_whole() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), true);
+    let line = "x".repeat(50);
+    output.draw(&[
+        Line::new(Tone::Plain, line.clone()),
+        Line::new(Tone::Plain, "short"),
+    ]);
+    if let Some(screen) = &mut output.screen {
+        screen.columns = || Some(20);
+    }
+    output.erase();
+    assert!(
+        page.text()
+            .ends_with("short\u{1b}[K\n\u{1b}[J\u{1b}[4A\r\u{1b}[J")
+    );
+}
+
 // shows: UIX-02
 #[test]
 fn without_a_terminal_nothing_moves() {

@@ -276,6 +276,70 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
     .assert_eq(&watched.at_each_width());
 }
 
+/// A stage that asks is told with its question, and the key that answers.
+// shows: UIX-01
+#[test]
+fn a_plan_that_is_blocked_shows_what_is_asked() {
+    let mut scenario = plan(5);
+    let ended = AttemptEnded {
+        cause: EndCause::Completed,
+        files: handoff("BLOCKED"),
+        touched: Vec::new(),
+        misplaced: Vec::new(),
+        resumable: true,
+        counters: Counters::default(),
+        traces: Traces::default(),
+    };
+    let stage: StageId = "S01".to_owned().try_into().unwrap();
+    scenario.event(Event::Worktree {
+        stage: stage.clone(),
+        effect: EFFECT,
+        event: WorktreeEvent::Prepared {
+            worktree: Ok(PreparedWorktree::default()),
+        },
+    });
+    for event in [
+        RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Surveyed {
+                survey: Ok(Survey::default()),
+            },
+        },
+        RelayEvent::Attempt {
+            attempt: attempt(1, 1),
+            event: AttemptEvent::Ended(Box::new(ended)),
+        },
+        RelayEvent::Task {
+            effect: EFFECT,
+            outcome: TaskOutcome::Surveyed {
+                survey: Ok(Survey::default()),
+            },
+        },
+    ] {
+        let stage = stage.clone();
+        scenario.event(Event::Stage { stage, event });
+    }
+    let watched = Watched::of(scenario);
+    let mut prompting = Prompting::new(false);
+    expect_test::expect![[r#"
+        80
+          5 stages · 3 preparing · 1 failed · 1 blocked
+          S02  preparing  part 2 of the recipes
+          S03  preparing  part 3 of the recipes
+          S04  preparing  part 4 of the recipes
+          ! S01 asks: Which currency do old invoices have?
+          cost      nothing yet · 1m · 3 of 4 slots
+          a answer · p pause · s stop · l limits
+    "#]]
+    .assert_eq(&watched.shown(&prompting, 80));
+    let summary = watched.board.summary.as_ref().unwrap();
+    let words = "euros".to_owned();
+    assert_eq!(
+        press(&mut prompting, "aeuros\n", summary),
+        [Wanted::Steer(Steering::Answer { stage, words })]
+    );
+}
+
 // shows: UIX-01
 #[test]
 fn a_small_or_narrow_terminal_has_the_one_line_that_moves() {
