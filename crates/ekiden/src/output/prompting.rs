@@ -150,7 +150,7 @@ impl Prompting {
             has(self.watches && summary.has_handoff, "o handoff"),
             has(self.watches, "q leave"),
         ];
-        keys.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        keys.into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 }
 
