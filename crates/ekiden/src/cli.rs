@@ -12,6 +12,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, diff, doctor, execute,
     handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions, setup,
@@ -58,7 +59,7 @@ macro_rules! commands {
 
         fn dispatch(cli: Cli, output: &mut Output) -> Result<Exit, Failure> {
             match cli.command {
-                None => run::run(&cli.run, definition, output),
+                None => run::run(&cli.run, COMMAND_LINE, output),
                 $(Some(Command::$name(args)) => $run(&args, $($definition,)? output),)+
             }
         }
@@ -66,7 +67,8 @@ macro_rules! commands {
 }
 
 commands! {
-    Run(run::RunArgs) run::run, definition;
+    Run(run::RunArgs) run::run, COMMAND_LINE;
+    Start(wizard::StartArgs) wizard::start, COMMAND_LINE;
     Plan(plan::PlanArgs) plan::plan;
     Split(split::SplitArgs) split::split;
     Execute(execute::ExecuteArgs) execute::execute;
@@ -118,6 +120,14 @@ pub fn main() -> Exit {
     });
     output.finish(exit)
 }
+
+const COMMAND_LINE: CommandLine = CommandLine {
+    definition,
+    run: |words, output| match parse(words.iter().map(OsString::from)) {
+        Ok(cli) => dispatch(cli, output),
+        Err(error) => Ok(explain(&error, output)),
+    },
+};
 
 /// Every command's name.
 pub fn names() -> Vec<String> {

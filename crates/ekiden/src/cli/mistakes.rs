@@ -11,12 +11,11 @@ use crate::failure::Failure;
 use crate::output::phrase;
 
 /// What other programs call our commands.
-const HABITS: [(&str, &str); 12] = [
+const HABITS: [(&str, &str); 11] = [
     ("ls", "status"),
     ("list", "status --all"),
     ("ps", "status"),
     ("logs", "log"),
-    ("start", "run"),
     ("exec", "execute"),
     ("kill", "stop --now"),
     ("cancel", "stop"),

@@ -157,7 +157,7 @@ const SANDBOX: &str =
     "where nothing can be lost, such as a container: `IS_SANDBOX=1` in the environment";
 
 impl Choice {
-    const ALL: [Self; 4] = [Self::Edits, Self::Auto, Self::Everything, Self::OwnRules];
+    pub const ALL: [Self; 4] = [Self::Edits, Self::Auto, Self::Everything, Self::OwnRules];
 
     /// The line of a settings file that says the same.
     pub fn setting(self) -> String {
@@ -189,7 +189,7 @@ impl Choice {
         Self::ALL.get(number.checked_sub(1)?).copied()
     }
 
-    fn explanation(self) -> &'static str {
+    pub fn explanation(self) -> &'static str {
         match self {
             Self::Edits => "edit files here; commands only as its own rules allow",
             Self::Auto => "what its own safety check lets through",

@@ -40,6 +40,7 @@ pub mod status;
 pub mod steer;
 pub mod task;
 mod watch;
+pub mod wizard;
 
 use ekiden_core::text::in_full;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,14 @@ use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::given::{Flags, Given, Origin};
 use crate::settings::{chosen, table};
+
+/// What a command may want of the command line as a whole.
+#[derive(Clone, Copy)]
+pub struct CommandLine {
+    pub definition: fn() -> clap::Command,
+    /// Runs these words as if they had been typed.
+    pub run: fn(&[String], &mut Output) -> Result<Exit, Failure>,
+}
 
 /// What every command starts from: the current directory, the settings, the environment.
 struct Invocation {

@@ -12,13 +12,22 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Output, can_ask};
 
-/// The task that the person chooses; nothing after help was shown instead.
+/// What a person chooses who named no task.
+pub(super) enum Offered {
+    Task(Task),
+    /// To be asked for everything.
+    Questions,
+    /// It was shown.
+    Help,
+}
+
+/// The task that the person chooses, or what comes in its place.
 pub(super) fn task(
     invocation: &Invocation,
     workspace: &Workspace,
     definition: fn() -> clap::Command,
     output: &mut Output,
-) -> Result<Option<Task>, Failure> {
+) -> Result<Offered, Failure> {
     let none = || {
         Failure::new(Exit::Usage, "no task is named")
             .hint("`ekiden run task.md`, or the task itself in quotes")
@@ -35,6 +44,7 @@ pub(super) fn task(
             .map(|last| format!("the last task again: {}", last.name)),
     );
     choices.push(format!("a new task in your editor: {new}"));
+    choices.push("be asked step by step, as by `ekiden start`".to_owned());
     choices.push("help".to_owned());
     let mut question = "No task is named.\n\n".to_owned();
     for (number, choice) in (1..).zip(&choices) {
@@ -52,10 +62,11 @@ pub(super) fn task(
             if let Some(run) = definition.find_subcommand_mut("run") {
                 output.answer(&run.render_help().ansi().to_string());
             }
-            Ok(None)
+            Ok(Offered::Help)
         }
-        Some(1) => write_new(workspace, &new, output).map(Some),
-        Some(2) if chosen > Some(0) => Ok(last),
+        Some(1) => Ok(Offered::Questions),
+        Some(2) => write_new(workspace, &new, output).map(Offered::Task),
+        Some(3) if chosen > Some(0) => last.map(Offered::Task).ok_or_else(none),
         Some(_) | None => Err(none()),
     }
 }
@@ -83,7 +94,7 @@ fn last(workspace: &Workspace) -> Option<Task> {
 }
 
 /// `task.md`, or the first of `task-2.md` and so on that does not exist.
-fn new_name(workspace: &Workspace) -> String {
+pub(super) fn new_name(workspace: &Workspace) -> String {
     let names = std::iter::once("task.md".to_owned())
         .chain((2..1000).map(|number| format!("task-{number}.md")));
     let mut names = names.filter(|name| !workspace.dir.join(name).exists());

@@ -12,8 +12,11 @@ use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::RunStarted;
 use ekiden_engine::workspace::Workspace;
 
+use super::offer::{self, Offered};
 use super::task::Task;
-use super::{Invocation, check_command, doctor, going_back, guide, offer, repository, start};
+use super::{
+    CommandLine, Invocation, check_command, doctor, going_back, guide, repository, start, wizard,
+};
 use crate::client::permission::{self, Ask, Kept};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
@@ -73,18 +76,19 @@ impl RunArgs {
 
 pub fn run(
     args: &RunArgs,
-    definition: fn() -> clap::Command,
+    command_line: CommandLine,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.flags())?;
     let json = invocation.json()?;
     let mut workspace = invocation.workspace_here()?;
     let task = match &args.task {
-        Some(task) => Some(Task::read(task, output)?),
-        None => offer::task(&invocation, &workspace, definition, output)?,
-    };
-    let Some(task) = task else {
-        return Ok(Exit::Done);
+        Some(task) => Task::read(task, output)?,
+        None => match offer::task(&invocation, &workspace, command_line.definition, output)? {
+            Offered::Task(task) => task,
+            Offered::Questions => return wizard::begin(args.flags(), command_line, output),
+            Offered::Help => return Ok(Exit::Done),
+        },
     };
     let mut header = header(&invocation, &workspace, task)?;
     if args.detach {

@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::given::Flags;
-use super::table::{Group, Row, TABLE, Takes};
+use super::table::{self, Group, Row, TABLE, Takes};
 
 /// The flags that were typed, of those that the commands of `C` take.
 #[derive(Debug, Clone)]
@@ -94,6 +94,30 @@ fn rows<C: Takers>() -> impl Iterator<Item = &'static Row> {
     rows.filter(|row| C::GROUPS.contains(&row.group))
 }
 
+/// The words by which these flags would be typed.
+pub fn words(flags: &Flags) -> Vec<String> {
+    let mut words = Vec::new();
+    for (name, text) in flags {
+        let Some((row, long)) = table::find(name).and_then(|row| Some((row, row.long()?))) else {
+            continue;
+        };
+        match row.takes {
+            Takes::Switch if text == "true" => words.push(format!("--{long}")),
+            Takes::Switch => words.push(format!("--{}", off(row))),
+            Takes::One(_) | Takes::Commas(_) | Takes::Words(_) => {
+                words.extend([format!("--{long}"), text.clone()]);
+            }
+            Takes::Lines(_) => {
+                words.extend(
+                    text.lines()
+                        .flat_map(|line| [format!("--{long}"), line.to_owned()]),
+                );
+            }
+        }
+    }
+    words
+}
+
 fn args_of(row: &'static Row) -> Vec<Arg> {
     let mut arg = Arg::new(row.name).long(row.long().unwrap_or_default());
     arg = arg
@@ -171,6 +195,25 @@ mod tests {
                 Ok(vec![(row.name, text.to_owned())])
             );
         }
+    }
+
+    // shows: REL-26
+    #[test]
+    fn flags_become_the_words_that_say_the_same() {
+        let line = [
+            "--allowed-tool",
+            "Read",
+            "--allowed-tool",
+            "Bash(a b)",
+            "--max-sessions",
+            "3",
+            "--no-notify",
+            "--tui",
+            "--verify",
+            "-x",
+        ];
+        let flags: Flags = typed::<Starting>(&line).unwrap().into_iter().collect();
+        assert_eq!(words(&flags), line);
     }
 
     #[test]

@@ -130,12 +130,13 @@ fn a_run_without_a_task_offers_the_last_one() {
     --- exit code 2
     ");
     let mut pty = Pty::spawn(environment.command(&["run", "--agent", "rehearsal"])).unwrap();
-    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 3, or enter"));
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 4, or enter"));
     assert!(is_asked, "{}", pty.written());
     let offers = [
         "1  the last task again: task.md",
         "2  a new task in your editor: task-2.md",
-        "3  help",
+        "3  be asked step by step, as by `ekiden start`",
+        "4  help",
     ];
     offers
         .iter()
@@ -159,7 +160,7 @@ fn a_new_task_is_written_in_the_editor() {
     let editor = format!("sh {}", mark.display());
     let environment = environment.with("EDITOR", &editor);
     let mut pty = Pty::spawn(environment.command(&["run", "--agent", "rehearsal"])).unwrap();
-    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 2, or enter"));
+    let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 3, or enter"));
     assert!(is_asked, "{}", pty.written());
     pty.press("1\n").unwrap();
     assert_eq!(

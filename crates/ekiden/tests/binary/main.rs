@@ -58,3 +58,4 @@ mod stop;
 mod terminal_lost;
 mod versions;
 mod watch;
+mod wizard;

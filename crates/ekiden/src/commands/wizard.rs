@@ -1,0 +1,437 @@
+//! `ekiden start`: questions with defaults, whose answer is a command line.
+//!
+//! The wizard decides nothing that a flag could not say: what it makes is the command line, and that is parsed and run as if it
+//! had been typed. Until the last answer nothing is written.
+
+mod checks;
+mod question;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+
+use self::question::{Stop, choose, line};
+use super::task::Task;
+use super::{CommandLine, Invocation, editor, init, offer};
+use crate::client::permission::{self, Choice};
+use crate::client::settings::ClientSettings;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::chosen;
+use crate::settings::flags::{self, Starting, Typed};
+use crate::settings::form;
+use crate::settings::given::Flags;
+use crate::settings::table::{self, Row};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden start                        be asked, then start the run
+  ekiden start --agent rehearsal      the same for free, without a model
+  ekiden start -d ../other -m 20      what is given is not asked
+";
+
+/// Be asked what to do and how, then start the run
+///
+/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. Enter takes
+/// the default of each. At the end it shows the command line that says the same, and runs it or only prints it.
+///
+/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct StartArgs {
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+pub fn start(
+    args: &StartArgs,
+    command_line: CommandLine,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    begin(args.typed.flags(), command_line, output)
+}
+
+/// Asks for everything that these flags do not say.
+pub(super) fn begin(
+    flags: Flags,
+    command_line: CommandLine,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    if !Invocation::new(flags.clone())?.can_ask()? || is_dumb() {
+        let failure = Failure::new(Exit::Usage, "nobody can be asked here");
+        return Err(failure
+            .hint("`ekiden run task.md` starts a run without questions")
+            .hint("`ekiden init` writes a template of a task"));
+    }
+    match ask(flags, output) {
+        Ok(Some(words)) => (command_line.run)(&words, output),
+        Ok(None) => Ok(Exit::Done),
+        Err(Stop::Failed(failure)) => Err(failure),
+        Err(Stop::Left) => {
+            output.message("nothing was started\n");
+            Ok(Exit::Signal(SIGINT))
+        }
+    }
+}
+
+const SIGINT: i32 = 2;
+
+/// The terminal cannot move its cursor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb")
+}
+
+/// What is to be done.
+enum Goal {
+    /// A file, or the words themselves: what a command line says.
+    Named(String),
+    /// A text that becomes this file once all is answered.
+    New { path: PathBuf, text: String },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Relay,
+    Plan,
+}
+
+/// The words of the command line to run; nothing where it was only printed.
+fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Stop> {
+    folder(&mut flags)?;
+    let invocation = Invocation::new(flags.clone())?;
+    let workspace = invocation.workspace_here()?;
+    let mut answers = Answers { invocation, flags };
+    let goal = goal(&answers, &workspace, output)?;
+    let way = way()?;
+    if way == Way::Relay {
+        answers.verification(&workspace)?;
+    }
+    answers.limits(way)?;
+    let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
+    answers.permission(&settings.agent, &workspace)?;
+    let detach = way == Way::Relay && answers.mode(settings.agent.kind)?;
+    let words = words(&answers.flags, &goal, way, detach, &answers.invocation.here);
+    finish(words, goal, &workspace, output)
+}
+
+/// The command line, which the person runs or only keeps. The new file of a task is there in both cases.
+fn finish(
+    words: Vec<String>,
+    goal: Goal,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Option<Vec<String>>, Stop> {
+    let shown = shlex::try_join(words.iter().map(String::as_str));
+    let shown = shown.unwrap_or_else(|_| words.join(" "));
+    output.message(&format!("\n  {shown}\n\n"));
+    let answers = [("run it", true), ("only print it", false)];
+    let runs = choose(
+        "And now?",
+        answers.map(|(text, runs)| (text.to_owned(), runs)).into(),
+    )?;
+    if let Goal::New { path, text } = goal {
+        let disk = RealDisk::fenced(&workspace.dir);
+        disk.create_file(&path, text.as_bytes(), Reach::Disk)
+            .map_err(Failure::from)?;
+    }
+    if !runs {
+        output.answer(&format!("{shown}\n"));
+    }
+    Ok(runs.then_some(words))
+}
+
+fn words(flags: &Flags, goal: &Goal, way: Way, detach: bool, here: &Path) -> Vec<String> {
+    let command = match way {
+        Way::Relay => "run",
+        Way::Plan => "build",
+    };
+    let task = match goal {
+        Goal::Named(task) => task.clone(),
+        Goal::New { path, .. } => {
+            let path = path.strip_prefix(here).unwrap_or(path);
+            path.to_string_lossy().into_owned()
+        }
+    };
+    let mut words = vec!["ekiden".to_owned(), command.to_owned()];
+    words.extend(flags::words(flags));
+    words.extend(detach.then(|| "--detach".to_owned()));
+    words.extend(task.starts_with('-').then(|| "--".to_owned()));
+    words.push(task);
+    words
+}
+
+fn folder(flags: &mut Flags) -> Result<(), Stop> {
+    let row = &table::WORK_DIR.row;
+    if flags.contains_key(row.name) {
+        return Ok(());
+    }
+    let is_dir = |text: &str| match Path::new(text).is_dir() {
+        true => Ok(()),
+        false => Err("a directory that exists".to_owned()),
+    };
+    let dir = line(
+        "Where does the agent work?",
+        Some("."),
+        "a directory",
+        is_dir,
+    )?;
+    if dir != "." {
+        flags.insert(row.name, dir);
+    }
+    Ok(())
+}
+
+#[derive(Clone)]
+enum Source {
+    Named(String),
+    Typed,
+    File,
+    Editor,
+}
+
+fn goal(answers: &Answers, workspace: &Workspace, output: &mut Output) -> Result<Goal, Stop> {
+    let mut sources = Vec::new();
+    let here = workspace.dir.strip_prefix(&answers.invocation.here);
+    let task = here.unwrap_or(&workspace.dir).join("task.md");
+    if task.is_file() {
+        let task = task.to_string_lossy().into_owned();
+        sources.push((format!("the file {task}"), Source::Named(task)));
+    }
+    let new = offer::new_name(workspace);
+    sources.push((format!("write it in your editor: {new}"), Source::Editor));
+    sources.push(("type it in a line".to_owned(), Source::Typed));
+    sources.push(("another file".to_owned(), Source::File));
+    match choose("What is to be done?", sources)? {
+        Source::Named(task) => Ok(Goal::Named(task)),
+        Source::Typed => Ok(Goal::Named(typed()?)),
+        Source::File => Ok(Goal::Named(file(output)?)),
+        Source::Editor => written(workspace, &new, output),
+    }
+}
+
+fn typed() -> Result<String, Stop> {
+    let is_task = |text: &str| match text.contains(char::is_whitespace) && !Path::new(text).exists()
+    {
+        true => Ok(()),
+        false => Err("more than one word, as you would tell a colleague".to_owned()),
+    };
+    line(
+        "The task:",
+        None,
+        "what to do, and what done looks like",
+        is_task,
+    )
+}
+
+fn file(output: &mut Output) -> Result<String, Stop> {
+    let is_file = |text: &str| match Path::new(text).is_file() {
+        true => Ok(()),
+        false => Err("a file that exists".to_owned()),
+    };
+    let name = line("Which file?", None, "a text that says what to do", is_file)?;
+    Task::read(&name, output)?;
+    Ok(name)
+}
+
+/// What the person writes in the editor. The file in which it is written is gone afterwards, whatever becomes of it.
+fn written(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Goal, Stop> {
+    let template = init::template(&workspace.dir);
+    let draft = std::env::temp_dir().join(format!("ekiden-{}-{name}", std::process::id()));
+    let disk = RealDisk::new();
+    let failed = |error| Stop::Failed(Failure::from(error));
+    disk.create_file(&draft, template.as_bytes(), Reach::Cache)
+        .map_err(failed)?;
+    let edited = editor::open(&draft, "write a task");
+    let text = edited.and_then(|()| Task::read(&draft.to_string_lossy(), output));
+    disk.remove(&draft).map_err(failed)?;
+    let text = text?.text;
+    if text == template {
+        let failure = Failure::new(Exit::Usage, "the task is still the empty template");
+        return Err(Stop::Failed(failure.hint("`ekiden start` asks again")));
+    }
+    let path = workspace.dir.join(name);
+    Ok(Goal::New { path, text })
+}
+
+fn way() -> Result<Way, Stop> {
+    let ways = [
+        ("one task: a relay of fresh sessions", Way::Relay),
+        (
+            "a large one: plan it in stages first, then carry them out",
+            Way::Plan,
+        ),
+    ];
+    choose(
+        "How large is it?",
+        ways.map(|(text, way)| (text.to_owned(), way)).into(),
+    )
+}
+
+/// What was answered so far.
+struct Answers {
+    invocation: Invocation,
+    flags: Flags,
+}
+
+impl Answers {
+    fn is_given(&self, row: &Row) -> bool {
+        self.flags.contains_key(row.name)
+    }
+
+    /// What holds if nobody says otherwise.
+    fn value(&self, row: &Row) -> Option<String> {
+        let value = self.invocation.given.value(row);
+        value.map(|value| value.text.clone())
+    }
+
+    /// Takes an answer, unless it holds anyway.
+    fn take(&mut self, row: &'static Row, text: String) {
+        if self.value(row).as_ref() != Some(&text) {
+            self.flags.insert(row.name, text);
+        }
+    }
+
+    fn verification(&mut self, workspace: &Workspace) -> Result<(), Stop> {
+        let row = &table::VERIFY.row;
+        if self.is_given(row) {
+            return Ok(());
+        }
+        let mut commands: Vec<String> = self.value(row).into_iter().collect();
+        let is_set = !commands.is_empty();
+        for command in checks::suggested(&workspace.dir) {
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+        let named = commands.into_iter();
+        let mut answers: Vec<_> = named
+            .map(|command| (command.clone(), Some(command)))
+            .collect();
+        if !is_set {
+            answers.push(("nothing: done is what the agent says".to_owned(), None));
+        }
+        answers.push(("another command".to_owned(), Some(String::new())));
+        let chosen = choose(
+            "Which command tells that it is done, by exit code 0?",
+            answers,
+        )?;
+        let command = match chosen {
+            Some(command) if command.is_empty() => {
+                let check = |text: &str| form::text(text).map(|_| ());
+                line(
+                    "The command:",
+                    None,
+                    "it runs in a shell, after each session",
+                    check,
+                )?
+            }
+            Some(command) => command,
+            None => return Ok(()),
+        };
+        self.take(row, command);
+        Ok(())
+    }
+
+    fn limits(&mut self, way: Way) -> Result<(), Stop> {
+        let sessions = &table::MAX_SESSIONS.row;
+        if !self.is_given(sessions) {
+            let default = self.value(sessions);
+            let question = match way {
+                Way::Relay => "How many sessions at most?",
+                Way::Plan => "How many sessions at most for each stage?",
+            };
+            let help = "`ekiden resume` continues with more";
+            let number = line(question, default.as_deref(), help, sessions.check)?;
+            self.take(sessions, number);
+        }
+        let budget = &table::RUN_BUDGET.row;
+        if !self.is_given(budget) {
+            let own = self.value(budget);
+            let default = own.unwrap_or_else(|| NO_BUDGET.to_owned());
+            let check = |text: &str| match text {
+                NO_BUDGET => Ok(()),
+                text => (table::RUN_BUDGET.row.check)(text),
+            };
+            let help = "the run ends, resumably, when it is spent";
+            let dollars = line("How many US dollars at most?", Some(&default), help, check)?;
+            if dollars != NO_BUDGET {
+                self.take(budget, dollars);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claude Code asks a person for permissions, and in a relay there is none.
+    fn permission(&mut self, agent: &AgentSpec, workspace: &Workspace) -> Result<(), Stop> {
+        let rows = [
+            &table::PERMISSION_MODE.row,
+            &table::SKIP_PERMISSIONS.row,
+            &table::SAFE_MODE.row,
+        ];
+        if agent.kind != AgentKind::Claude || rows.iter().any(|row| self.is_given(row)) {
+            return Ok(());
+        }
+        let environment = &self.invocation.environment;
+        let isolated = agent.permissions.isolated;
+        let client = ClientSettings::read(environment, &workspace.dir, isolated);
+        let mut answers = Vec::new();
+        if permission::is_chosen(agent) || client.choose_permissions() {
+            answers.push(("what your settings say".to_owned(), None));
+        }
+        let choices = Choice::ALL.into_iter();
+        answers.extend(choices.map(|choice| (choice.explanation().to_owned(), Some(choice))));
+        match choose("What may the agent do without asking?", answers)? {
+            None => {}
+            Some(choice) => match choice.mode() {
+                Some(mode) => self.take(&table::PERMISSION_MODE.row, mode.to_owned()),
+                None => self.take(&table::SKIP_PERMISSIONS.row, "true".to_owned()),
+            },
+        }
+        Ok(())
+    }
+
+    /// How the run is watched; whether it goes to the background.
+    fn mode(&mut self, kind: AgentKind) -> Result<bool, Stop> {
+        let (guided, tui) = (&table::GUIDED.row, &table::TUI.row);
+        if self.is_given(guided) || self.is_given(tui) {
+            return Ok(false);
+        }
+        let mut modes = vec![
+            ("watch it here".to_owned(), Mode::Here),
+            (
+                "in the background; `ekiden attach` shows it".to_owned(),
+                Mode::Background,
+            ),
+            (
+                "guide it: a pause for your words between sessions".to_owned(),
+                Mode::Guided,
+            ),
+        ];
+        if kind == AgentKind::Claude {
+            let text = "in the agent's own interface, where you can type".to_owned();
+            modes.push((text, Mode::Interface));
+        }
+        match choose("How do you want to be there?", modes)? {
+            Mode::Here => {}
+            Mode::Background => return Ok(true),
+            Mode::Guided => self.take(guided, "true".to_owned()),
+            Mode::Interface => self.take(tui, "true".to_owned()),
+        }
+        Ok(false)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Here,
+    Background,
+    Guided,
+    Interface,
+}
+
+/// What a person types for no budget.
+const NO_BUDGET: &str = "none";

@@ -1,0 +1,293 @@
+//! `ekiden start`: the questions on a terminal, and the command line that comes of the answers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
+
+use crate::environment::{Environment, items};
+
+const WITHIN: Duration = Duration::from_secs(60);
+const ENTER: &str = "\r";
+const DOWN: &str = "\x1b[B";
+const CTRL_C: &str = "\x03";
+/// What is asked of a relay on an agent that needs no permissions.
+const QUESTIONS: [&str; 8] = [
+    "Where does the agent work?",
+    "What is to be done?",
+    "How large is it?",
+    "Which command tells that it is done",
+    "How many sessions at most?",
+    "How many US dollars at most?",
+    "How do you want to be there?",
+    "And now?",
+];
+
+fn project() -> Environment {
+    let environment = Environment::new().with("TERM", "xterm");
+    environment.write("task.md", &items(2));
+    environment
+}
+
+fn asked(environment: &Environment, args: &[&str]) -> Pty {
+    Pty::spawn(environment.command(args)).unwrap()
+}
+
+/// What a person sees.
+fn screen(pty: &Pty, columns: u16) -> String {
+    let mut parser = vt100::Parser::new(50, columns, 0);
+    parser.process(pty.written().as_bytes());
+    let lines = parser.screen().contents();
+    let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+#[track_caller]
+fn answer(pty: &mut Pty, question: &str, keys: &str) {
+    let shown = pty.wait_until(WITHIN, |pty| {
+        let written = pty.written();
+        let last = written.rfind(question);
+        // The help below the question is the last of it that is written.
+        last.is_some_and(|at| written[at..].contains(']'))
+    });
+    assert!(shown, "`{question}` was never asked:\n{}", screen(pty, 100));
+    pty.press(keys).unwrap();
+}
+
+/// The exit code.
+fn code(pty: &mut Pty) -> Option<i32> {
+    pty.wait(WITHIN).and_then(|end| end.code())
+}
+
+/// Every file of the work dir and of the home.
+fn files(environment: &Environment) -> BTreeSet<String> {
+    let root = environment.path("");
+    let mut dirs = vec![root.clone()];
+    let mut files = BTreeSet::new();
+    while let Some(dir) = dirs.pop() {
+        for entry in dir.read_dir().unwrap().flatten() {
+            let path = entry.path();
+            files.insert(path.strip_prefix(&root).unwrap().display().to_string());
+            dirs.extend(path.is_dir().then_some(path));
+        }
+    }
+    files
+}
+
+// shows: REL-26
+#[test]
+fn enter_takes_every_default_and_the_run_begins() {
+    let environment = project();
+    environment.write("Makefile", "test:\n\ttest -e item-2.txt\n");
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    for question in QUESTIONS {
+        answer(&mut pty, question, ENTER);
+    }
+    assert_eq!(code(&mut pty), Some(0), "{}", screen(&pty, 100));
+    let shown = screen(&pty, 100);
+    let (questions, run) = shown.split_once("\nrun ").unwrap();
+    insta::assert_snapshot!(questions, @r"
+    > Where does the agent work? .
+    > What is to be done? the file task.md
+    > How large is it? one task: a relay of fresh sessions
+    > Which command tells that it is done, by exit code 0? make test
+    > How many sessions at most? 10
+    > How many US dollars at most? none
+    > How do you want to be there? watch it here
+
+      ekiden run --agent rehearsal --verify 'make test' task.md
+
+    > And now? run it
+    ");
+    assert!(run.contains("verified"), "{run}");
+}
+
+// shows: REL-26
+#[test]
+fn the_printed_line_starts_the_same_run() {
+    let environment = project();
+    environment.write("Cargo.toml", "");
+    let mut pty = asked(
+        &environment,
+        &["start", "--agent", "rehearsal", "--pause", "1"],
+    );
+    pty.resize(40, 60).unwrap();
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, QUESTIONS[1], &[DOWN, DOWN, ENTER].concat());
+    answer(&mut pty, "The task:", "one\r");
+    answer(
+        &mut pty,
+        "more than one word",
+        "\x7f\x7f\x7f-- it's \"done\"\r",
+    );
+    answer(&mut pty, QUESTIONS[2], ENTER);
+    answer(&mut pty, QUESTIONS[3], "");
+    insta::assert_snapshot!(screen(&pty, 60), @r#"
+    > Where does the agent work? .
+    > What is to be done? type it in a line
+    > The task: -- it's "done"
+    > How large is it? one task: a relay of fresh sessions
+    ? Which command tells that it is done, by exit code 0?
+    > cargo test
+      nothing: done is what the agent says
+      another command
+    [up and down to move, enter to take it, esc to leave]
+    "#);
+    pty.press(&[DOWN, DOWN, ENTER].concat()).unwrap();
+    answer(&mut pty, "The command:", "test -e 'a b' || true\r");
+    answer(&mut pty, QUESTIONS[4], "0\r");
+    answer(&mut pty, "a whole number from 1 to 10000", "\x7f3\r");
+    answer(&mut pty, QUESTIONS[5], "2.50\r");
+    answer(&mut pty, QUESTIONS[6], ENTER);
+    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    assert_eq!(code(&mut pty), Some(0));
+    let shown = screen(&pty, 60);
+    insta::assert_snapshot!(shown, @r#"
+    > Where does the agent work? .
+    > What is to be done? type it in a line
+    > The task: -- it's "done"
+    > How large is it? one task: a relay of fresh sessions
+    > Which command tells that it is done, by exit code 0? anoth
+    er command
+    > The command: test -e 'a b' || true
+    > How many sessions at most? 3
+    > How many US dollars at most? 2.50
+    > How do you want to be there? watch it here
+
+      ekiden run --agent rehearsal --max-sessions 3 --pause 1 --run-budget 2.50 --verify "test -e 'a b' || true" -- "-- it's \"done\""
+
+    > And now? only print it
+    ekiden run --agent rehearsal --max-sessions 3 --pause 1 --run-budget 2.50 --verify "test -e 'a b' || true" -- "-- it's \"done\""
+    "#);
+    assert!(environment.runs().is_empty());
+    let line = screen(&pty, 500);
+    let line = line.lines().last().unwrap();
+    let words = shlex::split(line.trim()).unwrap();
+    let words: Vec<&str> = words.iter().map(String::as_str).skip(1).collect();
+    // A task without items is nothing that rehearsal can do.
+    environment.run(&words).expect(4);
+    let started = &environment.log()[0]["event"];
+    let stage = &started["manifest"]["stages"][0];
+    assert_eq!(stage["task"], "-- it's \"done\"");
+    assert_eq!(stage["sessions_max"], 3);
+    assert_eq!(started["settings"]["pause"], 1000);
+}
+
+// shows: REL-26
+#[test]
+fn ctrl_c_at_any_question_leaves_nothing() {
+    let environment = project();
+    let before = files(&environment);
+    for (asked_before, leaving) in QUESTIONS.iter().enumerate() {
+        let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+        for question in &QUESTIONS[..asked_before] {
+            answer(&mut pty, question, ENTER);
+        }
+        let keys = if asked_before % 2 == 0 {
+            CTRL_C
+        } else {
+            "\x1b"
+        };
+        answer(&mut pty, leaving, keys);
+        assert_eq!(code(&mut pty), Some(130), "{}", screen(&pty, 100));
+        assert!(pty.is_sane());
+        assert!(screen(&pty, 100).ends_with("nothing was started"));
+    }
+    assert_eq!(files(&environment), before);
+}
+
+// shows: REL-26
+#[test]
+fn a_task_from_the_editor_is_a_file_only_at_the_end() {
+    let environment = project().with("EDITOR", "./editor");
+    let drafts = environment.path("drafts");
+    std::fs::create_dir(&drafts).unwrap();
+    let environment = environment.with("TMPDIR", drafts.to_str().unwrap());
+    environment.script("editor", "printf -- '- [ ] Make it\\n' > \"$1\"\n");
+    let before = files(&environment);
+    let start = || {
+        let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+        answer(&mut pty, QUESTIONS[0], ENTER);
+        answer(&mut pty, QUESTIONS[1], &[DOWN, ENTER].concat());
+        for question in &QUESTIONS[2..7] {
+            answer(&mut pty, question, ENTER);
+        }
+        pty
+    };
+    let mut left = start();
+    answer(&mut left, QUESTIONS[7], CTRL_C);
+    assert_eq!(code(&mut left), Some(130));
+    assert_eq!(files(&environment), before);
+    let mut printed = start();
+    answer(&mut printed, QUESTIONS[7], &[DOWN, ENTER].concat());
+    assert_eq!(code(&mut printed), Some(0));
+    assert_eq!(environment.read("task-2.md"), "- [ ] Make it\n");
+    assert!(screen(&printed, 100).ends_with("\nekiden run --agent rehearsal task-2.md"));
+    assert_eq!(drafts.read_dir().unwrap().count(), 0);
+}
+
+// shows: REL-26
+#[test]
+fn permissions_are_asked_for_where_the_client_needs_them() {
+    let environment = project();
+    let mut pty = asked(&environment, &["start"]);
+    for question in &QUESTIONS[..6] {
+        answer(&mut pty, question, ENTER);
+    }
+    answer(
+        &mut pty,
+        "What may the agent do without asking?",
+        &[DOWN, DOWN, ENTER].concat(),
+    );
+    answer(&mut pty, QUESTIONS[6], &[DOWN, ENTER].concat());
+    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    assert_eq!(code(&mut pty), Some(0));
+    let shown = screen(&pty, 100);
+    assert!(
+        shown.ends_with("\nekiden run --skip-permissions --detach task.md"),
+        "{shown}"
+    );
+}
+
+// shows: REL-26
+#[test]
+fn a_large_task_becomes_a_plan() {
+    let environment = project();
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, QUESTIONS[1], ENTER);
+    answer(&mut pty, QUESTIONS[2], &[DOWN, ENTER].concat());
+    answer(&mut pty, "How many sessions at most for each stage?", ENTER);
+    answer(&mut pty, QUESTIONS[5], ENTER);
+    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    assert_eq!(code(&mut pty), Some(0));
+    assert!(screen(&pty, 100).ends_with("\nekiden build --agent rehearsal task.md"));
+}
+
+// shows: REL-26
+#[test]
+fn a_run_without_a_task_offers_the_questions() {
+    let environment = project();
+    let mut pty = asked(&environment, &["run", "--agent", "rehearsal"]);
+    let offered = pty.wait_until(WITHIN, |pty| pty.written().contains("1 to 3, or enter"));
+    assert!(offered, "{}", pty.written());
+    pty.press("2\n").unwrap();
+    for question in QUESTIONS {
+        answer(&mut pty, question, ENTER);
+    }
+    assert_eq!(code(&mut pty), Some(0), "{}", screen(&pty, 100));
+    assert_eq!(environment.runs().len(), 1);
+}
+
+// shows: REL-26
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let environment = project();
+    insta::assert_snapshot!(environment.told(&["start"]), @r"
+    --- standard error
+    error: nobody can be asked here
+    hint: `ekiden run task.md` starts a run without questions
+    hint: `ekiden init` writes a template of a task
+    --- exit code 2
+    ");
+}
