@@ -131,7 +131,7 @@ fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
             let ending = Ending::of(&Ended {
                 outcome,
                 run,
-                at: timeline.last,
+                at: timeline.ended.unwrap_or(timeline.last),
                 worked: timeline.worked,
                 has_commits: has_commits(timeline),
                 id,

@@ -75,8 +75,8 @@ impl View<'_> {
     fn when(&self) -> String {
         let timeline = self.timeline;
         let began = phrase::day_and_time(timeline.started, self.zone);
-        let until = match timeline.standing.outcome {
-            Some(_) => format!("to {}", self.clock(timeline.last)),
+        let until = match timeline.ended {
+            Some(ended) => format!("to {}", self.clock(ended)),
             None => format!("last heard of {}", self.clock(timeline.last)),
         };
         let worked = phrase::duration(timeline.worked);

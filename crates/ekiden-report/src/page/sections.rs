@@ -23,8 +23,8 @@ const CURVES_MAX: usize = 24;
 impl View<'_> {
     pub(super) fn sections(&self) -> Vec<Section> {
         [
-            Section::new("What was asked", self.tasks()),
             Section::new("Stages", self.stages()),
+            Section::new("What was asked", self.tasks()),
             Section::new("Context", self.curves()),
             Section::new("Sessions", self.sessions()),
             Section::new("Session by session", self.told()),

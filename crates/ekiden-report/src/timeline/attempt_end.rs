@@ -1,8 +1,9 @@
 //! How an attempt ended, read beside its relay.
 
 use ekiden_core::event::AttemptEnded;
-use ekiden_core::handoff::{self, Handoff, Status};
+use ekiden_core::handoff::{self, Handoff, HandoffFile, Status};
 use ekiden_core::ids::SessionNumber;
+use ekiden_core::prompt::quote::caution;
 use ekiden_core::relay::{Next, Phase, Relay, SessionEnd};
 use serde::Serialize;
 
@@ -83,4 +84,19 @@ fn reviewed(relay: &Relay) -> Option<&SessionEnd> {
         return Some(end);
     }
     None
+}
+
+/// What in a handoff looks as if somebody wanted to steer an agent with it.
+pub fn cautions(ended: &AttemptEnded) -> Vec<String> {
+    let files = HandoffFile::ALL.into_iter();
+    let found = caution(files.filter_map(|file| ended.files.get(file).text()));
+    let removed = Some(found.removed.to_string()).filter(|removed| !removed.is_empty());
+    let removed = removed
+        .map(|removed| format!("the agent's notes held {removed}; kept from the next session"));
+    let phrases = found.phrases.into_iter().map(|phrase| {
+        format!(
+            "the agent's notes say \"{phrase}\"; the next session reads it as data, look where it came from"
+        )
+    });
+    removed.into_iter().chain(phrases).collect()
 }

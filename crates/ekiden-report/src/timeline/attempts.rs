@@ -9,7 +9,7 @@ use ekiden_core::ids::AttemptId;
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::relay::Relay;
 
-use super::{Attempt, AttemptEnd, Crossing, End, Kind, Left, Session, Timeline, Words};
+use super::{Attempt, AttemptEnd, Crossing, End, Kind, Left, Session, Timeline, Words, cautions};
 
 impl Timeline {
     pub(super) fn of_attempt(
@@ -90,6 +90,9 @@ impl Timeline {
         } else if end.left == Left::Nothing && ended.cause.class() == EndClass::Retry {
             let why = ended.cause.to_string();
             self.note(Some(place), Some(number), Kind::Crash, why);
+        }
+        for why in cautions(ended) {
+            self.note(Some(place), Some(number), Kind::Caution, why);
         }
         let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
         if end.is_rescued {

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{CheckOutcome, Event, RelayEvent, Survey, TaskOutcome, WorktreeEvent};
 use ekiden_core::handoff::Status;
 use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::outcome::WaitCause;
 use ekiden_core::prompt::Author;
 use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Relay};
@@ -76,7 +78,7 @@ impl Timeline {
             | Event::StopRequested(_)
             | Event::Steered(_) => false,
         };
-        if !is_idle {
+        if !is_idle && self.ended.is_none() {
             self.worked.0 += record.time.since(self.last).0;
         }
         self.last = record.time;
@@ -85,6 +87,7 @@ impl Timeline {
     fn of_event(&mut self, event: &Event, run: &Run) {
         match event {
             Event::RunResumed(resumed) => {
+                self.ended = None;
                 self.ask("resumed", "");
                 if let Some(answer) = &resumed.answer {
                     self.ask("answered", &answer.words);
@@ -94,6 +97,7 @@ impl Timeline {
                 }
             }
             Event::Continued(continued) => {
+                self.ended = None;
                 self.ask("continued with follow-up work", "");
                 self.reword(&continued.task.text);
             }
@@ -224,6 +228,7 @@ impl Timeline {
             }
             Effect::EndRun { .. } => {
                 let at = self.last;
+                self.ended = Some(at);
                 let open = self
                     .waits
                     .iter_mut()
@@ -285,11 +290,19 @@ impl Timeline {
             wait.over = Some(at);
         }
         let last = self.stages[place].sessions.last();
+        let ended_by = last.and_then(|session| Some(session.end()?.cause.clone()));
+        let is_outage = |cause: &EndCause| cause.class() == EndClass::Wait;
+        if *cause == WaitCause::Failure
+            && let Some(outage) = ended_by.as_ref().filter(|cause| is_outage(cause))
+        {
+            let (session, why) = (next.id.session.get(), outage.to_string());
+            self.note(Some(place), Some(session), Kind::Outage, why);
+        }
         self.waits.push(Wait {
             stage: place,
             session: next.id.session.get(),
             cause: *cause,
-            ended_by: last.and_then(|session| Some(session.end()?.cause.clone())),
+            ended_by,
             from: at,
             until: *until,
             over: None,

@@ -28,7 +28,7 @@ use ekiden_core::run::Run;
 use ekiden_core::text::short;
 use ekiden_core::time::{Millis, Timestamp};
 
-pub use attempt_end::{AttemptEnd, Left};
+pub use attempt_end::{AttemptEnd, Left, cautions};
 pub use trouble::{Kind, Trouble, check_word};
 
 /// What is kept of a text of an agent, in characters. The archive has it whole.
@@ -63,6 +63,8 @@ pub struct Timeline {
     pub started: Timestamp,
     /// The time of the last record.
     pub last: Timestamp,
+    /// When it ended, unless it goes on since.
+    pub ended: Option<Timestamp>,
     /// How long ekiden worked on it, waits included.
     pub worked: Millis,
     pub standing: Standing,
@@ -241,6 +243,7 @@ impl Timeline {
             delivery: None,
             started: at,
             last: at,
+            ended: None,
             worked: Millis(0),
             standing: Standing::default(),
             index,

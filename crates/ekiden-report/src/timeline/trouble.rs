@@ -42,6 +42,10 @@ pub enum Kind {
     Denied,
     /// Budget, time or turns of a session are used up.
     Spent,
+    /// Notes look as if somebody wanted to steer an agent.
+    Caution,
+    /// A failure of the service was waited out.
+    Outage,
     /// Knowledge does not fit into a prompt.
     KnowledgeCut,
     /// A stage does not merge with others, or has no place to work.
@@ -76,6 +80,8 @@ impl Kind {
             ),
             Self::Denied => ("session with denied calls", "sessions with denied calls"),
             Self::Spent => ("used-up bound", "used-up bounds"),
+            Self::Caution => ("suspicious note", "suspicious notes"),
+            Self::Outage => ("outage of the service", "outages of the service"),
             Self::KnowledgeCut => ("warning of knowledge", "warnings of knowledge"),
             Self::Merge => ("failed merge", "failed merges"),
             Self::Retry => ("retried stage", "retried stages"),

@@ -4,12 +4,12 @@ use ekiden_core::budget::{Crossing, Mark, Measure};
 use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::event::{AttemptEnded, AttemptEvent, Commit, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
-use ekiden_core::handoff::{Fault, HandoffFile};
+use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
-use ekiden_core::prompt::quote::caution;
 use ekiden_core::relay::{HANDOFF_DIR, Relay};
 use ekiden_core::run::Run;
 
+use ekiden_report::timeline::cautions;
 pub use ekiden_report::timeline::{AttemptEnd, Left};
 
 use super::entry::Entry;
@@ -289,21 +289,6 @@ fn window_full(usage_tokens: u64, percent: Option<u64>, by: &[(String, u64)]) ->
     Line::attention(format!(
         "the first response already takes {part}{tokens} tokens{by}"
     ))
-}
-
-/// What in a handoff looks as if somebody wanted to steer an agent with it.
-fn cautions(ended: &AttemptEnded) -> Vec<String> {
-    let files = HandoffFile::ALL.into_iter();
-    let found = caution(files.filter_map(|file| ended.files.get(file).text()));
-    let removed = Some(found.removed.to_string()).filter(|removed| !removed.is_empty());
-    let removed = removed
-        .map(|removed| format!("the agent's notes held {removed}; kept from the next session"));
-    let phrases = found.phrases.into_iter().map(|phrase| {
-        format!(
-            "the agent's notes say \"{phrase}\"; the next session reads it as data, look where it came from"
-        )
-    });
-    removed.into_iter().chain(phrases).collect()
 }
 
 fn end_line(
