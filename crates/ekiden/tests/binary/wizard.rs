@@ -54,8 +54,9 @@ fn answer(pty: &mut Pty, question: &str, keys: &str) {
     pty.press(keys).unwrap();
 }
 
-/// The exit code.
-fn code(pty: &mut Pty) -> Option<i32> {
+/// The exit code, once this was shown: what was written last may be read after the end.
+fn code(pty: &mut Pty, last: &str) -> Option<i32> {
+    pty.wait_until(WITHIN, |pty| screen(pty, 100).contains(last));
     pty.wait(WITHIN).and_then(|end| end.code())
 }
 
@@ -83,7 +84,7 @@ fn enter_takes_every_default_and_the_run_begins() {
     for question in QUESTIONS {
         answer(&mut pty, question, ENTER);
     }
-    assert_eq!(code(&mut pty), Some(0), "{}", screen(&pty, 100));
+    assert_eq!(code(&mut pty, "complete"), Some(0), "{}", screen(&pty, 100));
     let shown = screen(&pty, 100);
     let (questions, run) = shown.split_once("\nrun ").unwrap();
     insta::assert_snapshot!(questions, @r"
@@ -140,7 +141,7 @@ fn the_printed_line_starts_the_same_run() {
     answer(&mut pty, QUESTIONS[5], "2.50\r");
     answer(&mut pty, QUESTIONS[6], ENTER);
     answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
-    assert_eq!(code(&mut pty), Some(0));
+    assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 60);
     insta::assert_snapshot!(shown, @r#"
     > Where does the agent work? .
@@ -189,7 +190,12 @@ fn ctrl_c_at_any_question_leaves_nothing() {
             "\x1b"
         };
         answer(&mut pty, leaving, keys);
-        assert_eq!(code(&mut pty), Some(130), "{}", screen(&pty, 100));
+        assert_eq!(
+            code(&mut pty, "nothing was started"),
+            Some(130),
+            "{}",
+            screen(&pty, 100)
+        );
         assert!(pty.is_sane());
         assert!(screen(&pty, 100).ends_with("nothing was started"));
     }
@@ -216,11 +222,11 @@ fn a_task_from_the_editor_is_a_file_only_at_the_end() {
     };
     let mut left = start();
     answer(&mut left, QUESTIONS[7], CTRL_C);
-    assert_eq!(code(&mut left), Some(130));
+    assert_eq!(code(&mut left, "nothing was started"), Some(130));
     assert_eq!(files(&environment), before);
     let mut printed = start();
     answer(&mut printed, QUESTIONS[7], &[DOWN, ENTER].concat());
-    assert_eq!(code(&mut printed), Some(0));
+    assert_eq!(code(&mut printed, "only print it\nekiden run"), Some(0));
     assert_eq!(environment.read("task-2.md"), "- [ ] Make it\n");
     assert!(screen(&printed, 100).ends_with("\nekiden run --agent rehearsal task-2.md"));
     assert_eq!(drafts.read_dir().unwrap().count(), 0);
@@ -241,7 +247,7 @@ fn permissions_are_asked_for_where_the_client_needs_them() {
     );
     answer(&mut pty, QUESTIONS[6], &[DOWN, ENTER].concat());
     answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
-    assert_eq!(code(&mut pty), Some(0));
+    assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 100);
     assert!(
         shown.ends_with("\nekiden run --skip-permissions --detach task.md"),
@@ -260,7 +266,7 @@ fn a_large_task_becomes_a_plan() {
     answer(&mut pty, "How many sessions at most for each stage?", ENTER);
     answer(&mut pty, QUESTIONS[5], ENTER);
     answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
-    assert_eq!(code(&mut pty), Some(0));
+    assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     assert!(screen(&pty, 100).ends_with("\nekiden build --agent rehearsal task.md"));
 }
 
@@ -275,7 +281,7 @@ fn a_run_without_a_task_offers_the_questions() {
     for question in QUESTIONS {
         answer(&mut pty, question, ENTER);
     }
-    assert_eq!(code(&mut pty), Some(0), "{}", screen(&pty, 100));
+    assert_eq!(code(&mut pty, "complete"), Some(0), "{}", screen(&pty, 100));
     assert_eq!(environment.runs().len(), 1);
 }
 
