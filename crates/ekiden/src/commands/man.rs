@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn an_unknown_command_is_told_with_the_nearest() {
-        let failure = below(&cli::definition(), "sttus").unwrap_err();
+        let failure = below(&cli::definition(), "statsu").unwrap_err();
         assert_eq!(
             failure.to_string(),
-            "error: there is no command `sttus`\nhint: did you mean `status`?"
+            "error: there is no command `statsu`\nhint: did you mean `status`?"
         );
     }
 }

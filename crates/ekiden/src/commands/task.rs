@@ -202,7 +202,7 @@ mod tests {
             error: there is no file `port-it`
             hint: name the task by a file, `-` for standard input, or more than one word in quotes"]]
         .assert_eq(&read("port-it").unwrap_err().to_string());
-        let typing_error = read("sttus").unwrap_err();
+        let typing_error = read("statsu").unwrap_err();
         assert_eq!(typing_error.hints()[0], "did you mean `ekiden status`?");
         assert_eq!(typing_error.exit(), Exit::MissingInput);
     }

@@ -24,12 +24,17 @@ pub fn path(path: &Path) -> String {
     path_from(path, &here, Path::new(&home))
 }
 
-/// The word that was probably meant.
+/// The word that was probably meant. Of two that are as near, the one as long: letters are swapped more often than one is
+/// too much.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|other| (strsim::normalized_damerau_levenshtein(word, other), other))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|one, two| one.0.total_cmp(&two.0))
+        .max_by(|one, two| {
+            let longer = |other: &str| other.len().abs_diff(word.len());
+            let nearer = one.0.total_cmp(&two.0);
+            nearer.then_with(|| longer(two.1).cmp(&longer(one.1)))
+        })
         .map(|(_, other)| other)
 }
 
