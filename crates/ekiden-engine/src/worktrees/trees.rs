@@ -229,9 +229,19 @@ impl Worktrees {
         cancelled: &Cancelled,
     ) -> Result<(), GitError> {
         let path = tree.to_string_lossy();
-        let remove = "worktree remove --force --force";
+        let remove = || async {
+            let remove = "worktree remove --force --force";
+            let git = self.users_git();
+            git.long(remove, &[&path], b"", cancelled).await
+        };
+        let removed = remove().await;
+        if removed.is_ok() || git_dir_of(tree).is_some() {
+            return removed.map(drop);
+        }
+        // A git that was killed left half a `.git` file, or none. Then git removes nothing before it has mended that.
         let git = self.users_git();
-        git.long(remove, &[&path], b"", cancelled).await.map(drop)
+        git.long("worktree repair", &[], b"", cancelled).await?;
+        remove().await.map(drop)
     }
 
     /// Removes the locks that a killed git left on our own branches, which only ekiden moves. Only for when

@@ -334,9 +334,9 @@ fn a_session_that_used_up_what_it_had_is_over() {
 // shows: AGT-08
 #[test]
 fn a_client_that_does_not_know_our_flags_ends_the_run() {
-    let cause = json!({"never_started": "error: unknown option '--no-such-flag'"});
+    let cause = json!({"not_taken": "error: unknown option '--no-such-flag'"});
     let reply = |_: &Request| -> Reply { Message::text("Who asks?").into() };
-    Case::new("an unknown flag", reply, cause, Then::Exit(69))
+    Case::new("an unknown flag", reply, cause, Then::Exit(78))
         .on(|stage| stage.client_arg("--no-such-flag"))
         .check();
 }

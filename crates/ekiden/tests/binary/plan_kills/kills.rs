@@ -47,6 +47,29 @@ fn a_plan_that_is_killed_while_a_merge_is_validated_goes_on() {
     }
 }
 
+/// A git that was killed while it made or removed the worktree of the whole.
+// shows: PLN-08, RUN-11
+#[test]
+fn a_worktree_of_the_whole_with_half_a_git_file_is_made_again() {
+    for half in ["", "gone"] {
+        let diamond = Diamond::new().slow_merge("B").ready();
+        let run = diamond.start();
+        diamond.wait_for_gates(&["B"]);
+        run.signal(Signal::KILL);
+        run.end().expect(137);
+        expect_nothing_alive(&diamond.environment);
+        let id = diamond.environment.runs().pop().unwrap();
+        let mut trees = diamond.worktrees().into_iter();
+        let git_file = trees.find(|tree| tree.ends_with(&id)).unwrap().join(".git");
+        match half {
+            "gone" => std::fs::remove_file(git_file).unwrap(),
+            half => std::fs::write(git_file, half).unwrap(),
+        }
+        diamond.resume().expect(0);
+        diamond.expect_complete();
+    }
+}
+
 // shows: PLN-08, RUN-09, RUN-11
 #[test]
 fn the_first_ctrl_c_leaves_a_plan_that_a_resume_finishes() {
