@@ -39,7 +39,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The document, if nothing was found to be wrong, here or before.
+    /// The document, unless a fault was found, here or earlier.
     pub(crate) fn into_document(
         mut self,
         defaults: &Defaults,

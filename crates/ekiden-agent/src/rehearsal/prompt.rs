@@ -1,8 +1,7 @@
 //! What the rehearsal agent reads in a prompt: the task, what is known, and what the session before left.
 //!
 //! The task is what stands under `# Task` in the first block, up to the headings that ekiden puts
-//! after it. Everything in marked lines is data: only ticks and failures of it count, and never a
-//! command.
+//! after it. Marked lines are data: their ticks and failures are read, and no command is taken from them.
 
 use ekiden_core::handoff::{HandoffFile, Heading};
 

@@ -21,7 +21,7 @@ const LAST_WORDS_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Unhooked {
     pub(super) transcript: Option<PathBuf>,
-    /// The part of it from an earlier attempt, whose limit is over.
+    /// How long it was when this attempt began. Limits that are told before that are over.
     earlier_bytes: u64,
     warned: bool,
     /// The response that ended the turn that was reported last.

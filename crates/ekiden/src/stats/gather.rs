@@ -1,6 +1,7 @@
 //! Reads what statistics are made of: the client's transcripts, and the logs of this project. Nothing is written.
 //!
-//! What cannot be read is counted and passed over: another program writes there meanwhile.
+//! A transcript that cannot be read is counted, and the others count: another program writes there meanwhile. A log that
+//! cannot be read is left out; `ekiden status` names it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,8 +17,9 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::{GuardFiles, watched_sessions};
 use ekiden_wire::requests::Requests;
+use ignore::WalkBuilder;
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, RunSessions};
 use super::spending::Transcript;
 use crate::client::settings::config_dir;
 use crate::failure::Failure;
@@ -39,7 +41,7 @@ impl Transcripts {
         let Some(config) = config_dir(environment) else {
             return found;
         };
-        let mut paths: Vec<PathBuf> = below(&config.join("projects"), 0).collect();
+        let mut paths: Vec<PathBuf> = below(&config.join("projects")).collect();
         paths.sort();
         for path in paths.iter().filter(|path| modified(path) >= Some(since)) {
             match File::open(path).and_then(Requests::read) {
@@ -58,26 +60,14 @@ impl Transcripts {
     }
 }
 
-/// How deep transcripts lie: `<project>/<session>/subagents/<agent>.jsonl`.
-const DEPTH_MAX: usize = 4;
-
-/// The transcripts below a directory. Links are not followed.
-fn below(dir: &Path, depth: usize) -> Box<dyn Iterator<Item = PathBuf>> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    Box::new(
-        entries.flat_map(move |entry| -> Box<dyn Iterator<Item = PathBuf>> {
-            let path = entry.path();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => below(&path, depth + 1),
-                Ok(kind)
-                    if kind.is_file() && path.extension().is_some_and(|end| end == "jsonl") =>
-                {
-                    Box::new(std::iter::once(path))
-                }
-                Ok(_) | Err(_) => Box::new(std::iter::empty()),
-            }
-        }),
-    )
+/// The transcripts below a directory, those of subagents too: `<project>/<session>/subagents/<agent>.jsonl`. Links are
+/// not followed.
+fn below(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut walk = WalkBuilder::new(dir);
+    let entries = walk.standard_filters(false).build().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    let paths = files.map(ignore::DirEntry::into_path);
+    paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
 }
 
 fn modified(path: &Path) -> Option<Timestamp> {
@@ -108,6 +98,7 @@ pub fn project(
             continue;
         }
         let mut stages: BTreeMap<StageId, Sessions> = BTreeMap::new();
+        let mut all = RunSessions::default();
         let read = history::read(workspace, &listed.run, |record, run| {
             for (stage, _) in run.relays() {
                 let sessions = stages.entry(stage.clone());
@@ -116,12 +107,13 @@ pub fn project(
             stages
                 .values_mut()
                 .for_each(|sessions| sessions.take(record, run));
-            metrics.of_record(record);
+            all.take(record);
         });
         let Ok(read) = read else { continue };
         stages
             .values()
             .for_each(|sessions| metrics.of_relay(sessions));
+        metrics.of_sessions(&all);
         if let Some(outcome) = read.run.outcome() {
             metrics.of_run(matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete());
         }

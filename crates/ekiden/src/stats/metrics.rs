@@ -2,10 +2,13 @@
 //!
 //! "Reduced" and "increased" need something to compare with: sessions from before `ekiden setup`.
 
-use ekiden_core::effect::{Effect, RelayEffect, StartMode};
+use std::collections::BTreeSet;
+
+use ekiden_core::effect::{Effect, RelayEffect};
 use ekiden_core::event::{AttemptEvent, Event, RelayEvent};
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
+use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::record::Record;
 use ekiden_core::time::Timestamp;
 use ekiden_wire::requests::Requests;
@@ -28,6 +31,13 @@ pub struct ClientSessions {
     pub compacted: u64,
     /// What their compactions dropped.
     pub lost_tokens: u64,
+}
+
+/// The sessions of a run, each counted once however many attempts it took.
+#[derive(Debug, Default)]
+pub struct RunSessions {
+    begun: BTreeSet<(StageId, SessionNumber)>,
+    compacted: BTreeSet<(StageId, SessionNumber)>,
 }
 
 /// What runs and watched sessions show.
@@ -141,29 +151,68 @@ impl Metrics {
         }
     }
 
-    /// Takes in a record of a run, for what its sessions lost.
-    pub fn of_record(&mut self, record: &Record) {
-        if let Event::Stage {
-            event: RelayEvent::Attempt { event, .. },
-            ..
-        } = &record.event
-            && matches!(event, AttemptEvent::Compacted { .. })
-        {
-            self.compacted.part += 1;
-        }
-        let begins = |effect: &Effect| {
-            matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(start), .. }
-                if start.mode == StartMode::Fresh)
-        };
-        self.compacted.of += record
-            .effects
-            .iter()
-            .filter(|effect| begins(effect))
-            .count() as u64;
+    /// Takes in all sessions of a run.
+    pub fn of_sessions(&mut self, sessions: &RunSessions) {
+        self.compacted.part += sessions.compacted.len() as u64;
+        self.compacted.of += sessions.begun.len() as u64;
     }
 
     /// Takes in a run that is over.
     pub fn of_run(&mut self, is_complete: bool) {
         self.complete.count(is_complete);
+    }
+}
+
+impl RunSessions {
+    /// Takes in the next record of the run.
+    pub fn take(&mut self, record: &Record) {
+        if let Event::Stage {
+            stage,
+            event: RelayEvent::Attempt { attempt, event },
+        } = &record.event
+            && matches!(event, AttemptEvent::Compacted { .. })
+        {
+            self.compacted.insert((stage.clone(), attempt.session));
+        }
+        for effect in &record.effects {
+            if let Effect::Stage { stage, effect } = effect
+                && let RelayEffect::StartAttempt(start) = effect
+            {
+                self.begun.insert((stage.clone(), start.attempt.session));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::ids::AttemptId;
+    use ekiden_core::record::LOGIC;
+
+    use super::*;
+
+    // shows: UIX-09
+    #[test]
+    fn a_session_that_was_compacted_twice_is_one_session() {
+        let (stage, attempt) = (StageId::only(), AttemptId::first(SessionNumber::FIRST));
+        let compacted = Record {
+            seq: 1,
+            time: Timestamp(0),
+            logic: LOGIC,
+            event: Event::Stage {
+                stage,
+                event: RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::Compacted { usage_tokens: 0 },
+                },
+            },
+            effects: Vec::new(),
+        };
+        let mut sessions = RunSessions::default();
+        sessions.take(&compacted);
+        sessions.take(&compacted);
+        let mut metrics = Metrics::default();
+        metrics.of_sessions(&sessions);
+        assert_eq!(metrics.compacted.part, 1);
     }
 }
