@@ -31,7 +31,7 @@ use crate::archive::ensure_dir;
 use crate::disk::{Disk, DiskError, DiskResult, Operation, if_there};
 use crate::limits::{GUARD_LOG_BYTES_MAX, SMALL_FILE_BYTES_MAX};
 use crate::lock::{open_private, wait_for};
-use crate::replace::{Durability, replace_by, temporary_of_process};
+use crate::replace::replace_at_once;
 
 /// How often another process may have made a directory a moment before us: there are three to make.
 const MAKERS_MAX: u32 = 4;
@@ -221,18 +221,6 @@ pub fn sweep(disk: &dyn Disk, state_dir: &Path, before: Timestamp) -> usize {
         .filter(is_old)
         .filter(|path| disk.remove(path).is_ok())
         .count()
-}
-
-/// Puts a small file in the place of another, by a temporary one of this process's own, so that many
-/// processes may do it at once. Nothing is synced.
-pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
-    replace_by(
-        disk,
-        &temporary_of_process(path),
-        path,
-        bytes,
-        Durability::Derived,
-    )
 }
 
 #[cfg(test)]

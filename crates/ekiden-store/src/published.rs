@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use ekiden_core::handoff::HandoffFile;
 
 use crate::archive::make_dir;
-use crate::disk::{Disk, DiskResult, Kind, Reach};
+use crate::disk::{Disk, DiskResult, Kind, Reach, if_there};
 use crate::handoff::move_aside;
 use crate::layout::{Published, StateLayout};
 use crate::limits::EXCLUDE_BYTES_MAX;
-use crate::replace::{Durability, replace, replace_foreign};
+use crate::replace::{replace_at_once, replace_foreign};
 use crate::state::create_state_root;
 
 const GITIGNORE: &str = "\
@@ -28,7 +28,7 @@ const EXCLUDES: [&str; 2] = ["**/.ekiden/*", "!**/.ekiden/config.toml"];
 
 /// Makes `.ekiden/`, its `handoff/`, its `.gitignore` and the link to the runs, as far as they are
 /// missing. What a person has put there stays. Safe to repeat; nothing is synced, since all of it is
-/// made again at the next start.
+/// made again at the next start. Several processes may do it at once: hooks of one session do.
 pub fn prepare_published(
     disk: &dyn Disk,
     published: &Published,
@@ -37,12 +37,7 @@ pub fn prepare_published(
     make_dir(disk, published.dir())?;
     make_dir(disk, &published.handoff())?;
     if disk.stat(&published.gitignore())?.is_none() {
-        replace(
-            disk,
-            &published.gitignore(),
-            GITIGNORE.as_bytes(),
-            Durability::Derived,
-        )?;
+        replace_at_once(disk, &published.gitignore(), GITIGNORE.as_bytes())?;
     }
     link_runs(disk, published, state)
 }
@@ -145,11 +140,15 @@ fn link_runs(disk: &dyn Disk, published: &Published, state: &StateLayout) -> Dis
     let (link, target) = (published.runs(), runs_target(published, state));
     match disk.stat(&link)?.map(|found| found.kind) {
         Some(Kind::Link) if disk.read_link(&link)? == target => return Ok(()),
-        Some(Kind::Link) => disk.remove(&link)?,
+        Some(Kind::Link) => if_there(disk.remove(&link)).map(drop)?,
         Some(Kind::File | Kind::Dir | Kind::Other) => return Ok(()),
         None => {}
     }
-    disk.create_link(&link, &target)
+    match disk.create_link(&link, &target) {
+        // Another process was quicker.
+        Err(error) if error.is_already_there() => Ok(()),
+        made => made,
+    }
 }
 
 /// Relative if the state directory is in the work dir, so that both can be moved together.

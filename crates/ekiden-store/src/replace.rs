@@ -56,6 +56,13 @@ pub fn replace_by(
     put_in_place(disk, temporary, path, durability)
 }
 
+/// Puts a small file in the place of another, by a temporary one of this process's own, so that many
+/// processes may do it at once. Nothing is synced.
+pub fn replace_at_once(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> DiskResult<()> {
+    let temporary = temporary_of_process(path);
+    replace_by(disk, &temporary, path, bytes, Durability::Derived)
+}
+
 /// Replaces a file that is not ours, such as git's exclude file: through a link where
 /// the owner has put one, and with the permissions it had. Durable.
 ///

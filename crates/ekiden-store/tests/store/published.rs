@@ -1,6 +1,8 @@
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
-use ekiden_store::disk::{Disk, DiskResult, Kind};
+use ekiden_store::disk::{Disk, DiskResult, Kind, Reach, RealDisk};
 use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::published::*;
 use ekiden_store::replace::{Durability, replace};
@@ -24,6 +26,48 @@ fn prepare(disk: &SimDisk, state: &str) -> DiskResult<()> {
 
 fn text(disk: &SimDisk, path: &str) -> String {
     String::from_utf8(disk.read(Path::new(path), 1000).unwrap()).unwrap()
+}
+
+/// Two hooks of a session meet a project in which nothing ran: the file that the other one is about to
+/// put in place is left to it.
+// shows: OPS-04
+#[test]
+fn another_process_that_prepares_the_same_place_is_not_disturbed() {
+    let disk = project();
+    disk.plant_dir(Path::new("/p/.ekiden"));
+    let others = Path::new("/p/.ekiden/..gitignore.new");
+    disk.create_file(others, b"the other's", Reach::Cache)
+        .unwrap();
+    prepare(&disk, "/p/.git/ekiden/main").unwrap();
+    disk.rename(others, Path::new("/p/.ekiden/.gitignore"))
+        .unwrap();
+}
+
+/// The link to the runs is there for each of them, whoever made it.
+// shows: OPS-04
+#[test]
+fn many_processes_prepare_the_same_place_at_once() {
+    let together = Barrier::new(8);
+    for _ in 0..100 {
+        let top = tempfile::tempdir().unwrap();
+        let (published, state) = (
+            Published::new(top.path()),
+            StateLayout::new(&top.path().join("state")),
+        );
+        let disk = RealDisk::new();
+        disk.create_dir(published.dir()).unwrap();
+        disk.create_file(&published.gitignore(), b"", Reach::Cache)
+            .unwrap();
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    prepare_published(&disk, &published, &state).unwrap();
+                });
+            }
+        });
+        assert!(published.runs().is_symlink());
+    }
 }
 
 // shows: OPS-04

@@ -12,10 +12,11 @@ use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::disk::RealDisk;
-use ekiden_store::guard::{Figure, GuardFiles, replace_at_once, sweep, watched_sessions};
+use ekiden_store::guard::{Figure, GuardFiles, sweep, watched_sessions};
 use ekiden_store::layout::Published;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::published::prepare_project;
+use ekiden_store::replace::replace_at_once;
 use ekiden_wire::transcript::{LastResponse, Recent};
 
 use super::window::{Compaction, WINDOW_UNKNOWN, client_args, window_of};
