@@ -37,6 +37,8 @@ pub enum Steering {
         /// At once; else the session at work hands off first.
         now: bool,
     },
+    /// The session at work hands off now, and the next one goes on.
+    HandOff,
     /// Nothing begins any more after the attempt at work.
     Pause,
     /// What the pause held back begins.
@@ -55,7 +57,8 @@ impl Steering {
         match self {
             Self::Stop { now: false } => Some(StopRequest::Gently),
             Self::Stop { now: true } => Some(StopRequest::AS_BY_CTRL_C_TWICE),
-            Self::Pause
+            Self::HandOff
+            | Self::Pause
             | Self::Unpause
             | Self::Instruct { .. }
             | Self::Answer { .. }

@@ -77,6 +77,7 @@ commands! {
     Answer(answer::AnswerArgs) answer::answer;
     Continue(continue_run::ContinueArgs) continue_run::continue_run;
     Stop(steer::StopArgs) steer::stop;
+    Next(steer::NextArgs) steer::next;
     Limits(steer::LimitsArgs) steer::limits;
     Pause(steer::PauseArgs) steer::pause;
     Unpause(steer::UnpauseArgs) steer::unpause;

@@ -47,6 +47,8 @@ pub enum OrderReason {
     /// Its budget is nearly spent.
     Budget,
     Time,
+    /// The user wants the next session to go on.
+    Asked,
     /// The user wants to stop.
     Operator,
 }
@@ -66,6 +68,7 @@ impl OrderReason {
             Self::Context => "A fresh conversation will work better from here.",
             Self::Budget => "This session's share of the budget is used.",
             Self::Time => "This session's time is up.",
+            Self::Asked => "The operator wants a fresh conversation to go on from here.",
             Self::Operator => "The operator wants to stop here.",
         }
     }

@@ -245,6 +245,7 @@ fn messages_read_so() {
         OrderReason::Context,
         OrderReason::Budget,
         OrderReason::Time,
+        OrderReason::Asked,
         OrderReason::Operator,
     ];
     let orders = reasons.map(|reason| order(reason, HANDOFF_DIR, &marker));

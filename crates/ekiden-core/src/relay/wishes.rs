@@ -22,7 +22,7 @@ use super::{NextAttempt, Phase, Relay};
 use crate::effect::{RelayEffect, StartMode};
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
-use crate::prompt::PromptSection;
+use crate::prompt::{OrderReason, PromptSection};
 use crate::settings::LimitsChanged;
 use crate::steering::StopRequest;
 use crate::text;
@@ -42,6 +42,15 @@ pub struct Wishes {
 
 impl Relay {
     /// Nothing shall begin from now on. Nothing happens to a relay that has ended.
+    /// Orders the handoff of the session at work, if there is one that was not asked before.
+    pub(crate) fn hand_off(&mut self) -> Vec<RelayEffect> {
+        let Phase::Running(session) = &mut self.phase else {
+            return Vec::new();
+        };
+        let effect = session.order(OrderReason::Asked, &self.settings);
+        session.tell(effect)
+    }
+
     pub fn pause(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.wishes.paused = self.outcome().is_none();
         // A countdown is held at once: whoever pauses it has something to say.

@@ -29,6 +29,7 @@ impl Run {
                 .stop()
                 .map(|request| self.request_stop(at, request))
                 .unwrap_or_default(),
+            Steering::HandOff => self.each_live(at, Relay::hand_off),
             Steering::Pause => self.pause(at, true),
             Steering::Unpause => self.pause(at, false),
             Steering::Instruct { words } => {

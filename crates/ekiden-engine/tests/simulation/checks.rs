@@ -228,6 +228,7 @@ fn every_message_acts_once(records: &[Record], world: &World) {
             );
             match &steered.steering {
                 Steering::Stop { .. }
+                | Steering::HandOff
                 | Steering::Instruct { .. }
                 | Steering::Answer { .. }
                 | Steering::ChangeLimits(_) => {}

@@ -125,6 +125,7 @@ impl Timeline {
     fn steered(&mut self, steering: &Steering) {
         match steering {
             Steering::Stop { .. } => self.ask(steering.stop().map_or("stop", stop), ""),
+            Steering::HandOff => self.ask("asked for the handoff", ""),
             Steering::Pause => self.ask("paused", ""),
             Steering::Unpause => self.ask("unpaused", ""),
             Steering::Instruct { words } => self.ask("told the next session", words),

@@ -1,4 +1,4 @@
-//! `ekiden stop`, `pause`, `unpause` and `limits`: find the run, send it a message, say what came of it.
+//! `ekiden stop`, `next`, `pause`, `unpause` and `limits`: find the run, send it a message, say what came of it.
 
 use clap::Args;
 use ekiden_core::ids::MessageId;
@@ -24,6 +24,12 @@ Examples:
   ekiden stop                the run here: its session hands off first
   ekiden stop --now          at once, without a handoff
   ekiden stop 7f3a --wait 0s ask the run whose id begins so, and do not wait
+";
+
+const NEXT_EXAMPLES: &str = "\
+Examples:
+  ekiden next                the session of the run here hands off, the next one goes on
+  ekiden next 7f3a           that of the run whose id begins so
 ";
 
 const PAUSE_EXAMPLES: &str = "\
@@ -72,6 +78,19 @@ pub struct StopArgs {
     steer: SteerArgs,
 }
 
+/// Have the session at work hand off now; the next one goes on
+///
+/// The session gets the same order as when its context is full: it finishes the step at hand and writes
+/// its handoff, and the run goes on with a fresh session from it. In a plan every session at work does.
+/// A session in its client's own interface is asked when its turn ends. If ekiden is killed before the
+/// handoff is written, `ekiden resume` goes on with the session as if it had not been asked.
+#[derive(Args)]
+#[command(before_help = NEXT_EXAMPLES)]
+pub struct NextArgs {
+    #[command(flatten)]
+    steer: SteerArgs,
+}
+
 /// Pause a running run after the session at work
 ///
 /// The session goes on to its own end and hands off, and what it left is verified. After that no agent
@@ -115,6 +134,20 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
         ));
     }
     sent.wait_until_ended()?;
+    sent.print(output)
+}
+
+pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let sent = args
+        .steer
+        .send(limits::STEER_PATIENCE, |_| Ok(Steering::HandOff))?;
+    sent.check_recorded()?;
+    let agent = &sent.running.summary.run.header().settings.agent;
+    if !agent.kind.takes_messages() {
+        let text = format!("an agent of kind {} takes no messages", agent.kind.name());
+        let failure = Failure::new(Exit::Usage, text);
+        return Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"));
+    }
     sent.print(output)
 }
 
@@ -264,6 +297,7 @@ impl Sent {
         if self.patience == Millis(0) && !self.json {
             let what = match &self.message.steering {
                 Steering::Stop { .. } => "stop",
+                Steering::HandOff => "have its session hand off",
                 Steering::Pause => "pause",
                 Steering::Unpause => "go on",
                 Steering::Instruct { .. } => "tell its next session",

@@ -86,6 +86,7 @@ impl Prompting {
         match key {
             Key::Char('p') if summary.is_paused => return Some(Wanted::Steer(Steering::Unpause)),
             Key::Char('p') => return Some(Wanted::Steer(Steering::Pause)),
+            Key::Char('n') => return Some(Wanted::Steer(Steering::HandOff)),
             Key::Char('q') if self.watches => return Some(Wanted::Leave),
             Key::Char('o') if self.watches && summary.has_handoff => return Some(Wanted::Read),
             Key::Char('s') => self.state = State::Stopping,
@@ -144,11 +145,13 @@ impl Prompting {
         let keys = [
             has(!summary.asked.is_empty(), "a answer"),
             Some(pause),
+            Some("n next"),
             Some("s stop"),
+            // The last ones have no room in 60 columns.
+            has(self.watches, "q leave"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
             has(self.watches && summary.has_handoff, "o handoff"),
-            has(self.watches, "q leave"),
         ];
         keys.into_iter().flatten().collect::<Vec<_>>().join("  ")
     }

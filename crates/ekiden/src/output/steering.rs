@@ -19,6 +19,7 @@ pub fn steered(steered: &Steered, run: &Run, clock: &str) -> Option<Entry> {
     let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
     match &steered.steering {
         Steering::Stop { .. } => Some(stop_requested(steered.steering.stop()?, run)),
+        Steering::HandOff => Some(handoff_requested(run)),
         Steering::Pause if run.relays().any(|(_, relay)| is_held(relay)) => None,
         Steering::Pause => Some(pause_requested(run)),
         Steering::Unpause => {
@@ -51,6 +52,24 @@ pub fn stop_requested(request: StopRequest, run: &Run) -> Entry {
     };
     Entry::new("stop_requested")
         .fields(fields! { "request": request, "session": session })
+        .line(Line::attention(text))
+}
+
+fn handoff_requested(run: &Run) -> Entry {
+    let takes_messages = run.header().settings.agent.kind.takes_messages();
+    let at_work = working_sessions(run).filter(|_| takes_messages);
+    let sessions: Vec<u32> = at_work.collect();
+    let text = match sessions.as_slice() {
+        [] if takes_messages => "no session is at work that could hand off".to_owned(),
+        [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
+        [session] => format!("session {session} is asked to hand off; the next one goes on"),
+        several => format!(
+            "{} sessions are asked to hand off; the next ones go on",
+            several.len()
+        ),
+    };
+    Entry::new("handoff_requested")
+        .fields(fields! { "sessions": sessions })
         .line(Line::attention(text))
 }
 
@@ -175,7 +194,11 @@ fn changed(limits: &LimitsChanged, session_max: u32) -> Vec<String> {
 }
 
 fn working_session(run: &Run) -> Option<u32> {
-    let is_working = |relay: &&Relay| matches!(relay.phase, Phase::Running(_));
-    let mut relays = run.relays().map(|(_, relay)| relay);
-    relays.find(is_working).map(|relay| relay.session().get())
+    working_sessions(run).next()
+}
+
+fn working_sessions(run: &Run) -> impl Iterator<Item = u32> {
+    run.relays()
+        .filter(|(_, relay)| matches!(relay.phase, Phase::Running(_)))
+        .map(|(_, relay)| relay.session().get())
 }

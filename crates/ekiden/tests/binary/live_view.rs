@@ -10,7 +10,7 @@ use crate::running::wait_until;
 
 const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
 const WITHIN: Duration = Duration::from_secs(60);
-const KEYS: &str = "p pause  s stop";
+const KEYS: &str = "p pause  n next  s stop";
 
 /// A task that waits in its first item until the file `go` is there, a minute at most.
 fn waiting(count: u32) -> Environment {

@@ -80,6 +80,50 @@ fn a_stop_lets_the_session_hand_off() {
     assert_eq!(environment.read("item-4.txt"), "made\n");
 }
 
+// shows: UIX-01
+#[test]
+fn next_lets_the_session_hand_off_and_the_run_goes_on() {
+    let environment = Environment::with_git();
+    let mut run = at_work(&environment);
+    environment.run(&["next"]).expect(0);
+    run.wait_for("session 1 is asked to hand off; the next one goes on");
+    environment.write("go", "");
+    let end = run.end();
+    assert_eq!(end.code, 0, "{}", end.stderr);
+    let told = &end.stdout;
+    let (first, _) = told.split_once("session 2 ·").expect(told);
+    assert!(first.contains("items     1 of 4 done"), "{told}");
+    assert_eq!(environment.read("item-4.txt"), "made\n");
+}
+
+/// The command says so instead of waiting for a handoff that nobody was asked for.
+// shows: UIX-01
+#[test]
+fn next_needs_an_agent_that_takes_messages() {
+    let environment = Environment::with_git();
+    environment.script(
+        "agent.sh",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done",
+    );
+    let run = environment.start(&[
+        "run",
+        "Wait for it.",
+        "-m",
+        "1",
+        "--agent-command",
+        "./agent.sh",
+    ]);
+    wait_until("work", || environment.exists("started"));
+    insta::assert_snapshot!(environment.normal(&environment.run(&["next"])), @r"
+    --- standard error
+    error: an agent of kind exec takes no messages
+    hint: it hands off when it ends; `ekiden stop` ends its session
+    --- exit code 2
+    ");
+    environment.write("go", "");
+    run.end();
+}
+
 // shows: RUN-14, RUN-10
 #[test]
 fn a_stop_now_stops_at_once() {

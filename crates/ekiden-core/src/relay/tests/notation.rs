@@ -96,6 +96,7 @@ fn message(text: &str) -> String {
     let marker = Marker::default();
     let reasons = [
         OrderReason::Context,
+        OrderReason::Asked,
         OrderReason::Operator,
         OrderReason::Budget,
         OrderReason::Time,

@@ -102,6 +102,7 @@ const WORDS: &[&str] = &[
     "continue:1",
     "stop",
     "stop!",
+    "hand-off",
     "pause",
     "unpause",
     "again:pause",
@@ -354,6 +355,7 @@ impl Promises {
             Event::Steered(steered) if self.heard.insert(steered.message.clone()) => {
                 match &steered.steering {
                     Steering::Stop { .. }
+                    | Steering::HandOff
                     | Steering::Instruct { .. }
                     | Steering::Answer { .. }
                     | Steering::ChangeLimits(_) => {}

@@ -23,6 +23,80 @@ fn a_gentle_stop_orders_the_handoff_and_ends_resumably() {
     );
 }
 
+// shows: UIX-01
+#[test]
+fn a_session_that_is_asked_for_its_handoff_is_followed_by_the_next_one() {
+    check(
+        "",
+        "up works hand-off hand-off heard writes asks turn ends:done well",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            hand-off: say hand off (asked)
+            hand-off: -
+            heard: -
+            asks: let end
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+            up: -
+            turn: close
+            ends:done: publish, start 3.1, archive 2.1
+                at work: 3.1
+        "#]],
+    );
+}
+
+/// It was told to stop, or is over: nothing more is asked of it.
+// shows: UIX-01
+#[test]
+fn a_request_for_the_handoff_changes_no_stop_and_begins_nothing() {
+    check(
+        "",
+        "up works ctrl-c hand-off heard writes asks turn ends:done hand-off",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            ctrl-c: say hand off (operator)
+            hand-off: -
+            heard: -
+            asks: let end
+            turn: close
+            ends:done: publish durably, archive 1.1, end
+                ended: stopped gently; next: 2.1
+            hand-off: -
+        "#]],
+    );
+    check(
+        "pause=9",
+        "up writes turn ends:done hand-off",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            turn: close
+            ends:done: publish durably, archive 1.1
+                waiting 9s (pause) for 2.1
+            hand-off: -
+        "#]],
+    );
+}
+
+// shows: UIX-01
+#[test]
+fn an_agent_without_messages_cannot_be_asked_for_its_handoff() {
+    check(
+        "exec",
+        "up works hand-off ends:done",
+        expect![[r#"
+        publish, start 1.1
+        up: -
+        hand-off: -
+        ends:done: publish, start 2.1, archive 1.1
+            at work: 2.1
+    "#]],
+    );
+}
+
 // shows: RUN-09
 #[test]
 fn who_does_not_hand_off_within_the_grace_is_ended() {

@@ -230,7 +230,7 @@ impl Track {
             ("sigterm", _) => {
                 self.step(word, Event::StopRequested(StopRequest::Now { signal: 15 }));
             }
-            ("stop" | "stop!" | "pause" | "unpause", _) => self.steered(word, word),
+            ("stop" | "stop!" | "hand-off" | "pause" | "unpause", _) => self.steered(word, word),
             ("say", words) => self.steered(word, &format!("say={words}")),
             ("limit", limit) => self.steered(word, &format!("limit={limit}")),
             ("again", steering) => {
@@ -575,6 +575,7 @@ impl Track {
         let steering = match word {
             "stop" => Steering::Stop { now: false },
             "stop!" => Steering::Stop { now: true },
+            "hand-off" => Steering::HandOff,
             "pause" => Steering::Pause,
             "unpause" => Steering::Unpause,
             word if word.starts_with("say=") => Steering::Instruct {

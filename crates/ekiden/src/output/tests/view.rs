@@ -108,21 +108,21 @@ fn a_relay_at_work_is_seen_at_each_width() {
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  s stop  l limits  m message  o handoff  q leave
+          p pause  n next  s stop  q leave  l limits  m message  o…
         80
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  s stop  l limits  m message  o handoff  q leave
+          p pause  n next  s stop  q leave  l limits  m message  o handoff
         200
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  s stop  l limits  m message  o handoff  q leave
+          p pause  n next  s stop  q leave  l limits  m message  o handoff
     "#]].assert_eq(&watched.at_each_width());
 }
 
@@ -149,14 +149,14 @@ fn a_wait_and_a_pause_are_seen() {
         80
           1 of 3  waiting 4h 45m, until Sun 22 Nov 03:04:30  the 5-hour limit is reach…
           cost      $1.84 · 15m
-          p pause  s stop  l limits  m message
+          p pause  n next  s stop  l limits  m message
         80
           2 of 3  starting  1m
           cost      $1.84 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
                     nothing new begins: paused
-          p go on  s stop  l limits  m message
+          p go on  n next  s stop  l limits  m message
     "#]]
     .assert_eq(&shown.concat());
 }
@@ -243,7 +243,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  s stop  l limits  q leave
+          p pause  n next  s stop  q leave  l limits
         80
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -257,7 +257,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  s stop  l limits  q leave
+          p pause  n next  s stop  q leave  l limits
         200
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -271,7 +271,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  s stop  l limits  q leave
+          p pause  n next  s stop  q leave  l limits
     "#]]
     .assert_eq(&watched.at_each_width());
 }
@@ -329,7 +329,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
           S04  preparing  part 4 of the recipes
           ! S01 asks: Which currency do old invoices have?
           cost      nothing yet · 1m · 3 of 4 slots
-          a answer  p pause  s stop  l limits
+          a answer  p pause  n next  s stop  l limits
     "#]]
     .assert_eq(&watched.shown(&prompting, 80));
     let summary = watched.board.summary.as_ref().unwrap();
@@ -394,6 +394,7 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
     let mut wants = |keys: &str| press(&mut prompting, keys, summary);
     let steers = |steering| vec![Wanted::Steer(steering)];
     assert_eq!(wants("p"), steers(Steering::Pause));
+    assert_eq!(wants("n"), steers(Steering::HandOff));
     assert_eq!(wants("sn"), []);
     assert_eq!(wants("s\u{1b}"), []);
     assert_eq!(wants("sy"), steers(Steering::Stop { now: false }));
