@@ -81,9 +81,9 @@ pub struct StopArgs {
 /// Have the session at work hand off now; the next one goes on
 ///
 /// The session gets the same order as when its context is full: it finishes the step at hand and writes
-/// its handoff, and the run goes on with a fresh session from it. In a plan every session at work does.
-/// A session in its client's own interface is asked when its turn ends. If ekiden is killed before the
-/// handoff is written, `ekiden resume` goes on with the session as if it had not been asked.
+/// its handoff, and a fresh session goes on from it. In a plan every session at work is asked. In its
+/// client's own interface (`--tui`) the session reads the order with its next tool call. If ekiden is
+/// killed before the handoff is written, `ekiden resume` continues the session; ask again then.
 #[derive(Args)]
 #[command(before_help = NEXT_EXAMPLES)]
 pub struct NextArgs {
@@ -126,7 +126,7 @@ pub struct LimitsArgs {
 
 pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
     let stop = Steering::Stop { now: args.now };
-    let sent = args.steer.send(limits::STOP_PATIENCE, |_| Ok(stop))?;
+    let sent = args.steer.send(limits::STOP_PATIENCE, |_, _| Ok(stop))?;
     if sent.patience > Millis(0) {
         let (run, waits) = (sent.run()?, phrase::duration(sent.patience));
         output.message(&format!(
@@ -138,35 +138,36 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let sent = args
-        .steer
-        .send(limits::STEER_PATIENCE, |_| Ok(Steering::HandOff))?;
-    sent.check_recorded()?;
-    let agent = &sent.running.summary.run.header().settings.agent;
-    if !agent.kind.takes_messages() {
-        let text = format!("an agent of kind {} takes no messages", agent.kind.name());
+    let hand_off = |_: &Invocation, running: &RunningRun| {
+        let kind = running.summary.run.header().settings.agent.kind;
+        if kind.takes_messages() {
+            return Ok(Steering::HandOff);
+        }
+        let text = format!("an agent of kind {} takes no messages", kind.name());
         let failure = Failure::new(Exit::Usage, text);
-        return Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"));
-    }
-    sent.print(output)
+        Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"))
+    };
+    args.steer.steer(hand_off, output)
 }
 
 pub fn pause(args: &PauseArgs, output: &mut Output) -> Result<Exit, Failure> {
-    args.steer.steer(|_| Ok(Steering::Pause), output)
+    args.steer.steer(|_, _| Ok(Steering::Pause), output)
 }
 
 pub fn unpause(args: &UnpauseArgs, output: &mut Output) -> Result<Exit, Failure> {
-    args.steer.steer(|_| Ok(Steering::Unpause), output)
+    args.steer.steer(|_, _| Ok(Steering::Unpause), output)
 }
 
 pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let limits = |invocation: &Invocation| match chosen::limits_typed(&invocation.given)? {
-        nothing if nothing == LimitsChanged::default() => {
-            let failure = Failure::new(Exit::Usage, "no limit is named");
-            Err(failure.hint("such as `ekiden limits -m 20`; `ekiden limits --help` lists them"))
-        }
-        limits => Ok(Steering::ChangeLimits(Box::new(limits))),
-    };
+    let limits =
+        |invocation: &Invocation, _: &RunningRun| match chosen::limits_typed(&invocation.given)? {
+            nothing if nothing == LimitsChanged::default() => {
+                let failure = Failure::new(Exit::Usage, "no limit is named");
+                Err(failure
+                    .hint("such as `ekiden limits -m 20`; `ekiden limits --help` lists them"))
+            }
+            limits => Ok(Steering::ChangeLimits(Box::new(limits))),
+        };
     args.steer.steer(limits, output)
 }
 
@@ -193,7 +194,7 @@ impl<C: Takers> SteerArgs<C> {
     /// Sends the message and waits until the run has it in its log.
     fn steer(
         &self,
-        steering: impl FnOnce(&Invocation) -> Result<Steering, Failure>,
+        steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
         let sent = self.send(limits::STEER_PATIENCE, steering)?;
@@ -205,12 +206,12 @@ impl<C: Takers> SteerArgs<C> {
     fn send(
         &self,
         patience: Millis,
-        steering: impl FnOnce(&Invocation) -> Result<Steering, Failure>,
+        steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
     ) -> Result<Sent, Failure> {
         let invocation = Invocation::new(self.typed.flags())?;
         let workspace = invocation.workspace()?;
-        let message = new_message(steering(&invocation)?)?;
         let running = RunningRun::find(&workspace, self.run.as_deref())?;
+        let message = new_message(steering(&invocation, &running)?)?;
         let patience = self.wait.unwrap_or(patience);
         Sent::to(&invocation, workspace, running, message, patience)
     }

@@ -14,7 +14,7 @@ use crate::acting::{call, finish, leave_work, ordered, resumed};
 use crate::looks::{
     agent_pid, conversation, count, ends, events_of, expect_nothing_alive, wait_for_tail, words,
 };
-use crate::project::{course, session_dir, text_of};
+use crate::project::{course, expect_exit, session_dir, text_of};
 use crate::stage::{PATIENCE, Rehearsed, Running, Stage};
 
 /// An act of `rehearsal`: where it happens, and the deed.
@@ -545,6 +545,37 @@ fn the_first_interrupt_asks_for_the_handoff_and_stops() {
             "stopped",
             "{told:#?}"
         );
+    }
+}
+
+// shows: AGT-12, UIX-01
+#[test]
+fn next_asks_for_the_handoff_and_the_next_session_goes_on() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let model = move |request: &Request, dir: &str| -> Reply {
+        let second = request.text().contains("This is session 2.");
+        match (second, ordered(request), request.tool_results().len()) {
+            (true, ..) => finish(request, dir),
+            (false, false, 0) => call().held_by(&held).into(),
+            (false, false, _) => Message::text("What else?").into(),
+            (false, true, _) => leave_work(request, dir),
+        }
+    };
+    for stage in Stage::both("ekiden next", &rehearsed(5, &[]), model) {
+        let mut running = stage.run(&[]);
+        running.until("window");
+        if stage.is_client() {
+            stage.api().wait_for(PATIENCE, |_| true).unwrap();
+        }
+        expect_exit(stage.ekiden().arg("next"), 0);
+        running.until("handoff_requested");
+        gate.open();
+        let told = running.expect_exit(0);
+        let first = told.iter().find(|line| line["event"] == "attempt_ended");
+        assert_eq!(first.unwrap()["session"], 1, "{told:#?}");
+        assert!(count(&told, "handoff") >= 1, "{told:#?}");
+        assert!(told.iter().any(|line| line["session"] == 2), "{told:#?}");
     }
 }
 

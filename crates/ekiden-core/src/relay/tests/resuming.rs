@@ -39,6 +39,28 @@ fn a_crash_in_a_stop_forgets_the_stop_and_its_deadline() {
     );
 }
 
+/// As `ekiden next --help` says.
+// shows: RUN-11, UIX-01
+#[test]
+fn a_crash_forgets_that_the_handoff_was_asked_for() {
+    check(
+        "",
+        "up works hand-off heard resume ends:lost+ up heard works asks",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            hand-off: say hand off (asked)
+            heard: -
+            resume: -
+            ends:lost+: publish, start 1.2 in the same conversation, archive 1.1
+                at work: 1.2
+            up: -
+            heard: -
+            asks: hold: go on
+        "#]],
+    );
+}
+
 // shows: RUN-11
 #[test]
 fn a_handoff_that_lies_there_after_a_crash_is_accepted() {
