@@ -11,12 +11,19 @@ use serde::Serialize;
 
 use crate::page::Page;
 
-const MARKDOWN: &str = include_str!("../templates/report.md");
-const HTML: &str = include_str!("../templates/report.html");
+/// How the HTML looks: light and dark, from a phone's width on.
+pub const STYLE: &str = include_str!("../templates/report.css");
+
+const TEMPLATES: [(&str, &str); 4] = [
+    ("report.md", include_str!("../templates/report.md")),
+    ("report.html", include_str!("../templates/report.html")),
+    ("main.html", include_str!("../templates/main.html")),
+    ("report.css", STYLE),
+];
 
 /// The report as Markdown.
 pub fn markdown(page: &Page) -> String {
-    let text = rendered("report.md", MARKDOWN, page, || AutoEscape::None);
+    let text = rendered("report.md", page);
     // Blocks that may be missing leave empty lines.
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
@@ -25,7 +32,13 @@ pub fn markdown(page: &Page) -> String {
 
 /// The report as one HTML file.
 pub fn html(page: &Page) -> String {
-    rendered("report.html", HTML, page, || AutoEscape::Html)
+    rendered("report.html", page)
+}
+
+/// What stands inside `<main>` of a page about the run. It has neither scripts nor styles of its own, so a page whose content
+/// security policy allows only [`STYLE`] shows it whole.
+pub fn main(page: &Page) -> String {
+    rendered("main.html", page)
 }
 
 #[derive(Serialize)]
@@ -33,28 +46,29 @@ struct Context<'a> {
     page: &'a Page,
 }
 
-fn rendered(
-    name: &'static str,
-    template: &'static str,
-    page: &Page,
-    escape: fn() -> AutoEscape,
-) -> String {
+fn rendered(name: &str, page: &Page) -> String {
+    let rendered = environment().and_then(|environment| {
+        let template = environment.get_template(name)?;
+        template.render(Serde(Context { page }))
+    });
+    rendered.unwrap_or_else(|error| panic!("the template {name} is part of the program: {error}"))
+}
+
+fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.set_auto_escape_callback(move |_| escape());
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .build();
-    environment.set_syntax(syntax.expect("the delimiters are the usual ones"));
+    environment.set_auto_escape_callback(|name| match name.ends_with(".html") {
+        true => AutoEscape::Html,
+        false => AutoEscape::None,
+    });
+    let mut syntax = SyntaxConfig::builder();
+    environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);
     environment.add_filter("code", |words: String| code(&words));
     environment.add_filter("fenced", |text: String| fenced(&text));
     environment.add_filter("drawing", |svg: String| Value::from_safe_string(svg));
-    let made = environment.add_template(name, template).and_then(|()| {
-        environment
-            .get_template(name)?
-            .render(Serde(Context { page }))
-    });
-    made.unwrap_or_else(|error| panic!("the template {name} is part of the program: {error}"))
+    for (name, template) in TEMPLATES {
+        environment.add_template(name, template)?;
+    }
+    Ok(environment)
 }
 
 /// Words as a code span that ends where they end.

@@ -170,6 +170,7 @@ fn assert_sound(html: &str) {
         assert!(is_known, "<{name} {attributes}>");
         let calls = attributes.contains("href")
             || attributes.contains("src=")
+            || attributes.contains("style=")
             || attributes.contains(" on");
         assert!(!calls, "<{name} {attributes}>");
         if closes {
@@ -201,6 +202,7 @@ fn no_text_is_more_than_words() {
         let mut run = run_of(text);
         let (markdown, html) = (run.markdown(), run.html());
         assert_sound(&html);
+        assert_sound(&render::main(&run.page()));
         assert_inert(&markdown);
         assert!(
             !html.contains("<script") && !html.contains('\u{1b}') && !markdown.contains('\u{1b}')

@@ -12,6 +12,7 @@ use ekiden_core::ids::{EffectId, StageId};
 use ekiden_core::time::Timestamp;
 use expect_test::expect_file;
 
+use crate::render;
 use crate::timeline::State;
 use scenario::{Scenario, attempt, complete, handoff, nothing, stages};
 
@@ -55,6 +56,19 @@ fn a_relay_with_a_wait_and_a_rescue() {
     let mut run = relay();
     expect_file!["pages/relay.md"].assert_eq(&run.markdown());
     expect_file!["pages/relay.html"].assert_eq(&run.html());
+}
+
+// shows: UIX-05
+#[test]
+fn what_stands_in_main_needs_no_style_and_no_script_of_its_own() {
+    let mut run = relay();
+    run.timeline();
+    let main = render::main(&run.page());
+    for part in ["<style", "style=", "<script", "<html", "<main"] {
+        assert!(!main.contains(part), "{part} in\n{main}");
+    }
+    let html = run.html();
+    assert!(html.contains(main.trim()) && html.contains(render::STYLE.trim()));
 }
 
 // shows: REL-27
