@@ -32,6 +32,7 @@ mod overlap;
 pub mod paths;
 pub mod planning;
 mod process_runner;
+pub mod registry;
 pub mod run_files;
 pub mod runner;
 mod runtime;

@@ -45,6 +45,7 @@ use crate::observer::Observer;
 use crate::overlap;
 use crate::paths::RunPaths;
 use crate::process_runner::ProcessRunner;
+use crate::registry;
 use crate::run_files::RunFiles;
 use crate::runtime::{runtime, system};
 pub use crate::signals::OnHangup;
@@ -234,6 +235,8 @@ impl LockedWorkDir {
         let state = LockedStateDir::open(Arc::clone(&disk), layout, lock)?;
         let chains = log_check::chains(&disk, workspace, state.view().layout())?;
         let state = state.copying_chains(chains);
+        // Only lists of all runs need it.
+        let _ = registry::note(workspace, SystemClock.now());
         overlap::refuse(workspace)?;
         prepare_published(&*disk, &published, state.view().layout())?;
         if let Some(git) = &workspace.git {

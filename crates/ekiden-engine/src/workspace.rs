@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use ekiden_agent::child::SpawnError;
 use ekiden_core::settings::Place;
 use ekiden_store::place::project_name;
+use serde::{Deserialize, Serialize};
 
 use crate::git::{self, GitError};
 
@@ -29,7 +30,7 @@ pub struct Workspace {
 }
 
 /// A place in a git repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitPlace {
     /// The directory that all worktrees share.
     pub common_dir: PathBuf,

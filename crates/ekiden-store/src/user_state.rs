@@ -18,6 +18,9 @@ use crate::layout::StateLayout;
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use crate::replace::{Durability, replace_by, temporary_of_process};
 
+/// What is kept about each state has a directory here, named by the state's id.
+const PROJECTS: &str = "projects";
+
 /// A state directory's own name: 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateId(String);
@@ -61,6 +64,15 @@ impl StateId {
         Ok(id)
     }
 
+    /// The ids under which something is kept in `home`, sorted.
+    pub fn all_in(disk: &dyn Disk, home: &Path) -> DiskResult<Vec<Self>> {
+        let names = if_there(disk.list(&home.join(PROJECTS)))?.unwrap_or_default();
+        let names = names.iter().filter_map(|name| name.to_str());
+        Ok(names
+            .filter_map(|name| Self::parse(name.as_bytes()))
+            .collect())
+    }
+
     fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?.trim_end();
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -78,7 +90,7 @@ pub struct UserState {
 impl UserState {
     /// `home` is ekiden's directory in the user's state home, such as `~/.local/state/ekiden`.
     pub fn of(disk: Arc<dyn Disk>, home: &Path, id: &StateId) -> Self {
-        let dir = home.join("projects").join(&id.0);
+        let dir = home.join(PROJECTS).join(&id.0);
         Self { disk, dir }
     }
 

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod doctor;
 mod documents;
 mod editor;
+mod everywhere;
 pub mod execute;
 mod follow;
 mod going_back;
@@ -49,9 +50,10 @@ use std::sync::Arc;
 use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::run::Run;
+use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, history, leftovers, state_trust};
+use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::StateLayout;
 use ekiden_store::place::ProjectPlace;
@@ -146,10 +148,15 @@ impl Invocation {
             let mut runs = runs.and_then(|runs| runs.read_dir().ok());
             runs.as_mut().is_some_and(|runs| runs.next().is_some())
         };
-        match self.here.ancestors().find(has_runs).filter(|_| !is_named) {
-            Some(dir) => Ok(self.of_user(Workspace::find(dir, state_dir.as_deref())?)),
-            None => self.workspace_here(),
+        let workspace = match self.here.ancestors().find(has_runs).filter(|_| !is_named) {
+            Some(dir) => self.of_user(Workspace::find(dir, state_dir.as_deref())?),
+            None => self.workspace_here()?,
+        };
+        // A session looks around in worktrees of stages, which are no projects of the user's.
+        if !self.environment.has_run() {
+            let _ = registry::note(&workspace, SystemClock.now());
         }
+        Ok(workspace)
     }
 
     fn of_user(&self, workspace: Workspace) -> Workspace {

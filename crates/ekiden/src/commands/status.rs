@@ -16,7 +16,7 @@ use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
 use super::follow::Tails;
-use super::{Invocation, run_ids, watch};
+use super::{Invocation, everywhere, run_ids, watch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::board::Board;
@@ -32,6 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   ekiden status
   ekiden status --all                          every run here, newest first
+  ekiden status --everywhere                   the runs of all your projects on this machine
   ekiden status --watch && git push            wait until it is done
   ekiden status --json | jq '.runs[0].state'
 ";
@@ -42,12 +43,21 @@ Examples:
 /// While a session works, a second line says how full its context is and what it is doing.
 /// `--json` lists all runs, newest first. A run that cannot be read is shown with the reason; it hides
 /// nothing else.
+///
+/// `--everywhere` shows the runs of every project in which you used ekiden on this machine: those at work first, then the
+/// 20 newest, or all with `--all`. A project that is gone or whose state is not believed is named with the reason.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StatusArgs {
     /// Show every run here, not only the newest
     #[arg(long)]
     all: bool,
+    /// Show the runs of all your projects on this machine
+    #[arg(long, conflicts_with = "watch")]
+    everywhere: bool,
+    /// Forget the projects that are gone
+    #[arg(long, requires = "everywhere")]
+    forget: bool,
     /// Look again each second until the newest run is over; then exit as that run did
     #[arg(long, conflicts_with = "all")]
     watch: bool,
@@ -57,6 +67,9 @@ pub struct StatusArgs {
 
 pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
+    if args.everywhere {
+        return everywhere::everywhere(&invocation, args.all, args.forget, output);
+    }
     let workspace = invocation.workspace()?;
     if args.watch {
         return watch::watch(&workspace, invocation.json()?, output);
@@ -132,14 +145,14 @@ pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Fai
 }
 
 /// A run that cannot be read.
-struct Unreadable {
-    run: RunId,
-    started: Option<Timestamp>,
-    error: EngineError,
+pub(super) struct Unreadable {
+    pub(super) run: RunId,
+    pub(super) started: Option<Timestamp>,
+    pub(super) error: EngineError,
 }
 
 impl Unreadable {
-    fn json(&self) -> Fields {
+    pub(super) fn json(&self) -> Fields {
         fields! {
             "run": self.run,
             "state": "unreadable",
@@ -149,7 +162,7 @@ impl Unreadable {
         }
     }
 
-    fn lines(&self, ids: &[RunId]) -> Vec<Line> {
+    pub(super) fn lines(&self, ids: &[RunId]) -> Vec<Line> {
         let id = phrase::short_id(&self.run, ids);
         let error = format!("   cannot {}", in_full(&self.error));
         let head = Line::new(Tone::Plain, format!("{id}  relay  "))

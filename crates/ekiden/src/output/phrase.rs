@@ -24,6 +24,12 @@ pub fn path(path: &Path) -> String {
     path_from(path, &here, Path::new(&home))
 }
 
+/// A project's directory, the same wherever the person stands: below their home as `~`.
+pub fn project(dir: &Path) -> String {
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    path_from(dir, Path::new(""), Path::new(&home))
+}
+
 /// The word that was probably meant. Of two that are as near, the one as long: letters are swapped more often than one is
 /// too much.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {

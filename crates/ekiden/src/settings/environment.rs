@@ -48,6 +48,11 @@ impl Environment {
         }
     }
 
+    /// Whether the variables say that this process belongs to a session of a run: cheap, for what is no question of rights.
+    pub fn has_run(&self) -> bool {
+        self.vars.contains_key(RUN_VARIABLE)
+    }
+
     /// Whether this process belongs to a session of a run. Its ancestors tell, whatever its variables say;
     /// where they cannot, the variable does.
     pub fn is_inside_a_session(&self) -> bool {

@@ -129,6 +129,14 @@ impl Environment {
         Running::of(self.command(args).spawn().unwrap())
     }
 
+    /// Runs the program to its end in a directory beside the work dir, which is made if it is missing.
+    pub(crate) fn run_in(&self, name: &str, args: &[&str]) -> Said {
+        let dir = self.path(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut command = self.command(args);
+        Running::of(command.current_dir(dir).spawn().unwrap()).end()
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ekiden"));
         command

@@ -16,6 +16,7 @@ mod commits;
 mod defects;
 mod doctor;
 mod environment;
+mod everywhere;
 mod examples;
 mod exec;
 mod files;

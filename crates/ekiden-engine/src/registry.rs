@@ -1,0 +1,195 @@
+//! Where this user's runs are on this machine, so that all of them can be seen from anywhere.
+//!
+//! ```text
+//! <user's state home>/ekiden/projects/<state id>/work-dirs.json
+//! ```
+//!
+//! Whatever meets runs in a work dir notes it there. A note says only where to look: whether the state there is
+//! believed is asked anew at each look, and a note can be lost without harm, since the next command makes it again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::layout::StateLayout;
+use ekiden_store::replace::Durability;
+use ekiden_store::user_state::{StateId, UserState};
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+use crate::state_trust;
+use crate::workspace::{GitPlace, Workspace};
+
+const NAME: &str = "work-dirs.json";
+/// What this program writes. Of a newer version nothing is read, and nothing is written over it.
+const VERSION: u32 = 1;
+/// The work dirs of one state, such as the worktrees of a repository. Those that were seen last are kept.
+const WORK_DIRS_MAX: usize = 50;
+/// How exact `seen` is: within this time a second look writes nothing.
+const SEEN_STEP: Millis = Millis::from_secs(24 * 60 * 60);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    version: u32,
+    work_dirs: Vec<WorkDir>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct WorkDir {
+    dir: PathBuf,
+    state_dir: PathBuf,
+    git: Option<GitPlace>,
+    seen: Timestamp,
+}
+
+/// A work dir in which runs were met.
+#[derive(Debug)]
+pub struct Project {
+    pub dir: PathBuf,
+    /// When, to the day.
+    pub seen: Timestamp,
+    /// Where to read its runs, or why they are not read.
+    pub found: Result<Workspace, Unread>,
+}
+
+/// Why the runs of a work dir are not read. Reads well after the directory.
+#[derive(Debug, thiserror::Error)]
+pub enum Unread {
+    #[error("is gone")]
+    Gone,
+    #[error("has another state now")]
+    Replaced,
+    #[error("is not read: {0}")]
+    Doubted(String),
+    #[error("cannot be read")]
+    Unreadable(#[source] Box<EngineError>),
+}
+
+/// Notes the work dir, unless that was done already, its state has no id yet, or its state is not believed. It costs
+/// two small reads where there is nothing to write.
+pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+    let id = StateId::of(&*disk, &StateLayout::new(&workspace.state_dir))?;
+    let (Some(home), Some(id)) = (&workspace.user_dir, id) else {
+        return Ok(());
+    };
+    let kept = UserState::of(disk, home, &id);
+    let Some(mut noted) = read(&kept)? else {
+        return Ok(());
+    };
+    let is_same = |noted: &WorkDir| noted.is_of(workspace);
+    let is_fresh = |noted: &WorkDir| now.since(noted.seen) < SEEN_STEP;
+    if noted.iter().any(|noted| is_same(noted) && is_fresh(noted))
+        || state_trust::doubt(workspace, None)?.is_some()
+    {
+        return Ok(());
+    }
+    noted.retain(|noted| noted.dir != workspace.dir);
+    noted.insert(0, WorkDir::of(workspace, now));
+    noted.truncate(WORK_DIRS_MAX);
+    write(&kept, noted)
+}
+
+/// All work dirs that are noted, those first in which runs were met last. Nothing of the projects is changed.
+///
+/// # Errors
+///
+/// If the user's own state directory cannot be read. A note that cannot be read is passed over.
+pub fn projects(user_dir: &Path) -> Result<Vec<Project>, EngineError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let mut projects = Vec::new();
+    for id in StateId::all_in(&*disk, user_dir)? {
+        let kept = UserState::of(Arc::clone(&disk), user_dir, &id);
+        let noted = read(&kept).ok().flatten().unwrap_or_default();
+        projects.extend(noted.into_iter().map(|noted| Project {
+            seen: noted.seen,
+            dir: noted.dir.clone(),
+            found: noted.look(user_dir, &id),
+        }));
+    }
+    projects.sort_by_key(|project| std::cmp::Reverse(project.seen));
+    Ok(projects)
+}
+
+/// Forgets the work dirs that are gone or have another state now, and says which. What else is kept about them stays.
+pub fn forget_gone(user_dir: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let mut forgotten = Vec::new();
+    for id in StateId::all_in(&*disk, user_dir)? {
+        let kept = UserState::of(Arc::clone(&disk), user_dir, &id);
+        let noted = read(&kept).ok().flatten().unwrap_or_default();
+        let is_gone = |noted: &WorkDir| {
+            let found = noted.look(user_dir, &id);
+            matches!(found, Err(Unread::Gone | Unread::Replaced))
+        };
+        let (gone, stay): (Vec<_>, Vec<_>) = noted.into_iter().partition(is_gone);
+        if !gone.is_empty() {
+            write(&kept, stay)?;
+            forgotten.extend(gone.into_iter().map(|gone| gone.dir));
+        }
+    }
+    Ok(forgotten)
+}
+
+impl WorkDir {
+    fn of(workspace: &Workspace, seen: Timestamp) -> Self {
+        Self {
+            dir: workspace.dir.clone(),
+            state_dir: workspace.state_dir.clone(),
+            git: workspace.git.clone(),
+            seen,
+        }
+    }
+
+    fn is_of(&self, workspace: &Workspace) -> bool {
+        (&self.dir, &self.state_dir, &self.git)
+            == (&workspace.dir, &workspace.state_dir, &workspace.git)
+    }
+
+    /// What is there now, as it was noted under this id.
+    fn look(&self, user_dir: &Path, id: &StateId) -> Result<Workspace, Unread> {
+        if !self.dir.is_dir() || !self.state_dir.is_dir() {
+            return Err(Unread::Gone);
+        }
+        let workspace = Workspace {
+            dir: self.dir.clone(),
+            git: self.git.clone(),
+            state_dir: self.state_dir.clone(),
+            published: self.dir.join(".ekiden"),
+            user_dir: Some(user_dir.to_owned()),
+            is_trusted: false,
+        };
+        let unreadable = |error| Unread::Unreadable(Box::new(error));
+        let disk = RealDisk::fenced(&self.dir);
+        let found = StateId::of(&disk, &StateLayout::new(&self.state_dir));
+        if found.map_err(|error| unreadable(error.into()))?.as_ref() != Some(id) {
+            return Err(Unread::Replaced);
+        }
+        match state_trust::doubt(&workspace, None).map_err(unreadable)? {
+            Some(why) => Err(Unread::Doubted(why)),
+            None => Ok(workspace),
+        }
+    }
+}
+
+/// What is noted under an id; none if a newer program noted it.
+fn read(kept: &UserState) -> Result<Option<Vec<WorkDir>>, EngineError> {
+    let bytes = kept.read(NAME)?.unwrap_or_default();
+    let note = serde_json::from_slice::<serde_json::Value>(&bytes).unwrap_or_default();
+    if note["version"].as_u64() > Some(VERSION.into()) {
+        return Ok(None);
+    }
+    let note = serde_json::from_value::<Note>(note);
+    Ok(Some(note.map(|note| note.work_dirs).unwrap_or_default()))
+}
+
+fn write(kept: &UserState, work_dirs: Vec<WorkDir>) -> Result<(), EngineError> {
+    let version = VERSION;
+    let note = serde_json::to_vec(&Note { version, work_dirs });
+    let note = note.map_err(|error| EngineError::System {
+        what: "say where a work dir is",
+        source: error.into(),
+    })?;
+    Ok(kept.write(NAME, &note, Durability::Derived)?)
+}

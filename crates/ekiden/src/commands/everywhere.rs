@@ -1,0 +1,209 @@
+//! `ekiden status --everywhere`: the runs of all projects of this user on this machine.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use ekiden_core::ids::RunId;
+use ekiden_core::text::in_full;
+use ekiden_engine::history::{self, Listed};
+use ekiden_engine::registry::{self, Project, Unread};
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::lock::Holder;
+use jiff::tz::TimeZone;
+
+use super::status::{RunStatus, Unreadable};
+use super::{Invocation, run_ids};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone};
+use crate::output::{Output, phrase};
+
+/// How many runs that are over are shown unless all are asked for.
+const SHOWN_MAX: usize = 20;
+
+/// The runs of all projects, those at work first, then the newest first.
+pub(super) struct Everywhere {
+    pub(super) runs: Vec<Found>,
+    /// Projects whose runs are not read.
+    pub(super) unread: Vec<Project>,
+}
+
+/// A run, and where it is.
+pub(super) struct Found {
+    pub(super) workspace: Arc<Workspace>,
+    /// The ids of the runs beside it, by which its own can be shortened.
+    pub(super) ids: Arc<Vec<RunId>>,
+    /// The engine that works there, on whatever run.
+    pub(super) holder: Option<Holder>,
+    pub(super) listed: Listed,
+}
+
+impl Everywhere {
+    /// Reads the beginnings of all logs.
+    pub(super) fn of(projects: Vec<Project>) -> Self {
+        let mut all = Self {
+            runs: Vec::new(),
+            unread: Vec::new(),
+        };
+        for mut project in projects {
+            let runs = match &project.found {
+                Ok(workspace) => runs_of(workspace),
+                Err(_) => Ok(Vec::new()),
+            };
+            match runs {
+                Ok(runs) => all.runs.extend(runs),
+                Err(failure) => project.found = Err(Unread::Doubted(failure.error().to_owned())),
+            }
+            if project.found.is_err() {
+                all.unread.push(project);
+            }
+        }
+        all.runs
+            .sort_by_key(|found| Reverse((found.is_held(), found.listed.started)));
+        all
+    }
+}
+
+fn runs_of(workspace: &Workspace) -> Result<Vec<Found>, Failure> {
+    let (listed, ids) = (history::list(workspace)?, Arc::new(run_ids(workspace)?));
+    let (holder, workspace) = (history::holder(workspace), Arc::new(workspace.clone()));
+    let found = |listed| Found {
+        workspace: Arc::clone(&workspace),
+        ids: Arc::clone(&ids),
+        holder: holder.clone(),
+        listed,
+    };
+    Ok(listed.into_iter().map(found).collect())
+}
+
+impl Found {
+    /// An engine works on it.
+    pub(super) fn is_held(&self) -> bool {
+        let holder = self.holder.as_ref();
+        holder.and_then(|holder| holder.run.as_ref()) == Some(&self.listed.run)
+    }
+
+    /// Reads it whole.
+    fn read(
+        self,
+    ) -> (
+        Arc<Workspace>,
+        Arc<Vec<RunId>>,
+        Result<RunStatus, Unreadable>,
+    ) {
+        let Listed {
+            run,
+            started,
+            unreadable,
+            ..
+        } = self.listed;
+        let read = match unreadable {
+            Some(error) => Err(error),
+            None => RunStatus::read(&self.workspace, &run, self.holder),
+        };
+        let read = read.map_err(|error| Unreadable {
+            run,
+            started,
+            error,
+        });
+        (self.workspace, self.ids, read)
+    }
+}
+
+pub(super) fn everywhere(
+    invocation: &Invocation,
+    all: bool,
+    forget: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let Some(home) = invocation.environment.state_home() else {
+        let text = "without a home directory nothing is known of other projects";
+        return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
+    };
+    let home = home.join("ekiden");
+    if forget {
+        for dir in registry::forget_gone(&home)? {
+            output.message(&format!("{} is forgotten\n", phrase::project(&dir)));
+        }
+    }
+    let Everywhere { mut runs, unread } = Everywhere::of(registry::projects(&home)?);
+    let held = runs.iter().filter(|found| found.is_held()).count();
+    let shown = if all { runs.len() } else { held + SHOWN_MAX };
+    let left_out = runs.len().saturating_sub(shown);
+    runs.truncate(shown);
+    if invocation.json()? {
+        let runs: Vec<Fields> = runs.into_iter().map(json).collect();
+        let unread: Vec<Fields> = unread.iter().map(unread_json).collect();
+        let answer = Fields::versioned()
+            .with("runs", runs)
+            .and(fields! { "left_out": left_out, "unread": unread });
+        output.json(&answer);
+        return Ok(Exit::Done);
+    }
+    if runs.is_empty() {
+        let text = "nothing is known to have run on this machine";
+        output.line(&Line::new(Tone::Plain, text));
+    }
+    print(runs, output);
+    if left_out > 0 {
+        let text = format!("and {}: ", phrase::count(left_out as u64, "older run"));
+        let command = "ekiden status --everywhere --all";
+        output.line(&Line::new(Tone::Quiet, text).with(Tone::Plain, command));
+    }
+    for project in unread {
+        output.line(&unread_line(&project));
+    }
+    Ok(Exit::Done)
+}
+
+/// The runs, each below its project unless the one before is of the same.
+fn print(runs: Vec<Found>, output: &mut Output) {
+    let (zone, mut above) = (TimeZone::system(), None);
+    for found in runs {
+        let (workspace, ids, read) = found.read();
+        if above.as_ref() != Some(&workspace.dir) {
+            output.line(&Line::new(Tone::Quiet, phrase::project(&workspace.dir)));
+            above = Some(workspace.dir.clone());
+        }
+        let lines = match &read {
+            Ok(run) => run.lines(&ids, &zone, false),
+            Err(unreadable) => unreadable.lines(&ids),
+        };
+        // Of a plan the first line has the sum of its stages.
+        for line in lines.into_iter().take(1) {
+            output.line(&Line::new(Tone::Plain, "  ").joined(line));
+        }
+    }
+}
+
+fn unread_line(project: &Project) -> Line {
+    let line = Line::new(Tone::Quiet, phrase::project(&project.dir));
+    let Err(why) = &project.found else {
+        return line;
+    };
+    let hint = match why {
+        Unread::Gone | Unread::Replaced => "; to forget it: ekiden status --everywhere --forget",
+        Unread::Doubted(_) | Unread::Unreadable(_) => "",
+    };
+    line.with(Tone::Attention, format!(" {}", in_full(why)))
+        .with(Tone::Quiet, hint)
+}
+
+fn json(found: Found) -> Fields {
+    let (workspace, _, read) = found.read();
+    let fields = match read {
+        Ok(run) => run.json(),
+        Err(unreadable) => unreadable.json(),
+    };
+    fields.with("project", &workspace.dir)
+}
+
+fn unread_json(project: &Project) -> Fields {
+    let why = project.found.as_ref().err().map(|why| in_full(why));
+    fields! {
+        "project": project.dir,
+        "seen": phrase::utc(project.seen),
+        "why": why,
+    }
+}
