@@ -3,6 +3,7 @@
 //! An event holds everything that decides: replaying the log's events through [`crate::run::Run`]
 //! gives the state, without a look at any file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -262,6 +263,9 @@ pub struct Counters {
     pub subscription: bool,
     /// What models cost, by the agent's own figures.
     pub prices: Prices,
+    /// What each model took of the spend, as far as the agent tells; older logs do not say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, Spend>,
 }
 
 /// The last things seen of an attempt. Bounded where they are gathered.

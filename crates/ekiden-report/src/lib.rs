@@ -16,6 +16,7 @@
 //! - A page refers to nothing outside of itself, and nothing in it can be clicked or run.
 
 pub mod curve;
+pub mod graph;
 pub mod page;
 pub mod phrase;
 pub mod render;

@@ -3,18 +3,16 @@
 //! Each is drawn 480 wide, with letters that can still be read at a phone's width, and names in a title and a description what it
 //! shows, for whoever does not see it. Nothing in a drawing is an agent's word but names, which are escaped.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
-use minijinja::HtmlEscape;
 
 use crate::curve::Point;
-use crate::page::{foreign, state_word};
 use crate::phrase;
-use crate::timeline::{Stage, State, Timeline};
+use crate::timeline::{Stage, Timeline};
 
 const WIDTH: u64 = 480;
 const HEIGHT: u64 = 210;
@@ -25,12 +23,10 @@ const TOP: u64 = 14;
 const BOTTOM: u64 = 22;
 /// Bars of a chart; of more sessions several share one.
 const BARS_MAX: usize = 80;
-/// Stages of a graph; nobody sees anything in a larger one.
-const GRAPH_STAGES_MAX: usize = 150;
-/// A stage in the graph, and the room between two.
-const NODE: (u64, u64) = (112, 30);
-const GAP: (u64, u64) = (12, 30);
-const NODE_CHARS_MAX: usize = 13;
+/// Lines of a plot that are drawn apart. Of more each would be a point, so all are one.
+const LINES_MAX: usize = 200;
+/// The height of a bar with the words above it.
+const BAR: u64 = 38;
 
 /// The context of a stage's sessions over time, with the levels, the orders to hand off and the waits. Nothing where no
 /// session tells how full its context is.
@@ -60,11 +56,13 @@ pub fn context(
             axes.level(name, tokens, &mut svg);
         }
     }
-    for line in points.chunk_by(|one, next| one.line == next.line) {
-        let points: Vec<String> = line
+    let is_dense = points.last().is_some_and(|last| last.line > LINES_MAX);
+    for line in points.chunk_by(|one, next| is_dense || one.line == next.line) {
+        let mut points: Vec<String> = line
             .iter()
             .map(|point| axes.place(point.at, point.tokens))
             .collect();
+        points.dedup();
         let _ = write!(
             svg,
             r#"<polyline class="curve" points="{}"/>"#,
@@ -126,7 +124,12 @@ impl Axes {
     /// A mark at the height that the curve has when the order is given.
     fn orders(&self, stage: &Stage, points: &[Point], svg: &mut String) {
         let attempts = stage.sessions.iter().flat_map(|session| &session.attempts);
+        let mut last_x = None;
         for at in attempts.filter_map(|attempt| attempt.ordered) {
+            // Of marks that lie on each other one is drawn.
+            if last_x.replace(self.x(at)) == Some(self.x(at)) {
+                continue;
+            }
             let next = points.partition_point(|point| point.at < at);
             let beside = points.get(next).or(points.last());
             let (x, y) = (self.x(at), self.y(beside.map_or(0, |point| point.tokens)));
@@ -210,88 +213,34 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
     Some(svg)
 }
 
-/// The stages of a plan in layers: each below all that it needs, coloured by state.
-pub fn graph(timeline: &Timeline) -> Option<String> {
-    let stages = &timeline.stages;
-    if !timeline.is_plan || stages.len() > GRAPH_STAGES_MAX {
-        return None;
-    }
-    let layers = layers(stages);
-    let widest = layers.iter().map(Vec::len).max().unwrap_or(1) as u64;
-    let width = (widest * (NODE.0 + GAP.0) + GAP.0).max(WIDTH);
-    let height = layers.len() as u64 * (NODE.1 + GAP.1) + GAP.1;
-    let mut places = vec![(0, 0); stages.len()];
-    for (row, layer) in layers.iter().enumerate() {
-        let used = layer.len() as u64 * (NODE.0 + GAP.0) - GAP.0;
-        let left = (width - used) / 2;
-        for (column, stage) in layer.iter().enumerate() {
-            let x = left + column as u64 * (NODE.0 + GAP.0);
-            places[*stage] = (x, GAP.1 / 2 + row as u64 * (NODE.1 + GAP.1));
-        }
-    }
-    let mut svg = opened("graph", width, height, "Stages and what they need");
-    for (stage, (x, y)) in stages.iter().zip(&places) {
-        for (from_x, from_y) in stage.needs.iter().filter_map(|need| places.get(*need)) {
-            let (from, to) = (from_x + NODE.0 / 2, x + NODE.0 / 2);
-            let (began, ended) = (from_y + NODE.1, *y);
-            let half = (began + ended) / 2;
-            let _ = write!(
-                svg,
-                r#"<path class="edge" d="M{from} {began}C{from} {half} {to} {half} {to} {ended}"/>"#
-            );
-        }
-    }
-    for (stage, (x, y)) in stages.iter().zip(&places) {
-        node(stage, *x, *y, &mut svg);
+/// What was spent of the run's budget, a bar for money and one for tokens; nothing where neither has a limit.
+pub fn budget(spent: Spend, budget: Budget) -> Option<String> {
+    let money = budget
+        .micro_usd
+        .map(|limit| (spent.micro_usd, limit, phrase::money(limit)));
+    let tokens = budget.tokens.map(|limit| {
+        let said = format!("{} tokens", phrase::tokens(limit));
+        (spent.tokens, limit, said)
+    });
+    let bars: Vec<_> = money.into_iter().chain(tokens).collect();
+    let mut svg = open(BAR * bars.len() as u64, "What was spent of the budget");
+    for ((spent, limit, said), place) in bars.iter().zip(0..) {
+        let percent = scaled(*spent, *limit, 100);
+        let class = match percent {
+            0..90 => "within",
+            90..100 => "nearly",
+            _ => "spent",
+        };
+        let (y, width) = (place * BAR, scaled((*spent).min(*limit), *limit, WIDTH));
+        let _ = write!(
+            svg,
+            r#"<text x="0" y="{}">{percent}% of {said}</text><rect class="track" x="0" y="{1}" width="{WIDTH}" height="8" rx="4"/><rect class="{class}" x="0" y="{1}" width="{width}" height="8" rx="4"/>"#,
+            y + 14,
+            y + 20,
+        );
     }
     svg.push_str("</svg>");
-    Some(svg)
-}
-
-fn node(stage: &Stage, x: u64, y: u64, svg: &mut String) {
-    let state = state_word(stage.state);
-    let class = match stage.state {
-        State::Done => "done",
-        State::Failed => "failed",
-        State::Blocked | State::Interrupted => "attention",
-        State::Working => "working",
-        State::Waiting | State::Skipped => "quiet",
-    };
-    let name = foreign(&stage.name);
-    let label = ekiden_core::text::short(stage.id.as_str(), NODE_CHARS_MAX);
-    let _ = write!(
-        svg,
-        r#"<g class="stage {class}"><title>{}: {}, {state}</title><rect x="{x}" y="{y}" width="{}" height="{}" rx="4"/><text class="mid" x="{}" y="{}">{}</text></g>"#,
-        stage.id,
-        HtmlEscape(&name),
-        NODE.0,
-        NODE.1,
-        x + NODE.0 / 2,
-        y + NODE.1 / 2 + 4,
-        HtmlEscape(&label),
-    );
-}
-
-/// The stages by the length of the longest way to them.
-fn layers(stages: &[Stage]) -> Vec<Vec<usize>> {
-    let mut layers: Vec<Vec<usize>> = Vec::new();
-    let mut placed = BTreeSet::new();
-    while placed.len() < stages.len() {
-        let is_next = |place: &usize| {
-            !placed.contains(place)
-                && stages[*place]
-                    .needs
-                    .iter()
-                    .all(|need| placed.contains(need))
-        };
-        let layer: Vec<usize> = (0..stages.len()).filter(is_next).collect();
-        if layer.is_empty() {
-            break;
-        }
-        placed.extend(layer.iter().copied());
-        layers.push(layer);
-    }
-    layers
+    (!bars.is_empty()).then_some(svg)
 }
 
 fn newest_window(stage: &Stage) -> Option<Window> {
@@ -307,7 +256,7 @@ fn open(height: u64, title: &str) -> String {
     opened("plot", WIDTH, height, title)
 }
 
-fn opened(class: &str, width: u64, height: u64, title: &str) -> String {
+pub(crate) fn opened(class: &str, width: u64, height: u64, title: &str) -> String {
     format!(
         r#"<svg class="{class}" width="{width}" viewBox="0 0 {width} {height}" role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg"><title>{title}</title>"#
     )

@@ -8,6 +8,8 @@
 //! charged before. The client also says what was used since the result before; where an agent does not,
 //! differences are taken.
 //!
+//! What is told of a model counts for it by name; a sum counts for none.
+//!
 //! An attempt that was cut off is charged one more response like its last: a request may have been under
 //! way whose figures have not arrived.
 
@@ -18,12 +20,17 @@ use ekiden_core::limits::BYTES_PER_TOKEN;
 
 use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
+/// Models that are told apart in one attempt: an agent could name any number.
+const MODELS_MAX: usize = 16;
+
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone)]
 pub struct SpendMeter {
     prices: Prices,
     unknown: Price,
     settled: Charge,
+    /// What of it is known by model; at most [`MODELS_MAX`] of them.
+    models: BTreeMap<String, Charge>,
     /// What the conversation's last result told by model, to take differences.
     totals: BTreeMap<String, ModelUsage>,
     total_usd: f64,
@@ -60,6 +67,7 @@ impl SpendMeter {
             prices,
             unknown,
             settled: Charge::default(),
+            models: BTreeMap::new(),
             totals: BTreeMap::new(),
             total_usd: 0.0,
             open: BTreeMap::new(),
@@ -93,9 +101,23 @@ impl SpendMeter {
         self.open
             .values()
             .for_each(|open| sum.add(self.charge(open)));
+        self.said(sum)
+    }
+
+    /// The same for each model that is known to have taken a part.
+    pub fn models(&self) -> BTreeMap<String, Spend> {
+        let mut models = self.models.clone();
+        for open in self.open.values() {
+            book(&mut models, &open.model, self.charge(open));
+        }
+        let said = |(model, charge)| (model, self.said(charge));
+        models.into_iter().map(said).collect()
+    }
+
+    fn said(&self, charge: Charge) -> Spend {
         Spend {
-            micro_usd: sum.nano_usd.div_ceil(1000),
-            tokens: sum.tokens,
+            micro_usd: charge.nano_usd.div_ceil(1000),
+            tokens: charge.tokens,
             estimated: self.guessed || !self.open.is_empty(),
         }
     }
@@ -121,7 +143,7 @@ impl SpendMeter {
             return;
         }
         if let Some(last) = self.last.take() {
-            self.settled.add(self.charge(&last));
+            self.take(&last.model, self.charge(&last));
         }
         self.guessed = true;
     }
@@ -169,7 +191,7 @@ impl SpendMeter {
                 tokens: counts(usage).counted(),
             };
             self.prices.learn(model, counts(usage), charge.nano_usd);
-            self.settled.add(charge);
+            self.take(model, charge);
         }
         // An agent that tells no models may tell a sum.
         let sum = result.total_cost_usd;
@@ -189,7 +211,7 @@ impl SpendMeter {
             } else {
                 self.guessed = true;
             }
-            self.settled.add(charge);
+            self.take(&open.model, charge);
         }
         self.last = None;
         self.totals.clone_from(&result.model_usage);
@@ -209,12 +231,25 @@ impl SpendMeter {
             .collect()
     }
 
+    fn take(&mut self, model: &str, charge: Charge) {
+        self.settled.add(charge);
+        book(&mut self.models, model, charge);
+    }
+
     fn charge(&self, open: &Open) -> Charge {
         let price = self.prices.of(&open.model, self.unknown);
         Charge {
             nano_usd: price.nano_usd(open.counts()),
             tokens: open.counts().counted(),
         }
+    }
+}
+
+fn book(models: &mut BTreeMap<String, Charge>, model: &str, charge: Charge) {
+    if let Some(known) = models.get_mut(model) {
+        known.add(charge);
+    } else if models.len() < MODELS_MAX && !model.is_empty() {
+        models.insert(model.to_owned(), charge);
     }
 }
 
@@ -427,6 +462,40 @@ mod tests {
                 estimated: false
             }
         );
+    }
+
+    // shows: REL-27
+    #[test]
+    fn what_is_told_of_a_model_counts_for_it() {
+        let mut meter = meter();
+        meter.observe(&response("a", 1_000, 0, 0));
+        let two = [("opus", 1_000, 4.0), ("haiku", 300, 0.5)];
+        let told = two.map(|(model, tokens, cost)| {
+            let mut usage = usage(tokens, cost);
+            (model.to_owned(), usage.pop_first().unwrap().1)
+        });
+        meter.observe(&result(told.into()));
+        let known = |tokens, micro_usd| Spend {
+            micro_usd,
+            tokens,
+            estimated: false,
+        };
+        let models = meter.models();
+        assert_eq!(models["opus"], known(1_000, 4_000_000));
+        assert_eq!(models["haiku"], known(300, 500_000));
+        meter.observe(&response("b", 1_000, 0, 0));
+        let opus = meter.models()["opus"];
+        assert!(opus.estimated && opus.tokens == 2_000);
+        meter.end();
+        let all = meter.models().into_values();
+        let all = all.fold(Spend::default(), Spend::plus);
+        assert_eq!(all.tokens, meter.spend().tokens);
+        for model in 0..1_000 {
+            let mut usage = usage(1, 0.1);
+            let usage = usage.pop_first().unwrap().1;
+            meter.observe(&result([(model.to_string(), usage)].into()));
+        }
+        assert_eq!(meter.models().len(), MODELS_MAX);
     }
 
     // shows: REL-22

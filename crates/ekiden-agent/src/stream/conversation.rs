@@ -483,6 +483,7 @@ fn counters(trace: &Trace, spending: &SpendMeter) -> Counters {
         turns: spending.turns(),
         subscription: spending.subscription(),
         prices: spending.prices().clone(),
+        models: spending.models(),
         ..Counters::default()
     }
 }

@@ -14,20 +14,19 @@ use crate::timeline::Wait;
 
 impl View<'_> {
     pub(super) fn costs(&self) -> Vec<Block> {
-        let mut models: BTreeMap<&str, (u32, Spend, u32)> = BTreeMap::new();
+        let mut models: BTreeMap<&str, (u32, Spend)> = BTreeMap::new();
         for (_, session) in self.timeline.sessions() {
-            let model = session.model().unwrap_or("unknown model");
-            let (sessions, spend, calls) = models.entry(model).or_default();
-            *sessions += 1;
-            *spend = spend.plus(session.spend());
-            *calls += session.tool_calls();
+            for (model, spend) in session.spend_by_model() {
+                let (sessions, sum) = models.entry(model).or_default();
+                *sessions += 1;
+                *sum = sum.plus(spend);
+            }
         }
         let subscription = self.timeline.standing.totals.subscription;
-        let rows = models.iter().map(|(model, (sessions, spend, calls))| {
+        let rows = models.iter().map(|(model, (sessions, spend))| {
             vec![
                 Text::said(model),
                 Text::own(sessions.to_string()),
-                Text::own(calls.to_string()),
                 Text::own(phrase::tokens(spend.tokens)),
                 Text::own(cost(*spend, subscription)),
             ]
@@ -36,12 +35,16 @@ impl View<'_> {
             .filter(|_| self.timeline.standing.totals.spend.tokens > 0)
             .collect();
         let note = (!rows.is_empty()).then(|| {
-            Block::line("By the model that led the session, its subagents included. Tokens without those read from the cache again; ≈ marks an estimate.")
+            Block::line("What the agent told of no model counts for the one that led the session. Tokens without those read from the cache again; ≈ marks an estimate.")
         });
         let figure = svg::costs(self.timeline).map(|svg| figure("Cost of each session", svg));
-        let head = vec!["model", "sessions", "calls", "tokens", "cost"];
-        figure
+        let head = vec!["model", "sessions", "tokens", "cost"];
+        let standing = &self.timeline.standing;
+        let budget = svg::budget(standing.totals.spend, standing.budget);
+        budget
+            .map(|svg| super::sections::figure("Spent of the budget", svg))
             .into_iter()
+            .chain(figure)
             .chain(Block::table(head, rows, ROWS_MAX))
             .chain(note)
             .collect()

@@ -88,20 +88,23 @@ impl View<'_> {
         format!("{began} {until} · {worked}{waited}")
     }
 
+    /// `$7.36 of $10.00 · 640k tokens`
     fn cost(&self) -> String {
-        let totals = &self.timeline.standing.totals;
+        let (totals, budget) = (
+            &self.timeline.standing.totals,
+            self.timeline.standing.budget,
+        );
         let spend = totals.spend;
-        let money = match spend.micro_usd {
-            0 => String::new(),
-            cost => format!(
-                "{} · ",
-                phrase::cost(cost, spend.estimated, totals.subscription)
-            ),
-        };
-        match spend.tokens {
-            0 => money.trim_end_matches(" · ").to_owned(),
-            tokens => format!("{money}{} tokens", phrase::tokens(tokens)),
-        }
+        let cost = phrase::cost(spend.micro_usd, spend.estimated, totals.subscription);
+        let of_money = budget.micro_usd.map(phrase::money);
+        let of_tokens = budget.tokens.map(phrase::tokens);
+        let of =
+            |limit: Option<String>| limit.map_or(String::new(), |limit| format!(" of {limit}"));
+        let money = (spend.micro_usd > 0).then(|| cost + &of(of_money));
+        let tokens = (spend.tokens > 0)
+            .then(|| format!("{}{} tokens", phrase::tokens(spend.tokens), of(of_tokens)));
+        let parts: Vec<String> = money.into_iter().chain(tokens).collect();
+        parts.join(" · ")
     }
 
     fn agent(&self) -> Text {

@@ -8,6 +8,7 @@ use ekiden_core::prompt::Author;
 use ekiden_core::time::Millis;
 
 use super::{Block, Section, Text, View, ends};
+use crate::graph;
 use crate::phrase;
 use crate::svg;
 use crate::timeline::{Left, Session, Stage, State, Words, check_word};
@@ -100,9 +101,15 @@ impl View<'_> {
         let head = vec![
             "stage", "what", "state", "sessions", "took", "cost", "merged",
         ];
-        let graph = svg::graph(timeline).map(|svg| figure("The plan, by state", svg));
+        let graph = match graph::graph(timeline) {
+            Some(svg) => figure("The plan, by state", svg),
+            None => Block::line(format!(
+                "The graph of more than {} stages is not drawn.",
+                graph::STAGES_MAX
+            )),
+        };
         let delivery = timeline.delivery.as_ref().map(delivered);
-        graph
+        [graph]
             .into_iter()
             .chain(Block::table(head, rows.collect(), ROWS_MAX))
             .chain(delivery)

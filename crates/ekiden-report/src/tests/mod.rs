@@ -3,12 +3,14 @@
 mod hostile;
 mod scenario;
 
+use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::effect::Effect;
 use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{CheckOutcome, Commit, Event, RunResumed, WorktreeEvent};
 use ekiden_core::event::{Merge, PreparedWorktree};
 use ekiden_core::guard::Level;
 use ekiden_core::ids::{EffectId, StageId};
+use ekiden_core::manifest::Manifest;
 use ekiden_core::time::Timestamp;
 use expect_test::expect_file;
 
@@ -69,6 +71,29 @@ fn what_stands_in_main_needs_no_style_and_no_script_of_its_own() {
     }
     let html = run.html();
     assert!(html.contains(main.trim()) && html.contains(render::STYLE.trim()));
+}
+
+// shows: REL-27
+#[test]
+fn what_subagents_took_counts_for_their_model() {
+    let mut run = Scenario::relay(None);
+    let spend = Spend {
+        micro_usd: 500_000,
+        tokens: 10_000,
+        estimated: false,
+    };
+    run.survey(&[], &[]).window(1, 1);
+    run.models = [("haiku".to_owned(), spend)].into();
+    run.ends(attempt(1, 1), EndCause::Completed, complete());
+    let markdown = run.markdown();
+    assert!(
+        markdown.contains("| `haiku` | 1 | 10k | $0.50 |"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("| `opus` | 1 | 150k | $1.34 |"),
+        "{markdown}"
+    );
 }
 
 // shows: REL-27
@@ -177,8 +202,98 @@ fn a_plan_of_six_stages() {
     assert_eq!(states[3..], [State::Waiting; 3]);
     expect_file!["pages/plan.md"].assert_eq(&run.markdown());
     let html = run.html();
+    expect_file!["pages/plan.html"].assert_eq(&html);
     assert_eq!(html.matches(r#"class="edge""#).count(), 7);
     assert!(html.contains(r#"class="stage done""#) && html.contains(r#"class="stage working""#));
+}
+
+/// A plan of so many stages; each needs the one before the last.
+fn plan_of(stages: usize) -> Scenario {
+    let ids: Vec<String> = (0..stages).map(|stage| format!("S{stage:03}")).collect();
+    let needs: Vec<Vec<&str>> = (0..stages)
+        .map(|stage| stage.checked_sub(2).map(|need| ids[need].as_str()))
+        .map(|need| need.into_iter().collect())
+        .collect();
+    let all: Vec<(&str, &[&str])> = ids
+        .iter()
+        .zip(&needs)
+        .map(|(id, needs)| (id.as_str(), needs.as_slice()))
+        .collect();
+    Scenario::plan(scenario::stages(&all))
+}
+
+// shows: UIX-05
+#[test]
+fn a_graph_says_each_stages_name_and_state_and_of_too_many_only_the_table_does() {
+    let html = plan_of(32).html();
+    let svg = html.split(r#"<svg class="graph""#).nth(1).unwrap();
+    assert_eq!(svg.matches(r#"<g class="stage "#).count(), 32);
+    assert_eq!(svg.matches(r#"class="edge""#).count(), 30);
+    assert_eq!(svg.matches(">working</text>").count(), 2);
+    assert_eq!(svg.matches(">waiting</text>").count(), 30);
+    assert!(svg.contains(">part S031</text>"), "{svg}");
+    let html = plan_of(101).html();
+    assert!(html.contains("The graph of more than 100 stages is not drawn."));
+    assert!(html.contains("<td>S100</td>") && !html.contains(r#"class="graph""#));
+}
+
+// shows: UIX-05
+#[test]
+fn a_wide_plan_is_drawn_sideways_and_no_stage_lies_on_another() {
+    for (layers, width) in [(4, 3), (3, 9)] {
+        let ids: Vec<String> = (0..layers * width).map(|at| format!("S{at:02}")).collect();
+        let needs: Vec<Vec<&str>> = (0..ids.len())
+            .map(|at| match at < width {
+                true => Vec::new(),
+                // The other way round than they stand, so that edges cross unless the layers are sorted.
+                false => vec![ids[(at / width) * width - 1 - at % width].as_str()],
+            })
+            .collect();
+        let all: Vec<(&str, &[&str])> = ids
+            .iter()
+            .zip(&needs)
+            .map(|(id, needs)| (id.as_str(), needs.as_slice()))
+            .collect();
+        let svg = crate::graph::graph(Scenario::plan(stages(&all)).timeline()).unwrap();
+        let number = |text: &str, name: &str| -> u64 {
+            let rest = text.split(&format!(r#" {name}=""#)).nth(1).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let places: std::collections::BTreeSet<(u64, u64)> = svg
+            .split("<rect")
+            .skip(1)
+            .map(|rect| (number(rect, "x"), number(rect, "y")))
+            .collect();
+        assert_eq!(places.len(), ids.len(), "{svg}");
+        assert!(number(&svg, "width") < 660, "{svg}");
+        // Straight edges do not cross: what is across stays the same from its begin to its end.
+        for edge in svg.split(r#"<path class="edge" d="M"#).skip(1) {
+            let ends: Vec<&str> = edge.split('"').next().unwrap().split(['C', ' ']).collect();
+            let across = usize::from(width > 5);
+            assert_eq!(ends[across], ends[6 + across], "{edge}");
+        }
+    }
+}
+
+// shows: UIX-05
+#[test]
+fn what_was_spent_stands_beside_the_budget() {
+    let mut header = scenario::header(Manifest::single(stages(&[("S01", &[])]).remove(0)));
+    header.settings.bounds.run = Budget {
+        micro_usd: Some(2_000_000),
+        tokens: Some(1_000_000),
+    };
+    let mut run = Scenario::of(header);
+    run.survey(&[], &[])
+        .check(CheckOutcome::Failed { code: 1 }, "")
+        .ends(attempt(1, 1), EndCause::Completed, complete());
+    let html = run.html();
+    assert!(
+        html.contains("<dd>$1.84 of $2.00 · 160k of 1M tokens</dd>"),
+        "{html}"
+    );
+    assert!(html.contains(r#"class="nearly""#) && html.contains(">92% of $2.00</text>"));
+    assert!(html.contains(r#"class="within""#) && html.contains(">16% of 1M tokens</text>"));
 }
 
 // shows: REL-27

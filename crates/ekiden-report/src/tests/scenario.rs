@@ -1,5 +1,7 @@
 //! A run to which things happen.
 
+use std::collections::BTreeMap;
+
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::bounds::Bounds;
 use ekiden_core::budget::{Prices, Spend};
@@ -35,6 +37,8 @@ pub(super) struct Scenario {
     pub(super) now: Timestamp,
     pub(super) records: Vec<Record>,
     stage: StageId,
+    /// What each model takes of an attempt.
+    pub(super) models: BTreeMap<String, Spend>,
 }
 
 impl Scenario {
@@ -74,6 +78,7 @@ impl Scenario {
             run,
             streams: Streams::default(),
             now: START,
+            models: BTreeMap::new(),
             records: Vec::new(),
         };
         scenario.record(Event::RunStarted(Box::new(header)), effects);
@@ -213,6 +218,7 @@ impl Scenario {
             tool_calls: 38,
             usage_tokens: 122_300,
             spend,
+            models: self.models.clone(),
             ..Counters::default()
         };
         let ended = AttemptEnded {

@@ -13,7 +13,7 @@ mod trouble;
 
 use std::collections::BTreeMap;
 
-use ekiden_core::budget::Spend;
+use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
@@ -79,6 +79,8 @@ pub struct Standing {
     /// None while it works, or where ekiden was killed.
     pub outcome: Option<Outcome>,
     pub totals: Totals,
+    /// What all of it may cost.
+    pub budget: Budget,
     /// Facts that all sessions know, oldest first.
     pub facts: Vec<String>,
     /// Changed and untracked files that are not committed, if git knows.
@@ -186,6 +188,8 @@ pub struct End {
     /// Responses of the model.
     pub turns: u32,
     pub spend: Spend,
+    /// What each model took of it, as far as the agent told.
+    pub models: BTreeMap<String, Spend>,
     pub subscription: bool,
 }
 
@@ -279,6 +283,10 @@ impl Timeline {
                 tool_calls: sum.tool_calls + relay.totals.tool_calls,
                 subscription: sum.subscription || relay.totals.subscription,
             }),
+            budget: relays()
+                .next()
+                .map(|relay| relay.settings.bounds.run)
+                .unwrap_or_default(),
             facts: facts
                 .into_iter()
                 .map(|fact| short(&fact.text, WORDS_CHARS_MAX))
@@ -356,6 +364,26 @@ impl Session {
             .find_map(|attempt| attempt.model.as_deref())
     }
 
+    /// What each model took. What the agent told of no model counts for the one that led the session.
+    pub fn spend_by_model(&self) -> BTreeMap<&str, Spend> {
+        let mut models: BTreeMap<&str, Spend> = BTreeMap::new();
+        let mut book = |model, spend: Spend| {
+            let sum = models.entry(model).or_default();
+            *sum = sum.plus(spend);
+        };
+        for end in self.ends() {
+            let told = end.models.values().copied();
+            let rest = end.spend.since(told.fold(Spend::default(), Spend::plus));
+            if end.models.is_empty() || rest.micro_usd > 0 || rest.tokens > 0 {
+                book(self.model().unwrap_or("unknown model"), rest);
+            }
+            for (model, spend) in &end.models {
+                book(model, *spend);
+            }
+        }
+        models
+    }
+
     /// Context use at its end in tokens, and its share of the window where that is known.
     pub fn usage(&self) -> Option<(u64, Option<u64>)> {
         let tokens = self.end()?.usage_tokens;
@@ -405,6 +433,7 @@ impl End {
             usage_tokens: counters.usage_tokens,
             turns: counters.turns,
             spend: counters.spend,
+            models: counters.models.clone(),
             subscription: counters.subscription,
         }
     }

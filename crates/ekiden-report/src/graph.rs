@@ -1,0 +1,196 @@
+//! The graph of a plan as static SVG: stages in layers, each after all that it needs, with its state in colour and in words.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use ekiden_core::text::short;
+use minijinja::HtmlEscape;
+
+use crate::page::{foreign, state_word};
+use crate::svg::opened;
+use crate::timeline::{Stage, State, Timeline};
+
+/// Stages of a graph; of more the table says more.
+pub const STAGES_MAX: usize = 100;
+/// Stages beside each other. Where a layer has more, layers stand beside each other instead, so that the page stays narrow.
+const ACROSS_MAX: usize = 5;
+/// A stage, and the room around it.
+const NODE: (u64, u64) = (150, 44);
+const GAP: u64 = 12;
+/// Room for the edges between two layers.
+const EDGES: u64 = 34;
+const ID_CHARS_MAX: usize = 8;
+const NAME_CHARS_MAX: usize = 20;
+/// How often the layers are put in order: more changes little.
+const SWEEPS: usize = 3;
+
+/// The stages of a plan; nothing for a single relay and for too many stages.
+pub fn graph(timeline: &Timeline) -> Option<String> {
+    let stages = &timeline.stages;
+    if !timeline.is_plan || stages.len() > STAGES_MAX {
+        return None;
+    }
+    let layers = in_order(layers(stages), stages);
+    let grid = Grid::of(&layers);
+    let places = grid.places(&layers, stages.len());
+    let (width, height) = grid.size(layers.len());
+    let mut svg = opened("graph", width, height, "Stages and what they need");
+    for (stage, to) in stages.iter().zip(&places) {
+        for from in stage.needs.iter().filter_map(|need| places.get(*need)) {
+            svg.push_str(&grid.edge(*from, *to));
+        }
+    }
+    for (stage, (x, y)) in stages.iter().zip(&places) {
+        node(stage, *x, *y, &mut svg);
+    }
+    svg.push_str("</svg>");
+    Some(svg)
+}
+
+/// Where layers and the stages in them lie.
+struct Grid {
+    /// Layers lie below each other, not beside.
+    down: bool,
+    /// The stages of the largest layer.
+    widest: u64,
+}
+
+impl Grid {
+    fn of(layers: &[Vec<usize>]) -> Self {
+        let widest = layers.iter().map(Vec::len).max().unwrap_or(1);
+        Self {
+            down: widest <= ACROSS_MAX,
+            widest: widest as u64,
+        }
+    }
+
+    /// From one stage to the next in a layer, and from one layer to the next.
+    fn steps(&self) -> (u64, u64) {
+        match self.down {
+            true => (NODE.0 + GAP, NODE.1 + EDGES),
+            false => (NODE.1 + GAP, NODE.0 + EDGES),
+        }
+    }
+
+    fn size(&self, layers: usize) -> (u64, u64) {
+        let (across, along) = self.steps();
+        let (across, along) = (self.widest * across + GAP, layers as u64 * along);
+        match self.down {
+            true => (across, along),
+            false => (along, across),
+        }
+    }
+
+    fn places(&self, layers: &[Vec<usize>], stages: usize) -> Vec<(u64, u64)> {
+        let (across, along) = self.steps();
+        let mut places = vec![(0, 0); stages];
+        for (layer, rank) in layers.iter().zip(0..) {
+            let left = GAP + (self.widest - layer.len() as u64) * across / 2;
+            for (stage, index) in layer.iter().zip(0..) {
+                let (across, along) = (left + index * across, EDGES / 2 + rank * along);
+                places[*stage] = match self.down {
+                    true => (across, along),
+                    false => (along, across),
+                };
+            }
+        }
+        places
+    }
+
+    fn edge(&self, from: (u64, u64), to: (u64, u64)) -> String {
+        let ends = match self.down {
+            true => {
+                let (x, y) = (from.0 + NODE.0 / 2, from.1 + NODE.1);
+                let (to_x, to_y) = (to.0 + NODE.0 / 2, to.1);
+                let half = u64::midpoint(y, to_y);
+                format!("M{x} {y}C{x} {half} {to_x} {half} {to_x} {to_y}")
+            }
+            false => {
+                let (x, y) = (from.0 + NODE.0, from.1 + NODE.1 / 2);
+                let (to_x, to_y) = (to.0, to.1 + NODE.1 / 2);
+                let half = u64::midpoint(x, to_x);
+                format!("M{x} {y}C{half} {y} {half} {to_y} {to_x} {to_y}")
+            }
+        };
+        format!(r#"<path class="edge" d="{ends}"/>"#)
+    }
+}
+
+fn node(stage: &Stage, x: u64, y: u64, svg: &mut String) {
+    let state = state_word(stage.state);
+    let class = match stage.state {
+        State::Done => "done",
+        State::Failed => "failed",
+        State::Blocked | State::Interrupted => "attention",
+        State::Working => "working",
+        State::Waiting | State::Skipped => "quiet",
+    };
+    let name = foreign(&stage.name);
+    let _ = write!(
+        svg,
+        r#"<g class="stage {class}"><title>{id}: {whole}, {state}</title><rect x="{x}" y="{y}" width="{0}" height="{1}" rx="4"/><text class="id" x="{left}" y="{above}">{label}</text><text class="end state" x="{right}" y="{above}">{state}</text><text x="{left}" y="{below}">{name}</text></g>"#,
+        NODE.0,
+        NODE.1,
+        id = stage.id,
+        whole = HtmlEscape(&name),
+        left = x + 8,
+        right = x + NODE.0 - 8,
+        above = y + 18,
+        below = y + 36,
+        label = HtmlEscape(&short(stage.id.as_str(), ID_CHARS_MAX)),
+        name = HtmlEscape(&short(&name, NAME_CHARS_MAX)),
+    );
+}
+
+/// The stages by the length of the longest way to them.
+fn layers(stages: &[Stage]) -> Vec<Vec<usize>> {
+    let mut layers: Vec<Vec<usize>> = Vec::new();
+    let mut placed = BTreeSet::new();
+    while placed.len() < stages.len() {
+        let is_next = |place: &usize| {
+            let mut needs = stages[*place].needs.iter();
+            !placed.contains(place) && needs.all(|need| placed.contains(need))
+        };
+        let layer: Vec<usize> = (0..stages.len()).filter(is_next).collect();
+        if layer.is_empty() {
+            break;
+        }
+        placed.extend(layer.iter().copied());
+        layers.push(layer);
+    }
+    layers
+}
+
+/// Each layer in the order of what its stages need, and of what needs them, so that few edges cross.
+fn in_order(mut layers: Vec<Vec<usize>>, stages: &[Stage]) -> Vec<Vec<usize>> {
+    let needs: Vec<Vec<usize>> = stages.iter().map(|stage| stage.needs.clone()).collect();
+    let mut needed_by = vec![Vec::new(); stages.len()];
+    for (place, needs) in needs.iter().enumerate() {
+        needs.iter().for_each(|need| needed_by[*need].push(place));
+    }
+    for _ in 0..SWEEPS {
+        let mut at = vec![0; stages.len()];
+        layers
+            .iter_mut()
+            .for_each(|layer| sort(layer, &needs, &mut at));
+        let upwards = layers.iter_mut().rev();
+        upwards.for_each(|layer| sort(layer, &needed_by, &mut at));
+    }
+    layers
+}
+
+/// Sorts a layer by the middle of each stage's neighbours, in thousandths of a layer; who has none stays where it is.
+fn sort(layer: &mut [usize], neighbours: &[Vec<usize>], at: &mut [usize]) {
+    let part = |index: usize, of: usize| (2 * index + 1) * 500 / of;
+    for (index, stage) in layer.iter().enumerate() {
+        let beside = &neighbours[*stage];
+        let sum: usize = beside.iter().map(|stage| at[*stage]).sum();
+        at[*stage] = sum
+            .checked_div(beside.len())
+            .unwrap_or(part(index, layer.len()));
+    }
+    layer.sort_by_key(|stage| at[*stage]);
+    for (index, stage) in layer.iter().enumerate() {
+        at[*stage] = part(index, layer.len());
+    }
+}
