@@ -133,7 +133,7 @@ fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
                 run,
                 at: timeline.ended.unwrap_or(timeline.last),
                 worked: timeline.worked,
-                has_commits: has_commits(timeline),
+                has_commits: timeline.has_commits(),
                 id,
                 zone: &TimeZone::system(),
             });
@@ -207,13 +207,6 @@ fn does(outcome: &Outcome) -> &'static str {
         | Outcome::NotDone { .. }
         | Outcome::StagesFailed { .. } => "continues it",
     }
-}
-
-fn has_commits(timeline: &Timeline) -> bool {
-    timeline.delivery.is_some()
-        || timeline
-            .sessions()
-            .any(|(_, session)| !session.commits.is_empty())
 }
 
 fn tone(tone: Tone) -> PageTone {

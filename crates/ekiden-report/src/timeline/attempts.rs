@@ -106,6 +106,7 @@ impl Timeline {
         }
         if let Some(session) = self.session(place, Some(number)) {
             session.left = Some(end.left);
+            session.is_rescued |= end.is_rescued;
             session.items = left.open_items.as_ref().map(OpenItems::counts);
             // Until the relay has taken it over.
             session.words = Some(Words::of(&Notes {

@@ -24,8 +24,10 @@ use super::{
 
 /// How a relay stood before a record: only that shows after which session something was looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Before {
+pub enum Before {
+    /// It looked at the tree before its first session.
     Preparing,
+    /// It looked at what a session left.
     Reviewing {
         session: u32,
         /// The session had said that all is done.
@@ -52,6 +54,7 @@ impl Before {
 impl Timeline {
     /// Takes in the next record; `run` stands as it is after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
+        self.before.append(&mut self.after);
         self.pass_time(record);
         self.of_event(&record.event, run);
         for effect in &record.effects {
@@ -163,8 +166,7 @@ impl Timeline {
                 self.of_attempt(place, relay, *attempt, event);
             }
             RelayEvent::Task { outcome, .. } => {
-                let before = self.before.get(stage).copied().unwrap_or_default();
-                self.of_task(place, before, relay, outcome);
+                self.of_task(place, self.before(stage), relay, outcome);
             }
             RelayEvent::KnowledgeEdited { .. } => self.ask("edited the knowledge", ""),
             RelayEvent::Woke => {}
@@ -244,7 +246,7 @@ impl Timeline {
     /// What shows in how a relay stands now.
     fn look_at(&mut self, place: usize, stage: &StageId, relay: &Relay, run: &Run) {
         let at = self.last;
-        self.before.insert(stage.clone(), Before::of(relay));
+        self.after.insert(stage.clone(), Before::of(relay));
         if let Phase::Running(session) = &relay.phase
             && session.is_handing_off()
             && let Some((id, _)) = relay.attempt()
@@ -291,7 +293,9 @@ impl Timeline {
             wait.over = Some(at);
         }
         let last = self.stages[place].sessions.last();
-        let ended_by = last.and_then(|session| Some(session.end()?.cause.clone()));
+        let ended_by = last
+            .filter(|_| matches!(cause, WaitCause::UsageLimit | WaitCause::Failure))
+            .and_then(|session| Some(session.end()?.cause.clone()));
         let is_outage = |cause: &EndCause| cause.class() == EndClass::Wait;
         if *cause == WaitCause::Failure
             && let Some(outage) = ended_by.as_ref().filter(|cause| is_outage(cause))

@@ -1,8 +1,8 @@
 //! A run as its log tells it: stages, their sessions, their attempts, and what happened beside them.
 //!
-//! [`Timeline::take`] folds one record with the run as it stands after it, as `output::Reporter` of the binary does for
-//! lines. [`Timeline::settle`] takes what only the end of the fold knows: sums, states of stages, open questions. It can be
-//! called at any time and again.
+//! [`Timeline::take`] folds one record with the run as it stands after it, and `output::Reporter` of the binary
+//! makes its lines beside it. [`Timeline::settle`] takes what only the end of the fold knows: sums, states of stages, open
+//! questions. It can be called at any time and again.
 //!
 //! Texts are kept up to a length, so that the timeline of 10,000 sessions fits into memory.
 
@@ -29,6 +29,7 @@ use ekiden_core::text::short;
 use ekiden_core::time::{Millis, Timestamp};
 
 pub use attempt_end::{AttemptEnd, Left, cautions};
+pub use fold::Before;
 pub use trouble::{Kind, Trouble, check_word};
 
 /// What is kept of a text of an agent, in characters. The archive has it whole.
@@ -70,7 +71,9 @@ pub struct Timeline {
     pub standing: Standing,
     /// Where each stage is, by its id.
     index: BTreeMap<StageId, usize>,
-    before: BTreeMap<StageId, fold::Before>,
+    /// How each relay stood before the last record, and how after it.
+    before: BTreeMap<StageId, Before>,
+    after: BTreeMap<StageId, Before>,
 }
 
 /// What is known at the end of the fold.
@@ -133,6 +136,8 @@ pub struct Session {
     pub attempts: Vec<Attempt>,
     /// What its last attempt left, once that is over.
     pub left: Option<Left>,
+    /// ekiden wrote a handoff for it, since it left none that is valid.
+    pub is_rescued: bool,
     pub words: Option<Words>,
     /// Items of its handoff that are done and open, if it lists them.
     pub items: Option<(usize, usize)>,
@@ -252,6 +257,7 @@ impl Timeline {
             standing: Standing::default(),
             index,
             before: BTreeMap::new(),
+            after: BTreeMap::new(),
         }
     }
 
@@ -260,6 +266,27 @@ impl Timeline {
         self.stages
             .iter()
             .flat_map(|stage| stage.sessions.iter().map(move |session| (stage, session)))
+    }
+
+    /// How the stage's relay stood before the last record.
+    pub fn before(&self, stage: &StageId) -> Before {
+        self.before.get(stage).copied().unwrap_or_default()
+    }
+
+    /// What the stage waits for, if it waits.
+    pub fn wait(&self, stage: &StageId) -> Option<&Wait> {
+        let place = self.index.get(stage)?;
+        let mut newest = self.waits.iter().rev().take(self.stages.len());
+        newest.find(|wait| wait.stage == *place && wait.over.is_none())
+    }
+
+    /// A commit was made while the run worked.
+    pub fn has_commits(&self) -> bool {
+        let is_made = |commit: &Commit| matches!(commit, Commit::Made { .. });
+        self.delivery.is_some()
+            || self.sessions().any(|(_, session)| {
+                !session.commits.is_empty() || session.commit.as_ref().is_some_and(is_made)
+            })
     }
 
     /// Takes what only the whole of the run says.

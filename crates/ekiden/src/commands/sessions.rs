@@ -15,7 +15,7 @@ use crate::output::review::check_word;
 use crate::output::session::Left;
 use crate::output::sessions::Session;
 use crate::output::table::{self, Cell, Column, Side};
-use crate::output::{Output, phrase};
+use crate::output::{Output, phrase, problems};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,11 +58,11 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         is_heard,
     };
     let rows: Vec<Row<'_>> = read.sessions.all.iter().map(row).collect();
-    let problems = &read.sessions.reporter.problems;
+    let timeline = read.sessions.reporter.timeline();
     if read.json {
         let sessions: Vec<Fields> = rows.iter().map(Row::json).collect();
         let answer = read.json().with("sessions", sessions);
-        output.json(&answer.and(problems.json()));
+        output.json(&answer.and(timeline.and_then(problems::json)));
         return Ok(Exit::Done);
     }
     let Some(last) = rows.last().map(|row| row.session.number) else {
@@ -75,7 +75,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
     let next = format!("ekiden show {last}{}", read.named);
     table::lines(&COLUMNS, &cells, output.columns())
         .into_iter()
-        .chain(problems.line())
+        .chain(timeline.and_then(problems::line))
         .chain([Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next)])
         .for_each(|line| output.line(&line));
     Ok(Exit::Done)

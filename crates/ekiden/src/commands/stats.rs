@@ -83,7 +83,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
             threshold_lines(args.days, &spending, found.as_ref(), levels)
         }
         false => {
-            let metrics = metrics(&invocation, &transcripts, since)?;
+            let metrics = metrics(&invocation, &transcripts, since, output)?;
             if json {
                 output.json(&answer(args.days, &spending, &metrics));
                 return Ok(Exit::Done);
@@ -99,12 +99,17 @@ fn metrics(
     invocation: &Invocation,
     transcripts: &Transcripts,
     since: Timestamp,
+    output: &mut Output,
 ) -> Result<Metrics, Failure> {
     let mut metrics = Metrics::default();
     let setup = gather::setup_at(&invocation.environment);
     let sessions = transcripts.all.iter().filter(|one| !one.is_subagent);
     sessions.for_each(|one| metrics.of_client(&one.requests, setup));
-    gather::project(&invocation.workspace()?, since, &mut metrics)?;
+    let unreadable = gather::project(&invocation.workspace()?, since, &mut metrics)?;
+    if unreadable > 0 {
+        let runs = phrase::count(unreadable, "run");
+        output.warn(&format!("{runs} could not be read: `ekiden status`"));
+    }
     Ok(metrics)
 }
 

@@ -5,14 +5,15 @@ use ekiden_core::plan::StageCounts;
 use ekiden_core::relay::{Relay, Totals};
 use ekiden_core::run::Run;
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_report::Timeline;
 use jiff::tz::TimeZone;
 
 use super::entry::Entry;
 use super::json::fields;
 use super::line::{Line, Tone};
 use super::outcome::{self, Description};
-use super::phrase;
 use super::reporter::{Reporter, session_max, totals};
+use super::{phrase, problems};
 use crate::exit::Exit;
 
 /// What a run came to.
@@ -32,8 +33,9 @@ struct Sums {
 
 impl Reporter {
     pub(super) fn run_ended(&mut self, run: &Run, outcome: &Outcome) -> Entry {
-        self.problems.end(self.at);
-        let sums = Sums::of(run, self.worked);
+        let timeline = self.timeline();
+        let worked = timeline.map_or(Millis(0), |timeline| timeline.worked);
+        let sums = Sums::of(run, worked);
         let sessions_max: u32 = relays(run).map(|relay| relay.stage.sessions_max).sum();
         Entry::new("run_ended")
             .fields(fields! {
@@ -53,7 +55,7 @@ impl Reporter {
             })
             .fields(sums.stages.map(|stages| fields! { "stages": stages }))
             .fields(fields! { "facts": sums.facts })
-            .fields(self.problems.json())
+            .fields(timeline.and_then(problems::json))
             .fields(fields! { "files_changed": sums.files_changed })
             .fields(
                 self.report
@@ -69,8 +71,8 @@ impl Reporter {
             outcome,
             run,
             at: self.at,
-            worked: self.worked,
-            has_commits: self.has_commits,
+            worked: sums.worked,
+            has_commits: self.timeline().is_some_and(Timeline::has_commits),
             id: &id,
             zone: &self.zone,
         });
@@ -89,7 +91,7 @@ impl Reporter {
         ];
         let details = ending.details.into_iter();
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
-        lines.extend(self.problems.line());
+        lines.extend(self.timeline().and_then(problems::line));
         if sums.facts > 0 {
             let facts = phrase::count(sums.facts as u64, "fact");
             let text = format!("knowledge  {facts} in .ekiden/KNOWLEDGE.md");

@@ -25,7 +25,7 @@ pub mod moving;
 pub mod outcome;
 pub mod patch;
 pub mod phrase;
-mod problems;
+pub mod problems;
 pub mod prompting;
 pub mod reporter;
 pub mod review;

@@ -2,8 +2,7 @@
 //!
 //! [`Reporter::entries`] takes a record and the run as it stands after it. It is a fold without IO, so
 //! `ekiden run`, `ekiden log` and `ekiden show` print the same. It remembers what a record alone does not
-//! say: how each relay stood before it, the windows, why the last attempt ended, and how long ekiden has
-//! worked on the run.
+//! say: the run's timeline, and what was told before.
 //!
 //! A line under a session is indented; `!` marks what a person should look at.
 
@@ -11,10 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
-use ekiden_core::ends::{EndCause, EndClass};
-use ekiden_core::event::{Continued, Delivery, Event, RelayEvent, RunResumed};
+use ekiden_core::event::{Continued, Delivery, Event, RunResumed};
 use ekiden_core::guard::{Level, Window};
-use ekiden_core::handoff::Status;
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
 use ekiden_core::outcome::WaitCause;
@@ -23,12 +20,13 @@ use ekiden_core::relay::{NextAttempt, Phase, Relay, Totals};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_report::Timeline;
+use ekiden_report::timeline::Before;
 use jiff::tz::TimeZone;
 
 use super::entry::Entry;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
-use super::problems::{Problem, Problems};
 use super::waits::Wait;
 use super::{phrase, steering};
 
@@ -40,41 +38,20 @@ pub struct Reporter {
     pub guided: bool,
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,
-    /// How each relay stood before the record.
-    before: BTreeMap<StageId, Before>,
+    /// What the log tells so far; none before its first record.
+    timeline: Option<Timeline>,
     pub(super) windows: BTreeMap<StageId, (Window, Option<String>)>,
     /// The time of the last record.
     pub(super) at: Timestamp,
-    /// How long ekiden has worked on the run, waits included.
-    pub(super) worked: Millis,
-    /// Why the last attempt ended, if one did.
-    pub(super) ended: Option<EndCause>,
     /// The last attempt whose time was up.
     pub(super) timed_out: Option<AttemptId>,
     /// The highest level that a first response reached.
     pub(super) filled: Level,
-    pub problems: Problems,
-    /// A commit was made while the run worked.
-    pub(super) has_commits: bool,
     /// The stages whose end is reported.
     pub(super) over: BTreeSet<StageId>,
     pub(super) tries: BTreeMap<StageId, u32>,
     /// The entries of the record so far.
     entries: Vec<Entry>,
-}
-
-/// How a relay stood before a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
-    /// It looked at the tree before its first session.
-    Preparing,
-    /// It looked at what a session left.
-    Reviewing {
-        session: u32,
-        /// The session had said that all is done.
-        claimed: bool,
-    },
-    Otherwise,
 }
 
 impl Reporter {
@@ -84,15 +61,11 @@ impl Reporter {
             zone,
             guided: false,
             report: None,
-            before: BTreeMap::new(),
+            timeline: None,
             windows: BTreeMap::new(),
             at: Timestamp::default(),
-            worked: Millis(0),
-            ended: None,
             timed_out: None,
             filled: Level::default(),
-            problems: Problems::default(),
-            has_commits: false,
             over: BTreeSet::new(),
             tries: BTreeMap::new(),
             entries: Vec::new(),
@@ -101,7 +74,9 @@ impl Reporter {
 
     /// The entries of a record. `run` is the state after it.
     pub fn entries(&mut self, record: &Record, run: &Run) -> Vec<Entry> {
-        self.pass_time(record);
+        self.at = record.time;
+        let timeline = self.timeline.get_or_insert_with(|| Timeline::new(run));
+        timeline.take(record, run);
         self.of_event(&record.event, run);
         if run.header().manifest.plan.is_some() {
             self.of_plan(record, run);
@@ -109,10 +84,6 @@ impl Reporter {
         for effect in &record.effects {
             self.of_effect(effect, run);
         }
-        let relays = run.relays();
-        self.before = relays
-            .map(|(stage, relay)| (stage.clone(), Before::of(relay)))
-            .collect();
         std::mem::take(&mut self.entries)
     }
 
@@ -127,7 +98,13 @@ impl Reporter {
 
     /// How the stage's relay stood before the record.
     pub(super) fn before(&self, stage: &StageId) -> Before {
-        self.before.get(stage).copied().unwrap_or(Before::Otherwise)
+        let timeline = self.timeline.as_ref();
+        timeline.map_or(Before::Otherwise, |timeline| timeline.before(stage))
+    }
+
+    /// What the log tells so far; none before its first record.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
     }
 
     /// The share of the stage's window that is used, once the window is known.
@@ -150,31 +127,12 @@ impl Reporter {
         phrase::clock(self.at, run.started_at(), &self.zone)
     }
 
-    /// Time in which nobody worked on the run does not count.
-    fn pass_time(&mut self, record: &Record) {
-        let idle = matches!(
-            record.event,
-            Event::RunStarted(_)
-                | Event::RunResumed(_)
-                | Event::Continued(_)
-                | Event::Stage {
-                    event: RelayEvent::KnowledgeEdited { .. },
-                    ..
-                }
-        );
-        if !idle {
-            self.worked.0 += record.time.since(self.at).0;
-        }
-        self.at = record.time;
-    }
-
     fn of_event(&mut self, event: &Event, run: &Run) {
         match event {
             Event::RunStarted(header) => self.add(self.run_started(header, run)),
             Event::RunResumed(resumed) => self.run_resumed(resumed, run),
             Event::Continued(continued) => self.run_continued(continued, run),
             Event::Delivered { delivery, .. } => {
-                self.has_commits = true;
                 self.add(delivered(delivery));
             }
             Event::LogicChanged { seq } => {
@@ -326,7 +284,9 @@ impl Reporter {
                 let session = next.id.session.get();
                 (steering::paused(session, self.guided), next)
             }
-            Phase::Waiting { until, cause, next } => (self.waiting(*until, *cause, next), next),
+            Phase::Waiting { until, cause, next } => {
+                (self.waiting(stage, *until, *cause, next), next)
+            }
             Phase::Planned | Phase::Running(_) | Phase::Reviewing { .. } | Phase::Ended { .. } => {
                 return;
             }
@@ -335,51 +295,25 @@ impl Reporter {
         self.add_of(stage, entry.fields(next));
     }
 
-    fn waiting(&mut self, until: Timestamp, why: WaitCause, next: &NextAttempt) -> Entry {
+    fn waiting(
+        &self,
+        stage: &StageId,
+        until: Timestamp,
+        why: WaitCause,
+        next: &NextAttempt,
+    ) -> Entry {
         let next = (next.id.session.get(), next.id.attempt.get());
-        let cause = match why {
-            WaitCause::UsageLimit | WaitCause::Failure => self.ended.clone(),
-            WaitCause::Pause | WaitCause::QuietHours | WaitCause::Guided | WaitCause::Budget => {
-                None
-            }
-        };
-        let is_outage = |cause: &EndCause| cause.class() == EndClass::Wait;
-        if why == WaitCause::UsageLimit {
-            self.problems.wait_for_limit(self.at, until, next.0);
-        } else if cause.as_ref().is_some_and(is_outage) {
-            self.problems.add(Problem::Outages, next.0);
-        }
+        let timeline = self.timeline.as_ref();
+        let cause = timeline.and_then(|timeline| timeline.wait(stage)?.ended_by.as_ref());
         let wait = Wait {
             until,
             why,
-            cause: cause.as_ref(),
+            cause,
             next,
         };
         Entry::new("waiting")
             .fields(fields! { "until": phrase::utc(until), "why": why, "cause": cause })
             .lines(wait.lines(self.at, &self.zone))
-    }
-}
-
-impl Before {
-    fn of(relay: &Relay) -> Self {
-        match &relay.phase {
-            Phase::Reviewing { after: None, .. } => Self::Preparing,
-            Phase::Reviewing {
-                after: Some(end), ..
-            } => {
-                let handoff = end.handoff.as_ref().ok();
-                Self::Reviewing {
-                    session: end.attempt.session.get(),
-                    claimed: handoff.is_some_and(|handoff| handoff.status == Status::Complete),
-                }
-            }
-            Phase::Planned
-            | Phase::Running(_)
-            | Phase::Waiting { .. }
-            | Phase::Paused { .. }
-            | Phase::Ended { .. } => Self::Otherwise,
-        }
     }
 }
 

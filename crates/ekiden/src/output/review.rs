@@ -5,12 +5,13 @@ use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest, Weakening};
 use ekiden_core::relay::Relay;
 
+use ekiden_report::timeline::Before;
+
 use super::entry::Entry;
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
 use super::phrase;
-use super::problems::Problem;
-use super::reporter::{Before, Reporter};
+use super::reporter::Reporter;
 
 /// Lines shown of what a refused commit's hooks said; the log keeps more.
 const COMMIT_TAIL_SHOWN: usize = 5;
@@ -40,7 +41,6 @@ impl Reporter {
             }
             Commit::Nothing { left_out } => committed(Tone::Quiet, "nothing to commit", left_out),
             Commit::Elsewhere { branch, found } => {
-                self.problems.add(Problem::Uncommitted, session);
                 let found = found.as_deref().map_or_else(
                     || "no branch is checked out".to_owned(),
                     |found| format!("`{}` is checked out", one_line(found)),
@@ -48,10 +48,7 @@ impl Reporter {
                 let error = format!("{found}, and commits of this run go to `{branch}` only");
                 uncommitted(session, &error, "")
             }
-            Commit::Failed { error, tail } => {
-                self.problems.add(Problem::Uncommitted, session);
-                uncommitted(session, error, tail)
-            }
+            Commit::Failed { error, tail } => uncommitted(session, error, tail),
             Commit::Cancelled => return None,
         };
         let entry = Entry::of_session("commit", session).fields(fields! { "result": commit });
@@ -94,7 +91,6 @@ impl Reporter {
                 if !veto {
                     return Some(entry);
                 }
-                self.problems.add(Problem::Vetoes, session);
                 Some(entry.line(Line::attention(format!(
                     "session {session} said all is done, but the verification does not pass; its output goes to the next session"
                 ))))
@@ -124,7 +120,6 @@ impl Reporter {
                 in_a_row,
                 sessions_max,
             } => {
-                self.problems.add(Problem::Idle, session.get());
                 let line = Line::attention(format!(
                     "session {session} changed neither tree nor verification nor open items: {in_a_row} of {sessions_max}"
                 ));
@@ -134,14 +129,8 @@ impl Reporter {
                 session,
                 items,
                 count,
-            } => {
-                self.problems.add(Problem::ItemsVanished, session.get());
-                (Some(session), vec![vanished(session.get(), items, *count)])
-            }
-            Warning::TestsWeakened { session, tests } => {
-                self.problems.add(Problem::TestsWeakened, session.get());
-                (Some(session), weakened(tests))
-            }
+            } => (Some(session), vec![vanished(session.get(), items, *count)]),
+            Warning::TestsWeakened { session, tests } => (Some(session), weakened(tests)),
             Warning::KnowledgeCut { left_out, facts } => {
                 let facts = phrase::count(*facts as u64, "fact");
                 let line = Line::attention(format!(

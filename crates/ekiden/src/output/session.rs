@@ -1,8 +1,8 @@
 //! The entries of a session: how its attempts go and end.
 
 use ekiden_core::budget::{Crossing, Mark, Measure};
-use ekiden_core::ends::{EndCause, EndClass};
-use ekiden_core::event::{AttemptEnded, AttemptEvent, Commit, RelayEvent, TaskOutcome};
+use ekiden_core::ends::EndCause;
+use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
@@ -16,8 +16,7 @@ use super::entry::Entry;
 use super::handed_off::{handoff_entry, rescue_line};
 use super::json::fields;
 use super::line::{Line, Tone, one_line};
-use super::problems::Problem;
-use super::reporter::{Before, Reporter, is_heard};
+use super::reporter::{Reporter, is_heard};
 use super::{outcome, phrase};
 
 impl Reporter {
@@ -42,17 +41,11 @@ impl Reporter {
                     let entry = Entry::new("survey_failed").fields(fields! { "error": error });
                     Some(entry.line(line))
                 }
-                TaskOutcome::Committed { commit } => {
-                    self.has_commits |= matches!(commit, Commit::Made { .. });
-                    self.committed(stage, relay, commit)
-                }
+                TaskOutcome::Committed { commit } => self.committed(stage, relay, commit),
                 TaskOutcome::Verified { check } => self.verified(stage, relay, check),
-                TaskOutcome::Surveyed { survey: Ok(survey) } => {
-                    let is_before = self.before(stage) == Before::Preparing;
-                    self.has_commits |= !survey.commits.is_empty() && !is_before;
-                    None
-                }
-                TaskOutcome::Published | TaskOutcome::Archived => None,
+                TaskOutcome::Surveyed { survey: Ok(_) }
+                | TaskOutcome::Published
+                | TaskOutcome::Archived => None,
             },
             RelayEvent::KnowledgeEdited { .. } => {
                 let facts = relay.knowledge.core.len();
@@ -125,7 +118,6 @@ impl Reporter {
             }
             AttemptEvent::SpendCrossed { crossing } => Some(spend_entry(session, crossing)),
             AttemptEvent::Compacted { usage_tokens } => {
-                self.problems.add(Problem::Compactions, session);
                 let at = match usage_tokens {
                     0 => String::new(),
                     tokens => format!(" at {}", phrase::tokens(*tokens)),
@@ -191,18 +183,9 @@ impl Reporter {
         attempt: AttemptId,
         ended: &AttemptEnded,
     ) {
-        self.ended = Some(ended.cause.clone());
         let end = AttemptEnd::of(relay, attempt.session, ended);
         let (session, counters) = (attempt.session.get(), &ended.counters);
         let cautions = cautions(ended);
-        if !cautions.is_empty() {
-            self.problems.add(Problem::Cautions, session);
-        }
-        if end.left == Left::Nothing && ended.cause == EndCause::EngineLost {
-            self.problems.add(Problem::Lost, session);
-        } else if end.left == Left::Nothing && ended.cause.class() == EndClass::Retry {
-            self.problems.add(Problem::Crashes, session);
-        }
         let percent = self.percent(stage, counters.usage_tokens);
         let tool_calls = is_heard(run).then_some(counters.tool_calls);
         let entry = Entry::of_session("attempt_ended", session).fields(fields! {
@@ -229,7 +212,6 @@ impl Reporter {
         match &end.handoff {
             Ok(handoff) => self.add_of(stage, handoff_entry(relay, session, handoff)),
             Err(rest) if end.is_rescued => {
-                self.problems.add(Problem::Rescues, session);
                 let faults: Vec<String> = rest.faults.iter().map(Fault::name).collect();
                 let entry = Entry::of_session("rescue", session).fields(fields! {
                     "cause": ended.cause,

@@ -15,10 +15,11 @@ use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_report::timeline::Before;
 use jiff::tz::TimeZone;
 
 use super::entry::Entry;
-use super::reporter::{Before, Reporter};
+use super::reporter::Reporter;
 use super::session::{AttemptEnd, Left};
 
 pub struct Sessions {
@@ -81,6 +82,7 @@ impl Sessions {
 
     /// Takes in the next record; `run` stands as it is after it.
     pub fn take(&mut self, record: &Record, run: &Run) {
+        let entries = self.reporter.entries(record, run);
         if let Event::Stage { stage, event } = &record.event
             && self.is_asked(stage)
             && let Some(relay) = run.relay(stage)
@@ -95,7 +97,7 @@ impl Sessions {
                 self.started(record.time, start);
             }
         }
-        for entry in self.reporter.entries(record, run) {
+        for entry in entries {
             let stage = entry.stage.as_ref();
             if stage.is_none_or(|stage| self.is_asked(stage))
                 && let Some(session) = entry.session.and_then(|number| self.at(number))

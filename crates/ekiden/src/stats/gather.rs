@@ -1,29 +1,25 @@
 //! Reads what statistics are made of: the client's transcripts, and the logs of this project. Nothing is written.
 //!
-//! A transcript that cannot be read is counted, and the others count: another program writes there meanwhile. A log that
-//! cannot be read is left out; `ekiden status` names it.
+//! What cannot be read is counted, and the rest counts: other programs write there meanwhile. `ekiden status` names the logs.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ekiden_core::ids::StageId;
-use ekiden_core::outcome::Outcome;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
+use ekiden_report::Timeline;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::{GuardFiles, watched_sessions};
 use ekiden_wire::requests::Requests;
 use ignore::WalkBuilder;
 
-use super::metrics::{Metrics, RunSessions};
+use super::metrics::Metrics;
 use super::spending::Transcript;
 use crate::client::settings::config_dir;
 use crate::failure::Failure;
-use crate::output::sessions::Sessions;
 use crate::settings::environment::Environment;
 
 /// The transcripts of a user.
@@ -87,35 +83,28 @@ pub fn setup_at(environment: &Environment) -> Option<Timestamp> {
     times.min()
 }
 
-/// Adds what the runs and the watched sessions of a project show, of those that began since then.
+/// Adds what the runs and the watched sessions of a project show, of those that began since then. Gives how many runs
+/// could not be read.
 pub fn project(
     workspace: &Workspace,
     since: Timestamp,
     metrics: &mut Metrics,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
+    let mut unreadable = 0;
     for listed in history::list(workspace)? {
-        if listed.unreadable.is_some() || listed.started < Some(since) {
+        if listed.started.is_some() && listed.started < Some(since) {
             continue;
         }
-        let mut stages: BTreeMap<StageId, Sessions> = BTreeMap::new();
-        let mut all = RunSessions::default();
+        let mut timeline = None;
         let read = history::read(workspace, &listed.run, |record, run| {
-            for (stage, _) in run.relays() {
-                let sessions = stages.entry(stage.clone());
-                sessions.or_insert_with(|| Sessions::new(Vec::new(), Some(stage.clone())));
-            }
-            stages
-                .values_mut()
-                .for_each(|sessions| sessions.take(record, run));
-            all.take(record);
+            timeline
+                .get_or_insert_with(|| Timeline::new(run))
+                .take(record, run);
         });
-        let Ok(read) = read else { continue };
-        stages
-            .values()
-            .for_each(|sessions| metrics.of_relay(sessions));
-        metrics.of_sessions(&all);
-        if let Some(outcome) = read.run.outcome() {
-            metrics.of_run(matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete());
+        match (read, timeline) {
+            (Ok(read), Some(timeline)) => metrics.of_run(&timeline, read.run.outcome()),
+            (Ok(_), None) => {}
+            (Err(_), _) => unreadable += 1,
         }
     }
     for session in watched_sessions(&workspace.state_dir) {
@@ -128,5 +117,5 @@ pub fn project(
             metrics.of_watched(&records);
         }
     }
-    Ok(())
+    Ok(unreadable)
 }

@@ -4,17 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use ekiden_core::effect::{Effect, RelayEffect};
-use ekiden_core::event::{AttemptEvent, Event, RelayEvent};
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
-use ekiden_core::ids::{SessionNumber, StageId};
-use ekiden_core::record::Record;
+use ekiden_core::outcome::Outcome;
 use ekiden_core::time::Timestamp;
+use ekiden_report::Timeline;
+use ekiden_report::timeline::{Kind, Left, Session, Trouble};
 use ekiden_wire::requests::Requests;
 use serde::Serialize;
-
-use crate::output::sessions::{Session, Sessions};
 
 /// Some of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -31,13 +28,6 @@ pub struct ClientSessions {
     pub compacted: u64,
     /// What their compactions dropped.
     pub lost_tokens: u64,
-}
-
-/// The sessions of a run, each counted once however many attempts it took.
-#[derive(Debug, Default)]
-pub struct RunSessions {
-    begun: BTreeSet<(StageId, SessionNumber)>,
-    compacted: BTreeSet<(StageId, SessionNumber)>,
 }
 
 /// What runs and watched sessions show.
@@ -132,14 +122,27 @@ impl Metrics {
         }
     }
 
+    /// Takes in a run as far as it went.
+    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>) {
+        for stage in &timeline.stages {
+            self.of_sessions(&stage.sessions);
+        }
+        self.compacted.part += compacted(&timeline.trouble);
+        self.compacted.of += timeline.sessions().count() as u64;
+        if let Some(outcome) = outcome {
+            let is_done = matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete();
+            self.complete.count(is_done);
+        }
+    }
+
     /// Takes in the sessions of a relay that are over.
-    pub fn of_relay(&mut self, sessions: &Sessions) {
-        let ended = sessions.all.iter().filter(|session| session.end.is_some());
+    fn of_sessions(&mut self, sessions: &[Session]) {
+        let ended = sessions.iter().filter(|session| session.end().is_some());
         let mut before: Option<&Session> = None;
         for session in ended {
-            if before.is_some_and(|before| before.notes.is_some()) {
-                self.resumes
-                    .count(!session.is_rescued && session.notes.is_some());
+            if before.is_some() {
+                let is_left = session.left.is_some_and(|left| left != Left::Nothing);
+                self.resumes.count(is_left && !session.is_rescued);
             }
             if let Some((done, _)) = session.items {
                 let known = before.and_then(|before| before.items);
@@ -150,69 +153,35 @@ impl Metrics {
             before = Some(session);
         }
     }
-
-    /// Takes in all sessions of a run.
-    pub fn of_sessions(&mut self, sessions: &RunSessions) {
-        self.compacted.part += sessions.compacted.len() as u64;
-        self.compacted.of += sessions.begun.len() as u64;
-    }
-
-    /// Takes in a run that is over.
-    pub fn of_run(&mut self, is_complete: bool) {
-        self.complete.count(is_complete);
-    }
 }
 
-impl RunSessions {
-    /// Takes in the next record of the run.
-    pub fn take(&mut self, record: &Record) {
-        if let Event::Stage {
-            stage,
-            event: RelayEvent::Attempt { attempt, event },
-        } = &record.event
-            && matches!(event, AttemptEvent::Compacted { .. })
-        {
-            self.compacted.insert((stage.clone(), attempt.session));
-        }
-        for effect in &record.effects {
-            if let Effect::Stage { stage, effect } = effect
-                && let RelayEffect::StartAttempt(start) = effect
-            {
-                self.begun.insert((stage.clone(), start.attempt.session));
-            }
-        }
-    }
+/// The sessions that were compacted, each once.
+fn compacted(trouble: &[Trouble]) -> u64 {
+    let compactions = trouble.iter().filter(|one| one.kind == Kind::Compaction);
+    let sessions: BTreeSet<_> = compactions.map(|one| (one.stage, one.session)).collect();
+    sessions.len() as u64
 }
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::ids::AttemptId;
-    use ekiden_core::record::LOGIC;
-
     use super::*;
 
     // shows: UIX-09
     #[test]
     fn a_session_that_was_compacted_twice_is_one_session() {
-        let (stage, attempt) = (StageId::only(), AttemptId::first(SessionNumber::FIRST));
-        let compacted = Record {
-            seq: 1,
-            time: Timestamp(0),
-            logic: LOGIC,
-            event: Event::Stage {
-                stage,
-                event: RelayEvent::Attempt {
-                    attempt,
-                    event: AttemptEvent::Compacted { usage_tokens: 0 },
-                },
-            },
-            effects: Vec::new(),
+        let trouble = |stage, session, kind| Trouble {
+            at: Timestamp(0),
+            stage: Some(stage),
+            session: Some(session),
+            kind,
+            why: String::new(),
         };
-        let mut sessions = RunSessions::default();
-        sessions.take(&compacted);
-        sessions.take(&compacted);
-        let mut metrics = Metrics::default();
-        metrics.of_sessions(&sessions);
-        assert_eq!(metrics.compacted.part, 1);
+        let all = [
+            trouble(0, 1, Kind::Compaction),
+            trouble(0, 1, Kind::Compaction),
+            trouble(1, 1, Kind::Compaction),
+            trouble(1, 2, Kind::Rescue),
+        ];
+        assert_eq!(compacted(&all), 2);
     }
 }

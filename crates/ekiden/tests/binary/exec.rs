@@ -393,7 +393,7 @@ fn a_person_is_told_of_notes_that_may_steer_an_agent() {
       next      write the second file
 
     stopped (3): session limit reached after 1 of 1 sessions · TIME · 2 files not committed
-    trouble    suspicious notes (session 1)
+    trouble    2 suspicious notes (session 1)
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- exit code 3

@@ -134,7 +134,7 @@ fn tests_that_were_taken_away_are_told_beside_the_pass() {
         tests/test_b.py  1 mark to skip tests
 
     verified complete · 1 session · TIME · 3 files not committed
-    trouble    weakened tests (session 1)
+    trouble    1 sign of weakened tests (session 1)
     report     .ekiden/runs/RUN/report.html
     next       git status
     --- exit code 0
