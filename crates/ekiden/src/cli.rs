@@ -14,9 +14,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
-    answer, attach, build, checkpoint, completions, config, continue_run, diff, doctor, execute,
-    handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions, setup,
-    show, split, stats, status, steer,
+    answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
+    execute, handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions,
+    setup, show, split, stats, status, steer,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -83,6 +83,7 @@ commands! {
     Unpause(steer::UnpauseArgs) steer::unpause;
     Status(status::StatusArgs) status::status;
     Attach(attach::AttachArgs) attach::attach;
+    Dash(dash::DashArgs) dash::dash;
     Log(log::LogArgs) log::log;
     Sessions(sessions::SessionsArgs) sessions::sessions;
     Show(show::ShowArgs) show::show;

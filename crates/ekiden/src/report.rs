@@ -123,7 +123,8 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told)
     Ok((timeline, told))
 }
 
-fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
+/// What only the command line knows of a run.
+pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
     let shows = |what: &str, command: String| (what.to_owned(), command);
     let mut next = Vec::new();
     let (tone, headline, details) = match run.outcome() {
@@ -219,7 +220,7 @@ fn tone(tone: Tone) -> PageTone {
 }
 
 /// The event streams of the newest sessions. One that cannot be read is left out: curves are only shown.
-fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
+pub fn streams(workspace: &Workspace, timeline: &Timeline) -> Streams {
     let mut streams = Streams::default();
     let mut left = STREAMS_BYTES_MAX;
     let mut sessions: Vec<_> = timeline

@@ -25,18 +25,18 @@ use crate::output::moving::{Activity, Seen};
 use crate::output::summary::Summary;
 
 /// A run, and how it stood at the last look.
-pub(super) struct Follow<'a> {
-    workspace: &'a Workspace,
+pub(super) struct Follow {
+    workspace: Workspace,
     log: Follower,
     log_bytes: u64,
     pub(super) status: RunStatus,
     tails: Tails,
 }
 
-impl<'a> Follow<'a> {
+impl Follow {
     /// Reads what there is; `see` sees each record with the run after it.
     pub(super) fn begin(
-        workspace: &'a Workspace,
+        workspace: &Workspace,
         run: &RunId,
         mut see: impl FnMut(&Record, &Run),
     ) -> Result<Self, Failure> {
@@ -50,7 +50,7 @@ impl<'a> Follow<'a> {
         })?;
         board.summary = Some(Summary::of(&summary.run));
         let mut followed = Self {
-            workspace,
+            workspace: workspace.clone(),
             log,
             log_bytes,
             status: RunStatus::new(summary, board, holder),
@@ -63,8 +63,8 @@ impl<'a> Follow<'a> {
     /// Looks again; `see` sees the records that are new.
     pub(super) fn look(&mut self, mut see: impl FnMut(&Record, &Run)) -> Result<(), Failure> {
         let status = &mut self.status;
-        status.look_who_holds(history::holder(self.workspace));
-        let bytes = history::log_bytes(self.workspace, status.summary.id())?;
+        status.look_who_holds(history::holder(&self.workspace));
+        let bytes = history::log_bytes(&self.workspace, status.summary.id())?;
         if bytes != self.log_bytes {
             self.log_bytes = bytes;
             let board = &mut status.board;
@@ -81,7 +81,7 @@ impl<'a> Follow<'a> {
     fn look_at_work(&mut self) {
         if self.status.is_held() {
             let RunStatus { summary, board, .. } = &mut self.status;
-            self.tails.look(self.workspace, &summary.run, board);
+            self.tails.look(&self.workspace, &summary.run, board);
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod completions;
 pub mod config;
 pub mod continue_run;
+pub mod dash;
 pub mod diff;
 pub mod doctor;
 mod documents;

@@ -13,6 +13,7 @@ mod bounds;
 mod branches;
 mod chain;
 mod commits;
+mod dash;
 mod defects;
 mod doctor;
 mod environment;

@@ -57,6 +57,11 @@ impl Running {
 
     /// Waits until a line holds this.
     pub(crate) fn wait_for(&mut self, part: &str) {
+        self.wait_for_line(part);
+    }
+
+    /// Waits for a line that holds this.
+    pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             let line = self
@@ -67,7 +72,7 @@ impl Running {
             let found = line.contains(part);
             self.heard(&line);
             if found {
-                return;
+                return line;
             }
         }
     }

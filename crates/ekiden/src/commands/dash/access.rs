@@ -1,0 +1,163 @@
+//! Who may see the pages (SEC-03).
+//!
+//! - The token is in the address that is printed, in this process and nowhere else. The first request with it gets a
+//!   cookie and is sent on to an address without it.
+//! - Cookies do not know ports: another server on this machine would be sent the cookie by the same browser. So the
+//!   cookie is bound to a path that is random, too.
+//! - A foreign `Host` is refused, so that a name that leads here later (DNS rebinding) gets nothing; so is a request that
+//!   a page of another origin caused, whatever it carries.
+
+use std::net::SocketAddr;
+
+use axum::http::header::{COOKIE, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use subtle::ConstantTimeEq as _;
+
+const COOKIE_NAME: &str = "ekiden";
+
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    at: SocketAddr,
+    token: String,
+    cookie: String,
+    /// The first part of every path, without slashes.
+    pub(super) base: String,
+}
+
+impl Access {
+    pub(super) fn new(at: SocketAddr) -> Self {
+        Self {
+            at,
+            token: random(),
+            cookie: random(),
+            base: random(),
+        }
+    }
+
+    /// What the person opens.
+    pub(super) fn address(&self) -> String {
+        format!("http://{}/?t={}", self.at, self.token)
+    }
+
+    pub(super) fn is_token(&self, given: &str) -> bool {
+        is_same(given, &self.token)
+    }
+
+    pub(super) fn set_cookie(&self) -> String {
+        let Self { cookie, base, .. } = self;
+        format!("{COOKIE_NAME}={cookie}; Path=/{base}/; HttpOnly; SameSite=Strict")
+    }
+
+    /// Refuses what comes by another name or from another page.
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let host = text(HOST.as_str()).unwrap_or_default();
+        let is_here = self.is_our_host(host) && headers.get_all(HOST).iter().count() == 1;
+        let is_own = text(ORIGIN.as_str()).is_none_or(|origin| origin == format!("http://{host}"));
+        let site = text("sec-fetch-site");
+        let is_same_site = site.is_none_or(|site| matches!(site, "same-origin" | "none"));
+        match is_here && is_own && is_same_site {
+            true => Ok(()),
+            false => Err(StatusCode::FORBIDDEN),
+        }
+    }
+
+    /// A name can be made to lead here; an address cannot.
+    fn is_our_host(&self, host: &str) -> bool {
+        let port = self.at.port();
+        let named = host == format!("localhost:{port}");
+        let address = host.parse::<SocketAddr>().ok();
+        let is_ours = |address: SocketAddr| {
+            let ip = address.ip();
+            let is_ip = ip == self.at.ip() || ip.is_loopback() || self.at.ip().is_unspecified();
+            is_ip && address.port() == port
+        };
+        named || address.is_some_and(is_ours)
+    }
+
+    /// Refuses whoever has no cookie of ours.
+    pub(super) fn check_cookie(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        let lines = headers.get_all(COOKIE).iter();
+        let mut cookies = lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='));
+        match cookies.any(|(name, value)| name == COOKIE_NAME && is_same(value, &self.cookie)) {
+            true => Ok(()),
+            false => Err(StatusCode::UNAUTHORIZED),
+        }
+    }
+}
+
+/// Compares in a time that does not tell where they differ.
+fn is_same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
+/// 128 random bits in hexadecimal digits.
+fn random() -> String {
+    let bits = || uuid::Uuid::new_v4().as_u128();
+    // Six bits of a v4 UUID are fixed; turned by 32 they fall on random ones of the other.
+    format!("{:032x}", bits() ^ bits().rotate_left(32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(access: &Access, headers: &[(&'static str, &str)]) -> bool {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        access.check_origin(&headers.collect()).is_ok()
+    }
+
+    // shows: SEC-03
+    #[test]
+    fn foreign_hosts_and_origins_are_refused() {
+        let access = Access::new("127.0.0.1:7717".parse().unwrap());
+        let ours = ("host", "127.0.0.1:7717");
+        for host in ["127.0.0.1:7717", "localhost:7717", "[::1]:7717"] {
+            assert!(asked(&access, &[("host", host)]), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example:7717",
+            "localhost.evil.example:7717",
+            "127.0.0.1:80",
+            "127.0.0.1",
+            "192.168.1.5:7717",
+        ] {
+            assert!(!asked(&access, &[("host", host)]), "{host}");
+        }
+        assert!(!asked(&access, &[]));
+        assert!(asked(&access, &[ours, ("origin", "http://127.0.0.1:7717")]));
+        for origin in ["null", "http://127.0.0.1:3000", "https://127.0.0.1:7717"] {
+            assert!(!asked(&access, &[ours, ("origin", origin)]), "{origin}");
+        }
+        for (site, is_allowed) in [
+            ("none", true),
+            ("same-origin", true),
+            ("same-site", false),
+            ("cross-site", false),
+        ] {
+            assert_eq!(
+                asked(&access, &[ours, ("sec-fetch-site", site)]),
+                is_allowed
+            );
+        }
+    }
+
+    // shows: SEC-03
+    #[test]
+    fn tokens_are_128_bits_and_no_two_are_alike() {
+        let (one, other) = (random(), random());
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, other);
+        let seen = (0..200).fold((0, u128::MAX), |(any, all), _| {
+            let bits = u128::from_str_radix(&random(), 16).unwrap();
+            (any | bits, all & bits)
+        });
+        assert_eq!(seen, (u128::MAX, 0), "some bits never change");
+    }
+}

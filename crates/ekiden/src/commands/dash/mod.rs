@@ -1,0 +1,82 @@
+//! `ekiden dash`: all runs of this user as web pages on this machine.
+//!
+//! ```text
+//! browser ──► server ──► access (token, cookie, Host, Origin) ──► pages ──► runs ── a thread that reads logs
+//! ```
+//!
+//! It only reads: the engines do not know of it. What a request may do is decided in one place, before any page.
+
+mod access;
+mod pages;
+mod runs;
+mod server;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+
+use clap::Args;
+use ekiden_core::text::in_full;
+
+use self::access::Access;
+use self::runs::Runs;
+use super::Invocation;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::json::{Fields, fields};
+use crate::settings::flags::{Asking, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden dash                            prints an address; open it in the browser
+  ekiden dash --port 0                   on any free port
+  ssh -L 7717:127.0.0.1:7717 HOST        from another machine, then the address as printed there
+";
+
+/// Show all your runs as web pages on this machine
+///
+/// Prints an address with a token that lets one in; whoever has it can read all that your runs hold, secrets masked. The
+/// pages are live and need no JavaScript. Nothing is asked of any other machine. ctrl-c ends it; the runs go on.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct DashArgs {
+    /// The port to listen on; 0 for any that is free
+    #[arg(long, default_value_t = 7717, value_name = "N")]
+    port: u16,
+    /// The address to listen on, for other machines [default: this machine only]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::looking(args.typed.flags(), output)?;
+    let Some(home) = invocation.environment.state_home() else {
+        let text = "without a home directory nothing is known of your runs";
+        return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
+    };
+    let ip = args.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let listener = TcpListener::bind(SocketAddr::new(ip, args.port))
+        .map_err(|error| cannot_listen(args.port, &error))?;
+    let at = listener.local_addr().map_err(|error| bug(&error))?;
+    let access = Access::new(at);
+    if !ip.is_loopback() {
+        output.warn("whoever is on the way reads along: there is no TLS, unless a program in front of this one adds it");
+    }
+    match invocation.json()? {
+        true => output.json(&Fields::versioned().and(fields! { "address": access.address() })),
+        false => output.answer(&format!("{}\n", access.address())),
+    }
+    let runs = Runs::start(home.join("ekiden")).map_err(|error| bug(&error))?;
+    server::serve(listener, access, runs).map_err(|error| bug(&error))?;
+    Ok(Exit::Done)
+}
+
+fn bug(error: &std::io::Error) -> Failure {
+    Failure::caused(Exit::Bug, "cannot serve pages", error)
+}
+
+fn cannot_listen(port: u16, error: &std::io::Error) -> Failure {
+    let text = format!("cannot listen on port {port}: {}", in_full(error));
+    Failure::new(Exit::Unreachable, text).hint("`--port 0` takes any that is free")
+}

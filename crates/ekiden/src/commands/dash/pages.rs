@@ -1,0 +1,54 @@
+//! The pages around what `ekiden-report` draws. The templates escape everything but that.
+
+use std::path::Path;
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, Value, context};
+
+use super::runs::{Index, Shown};
+
+pub(super) const STYLE: &str = include_str!("templates/dash.css");
+pub(super) const SCRIPT: &str = include_str!("templates/dash.js");
+
+pub(super) fn index(index: &Index) -> String {
+    rendered(
+        "index.html",
+        context! { index => Value::from(Serde(index)) },
+    )
+}
+
+pub(super) fn run(run: &Shown) -> String {
+    let main = Value::from_safe_string(run.main.clone());
+    rendered(
+        "run.html",
+        context! { run => Value::from(Serde(run)), main },
+    )
+}
+
+/// Something to say and nothing to show.
+pub(super) fn message(text: &str) -> String {
+    rendered("message.html", context! { text })
+}
+
+fn rendered(name: &str, context: Value) -> String {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    for (name, template) in [
+        ("base.html", include_str!("templates/base.html")),
+        ("index.html", include_str!("templates/index.html")),
+        ("run.html", include_str!("templates/run.html")),
+        ("message.html", include_str!("templates/message.html")),
+    ] {
+        let added = environment.add_template(name, template);
+        added.expect("the templates are part of the program");
+    }
+    let page = environment
+        .get_template(name)
+        .and_then(|page| page.render(context));
+    page.unwrap_or_else(|error| panic!("the template {name} is part of the program: {error}"))
+}
+
+/// A project as a person calls it.
+pub(super) fn project(dir: &Path) -> String {
+    crate::output::phrase::project(dir)
+}

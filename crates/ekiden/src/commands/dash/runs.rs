@@ -1,0 +1,392 @@
+//! What the pages show, read by one thread: no page waits for another's log, and no engine for any page.
+//!
+//! It looks only while somebody asks or watches. A run at work, or one that was asked for, is folded once and then read
+//! on; of the others only a row is kept, which is made again when their log grew.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use ekiden_core::ids::RunId;
+use ekiden_core::secrets;
+use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::{history, registry};
+use ekiden_report::{Page, Streams, Timeline, render};
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use tokio::sync::{oneshot, watch};
+
+use super::super::everywhere::{Everywhere, Found};
+use super::super::follow::Follow;
+use super::super::status::RunStatus;
+use super::pages;
+use crate::failure::Failure;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::phrase;
+use crate::output::view::{self, Frame};
+use crate::report;
+
+/// How often to look while somebody watches.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How often to look for runs that are new.
+const SEARCH_EVERY: Millis = Millis::from_secs(3);
+/// How long a run that is over is kept in memory after somebody asked for it.
+const KEPT_FOR: Millis = Millis::from_secs(60);
+/// The rows of the index, beside those of runs at work.
+const ROWS_MAX: usize = 100;
+
+/// The index page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Index {
+    rows: Vec<Row>,
+    left_out: usize,
+    unread: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Row {
+    run: String,
+    id: String,
+    project: String,
+    tone: &'static str,
+    state: String,
+    task: String,
+    rest: String,
+}
+
+/// A run's page.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Shown {
+    pub(super) run: String,
+    pub(super) id: String,
+    pub(super) project: String,
+    /// What it does just now, a line each.
+    pub(super) now: Vec<String>,
+    /// What `ekiden-report` drew.
+    #[serde(skip)]
+    pub(super) main: String,
+}
+
+enum Ask {
+    Index(oneshot::Sender<Index>),
+    Run(String, oneshot::Sender<Result<Shown, String>>),
+    /// Somebody watches from now on, or will ask soon.
+    Watch,
+}
+
+/// How often each run has changed since the program began; the index is the empty name.
+type Versions = Arc<BTreeMap<String, u64>>;
+
+/// The thread, as the server sees it. It ends when this is dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Runs {
+    asks: Sender<Ask>,
+    versions: watch::Receiver<Versions>,
+}
+
+impl Runs {
+    pub(super) fn start(user_dir: PathBuf) -> io::Result<Self> {
+        let (asks, asked) = mpsc::channel();
+        let (publish, versions) = watch::channel(Versions::default());
+        let reader = Reader {
+            user_dir,
+            publish,
+            searched: Timestamp(0),
+            everywhere: Everywhere::of(Vec::new()),
+            index: Index::default(),
+            rows: BTreeMap::new(),
+            kept: BTreeMap::new(),
+        };
+        let thread = thread::Builder::new().name("dash-runs".to_owned());
+        thread.spawn(move || reader.answer(&asked))?;
+        // The first page finds the logs read.
+        let _ = asks.send(Ask::Watch);
+        Ok(Self { asks, versions })
+    }
+
+    pub(super) async fn index(&self) -> Option<Index> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Index(answer)).ok()?;
+        answered.await.ok()
+    }
+
+    /// A run's page, or why there is none.
+    pub(super) async fn run(&self, run: String) -> Option<Result<Shown, String>> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Run(run, answer)).ok()?;
+        answered.await.ok()
+    }
+
+    /// How often things changed. While somebody holds this, the thread looks by itself.
+    pub(super) fn watch(&self) -> watch::Receiver<Versions> {
+        let watching = self.versions.clone();
+        // If the thread is gone, nothing changes any more.
+        let _ = self.asks.send(Ask::Watch);
+        watching
+    }
+}
+
+struct Reader {
+    user_dir: PathBuf,
+    publish: watch::Sender<Versions>,
+    searched: Timestamp,
+    everywhere: Everywhere,
+    index: Index,
+    /// Rows of runs that are over, each with the length of its log.
+    rows: BTreeMap<RunId, (u64, Row)>,
+    kept: BTreeMap<RunId, Kept>,
+}
+
+/// A run that is followed.
+struct Kept {
+    follow: Follow,
+    timeline: Timeline,
+    streams: Streams,
+    /// How many sessions there were when the streams were read.
+    sessions: usize,
+    asked: Timestamp,
+    /// The lines about now and the last record, when they were last looked at.
+    seen: (Vec<String>, u64),
+    drawn: Option<((u64, bool), String)>,
+}
+
+impl Reader {
+    fn answer(mut self, asked: &Receiver<Ask>) {
+        loop {
+            // One receiver is the server's own.
+            let is_watched = self.publish.receiver_count() > 1;
+            let ask = match is_watched {
+                true => asked.recv_timeout(PAUSE),
+                false => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match ask {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) | Ok(Ask::Watch) => self.look(),
+                Ok(Ask::Index(answer)) => {
+                    self.look();
+                    let _ = answer.send(self.index.clone());
+                }
+                Ok(Ask::Run(run, answer)) => {
+                    let _ = answer.send(self.show(&run));
+                }
+            }
+        }
+    }
+
+    /// Looks at what may have changed, and tells who watches.
+    fn look(&mut self) {
+        let now = SystemClock.now();
+        if now.since(self.searched) >= SEARCH_EVERY {
+            self.searched = now;
+            let projects = registry::projects(&self.user_dir).unwrap_or_default();
+            self.everywhere = Everywhere::of(projects);
+        }
+        let mut versions = BTreeMap::clone(&self.publish.borrow());
+        for (run, kept) in &mut self.kept {
+            if kept.look() {
+                *versions.entry(run.to_string()).or_default() += 1;
+            }
+        }
+        self.kept
+            .retain(|_, kept| kept.follow.status.is_held() || now.since(kept.asked) < KEPT_FOR);
+        let index = self.indexed();
+        if index != self.index {
+            self.index = index;
+            *versions.entry(String::new()).or_default() += 1;
+        }
+        if versions != **self.publish.borrow() {
+            self.publish.send_replace(Arc::new(versions));
+        }
+    }
+
+    fn indexed(&mut self) -> Index {
+        let found = std::mem::take(&mut self.everywhere.runs);
+        let held = found.iter().filter(|found| found.is_held()).count();
+        let shown = found.iter().take(held + ROWS_MAX);
+        let rows = shown.map(|found| self.row(found)).collect();
+        let index = Index {
+            rows,
+            left_out: found.len().saturating_sub(held + ROWS_MAX),
+            unread: self
+                .everywhere
+                .unread
+                .iter()
+                .map(|project| {
+                    let why = project.found.as_ref().err().map(|why| in_full(why));
+                    format!(
+                        "{} {}",
+                        pages::project(&project.dir),
+                        why.unwrap_or_default()
+                    )
+                })
+                .collect(),
+        };
+        self.everywhere.runs = found;
+        index
+    }
+
+    fn row(&mut self, found: &Found) -> Row {
+        let run = &found.listed.run;
+        if found.is_held()
+            && let Ok(kept) = self.kept(found)
+        {
+            return row(found, &kept.follow.status);
+        }
+        let bytes = history::log_bytes(&found.workspace, run).unwrap_or_default();
+        if let Some((_, row)) = self.rows.get(run).filter(|(at, _)| *at == bytes) {
+            return row.clone();
+        }
+        let read = RunStatus::read(&found.workspace, run, found.holder.clone());
+        let row = match read {
+            Ok(status) => row(found, &status),
+            Err(error) => unreadable(found, in_full(&error)),
+        };
+        self.rows.insert(run.clone(), (bytes, row.clone()));
+        row
+    }
+
+    fn kept(&mut self, found: &Found) -> Result<&mut Kept, Failure> {
+        let run = &found.listed.run;
+        if !self.kept.contains_key(run) {
+            let kept = Kept::begin(found)?;
+            self.kept.insert(run.clone(), kept);
+        }
+        Ok(self.kept.get_mut(run).expect("it was put there"))
+    }
+
+    fn show(&mut self, run: &str) -> Result<Shown, String> {
+        self.look();
+        let found = std::mem::take(&mut self.everywhere.runs);
+        let shown = match found.iter().find(|found| found.listed.run.as_str() == run) {
+            None => Err("There is no such run.".to_owned()),
+            Some(found) => match self.kept(found) {
+                Ok(kept) => Ok(kept.show(found)),
+                Err(failure) => Err(failure.error().to_owned()),
+            },
+        };
+        self.everywhere.runs = found;
+        shown
+    }
+}
+
+impl Kept {
+    fn begin(found: &Found) -> Result<Self, Failure> {
+        let mut timeline = None;
+        let follow = Follow::begin(&found.workspace, &found.listed.run, |record, run| {
+            timeline
+                .get_or_insert_with(|| Timeline::new(run))
+                .take(record, run);
+        })?;
+        let timeline = timeline.unwrap_or_else(|| Timeline::new(&follow.status.summary.run));
+        Ok(Self {
+            follow,
+            timeline,
+            streams: Streams::default(),
+            sessions: 0,
+            asked: SystemClock.now(),
+            seen: (Vec::new(), 0),
+            drawn: None,
+        })
+    }
+
+    /// Reads on; whether there is something new to see. A log that cannot be read on stays as it was.
+    fn look(&mut self) -> bool {
+        let timeline = &mut self.timeline;
+        let _ = self.follow.look(|record, run| timeline.take(record, run));
+        let seen = (self.now(), self.follow.status.summary.last.seq);
+        let is_new = seen != self.seen;
+        self.seen = seen;
+        is_new
+    }
+
+    /// What it does just now.
+    fn now(&self) -> Vec<String> {
+        let status = &self.follow.status;
+        if !status.is_held() {
+            return Vec::new();
+        }
+        let frame = Frame {
+            now: SystemClock.now(),
+            zone: &TimeZone::system(),
+            columns: 200,
+            rows: 60,
+        };
+        let summary = status.board.summary.iter();
+        let asked = summary.flat_map(|summary| &summary.asked);
+        let asked = asked.map(|(stage, asked)| Line::attention(format!("{stage} asks: {asked}")));
+        let lines = view::lines(&status.board, None, frame)
+            .into_iter()
+            .chain(asked);
+        lines.map(|line| line.masked().plain()).collect()
+    }
+
+    fn show(&mut self, found: &Found) -> Shown {
+        self.asked = SystemClock.now();
+        let id = phrase::short_id(&found.listed.run, &found.ids);
+        let (seq, is_held) = (
+            self.follow.status.summary.last.seq,
+            self.follow.status.is_held(),
+        );
+        if self.drawn.as_ref().map(|(of, _)| *of) != Some((seq, is_held)) {
+            let main = self.draw(found, &id, is_held);
+            self.drawn = Some(((seq, is_held), main));
+        }
+        let main = self.drawn.as_ref().map(|(_, main)| main.clone());
+        Shown {
+            run: found.listed.run.to_string(),
+            id,
+            project: pages::project(&found.workspace.dir),
+            now: self.now(),
+            main: main.unwrap_or_default(),
+        }
+    }
+
+    fn draw(&mut self, found: &Found, id: &str, is_held: bool) -> String {
+        let run = &self.follow.status.summary.run;
+        self.timeline.settle(run);
+        let sessions = self.timeline.sessions().count();
+        if sessions != self.sessions || !is_held {
+            self.sessions = sessions;
+            self.streams = report::streams(&found.workspace, &self.timeline);
+        }
+        let told = report::tell(&self.timeline, run, id, is_held);
+        let zone = TimeZone::system();
+        render::main(&Page::new(&self.timeline, &self.streams, &told, &zone))
+    }
+}
+
+fn row(found: &Found, status: &RunStatus) -> Row {
+    let run = &status.summary.run;
+    let (tone, state) = status.word();
+    Row {
+        tone: match tone {
+            Tone::Plain | Tone::Quiet => "working",
+            Tone::Attention => "attention",
+            Tone::Failed => "failed",
+            Tone::Done => "done",
+        },
+        task: secrets::mask(&one_line(&run.task_names())).into_owned(),
+        ..unreadable(found, state.to_owned())
+    }
+}
+
+/// The row of a run of which only its beginning is known.
+fn unreadable(found: &Found, state: String) -> Row {
+    let started = found.listed.started;
+    let zone = TimeZone::system();
+    Row {
+        run: found.listed.run.to_string(),
+        id: phrase::short_id(&found.listed.run, &found.ids),
+        project: pages::project(&found.workspace.dir),
+        tone: "failed",
+        state,
+        task: String::new(),
+        rest: started.map_or(String::new(), |at| phrase::day_and_time(at, &zone)),
+    }
+}
