@@ -171,6 +171,11 @@ impl Outcome {
         }
     }
 
+    /// It failed, rather than was stopped or waits for something.
+    pub fn is_failure(&self) -> bool {
+        self.brief().0
+    }
+
     pub fn is_delivered(&self) -> bool {
         !matches!(self, Self::Undelivered { .. })
     }

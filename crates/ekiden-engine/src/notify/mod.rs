@@ -31,7 +31,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::runtime::{runtime, system};
 use crate::task_mark::task_mark;
-pub use post::is_address;
+pub use post::{http_agent, is_address};
 
 /// The version of the event that programs and webhooks get: `docs/json.md`.
 const EVENT_VERSION: u32 = 1;

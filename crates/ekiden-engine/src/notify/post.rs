@@ -73,7 +73,7 @@ pub(super) async fn send(post: Post) -> Result<(), String> {
 }
 
 fn deliver(post: &Post, pauses: &[Duration]) -> Result<(), String> {
-    let agent = agent(&post.url);
+    let agent = http_agent(&post.url);
     let mut pauses = pauses.iter();
     loop {
         let why = match try_once(&agent, post) {
@@ -88,7 +88,8 @@ fn deliver(post: &Post, pauses: &[Duration]) -> Result<(), String> {
     }
 }
 
-fn agent(url: &str) -> Agent {
+/// A client for one address: bounded in time, without redirects, and without a proxy for this machine itself.
+pub fn http_agent(url: &str) -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(limits::NOTIFY_TIMEOUT.into()))
         .max_redirects(0)

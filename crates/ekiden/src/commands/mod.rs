@@ -52,9 +52,11 @@ use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::run::Run;
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
+use ekiden_otel::Telemetry;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::layout::StateLayout;
 use ekiden_store::place::ProjectPlace;
@@ -169,6 +171,13 @@ impl Invocation {
         let verbose = self.given.need(&table::VERBOSE)?;
         let mut live = Live::new(output, self.json()?, verbose, run_ids(workspace)?);
         live.reports = Reports::WriteIn(workspace.clone());
+        match chosen::telemetry(&self.given, &self.environment)? {
+            Ok(endpoints) => {
+                let telemetry = |endpoints| Telemetry::new(endpoints, workspace.clone());
+                live.telemetry = endpoints.map(telemetry);
+            }
+            Err(fault) => live.warn(&format!("no telemetry is sent: {fault}")),
+        }
         Ok(live)
     }
 

@@ -194,14 +194,16 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     fn drive<T>(self, live: &mut Live<'_>, drive: impl FnOnce(&mut Live<'_>) -> T) -> T {
-        match self.interface {
+        let done = match self.interface {
             // The agent has the terminal.
             Interface::Terminal => drive(live),
             Interface::Headless => {
                 let desk = || guide::desk_here(self.invocation, self.workspace, self.run);
                 live.with_view(desk, drive)
             }
-        }
+        };
+        live.finish_telemetry();
+        done
     }
 }
 

@@ -18,6 +18,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_engine::EngineError;
 use ekiden_engine::observer::Observer;
 use ekiden_engine::workspace::Workspace;
+use ekiden_otel::Telemetry;
 use jiff::tz::TimeZone;
 
 use super::Output;
@@ -54,6 +55,7 @@ pub struct Live<'a> {
     /// What a person typed that cannot be done.
     typed: Option<Receiver<String>>,
     pub reports: Reports,
+    pub telemetry: Option<Telemetry>,
     /// Somebody waits until the run has begun, and then nobody reads what it prints.
     pub begun: Option<Begun>,
 }
@@ -88,6 +90,7 @@ impl<'a> Live<'a> {
             now: Timestamp::default(),
             typed: None,
             reports: Reports::Unknown,
+            telemetry: None,
             begun: None,
         }
     }
@@ -177,6 +180,12 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// Waits a moment for what is not sent, and tells what remains.
+    pub fn finish_telemetry(&mut self) {
+        let unsent = self.telemetry.take().and_then(Telemetry::finish);
+        unsent.iter().for_each(|unsent| self.warn(unsent));
+    }
+
     fn print(&self, time: Timestamp, entry: &Entry) {
         let mut shown = self.shown();
         if let Some(run) = self.run.as_ref().filter(|_| self.json) {
@@ -249,6 +258,9 @@ impl Observer for Live<'_> {
     fn recorded(&mut self, record: &Record, run: &Run) {
         if let Some(begun) = self.begun.take() {
             begun.report();
+        }
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.recorded(record, run);
         }
         // The agent's own interface and we must not print at the same time.
         if run.header().settings.agent.interface == Interface::Headless {

@@ -10,8 +10,10 @@ use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
 use ekiden_engine::clock::{self, Clock as _, SystemClock};
 use ekiden_engine::notify::{Endpoint, Way};
 use ekiden_engine::runner::Driving;
+use ekiden_otel::{Endpoints, Fault};
 
 use super::agents::{self, Agent};
+use super::environment::Environment;
 use super::given::Given;
 use super::table;
 use crate::exit::Exit;
@@ -53,6 +55,16 @@ pub fn driving(given: &Given, here: &Path) -> Result<Driving, Failure> {
             false => Vec::new(),
         },
     })
+}
+
+/// Where spans and metrics go, if anywhere.
+pub fn telemetry(
+    given: &Given,
+    environment: &Environment,
+) -> Result<Result<Option<Endpoints>, Fault>, Failure> {
+    let variable = |name: &str| environment.variable(name).map(str::to_owned);
+    let setting = given.get(&table::OTEL_ENDPOINT)?;
+    Ok(Endpoints::of(setting, variable))
 }
 
 /// Where notices go.
@@ -240,7 +252,6 @@ fn named(given: &Given) -> Result<Agent, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::environment::Environment;
     use super::super::given::Flags;
     use super::*;
 

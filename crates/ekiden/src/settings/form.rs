@@ -158,6 +158,14 @@ pub fn address(text: &str) -> Read<String> {
     }
 }
 
+/// The same, or none.
+pub fn address_or_none(text: &str) -> Read<String> {
+    match text.trim() {
+        "none" => Ok("none".to_owned()),
+        text => address(text).map_err(|right| format!("{right}, or none")),
+    }
+}
+
 /// Several texts, one a line.
 pub fn lines(text: &str) -> Read<Vec<String>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

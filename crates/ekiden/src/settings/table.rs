@@ -328,6 +328,10 @@ settings! {
         user_only: true;
     /// What is notified there [default: `notify.kinds`]
     NOTIFY_NTFY_KINDS: Vec<NoticeKind> = "notify.ntfy_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+    /// Where a run's spans and metrics go by OTLP, such as http://localhost:4318; none though `OTEL_*` names one
+    /// [default: as the variables of OpenTelemetry say]
+    OTEL_ENDPOINT: String = "otel.endpoint", One("URL"), NoFlag, form::address_or_none;
+        user_only: true;
     /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
     ON_HANGUP: OnHangup = "on_hangup", One("WHAT"), Run, form::on_hangup;
         default: Some("continue");

@@ -57,6 +57,7 @@ mod start;
 mod stats;
 mod steering;
 mod stop;
+mod telemetry;
 mod terminal_lost;
 mod versions;
 mod watch;

@@ -1,4 +1,4 @@
-//! Somebody to whom notifications are posted, on this machine.
+//! Somebody to whom notifications and telemetry are posted, on this machine.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct Posted {
     pub(crate) line: String,
     pub(crate) headers: Vec<String>,
+    /// The body as text; what is none is in `bytes`.
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Posted {
@@ -83,10 +85,12 @@ fn read(stream: &TcpStream) -> Option<Posted> {
         line: lines.first()?.clone(),
         headers: lines,
         body: String::new(),
+        bytes: Vec::new(),
     };
     let length = posted.header("content-length")?.parse().ok()?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    posted.body = String::from_utf8(body).ok()?;
+    posted.body = String::from_utf8_lossy(&body).into_owned();
+    posted.bytes = body;
     Some(posted)
 }

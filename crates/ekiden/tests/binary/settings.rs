@@ -108,6 +108,7 @@ fn every_setting_says_where_it_comes_from() {
     notify.webhook_kinds  -                                 default
     notify.ntfy           -                                 default
     notify.ntfy_kinds     -                                 default
+    otel.endpoint         -                                 default
     on_hangup             continue                          default
     guard.wip             ref                               default
     guard.issue           -                                 default

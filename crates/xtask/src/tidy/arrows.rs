@@ -16,6 +16,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["ekiden-core", "ekiden-wire", "ekiden-store", "ekiden-agent"],
     ),
     (
+        "ekiden-otel",
+        &["ekiden-core", "ekiden-engine", "ekiden-report"],
+    ),
+    (
         "ekiden",
         &[
             "ekiden-core",
@@ -24,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ekiden-agent",
             "ekiden-engine",
             "ekiden-manifest",
+            "ekiden-otel",
             "ekiden-report",
         ],
     ),

@@ -1,0 +1,242 @@
+//! Where spans and metrics go, and how.
+//!
+//! What the specification's variables say, `opentelemetry-otlp` reads by itself: addresses, headers, service and resource.
+//! Requests go by `ureq`, as notifications do: no redirect, and no proxy for this machine itself.
+
+use async_trait::async_trait;
+use ekiden_core::ids::RunId;
+use ekiden_engine::notify::http_agent;
+use futures_executor::block_on;
+use opentelemetry::KeyValue;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkError;
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+
+use crate::metrics::{Measure, Metrics};
+
+/// What is read of an answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// The only encoding that is spoken here.
+const PROTOCOL: &str = "http/protobuf";
+/// What a setting or variable says that switches it off.
+const NONE: &str = "none";
+
+/// Which signals are sent, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoints {
+    /// The user's setting. Without it the variables say where.
+    base: Option<String>,
+    traces: bool,
+    metrics: bool,
+}
+
+/// Why nothing is sent. Never with an address, which may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("`{variable}` names an encoding that ekiden does not speak; it sends {PROTOCOL}")]
+    Protocol { variable: String },
+    #[error("the endpoint, a header or the compression that is set cannot be used")]
+    Settings,
+}
+
+impl Endpoints {
+    /// What the setting and the specification's variables name; none if nothing is to be sent.
+    pub fn of(
+        setting: Option<String>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, Fault> {
+        let says = |name: &str, word: &str| {
+            variable(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(word))
+        };
+        if setting.as_deref() == Some(NONE) || says("OTEL_SDK_DISABLED", "true") {
+            return Ok(None);
+        }
+        let is_set = |name: &str| variable(name).is_some();
+        let is_sent = |signal: &str| {
+            let named = setting.is_some()
+                || is_set("OTEL_EXPORTER_OTLP_ENDPOINT")
+                || is_set(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"));
+            named && !says(&format!("OTEL_{signal}_EXPORTER"), NONE)
+        };
+        let (traces, metrics) = (is_sent("TRACES"), is_sent("METRICS"));
+        for (signal, _) in [("TRACES", traces), ("METRICS", metrics)]
+            .into_iter()
+            .filter(|(_, is_sent)| *is_sent)
+        {
+            let own = format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL");
+            let names = [own, "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
+            if let Some(name) = names.into_iter().find(|name| is_set(name))
+                && !says(&name, PROTOCOL)
+            {
+                return Err(Fault::Protocol { variable: name });
+            }
+        }
+        let base = setting.map(|base| base.trim_end_matches('/').to_owned());
+        let endpoints = Self {
+            base,
+            traces,
+            metrics,
+        };
+        Ok((traces || metrics).then_some(endpoints))
+    }
+
+    pub(crate) fn exporters(&self, run: &RunId) -> Result<Exporters, Fault> {
+        let resource = resource(run);
+        let spans = self.traces.then(|| self.span_exporter(&resource));
+        let metrics = self.metrics.then(|| self.meter_provider(resource.clone()));
+        Ok(Exporters {
+            spans: spans.transpose()?,
+            metrics: metrics
+                .transpose()?
+                .map(|provider| (Metrics::new(&provider), provider)),
+        })
+    }
+
+    fn span_exporter(&self, resource: &Resource) -> Result<SpanExporter, Fault> {
+        let mut builder = SpanExporter::builder().with_http().with_http_client(Client);
+        if let Some(base) = &self.base {
+            builder = builder.with_endpoint(format!("{base}/v1/traces"));
+        }
+        let mut exporter = builder.build().map_err(|_| Fault::Settings)?;
+        exporter.set_resource(resource);
+        Ok(exporter)
+    }
+
+    fn meter_provider(&self, resource: Resource) -> Result<SdkMeterProvider, Fault> {
+        let mut builder = MetricExporter::builder()
+            .with_http()
+            .with_http_client(Client);
+        if let Some(base) = &self.base {
+            builder = builder.with_endpoint(format!("{base}/v1/metrics"));
+        }
+        let exporter = builder.build().map_err(|_| Fault::Settings)?;
+        Ok(SdkMeterProvider::builder()
+            .with_reader(PeriodicReader::builder(exporter).build())
+            .with_resource(resource)
+            .build())
+    }
+}
+
+pub(crate) struct Exporters {
+    spans: Option<SpanExporter>,
+    metrics: Option<(Metrics, SdkMeterProvider)>,
+}
+
+impl Exporters {
+    /// Sends spans, and tries again where that may help. Blocks for seconds where nobody answers.
+    pub(crate) fn send(&self, spans: Vec<SpanData>) -> Result<(), String> {
+        let Some(exporter) = &self.spans else {
+            return Ok(());
+        };
+        let sent = block_on(exporter.export(spans));
+        sent.map_err(|error| match error {
+            OTelSdkError::InternalFailure(why) => why,
+            OTelSdkError::AlreadyShutdown | OTelSdkError::Timeout(_) => error.to_string(),
+        })
+    }
+
+    pub(crate) fn record(&self, measure: &Measure) {
+        if let Some((metrics, _)) = &self.metrics {
+            metrics.record(measure);
+        }
+    }
+
+    /// Sends what was added up. Blocks for seconds where nobody answers.
+    pub(crate) fn flush(&self) -> Result<(), String> {
+        let Some((_, provider)) = &self.metrics else {
+            return Ok(());
+        };
+        let flushed = provider.force_flush();
+        flushed.map_err(|_| "the endpoint does not take the metrics".to_owned())
+    }
+}
+
+/// Who sends it. The run is the instance, so that two that work at once do not overwrite each other's sums.
+fn resource(run: &RunId) -> Resource {
+    let unnamed = |text: &str| text.starts_with("unknown_service");
+    let found = Resource::builder().build();
+    let service = found.get(&"service.name".into());
+    let builder = Resource::builder().with_attributes([
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", run.to_string()),
+    ]);
+    match service.is_none_or(|name| unnamed(&name.as_str())) {
+        true => builder.with_service_name("ekiden").build(),
+        false => builder.build(),
+    }
+}
+
+#[derive(Debug)]
+struct Client;
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let agent = http_agent(&request.uri().to_string());
+        let mut answer = agent.run(request.map(|body| body.to_vec()))?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let body = Bytes::from(body.read_to_vec()?);
+        Ok(answer.map(|_| body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(setting: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<Endpoints>, Fault> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Endpoints::of(setting.map(str::to_owned), variable)
+    }
+
+    fn signals(setting: Option<&str>, variables: &[(&str, &str)]) -> (bool, bool) {
+        let found = of(setting, variables).unwrap();
+        found.map_or((false, false), |found| (found.traces, found.metrics))
+    }
+
+    // shows: UIX-08
+    #[test]
+    fn what_is_sent_is_what_setting_and_variables_name() {
+        let all = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://here");
+        let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://here");
+        let url = Some("http://there");
+        assert_eq!(signals(None, &[]), (false, false));
+        assert_eq!(signals(url, &[]), (true, true));
+        assert_eq!(signals(None, &[all]), (true, true));
+        assert_eq!(signals(None, &[traces]), (true, false));
+        assert_eq!(
+            signals(None, &[all, ("OTEL_METRICS_EXPORTER", "none")]),
+            (true, false)
+        );
+        assert_eq!(
+            signals(url, &[("OTEL_SDK_DISABLED", "TRUE")]),
+            (false, false)
+        );
+        assert_eq!(signals(Some("none"), &[all]), (false, false));
+    }
+
+    // shows: UIX-08
+    #[test]
+    fn another_encoding_is_told_and_not_tried() {
+        let variable = "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned();
+        let grpc = [(variable.as_str(), "grpc")];
+        let url = Some("http://here");
+        assert_eq!(
+            of(url, &grpc),
+            Err(Fault::Protocol {
+                variable: variable.clone()
+            })
+        );
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
+        let no_metrics = ("OTEL_METRICS_EXPORTER", "none");
+        assert!(of(url, &[grpc[0], own, no_metrics]).is_ok());
+    }
+}

@@ -1,0 +1,27 @@
+//! Ids of traces and spans: derived, so that no state has to be kept and nothing is sent under two ids.
+
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::RunId;
+use ekiden_core::time::Timestamp;
+use opentelemetry::trace::{SpanId, TraceId};
+
+/// The ids of one run.
+#[derive(Debug)]
+pub(crate) struct Ids(String);
+
+impl Ids {
+    /// The time is part of it: the ids of runs are short, and many people have runs.
+    pub(crate) fn new(run: &RunId, started: Timestamp) -> Self {
+        Self(format!("ekiden/{run}/{}", started.0))
+    }
+
+    pub(crate) fn trace(&self) -> TraceId {
+        TraceId::from_hex(&sha256_hex(self.0.as_bytes())[..32]).unwrap_or(TraceId::INVALID)
+    }
+
+    /// The span of this kind that began at this record, of this stage or wait.
+    pub(crate) fn span(&self, kind: &str, seq: u64, of: &str) -> SpanId {
+        let text = format!("{}/{kind}/{seq}/{of}", self.0);
+        SpanId::from_hex(&sha256_hex(text.as_bytes())[..16]).unwrap_or(SpanId::INVALID)
+    }
+}

@@ -1,0 +1,220 @@
+//! What has begun and is not over, and the making of spans.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ekiden_core::agent::AgentKind;
+use ekiden_core::budget::Spend;
+use ekiden_core::ids::{AttemptId, ConversationId};
+use ekiden_core::outcome::Outcome;
+use ekiden_core::secrets::mask;
+use ekiden_core::text::one_line;
+use ekiden_core::time::Timestamp;
+use ekiden_report::timeline::Left;
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use serde::Serialize;
+
+/// The conventions for generative AI that the names follow. They are in development; ours are under `ekiden.`.
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev";
+/// What is kept of a name from outside, in characters.
+const NAME_CHARS_MAX: usize = 120;
+
+/// A stretch of work on the run, by one process.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) span: SpanId,
+    pub(crate) parent: SpanId,
+    pub(crate) seq: u64,
+    pub(crate) began: Timestamp,
+    pub(crate) spend: Spend,
+    /// The run is over; agents may still be at work.
+    pub(crate) ended: Option<(Timestamp, Outcome)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct OpenStage {
+    pub(crate) span: SpanId,
+    pub(crate) began: Timestamp,
+    pub(crate) session: Option<OpenSession>,
+}
+
+#[derive(Debug)]
+pub(crate) struct OpenSession {
+    pub(crate) span: SpanId,
+    pub(crate) parent: SpanId,
+    pub(crate) began: Timestamp,
+    /// When its last attempt ended.
+    pub(crate) ended: Timestamp,
+    pub(crate) number: u32,
+    pub(crate) conversation: ConversationId,
+    pub(crate) agent: String,
+    pub(crate) kind: AgentKind,
+    pub(crate) model: Option<String>,
+    pub(crate) spend: Spend,
+    pub(crate) tool_calls: u32,
+    pub(crate) context: Option<(u64, Option<u64>)>,
+    pub(crate) left: Option<Left>,
+    /// ekiden was killed while it worked.
+    pub(crate) lost: bool,
+    pub(crate) attempt: Option<OpenAttempt>,
+}
+
+#[derive(Debug)]
+pub(crate) struct OpenAttempt {
+    pub(crate) id: AttemptId,
+    pub(crate) span: SpanId,
+    pub(crate) began: Timestamp,
+    pub(crate) checkpoint: Checkpoint,
+}
+
+/// Whether an attempt was told to hand off.
+#[derive(Debug, Default)]
+pub(crate) enum Checkpoint {
+    #[default]
+    No,
+    /// It is done by itself, so nobody told it.
+    ByItself,
+    Ordered {
+        at: Timestamp,
+        reason: &'static str,
+        level: String,
+        percent: Option<u64>,
+    },
+}
+
+/// A span that is over.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) span: SpanId,
+    pub(crate) parent: SpanId,
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    pub(crate) attributes: Vec<KeyValue>,
+    /// What went wrong, in a word.
+    pub(crate) error: Option<String>,
+}
+
+impl Closed {
+    pub(crate) fn into_data(mut self, trace: TraceId) -> SpanData {
+        let status = match self.error {
+            None => Status::Unset,
+            Some(error) => {
+                self.attributes.push(name("error.type", &error));
+                Status::error(error)
+            }
+        };
+        let context = |span| {
+            SpanContext::new(
+                trace,
+                span,
+                TraceFlags::SAMPLED,
+                false,
+                TraceState::default(),
+            )
+        };
+        SpanData {
+            span_context: context(self.span),
+            parent_span_id: self.parent,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: self.name,
+            start_time: system_time(self.from),
+            end_time: system_time(self.until.max(self.from)),
+            attributes: self.attributes,
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status,
+            instrumentation_scope: scope(),
+        }
+    }
+}
+
+impl OpenSession {
+    pub(crate) fn provider(&self) -> &'static str {
+        match self.kind {
+            AgentKind::Claude => "anthropic",
+            AgentKind::Rehearsal => "ekiden",
+            AgentKind::Exec => "exec",
+        }
+    }
+}
+
+pub(crate) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("ekiden")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_schema_url(SCHEMA_URL)
+        .build()
+}
+
+/// A word of ekiden's own.
+pub(crate) fn word(key: &'static str, value: impl Into<Value>) -> KeyValue {
+    KeyValue::new(key, value)
+}
+
+/// A name from outside: masked, in one line, cut.
+pub(crate) fn name(key: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(key, one_line(&mask(value), NAME_CHARS_MAX))
+}
+
+pub(crate) fn count(key: &'static str, value: impl Into<u64>) -> KeyValue {
+    KeyValue::new(key, i64::try_from(value.into()).unwrap_or(i64::MAX))
+}
+
+/// Money and tokens.
+pub(crate) fn spent(spend: Spend) -> [KeyValue; 2] {
+    [
+        KeyValue::new("ekiden.cost.usd", dollars(spend.micro_usd)),
+        count("ekiden.usage.tokens", spend.tokens),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 millionths")]
+pub(crate) fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1e6
+}
+
+/// The variant of one of our enums as the log writes it, without what it holds: that may be an agent's words.
+pub(crate) fn variant(value: &impl Serialize) -> String {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    let kind = json.get("kind").and_then(serde_json::Value::as_str);
+    let text = kind.or_else(|| json.as_str()).map(str::to_owned);
+    let key = || Some(json.as_object()?.keys().next()?.clone());
+    text.or_else(key).unwrap_or_default()
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(at.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::ends::EndCause;
+
+    use super::*;
+
+    // shows: UIX-08, MEM-12
+    #[test]
+    fn names_are_masked_and_variants_hold_no_words() {
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let masked = name(
+            "gen_ai.request.model",
+            &format!("{secret}\n{}", "x".repeat(500)),
+        );
+        let text = masked.value.to_string();
+        assert!(text.starts_with("[masked: github token]"), "{text}");
+        assert!(text.chars().count() <= NAME_CHARS_MAX, "{text}");
+        let cause = EndCause::Protocol("what an agent said".to_owned());
+        assert_eq!(variant(&cause), "protocol");
+        assert_eq!(variant(&EndCause::Completed), "completed");
+        let outcome = Outcome::Blocked {
+            question: "may I?".to_owned(),
+        };
+        assert_eq!(variant(&outcome), "blocked");
+    }
+}

@@ -1,0 +1,223 @@
+//! The thread that reads the log and sends what it comes to.
+//!
+//! The log is the queue: whoever nudges it hands nothing over, so nothing is lost between the two, and a nudge that finds
+//! another one waiting is dropped. What cannot be sent is kept up to [`SPANS_MAX`] and tried again.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ekiden_core::ids::RunId;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use opentelemetry_sdk::trace::SpanData;
+
+use crate::export::{Endpoints, Exporters};
+use crate::spans::Trace;
+
+/// How long a run that is over waits for what is not sent.
+pub const AT_END: Duration = Duration::from_secs(2);
+/// Spans that are kept while nobody takes them; older ones are dropped.
+const SPANS_MAX: usize = 20_000;
+/// Spans in one request.
+const BATCH_MAX: usize = 512;
+/// When what could not be sent is tried again, if nothing happens.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Sends what a run comes to, while it works. Dropped without [`Telemetry::finish`], it sends what the thread still can.
+pub struct Telemetry {
+    endpoints: Endpoints,
+    workspace: Workspace,
+    work: Option<Work>,
+}
+
+struct Work {
+    nudges: SyncSender<()>,
+    /// Closed when the thread is done.
+    done: Receiver<()>,
+    unsent: Arc<Mutex<Unsent>>,
+}
+
+#[derive(Debug, Default)]
+struct Unsent {
+    spans: usize,
+    why: Option<String>,
+}
+
+impl Telemetry {
+    pub fn new(endpoints: Endpoints, workspace: Workspace) -> Self {
+        Self {
+            endpoints,
+            workspace,
+            work: None,
+        }
+    }
+
+    /// A record is on the disk. Returns at once.
+    pub fn recorded(&mut self, record: &Record, run: &Run) {
+        if self.work.is_none() {
+            self.work = self.start(record.seq, &run.header().run);
+        }
+        if let Some(work) = &self.work {
+            let _ = work.nudges.try_send(());
+        }
+    }
+
+    /// Waits up to [`AT_END`] for what is not sent, and tells what remains.
+    pub fn finish(self) -> Option<String> {
+        let Work {
+            nudges,
+            done,
+            unsent,
+        } = self.work?;
+        drop(nudges);
+        let is_done = done.recv_timeout(AT_END) != Err(RecvTimeoutError::Timeout);
+        let unsent = unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = unsent.why.as_deref().unwrap_or("nobody answers");
+        match (is_done, unsent.spans) {
+            (true, 0) if unsent.why.is_none() => None,
+            (true, 0) => Some(format!("telemetry is not sent: {why}")),
+            (true, spans) => Some(format!("telemetry: {spans} spans are not sent: {why}")),
+            (false, _) => Some(format!("telemetry is not sent to its end: {why}")),
+        }
+    }
+
+    /// Counts in metrics what is recorded from `first` on; what came before, another process counted.
+    fn start(&self, first: u64, run: &RunId) -> Option<Work> {
+        let (nudges, nudged) = mpsc::sync_channel(1);
+        let (ending, done) = mpsc::channel();
+        let unsent = Arc::new(Mutex::new(Unsent::default()));
+        let reader = Reader {
+            endpoints: self.endpoints.clone(),
+            workspace: self.workspace.clone(),
+            run: run.clone(),
+            first,
+            unsent: Arc::clone(&unsent),
+        };
+        let work = move || {
+            if let Err(why) = reader.work(&nudged) {
+                reader.tell(0, Some(why));
+            }
+            drop(ending);
+        };
+        let thread = thread::Builder::new().name("telemetry".to_owned());
+        thread.spawn(work).ok()?;
+        Some(Work {
+            nudges,
+            done,
+            unsent,
+        })
+    }
+}
+
+struct Reader {
+    endpoints: Endpoints,
+    workspace: Workspace,
+    run: RunId,
+    first: u64,
+    unsent: Arc<Mutex<Unsent>>,
+}
+
+impl Reader {
+    fn work(&self, nudged: &Receiver<()>) -> Result<(), String> {
+        let exporters = self.endpoints.exporters(&self.run);
+        let exporters = exporters.map_err(|fault| fault.to_string())?;
+        let mut fold = Fold {
+            first: self.first,
+            exporters,
+            trace: None,
+            queue: Queue::default(),
+        };
+        let cannot = |error| format!("cannot {}", in_full(&error));
+        let read = history::follow(&self.workspace, &self.run, |record, run| {
+            fold.take(record, run);
+        });
+        let (mut summary, mut follower) = read.map_err(cannot)?;
+        loop {
+            let is_over = nudged.recv_timeout(RETRY) == Err(RecvTimeoutError::Disconnected);
+            let read = follower.read_on(&mut summary, |record, run| fold.take(record, run));
+            read.map_err(cannot)?;
+            self.send(&mut fold);
+            if is_over {
+                let flushed = fold.exporters.flush();
+                // What spans failed by is told already.
+                return flushed.or_else(|why| match fold.queue.unsent() {
+                    0 => Err(why),
+                    _ => Ok(()),
+                });
+            }
+        }
+    }
+
+    fn send(&self, fold: &mut Fold) {
+        self.tell(fold.queue.unsent(), None);
+        while !fold.queue.spans.is_empty() {
+            let sent = fold.exporters.send(fold.queue.batch());
+            if let Err(why) = sent {
+                return self.tell(fold.queue.unsent(), Some(why));
+            }
+            fold.queue.drop_batch();
+            self.tell(fold.queue.unsent(), None);
+        }
+    }
+
+    fn tell(&self, spans: usize, why: Option<String>) {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        *unsent = Unsent { spans, why };
+    }
+}
+
+/// What the log came to so far.
+struct Fold {
+    first: u64,
+    exporters: Exporters,
+    trace: Option<Trace>,
+    queue: Queue,
+}
+
+impl Fold {
+    fn take(&mut self, record: &Record, run: &Run) {
+        let trace = self.trace.get_or_insert_with(|| Trace::new(run));
+        trace.take(record, run);
+        let measures = std::mem::take(&mut trace.measures);
+        if record.seq >= self.first {
+            let exporters = &self.exporters;
+            measures
+                .iter()
+                .for_each(|measure| exporters.record(measure));
+        }
+        self.queue.add(trace.spans());
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    spans: VecDeque<SpanData>,
+    dropped: usize,
+}
+
+impl Queue {
+    fn add(&mut self, spans: Vec<SpanData>) {
+        self.spans.extend(spans);
+        let over = self.spans.len().saturating_sub(SPANS_MAX);
+        self.spans.drain(..over);
+        self.dropped += over;
+    }
+
+    fn batch(&self) -> Vec<SpanData> {
+        self.spans.iter().take(BATCH_MAX).cloned().collect()
+    }
+
+    fn drop_batch(&mut self) {
+        self.spans.drain(..self.spans.len().min(BATCH_MAX));
+    }
+
+    fn unsent(&self) -> usize {
+        self.spans.len() + self.dropped
+    }
+}

@@ -1,0 +1,460 @@
+//! The spans of a run, folded from its log: each is told once it is over, and never changes after that.
+//!
+//! ```text
+//! part ─┬─ stage ─┬─ session ── attempt ── checkpoint
+//!       │         ├─ verification, merge
+//!       │         └─ wait
+//!       └─ delivery
+//! ```
+//!
+//! A part is the work of one process on the run: from its start or a resume to its end or a kill. The first part is the root of
+//! the trace, later ones are its children. What is open when a part ends, ends with it, so a span that was told never has to
+//! be told differently. Only an attempt that ekiden's own death cut off waits for the resume, which finds what it cost.
+
+mod telling;
+mod words;
+
+use std::collections::BTreeMap;
+use std::mem::take;
+
+use ekiden_core::budget::Spend;
+use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, WorktreeEffect};
+use ekiden_core::event::{
+    AttemptEnded, AttemptEvent, CheckOutcome, Event, Merge, RelayEvent, TaskOutcome, WorktreeEvent,
+};
+use ekiden_core::ids::{AttemptId, EffectId, StageId};
+use ekiden_core::record::{Record, numbered};
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_report::Timeline;
+use ekiden_report::timeline::{Attempt, Left};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanId, TraceId};
+use opentelemetry_sdk::trace::SpanData;
+
+use crate::ids::Ids;
+use crate::metrics::Measure;
+use crate::open::{Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, variant, word};
+use words::{is_error, reason, state};
+
+/// A fold over a run's log, from its beginning.
+#[derive(Debug)]
+pub struct Trace {
+    ids: Ids,
+    trace: TraceId,
+    timeline: Timeline,
+    part: Option<Part>,
+    stages: BTreeMap<StageId, OpenStage>,
+    /// Verifications, merges and deliveries that were ordered.
+    tasks: BTreeMap<EffectId, Timestamp>,
+    /// Sessions whose attempts ended with ekiden itself.
+    lost: BTreeMap<(StageId, AttemptId), OpenSession>,
+    /// Waits that are not over, by their places in the timeline, and how many were seen.
+    waits: Vec<usize>,
+    waits_seen: usize,
+    /// When anybody last worked on the run.
+    last: Timestamp,
+    spans: Vec<SpanData>,
+    pub(crate) measures: Vec<Measure>,
+}
+
+impl Trace {
+    /// A trace to which nothing has happened: `run` is taken by its first record.
+    pub fn new(run: &Run) -> Self {
+        let ids = Ids::new(&run.header().run, run.started_at());
+        Self {
+            trace: ids.trace(),
+            ids,
+            timeline: Timeline::new(run),
+            part: None,
+            stages: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            waits: Vec::new(),
+            waits_seen: 0,
+            last: run.started_at(),
+            spans: Vec::new(),
+            measures: Vec::new(),
+        }
+    }
+
+    /// The spans that are over since the last call.
+    pub fn spans(&mut self) -> Vec<SpanData> {
+        take(&mut self.spans)
+    }
+
+    /// Takes in the next record; `run` stands as it is after it.
+    pub fn take(&mut self, record: &Record, run: &Run) {
+        match &record.event {
+            Event::RunStarted(_) | Event::RunResumed(_) | Event::Continued(_) => {
+                self.begin_part(record);
+            }
+            // Written before a resume, when nobody works.
+            Event::LogAccepted { .. } | Event::LogicChanged { .. } => {
+                return self.timeline.take(record, run);
+            }
+            Event::Stage { .. }
+            | Event::Worktree { .. }
+            | Event::Delivered { .. }
+            | Event::UtcOffsetChanged { .. }
+            | Event::Woke
+            | Event::StopRequested(_)
+            | Event::Steered(_) => {}
+        }
+        self.timeline.take(record, run);
+        self.of_event(record);
+        for (id, effect) in numbered(record) {
+            self.of_effect(record, id, effect, run);
+        }
+        self.look_for_checkpoints(record);
+        self.look_at_waits(record.time);
+        self.close_stages(record.time, run);
+        if !matches!(
+            &record.event,
+            Event::Stage {
+                event: RelayEvent::KnowledgeEdited { .. },
+                ..
+            }
+        ) {
+            self.last = record.time;
+        }
+        self.close_part();
+    }
+
+    fn begin_part(&mut self, record: &Record) {
+        let killed_at = self.last;
+        for (id, mut stage) in take(&mut self.stages) {
+            if let Some(session) = stage.session.take() {
+                self.lose(&id, session, killed_at);
+            }
+            self.close_stage(&id, &stage, killed_at, "killed", true);
+        }
+        for at in take(&mut self.waits) {
+            self.tell_wait(at, killed_at);
+            self.waits.push(at);
+        }
+        if let Some(part) = self.part.take() {
+            self.tell_part(&part, killed_at, "killed".to_owned(), true);
+        }
+        self.tasks
+            .values_mut()
+            .for_each(|began| *began = record.time);
+        let first = self.ids.span("run", 1, "");
+        self.part = Some(Part {
+            span: self.ids.span("run", record.seq, ""),
+            parent: if record.seq == 1 {
+                SpanId::INVALID
+            } else {
+                first
+            },
+            seq: record.seq,
+            began: record.time,
+            spend: Spend::default(),
+            ended: None,
+        });
+    }
+
+    fn lose(&mut self, stage: &StageId, mut session: OpenSession, at: Timestamp) {
+        match &session.attempt {
+            Some(attempt) => {
+                let id = attempt.id;
+                session.ended = at;
+                self.lost.insert((stage.clone(), id), session);
+            }
+            None => self.tell_session(stage, &session),
+        }
+    }
+
+    fn of_event(&mut self, record: &Record) {
+        let at = record.time;
+        match &record.event {
+            Event::Stage { stage, event } => match event {
+                RelayEvent::Attempt {
+                    attempt,
+                    event: AttemptEvent::Ended(ended),
+                } => self.attempt_ended(stage, *attempt, at, ended),
+                RelayEvent::Task {
+                    effect,
+                    outcome: TaskOutcome::Verified { check },
+                } => {
+                    let outcome = &check.outcome;
+                    let mut attributes =
+                        vec![word("ekiden.verification.outcome", variant(outcome))];
+                    if let CheckOutcome::Failed { code } = outcome {
+                        attributes.push(word("process.exit.code", i64::from(*code)));
+                    }
+                    let fine = matches!(outcome, CheckOutcome::Passed | CheckOutcome::Cancelled);
+                    let error = (!fine).then(|| variant(outcome));
+                    self.task_ended("verification", Some(stage), *effect, at, attributes, error);
+                }
+                RelayEvent::Attempt { .. }
+                | RelayEvent::Task { .. }
+                | RelayEvent::Woke
+                | RelayEvent::KnowledgeEdited { .. } => {}
+            },
+            Event::Worktree {
+                stage,
+                effect,
+                event: WorktreeEvent::Merged { merge },
+            } => {
+                let fine = matches!(merge, Merge::Done { .. } | Merge::Cancelled);
+                let attributes = vec![word("ekiden.merge.outcome", variant(merge))];
+                let error = (!fine).then(|| variant(merge));
+                self.task_ended("merge", Some(stage), *effect, at, attributes, error);
+            }
+            Event::Delivered { effect, delivery } => {
+                let attributes = vec![word("ekiden.delivery.outcome", variant(delivery))];
+                self.task_ended("delivery", None, *effect, at, attributes, None);
+            }
+            Event::RunStarted(_)
+            | Event::RunResumed(_)
+            | Event::Continued(_)
+            | Event::LogAccepted { .. }
+            | Event::LogicChanged { .. }
+            | Event::UtcOffsetChanged { .. }
+            | Event::Woke
+            | Event::StopRequested(_)
+            | Event::Steered(_)
+            | Event::Worktree { .. } => {}
+        }
+    }
+
+    fn of_effect(&mut self, record: &Record, id: EffectId, effect: &Effect, run: &Run) {
+        match effect {
+            Effect::Stage {
+                stage,
+                effect: RelayEffect::StartAttempt(start),
+            } => self.attempt_starts(record, stage, start, run),
+            Effect::Stage {
+                stage,
+                effect: RelayEffect::Verify,
+            }
+            | Effect::Worktree {
+                stage,
+                effect: WorktreeEffect::Merge,
+            } => {
+                self.stage(record, stage);
+                self.tasks.insert(id, record.time);
+            }
+            Effect::Deliver => {
+                self.tasks.insert(id, record.time);
+            }
+            Effect::EndRun { outcome } => {
+                if let Some(part) = &mut self.part {
+                    part.ended = Some((record.time, outcome.clone()));
+                }
+            }
+            Effect::Stage { .. } | Effect::Worktree { .. } => {}
+        }
+    }
+
+    /// The stage's span, which begins here unless it has.
+    fn stage(&mut self, record: &Record, id: &StageId) -> &mut OpenStage {
+        let span = self.ids.span("stage", record.seq, id.as_str());
+        self.stages.entry(id.clone()).or_insert(OpenStage {
+            span,
+            began: record.time,
+            session: None,
+        })
+    }
+
+    fn attempt_starts(&mut self, record: &Record, id: &StageId, start: &StartAttempt, run: &Run) {
+        let (number, at) = (start.attempt.session.get(), record.time);
+        let attempt = OpenAttempt {
+            id: start.attempt,
+            span: self.ids.span("attempt", record.seq, id.as_str()),
+            began: at,
+            checkpoint: Checkpoint::No,
+        };
+        let session = self.ids.span("session", record.seq, id.as_str());
+        let stage = self.stage(record, id);
+        if let Some(open) = stage.session.as_mut().filter(|open| open.number == number) {
+            open.attempt = Some(attempt);
+            return;
+        }
+        let parent = stage.span;
+        let agent = run.relay(id).map(|relay| &relay.settings.agent);
+        let agent = agent.unwrap_or(&run.header().settings.agent);
+        let over = stage.session.replace(OpenSession {
+            span: session,
+            parent,
+            began: at,
+            ended: at,
+            number,
+            conversation: start.conversation,
+            agent: agent.name.clone(),
+            kind: agent.kind,
+            model: agent.model.clone(),
+            spend: Spend::default(),
+            tool_calls: 0,
+            context: None,
+            left: None,
+            lost: false,
+            attempt: Some(attempt),
+        });
+        if let Some(over) = over {
+            self.tell_session(id, &over);
+        }
+    }
+
+    fn attempt_ended(
+        &mut self,
+        id: &StageId,
+        attempt: AttemptId,
+        at: Timestamp,
+        ended: &AttemptEnded,
+    ) {
+        if let Some(part) = &mut self.part {
+            part.spend = part.spend.plus(ended.counters.spend);
+        }
+        if let Some(mut session) = self.lost.remove(&(id.clone(), attempt)) {
+            let lost_at = session.ended;
+            session.lost = true;
+            self.tell_attempt(id, &mut session, lost_at, ended);
+            return self.tell_session(id, &session);
+        }
+        let Some(mut session) = self
+            .stages
+            .get_mut(id)
+            .and_then(|stage| stage.session.take())
+        else {
+            return;
+        };
+        self.tell_attempt(id, &mut session, at, ended);
+        if let Some(stage) = self.stages.get_mut(id) {
+            stage.session = Some(session);
+        }
+    }
+
+    fn task_ended(
+        &mut self,
+        what: &'static str,
+        stage: Option<&StageId>,
+        effect: EffectId,
+        until: Timestamp,
+        mut attributes: Vec<KeyValue>,
+        error: Option<String>,
+    ) {
+        let Some(from) = self.tasks.remove(&effect) else {
+            return;
+        };
+        let of_stage = stage.and_then(|stage| Some(self.stages.get(stage)?.span));
+        let of_part = self.part.as_ref().map(|part| part.span);
+        attributes.extend(stage.map(|stage| word("ekiden.stage.id", stage.as_str().to_owned())));
+        self.tell(Closed {
+            name: what.into(),
+            span: self.ids.span(what, effect.seq, &effect.index.to_string()),
+            parent: of_stage.or(of_part).unwrap_or(SpanId::INVALID),
+            from,
+            until,
+            attributes,
+            error,
+        });
+    }
+
+    fn look_for_checkpoints(&mut self, record: &Record) {
+        let stages = self.stages.iter_mut();
+        for (id, stage) in stages {
+            let session = stage.session.as_mut();
+            let Some(open) = session.and_then(|session| session.attempt.as_mut()) else {
+                continue;
+            };
+            let told = told(&self.timeline, id, open.id);
+            let Some(told) = told.filter(|told| told.ordered.is_some()) else {
+                continue;
+            };
+            if !matches!(open.checkpoint, Checkpoint::No) {
+                continue;
+            }
+            let last = told.crossings.last();
+            let percent = last.and_then(|last| Some(told.window?.percent(last.usage_tokens)));
+            let level = last.map(|last| last.level).unwrap_or_default();
+            open.checkpoint = match reason(record, id) {
+                None => Checkpoint::ByItself,
+                Some(reason) => Checkpoint::Ordered {
+                    at: record.time,
+                    reason,
+                    level: level.to_string(),
+                    percent,
+                },
+            };
+        }
+    }
+
+    fn look_at_waits(&mut self, at: Timestamp) {
+        self.waits
+            .extend(self.waits_seen..self.timeline.waits.len());
+        self.waits_seen = self.timeline.waits.len();
+        for wait in take(&mut self.waits) {
+            match self.timeline.waits[wait].over {
+                Some(_) => self.tell_wait(wait, at),
+                None => self.waits.push(wait),
+            }
+        }
+    }
+
+    /// Ends the spans of stages that are over.
+    fn close_stages(&mut self, at: Timestamp, run: &Run) {
+        let is_over = self.part.as_ref().is_some_and(|part| part.ended.is_some());
+        let open: Vec<StageId> = self.stages.keys().cloned().collect();
+        for id in open {
+            let state = run.plan().state(&id).map_or("working", state);
+            let is_at_work = self.stages.get(&id).is_some_and(OpenStage::is_at_work);
+            let goes_on = state == "working" && !is_over;
+            if goes_on || is_at_work {
+                continue;
+            }
+            if let Some(mut stage) = self.stages.remove(&id) {
+                if let Some(session) = stage.session.take() {
+                    self.tell_session(&id, &session);
+                }
+                self.close_stage(&id, &stage, at, state, state == "failed");
+            }
+        }
+    }
+
+    /// Ends the part once the run is over and no agent is at work.
+    fn close_part(&mut self) {
+        if self.stages.values().any(OpenStage::is_at_work) {
+            return;
+        }
+        let is_over = |part: &mut Part| part.ended.is_some();
+        if let Some(part) = self.part.take_if(is_over)
+            && let Some((at, outcome)) = &part.ended
+        {
+            let is_error = is_error(outcome);
+            self.tell_part(&part, *at, variant(outcome), is_error);
+            self.tasks.clear();
+        }
+    }
+
+    fn tell(&mut self, closed: Closed) {
+        self.spans.push(closed.into_data(self.trace));
+    }
+
+    fn told(&self, stage: &StageId, attempt: AttemptId) -> Option<&Attempt> {
+        told(&self.timeline, stage, attempt)
+    }
+
+    fn left(&self, stage: &StageId, number: u32) -> Option<Left> {
+        let mut stages = self.timeline.stages.iter();
+        let stage = stages.find(|told| told.id == *stage)?;
+        let session = stage.sessions.iter().rfind(|told| told.number == number);
+        session?.left
+    }
+}
+
+impl OpenStage {
+    fn is_at_work(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| session.attempt.is_some())
+    }
+}
+
+fn told<'a>(timeline: &'a Timeline, stage: &StageId, id: AttemptId) -> Option<&'a Attempt> {
+    let stage = timeline.stages.iter().find(|told| told.id == *stage)?;
+    let number = id.session.get();
+    let session = stage.sessions.iter().rfind(|told| told.number == number)?;
+    let mut attempts = session.attempts.iter();
+    attempts.rfind(|told| told.number == id.attempt.get())
+}

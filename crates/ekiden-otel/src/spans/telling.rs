@@ -1,0 +1,226 @@
+//! What is told of each thing that is over.
+
+use ekiden_core::ends::EndClass;
+use ekiden_core::event::AttemptEnded;
+use ekiden_core::ids::StageId;
+use ekiden_core::time::Timestamp;
+use ekiden_report::timeline::Left;
+use opentelemetry::trace::SpanId;
+use opentelemetry::{KeyValue, Value};
+
+use super::Trace;
+use crate::metrics::Measure;
+use crate::open::{
+    Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, count, name, spent, variant,
+    word,
+};
+
+impl Trace {
+    pub(super) fn tell_attempt(
+        &mut self,
+        id: &StageId,
+        session: &mut OpenSession,
+        at: Timestamp,
+        ended: &AttemptEnded,
+    ) {
+        let Some(attempt) = session.attempt.take() else {
+            return;
+        };
+        let told = self.told(id, attempt.id);
+        let model = told.and_then(|told| told.model.clone());
+        let window = told.and_then(|told| told.window);
+        let left = self.left(id, session.number);
+        let counters = &ended.counters;
+        let context = (counters.usage_tokens > 0).then(|| {
+            let percent = window.map(|window| window.percent(counters.usage_tokens));
+            (counters.usage_tokens, percent)
+        });
+        session.ended = at;
+        session.model = model.or(session.model.take());
+        session.spend = session.spend.plus(counters.spend);
+        session.tool_calls = session.tool_calls.saturating_add(counters.tool_calls);
+        session.context = context.or(session.context);
+        session.left = left;
+        self.measures.push(Measure::Attempt {
+            agent: session.agent.clone(),
+            model: session.model.clone(),
+            spend: counters.spend,
+        });
+        self.tell_checkpoint(&attempt, at);
+        let cause = variant(&ended.cause);
+        let fine = matches!(ended.cause.class(), EndClass::Fine | EndClass::Left);
+        let mut attributes = vec![
+            word("ekiden.stage.id", id.as_str().to_owned()),
+            count("ekiden.session.number", session.number),
+            count("ekiden.attempt.number", attempt.id.attempt.get()),
+            word("ekiden.attempt.end", cause.clone()),
+            count("ekiden.attempt.turns", counters.turns),
+            count("ekiden.tool_calls", counters.tool_calls),
+        ];
+        attributes.extend(context_told(context));
+        self.tell(Closed {
+            name: "attempt".into(),
+            span: attempt.span,
+            parent: session.span,
+            from: attempt.began,
+            until: at,
+            attributes,
+            error: (!fine).then_some(cause),
+        });
+    }
+
+    pub(super) fn tell_checkpoint(&mut self, attempt: &OpenAttempt, until: Timestamp) {
+        let Checkpoint::Ordered {
+            at,
+            reason,
+            level,
+            percent,
+        } = &attempt.checkpoint
+        else {
+            return;
+        };
+        let mut attributes = vec![
+            word("ekiden.checkpoint.reason", *reason),
+            word("ekiden.checkpoint.level", level.clone()),
+        ];
+        attributes.extend(percent.map(|percent| count("ekiden.checkpoint.percent", percent)));
+        self.tell(Closed {
+            name: "checkpoint".into(),
+            span: self.ids.span("checkpoint", 0, &attempt.span.to_string()),
+            parent: attempt.span,
+            from: *at,
+            until,
+            attributes,
+            error: None,
+        });
+    }
+
+    pub(super) fn tell_session(&mut self, id: &StageId, session: &OpenSession) {
+        self.measures.push(Measure::Session {
+            agent: session.agent.clone(),
+            left: session.left,
+            context_tokens: session.context.map(|(tokens, _)| tokens),
+        });
+        let left = session.left.map(|left| variant(&left)).unwrap_or_default();
+        let mut attributes = vec![
+            word("gen_ai.operation.name", "invoke_agent"),
+            word("gen_ai.provider.name", session.provider()),
+            name("gen_ai.agent.name", &session.agent),
+            word("gen_ai.conversation.id", session.conversation.to_string()),
+            word("ekiden.stage.id", id.as_str().to_owned()),
+            count("ekiden.session.number", session.number),
+            count("ekiden.tool_calls", session.tool_calls),
+            word("ekiden.session.left", left),
+        ];
+        attributes.extend(
+            session
+                .model
+                .as_ref()
+                .map(|model| name("gen_ai.request.model", model)),
+        );
+        attributes.extend(spent(session.spend));
+        attributes.extend(context_told(session.context));
+        let error = match (session.lost, session.left) {
+            (true, _) => Some("engine_lost".to_owned()),
+            (false, None | Some(Left::Nothing)) => Some("no_handoff".to_owned()),
+            (false, Some(Left::Handoff | Left::Completion | Left::Question)) => None,
+        };
+        let Value::String(agent) = name("", &session.agent).value else {
+            return;
+        };
+        self.tell(Closed {
+            name: format!("invoke_agent {}", agent.as_str()).into(),
+            span: session.span,
+            parent: session.parent,
+            from: session.began,
+            until: session.ended,
+            attributes,
+            error,
+        });
+    }
+
+    pub(super) fn tell_wait(&mut self, place: usize, until: Timestamp) {
+        let (Some(part), Some(wait)) = (&self.part, self.timeline.waits.get(place)) else {
+            return;
+        };
+        let stage = &self.timeline.stages[wait.stage].id;
+        let parent = self.stages.get(stage).map_or(part.span, |open| open.span);
+        let closed = Closed {
+            name: "wait".into(),
+            span: self.ids.span("wait", part.seq, &place.to_string()),
+            parent,
+            from: wait.from.max(part.began),
+            until,
+            attributes: vec![
+                word("ekiden.stage.id", stage.as_str().to_owned()),
+                word("ekiden.wait.cause", variant(&wait.cause)),
+                word("ekiden.wait.until", wait.until.rfc3339()),
+                count("ekiden.session.number", wait.session),
+            ],
+            error: None,
+        };
+        self.tell(closed);
+    }
+
+    pub(super) fn close_stage(
+        &mut self,
+        id: &StageId,
+        stage: &OpenStage,
+        until: Timestamp,
+        state: &'static str,
+        is_error: bool,
+    ) {
+        let parent = self.part.as_ref().map(|part| part.span);
+        self.tell(Closed {
+            name: "stage".into(),
+            span: stage.span,
+            parent: parent.unwrap_or(SpanId::INVALID),
+            from: stage.began,
+            until,
+            attributes: vec![
+                word("ekiden.stage.id", id.as_str().to_owned()),
+                word("ekiden.stage.state", state),
+            ],
+            error: is_error.then(|| state.to_owned()),
+        });
+    }
+
+    pub(super) fn tell_part(
+        &mut self,
+        part: &Part,
+        until: Timestamp,
+        outcome: String,
+        is_error: bool,
+    ) {
+        let kind = if self.timeline.is_plan {
+            "plan"
+        } else {
+            "relay"
+        };
+        let mut attributes = vec![
+            word("gen_ai.operation.name", "invoke_workflow"),
+            word("gen_ai.agent.name", kind),
+            word("ekiden.run.id", self.timeline.run.to_string()),
+            word("ekiden.run.outcome", outcome.clone()),
+        ];
+        attributes.extend(spent(part.spend));
+        self.tell(Closed {
+            name: format!("invoke_workflow {kind}").into(),
+            span: part.span,
+            parent: part.parent,
+            from: part.began,
+            until,
+            attributes,
+            error: is_error.then_some(outcome),
+        });
+    }
+}
+
+fn context_told(context: Option<(u64, Option<u64>)>) -> Vec<KeyValue> {
+    let Some((tokens, percent)) = context else {
+        return Vec::new();
+    };
+    let percent = percent.map(|percent| count("ekiden.context.percent", percent));
+    let tokens = count("ekiden.context.tokens", tokens);
+    std::iter::once(tokens).chain(percent).collect()
+}
