@@ -6,6 +6,7 @@
 mod accounts;
 mod first;
 mod sections;
+mod told;
 
 pub(crate) use sections::state_word;
 
@@ -95,11 +96,30 @@ pub enum Block {
     Commands {
         commands: Vec<(String, String)>,
     },
+    /// A long text of somebody's, shown when it is asked for; not in Markdown.
+    Folded {
+        head: String,
+        text: String,
+    },
+    /// How such a text differs from an earlier one; not in Markdown.
+    Changes {
+        head: String,
+        changes: Vec<(Change, String)>,
+    },
     /// A drawing; in Markdown only what it shows.
     Figure {
         title: String,
         svg: String,
     },
+}
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Same,
+    Removed,
+    Added,
 }
 
 /// Words on one line: ekiden's own, and others' between them.
@@ -153,8 +173,12 @@ impl Text {
 
 /// A text that ekiden did not write, as a page may show it.
 pub fn foreign(text: &str) -> String {
-    let text = clean(text).text;
-    short(secrets::mask(&text).trim_end(), QUOTE_CHARS_MAX)
+    short(masked(text).trim_end(), QUOTE_CHARS_MAX)
+}
+
+/// The same, however long it is.
+fn masked(text: &str) -> String {
+    secrets::mask(&clean(text).text).into_owned()
 }
 
 impl Page {
@@ -215,6 +239,22 @@ impl Block {
     fn line(words: impl Into<String>) -> Self {
         Self::Line {
             text: Text::own(words),
+        }
+    }
+
+    /// How much of somebody's words it shows, in bytes of HTML.
+    fn bytes(&self) -> usize {
+        let escaped = |text: &str| text.matches(['<', '>', '&', '"', '\'', '/']).count();
+        let bytes = |text: &str| text.len() + 5 * escaped(text);
+        match self {
+            Self::Quote { text, .. } | Self::Folded { text, .. } => bytes(text),
+            Self::Changes { changes, .. } => changes.iter().map(|(_, text)| bytes(text) + 30).sum(),
+            Self::Line { .. }
+            | Self::Heading { .. }
+            | Self::List { .. }
+            | Self::Table { .. }
+            | Self::Commands { .. }
+            | Self::Figure { .. } => 0,
         }
     }
 

@@ -1,10 +1,9 @@
 //! What follows the first screen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ekiden_core::budget::Spend;
-use ekiden_core::event::{Check, Commit, Delivery, Merge};
-use ekiden_core::prompt::Author;
+use ekiden_core::event::{Check, Delivery, Merge};
 use ekiden_core::time::Millis;
 
 use super::{Block, Section, Text, View, ends};
@@ -13,11 +12,12 @@ use crate::phrase;
 use crate::svg;
 use crate::timeline::{Left, Session, Stage, State, Words, check_word};
 
-/// Sessions of which the own words are shown, and rows of a table.
-const SESSIONS_TOLD_MAX: usize = 40;
+/// Stages whose task and lessons are shown.
+const STAGES_TOLD_MAX: usize = 40;
+/// Rows of a table.
 pub(super) const ROWS_MAX: usize = 120;
 /// Facts, files and commits that are listed.
-const LINES_MAX: usize = 100;
+const LINES_MAX: usize = 60;
 /// Curves of a plan's stages.
 const CURVES_MAX: usize = 24;
 
@@ -36,7 +36,7 @@ impl View<'_> {
             Section::new("Trouble", self.trouble()),
             Section::new("Tools and skills", self.tools()),
             Section::new("What worked, and what to avoid", self.lessons()),
-            Section::new("Facts learnt", self.facts_learnt()),
+            Section::new("Knowledge as it grew", self.knowledge()),
             Section::new("What people asked of the run", self.asked()),
         ]
         .into_iter()
@@ -45,7 +45,7 @@ impl View<'_> {
     }
 
     fn tasks(&self) -> Vec<Block> {
-        let stages = self.timeline.stages.iter().take(SESSIONS_TOLD_MAX);
+        let stages = self.timeline.stages.iter().take(STAGES_TOLD_MAX);
         let quotes = stages.flat_map(|stage| {
             stage
                 .tasks
@@ -183,63 +183,6 @@ impl View<'_> {
         ]
     }
 
-    fn told(&self) -> Vec<Block> {
-        let all: Vec<(&Stage, &Session)> = self.timeline.sessions().collect();
-        let (shown, left_out) = ends(all, SESSIONS_TOLD_MAX);
-        let note = (left_out > 0).then(|| {
-            let sessions = phrase::count(left_out as u64, "session");
-            Block::line(format!(
-                "{sessions} in the middle are left out; `ekiden show N` has each."
-            ))
-        });
-        let told = shown
-            .into_iter()
-            .flat_map(|(stage, session)| self.session_told(stage, session));
-        note.into_iter().chain(told).collect()
-    }
-
-    fn session_told(&self, stage: &Stage, session: &Session) -> Vec<Block> {
-        let heading = Text::own(self.session(stage, session.number));
-        let mut blocks = vec![Block::Heading { text: heading }];
-        match &session.words {
-            None if session.end().is_none() => {
-                blocks.push(Block::line("It has not ended, as far as the log knows."));
-            }
-            None => blocks.push(Block::line("It left no words.")),
-            Some(words) => {
-                blocks.extend(by(words).map(Block::line));
-                let parts = [
-                    ("Done", &words.done),
-                    ("Stopped at", &words.stopped_at),
-                    ("Issues", &words.issues),
-                ];
-                let parts = parts.into_iter();
-                blocks.extend(
-                    parts.filter_map(|(head, said)| Block::quote(Text::own(head), said.as_ref()?)),
-                );
-            }
-        }
-        let committed = match &session.commit {
-            Some(Commit::Made { id, files, .. }) => {
-                let files = phrase::count((*files).into(), "file");
-                Some(
-                    Text::own("Committed as ")
-                        .and_said(&phrase::commit(id))
-                        .and(format!(", {files}")),
-                )
-            }
-            Some(
-                Commit::Nothing { .. }
-                | Commit::Elsewhere { .. }
-                | Commit::Failed { .. }
-                | Commit::Cancelled,
-            )
-            | None => None,
-        };
-        blocks.extend(committed.map(|text| Block::Line { text }));
-        blocks
-    }
-
     fn checks(&self) -> Vec<Block> {
         let mut rows = Vec::new();
         let mut tail = None;
@@ -317,7 +260,7 @@ impl View<'_> {
 
     /// From the newest handoff of each stage that says something: the agent carries on what still holds.
     fn lessons(&self) -> Vec<Block> {
-        let stages = self.timeline.stages.iter().take(SESSIONS_TOLD_MAX);
+        let stages = self.timeline.stages.iter().take(STAGES_TOLD_MAX);
         let lessons = stages.flat_map(|stage| {
             let newest = |part: fn(&Words) -> Option<&String>, what: &str| {
                 let mut sessions = stage.sessions.iter().rev();
@@ -334,18 +277,36 @@ impl View<'_> {
         lessons.flatten().collect()
     }
 
-    fn facts_learnt(&self) -> Vec<Block> {
-        let facts = self
-            .timeline
-            .standing
-            .facts
+    /// What each session added; what no session did was known before, or a person wrote it.
+    fn knowledge(&self) -> Vec<Block> {
+        let timeline = self.timeline;
+        let known: BTreeSet<&str> = timeline.standing.facts.iter().map(String::as_str).collect();
+        let learnt: BTreeSet<&str> = timeline
+            .learnt
             .iter()
-            .map(|fact| Text::said(fact));
-        let (items, left_out) = ends(facts.collect(), LINES_MAX);
+            .map(|one| one.fact.as_str())
+            .collect();
+        let given = known.difference(&learnt);
+        let given = given.map(|fact| (Text::own("given"), *fact));
+        let learnt = timeline.learnt.iter().map(|one| {
+            let session = self.session(&timeline.stages[one.stage], one.session);
+            let gone = if timeline.is_plan || known.contains(one.fact.as_str()) {
+                ""
+            } else {
+                ", no longer held"
+            };
+            (Text::own(session + gone), one.fact.as_str())
+        });
+        let (rows, left_out) = ends(given.chain(learnt).collect(), LINES_MAX);
+        let rows = rows
+            .into_iter()
+            .map(|(by, fact)| vec![by, Text::said(fact)]);
         let more =
             (left_out > 0).then(|| Block::line(format!("{left_out} in the middle are left out.")));
-        let list = (!items.is_empty()).then_some(Block::List { items });
-        list.into_iter().chain(more).collect()
+        let now = format!("{} now.", phrase::count(known.len() as u64, "fact"));
+        let table = Block::table(vec!["learnt by", "fact"], rows.collect(), LINES_MAX);
+        let now = (!table.is_empty()).then(|| Block::line(now));
+        now.into_iter().chain(table).chain(more).collect()
     }
 
     fn asked(&self) -> Vec<Block> {
@@ -383,18 +344,6 @@ pub(super) fn cost(spend: Spend, subscription: bool) -> String {
     match spend.micro_usd {
         0 => String::new(),
         cost => phrase::cost(cost, spend.estimated, subscription),
-    }
-}
-
-fn by(words: &Words) -> Option<&'static str> {
-    match words.by {
-        Author::Agent | Author::FollowUp => None,
-        Author::Rescue => {
-            Some("It left no handoff that can be used; ekiden wrote one from what it saw.")
-        }
-        Author::Both => Some(
-            "Its handoff was not valid; ekiden added to it. What can be read of its own words:",
-        ),
     }
 }
 

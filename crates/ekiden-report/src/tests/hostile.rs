@@ -160,7 +160,7 @@ fn tags(html: &str) -> Vec<(bool, String, String)> {
     tags
 }
 
-const KNOWN: &str = " html head meta title style body header main section footer h1 h2 h3 p ul li dl dt dd figure figcaption blockquote div table thead tbody tr th td code svg g path line text polyline circle rect ";
+const KNOWN: &str = " html head meta title style body header main section footer h1 h2 h3 p ul li dl dt dd figure figcaption blockquote div table thead tbody tr th td code svg g path line text polyline circle rect details summary span ";
 const VOID: [&str; 2] = ["meta", "!doctype"];
 
 fn assert_sound(html: &str) {

@@ -9,14 +9,15 @@ use ekiden_core::ends::{EndCause, LimitKind};
 use ekiden_core::event::{CheckOutcome, Commit, Event, RunResumed, WorktreeEvent};
 use ekiden_core::event::{Merge, PreparedWorktree};
 use ekiden_core::guard::Level;
+use ekiden_core::handoff::{FileText, HandoffFiles};
 use ekiden_core::ids::{EffectId, StageId};
 use ekiden_core::manifest::Manifest;
 use ekiden_core::time::Timestamp;
-use expect_test::expect_file;
+use expect_test::{expect, expect_file};
 
 use crate::render;
 use crate::timeline::State;
-use scenario::{Scenario, attempt, complete, handoff, nothing, stages};
+use scenario::{Scenario, attempt, complete, handoff, nothing, stages, with_words};
 
 fn relay() -> Scenario {
     let mut run = Scenario::relay(Some("pytest -q"));
@@ -71,6 +72,66 @@ fn what_stands_in_main_needs_no_style_and_no_script_of_its_own() {
     }
     let html = run.html();
     assert!(html.contains(main.trim()) && html.contains(render::STYLE.trim()));
+}
+
+// shows: UIX-05
+#[test]
+fn a_handoff_stands_beside_what_changed_in_it() {
+    let mut run = Scenario::relay(None);
+    run.survey(&[], &[]);
+    for (session, words) in [(1, "- 212 of 847"), (2, "- 847 of 847")] {
+        let files = with_words("IN_PROGRESS", words);
+        run.ends(attempt(session, 1), EndCause::Completed, files)
+            .survey(&[], &[]);
+    }
+    let (markdown, html) = (run.markdown(), run.html());
+    assert_eq!(
+        html.matches("<summary>The whole handoff</summary>").count(),
+        2
+    );
+    let changed = "<summary>What changed since the handoff of session 1</summary>";
+    let changes: Vec<&str> = html.split(changed).collect();
+    assert_eq!(changes.len(), 2, "{html}");
+    let removed = changes[1].find(r#"<span class="removed">- - 212 of 847</span>"#);
+    let added = changes[1].find(r#"<span class="added">+ - 847 of 847</span>"#);
+    assert!(removed.unwrap() < added.unwrap());
+    assert!(!markdown.contains("The whole handoff"));
+}
+
+// shows: UIX-05
+#[test]
+fn knowledge_is_told_by_the_session_that_added_it() {
+    let mut run = Scenario::relay(None);
+    run.survey(&[], &[]);
+    let knows = |fact: &str| {
+        let text = format!("## Core Knowledge\n- {fact}\n");
+        HandoffFiles {
+            knowledge: FileText::Text(text),
+            ..handoff("IN_PROGRESS")
+        }
+    };
+    for (session, fact) in [
+        (1, "The client needs a region."),
+        (2, "The client needs a region."),
+        (3, "corrects \"The client needs a region\": It needs none."),
+    ] {
+        run.ends(attempt(session, 1), EndCause::Completed, knows(fact))
+            .survey(&[], &[]);
+    }
+    let markdown = run.markdown();
+    let table = markdown.split("## Knowledge as it grew").nth(1).unwrap();
+    expect![[r#"
+
+
+        1 fact now.
+
+        | learnt by | fact |
+        |---|---|
+        | session 1, no longer held | `The client needs a region.` |
+        | session 3 | `It needs none.` |
+
+    "#]]
+    .assert_eq(table.split("---\n\n").next().unwrap());
 }
 
 // shows: REL-27
@@ -302,22 +363,26 @@ fn ten_thousand_sessions_fit_into_a_page() {
     let mut run = Scenario::relay(None);
     run.sessions_max(10_000).survey(&[], &[]);
     for session in 1..=10_000 {
-        run.ends(
-            attempt(session, 1),
-            EndCause::Completed,
-            handoff("IN_PROGRESS"),
-        )
-        .survey(&[], &[]);
+        // The newest say as much as they may, in signs that HTML writes with six.
+        let words = match session {
+            9_900.. => &"'/ ".repeat(3_000),
+            _ => "what it did",
+        };
+        let files = with_words("IN_PROGRESS", &format!("{session} {words}"));
+        run.window(session, 1)
+            .crosses(session, Level::L2, 121_000)
+            .ends(attempt(session, 1), EndCause::Completed, files)
+            .survey(&["b51c7aa A commit"], &["M tests/conftest.py"]);
     }
     let (markdown, html) = (run.markdown(), run.html());
     assert!(
-        markdown.len() < 300_000 && html.len() < 400_000,
+        markdown.len() < 300_000 && html.len() < 300_000,
         "{} {}",
         markdown.len(),
         html.len()
     );
     assert!(
-        markdown.contains("9960 sessions in the middle are left out"),
+        markdown.contains(" older sessions are left out"),
         "{markdown}"
     );
     let curve = html.split("polyline").nth(1).unwrap();

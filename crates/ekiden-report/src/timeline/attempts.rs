@@ -8,8 +8,14 @@ use ekiden_core::handoff::{Fault, Handoff, OpenItems};
 use ekiden_core::ids::AttemptId;
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::relay::Relay;
+use ekiden_core::text::short;
 
-use super::{Attempt, AttemptEnd, Crossing, End, Kind, Left, Session, Timeline, Words, cautions};
+use super::fold::ever_known;
+use super::words::HANDOFFS_KEPT;
+use super::{
+    Attempt, AttemptEnd, Crossing, End, Kind, Learnt, Left, Session, Timeline, WORDS_CHARS_MAX,
+    Words, cautions,
+};
 
 impl Timeline {
     pub(super) fn of_attempt(
@@ -83,6 +89,7 @@ impl Timeline {
 
     fn attempt_ended(&mut self, place: usize, relay: &Relay, id: AttemptId, ended: &AttemptEnded) {
         let number = id.session.get();
+        self.learn(place, number, relay);
         let end = AttemptEnd::of(relay, id.session, ended);
         if end.left == Left::Nothing && ended.cause == EndCause::EngineLost {
             let why = "ekiden was killed, and the keeper ended the agent".to_owned();
@@ -117,6 +124,18 @@ impl Timeline {
         }
     }
 
+    /// The facts that came with the end of a session are the last ones.
+    fn learn(&mut self, stage: usize, session: u32, relay: &Relay) {
+        let added = ever_known(relay).saturating_sub(self.stages[stage].known);
+        let facts = &relay.knowledge.core;
+        let new = facts.iter().skip(facts.len().saturating_sub(added));
+        self.learnt.extend(new.map(|fact| Learnt {
+            stage,
+            session,
+            fact: short(&fact.text, WORDS_CHARS_MAX),
+        }));
+    }
+
     pub(super) fn started(&mut self, place: usize, start: &StartAttempt) {
         let (at, number) = (self.last, start.attempt.session.get());
         let model = self.model.clone();
@@ -127,6 +146,10 @@ impl Timeline {
                 began: at,
                 ..Session::default()
             });
+            let old = sessions.len().checked_sub(HANDOFFS_KEPT + 1);
+            if let Some(words) = old.and_then(|old| sessions[old].words.as_mut()) {
+                words.whole = String::new();
+            }
         }
         if let Some(session) = sessions.last_mut() {
             session.attempts.push(Attempt {

@@ -254,6 +254,7 @@ impl Timeline {
         {
             attempt.ordered.get_or_insert(at);
         }
+        self.stages[place].known = ever_known(relay);
         self.look_at_wait(place, relay);
         // What ekiden writes for follow-up work is no session's word.
         if let Some(last) = &relay.last
@@ -390,6 +391,11 @@ fn touched(record: &Record, run: &Run) -> BTreeSet<StageId> {
         Effect::Deliver | Effect::EndRun { .. } => None,
     });
     of_effects.chain(of_event).cloned().collect()
+}
+
+/// Facts of a relay, and those that were corrected: each fact that a session adds makes it one more.
+pub(super) fn ever_known(relay: &Relay) -> usize {
+    relay.knowledge.core.len() + relay.knowledge.archived.len()
 }
 
 fn stop(request: StopRequest) -> &'static str {

@@ -10,6 +10,7 @@ mod attempt_end;
 mod attempts;
 mod fold;
 mod trouble;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,10 @@ use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{AttemptEnded, Check, Commit, Delivery, Merge};
 use ekiden_core::guard::{Level, Levels, Window};
-use ekiden_core::handoff::{Heading, said};
 use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::manifest::{Stage as Planned, Verification};
 use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::plan::{StageEnd, StageState};
-use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::relay::{Relay, Totals};
 use ekiden_core::run::Run;
 use ekiden_core::text::short;
@@ -31,6 +30,7 @@ use ekiden_core::time::{Millis, Timestamp};
 pub use attempt_end::{AttemptEnd, Left, cautions};
 pub use fold::Before;
 pub use trouble::{Kind, Trouble, check_word};
+pub use words::Words;
 
 /// What is kept of a text of an agent, in characters. The archive has it whole.
 const WORDS_CHARS_MAX: usize = 4_000;
@@ -60,6 +60,8 @@ pub struct Timeline {
     pub trouble: Vec<Trouble>,
     /// What people asked of the run, in ekiden's words and theirs.
     pub asked: Vec<Asked>,
+    /// What sessions added to the knowledge, in that order.
+    pub learnt: Vec<Learnt>,
     pub delivery: Option<Delivery>,
     pub started: Timestamp,
     /// The time of the last record.
@@ -113,6 +115,8 @@ pub struct Stage {
     pub question: Option<String>,
     /// Items of the last handoff that are open, and how many are done, if it lists them.
     pub items: Option<(Vec<String>, usize)>,
+    /// Facts that were ever known after the record before, corrected ones included.
+    known: usize,
 }
 
 /// Where a stage is, as a person sees it.
@@ -148,17 +152,6 @@ pub struct Session {
     pub commits: Vec<String>,
     /// Files that it changed, committed or not, with git's letters.
     pub files: Vec<String>,
-}
-
-/// A session in the agent's own words, by the headings of its handoff.
-#[derive(Debug)]
-pub struct Words {
-    pub by: Author,
-    pub done: Option<String>,
-    pub stopped_at: Option<String>,
-    pub issues: Option<String>,
-    pub works: Option<String>,
-    pub avoid: Option<String>,
 }
 
 #[derive(Debug)]
@@ -221,6 +214,14 @@ pub struct Asked {
     pub words: String,
 }
 
+/// A fact that a session added.
+#[derive(Debug)]
+pub struct Learnt {
+    pub stage: usize,
+    pub session: u32,
+    pub fact: String,
+}
+
 impl Timeline {
     /// A timeline to which nothing has happened: `run` is taken by its first record.
     pub fn new(run: &Run) -> Self {
@@ -249,6 +250,7 @@ impl Timeline {
             waits: Vec::new(),
             trouble: Vec::new(),
             asked: Vec::new(),
+            learnt: Vec::new(),
             delivery: None,
             started: at,
             last: at,
@@ -360,6 +362,7 @@ impl Stage {
             tries: 1,
             question: None,
             items: None,
+            known: 0,
         }
     }
 }
@@ -426,26 +429,6 @@ impl Session {
         self.attempts
             .iter()
             .filter_map(|attempt| attempt.end.as_ref())
-    }
-}
-
-impl Words {
-    fn of(notes: &Notes) -> Self {
-        let words = |text: &str, heading: Heading| {
-            said(text, heading.name()).map(|words| short(&words, WORDS_CHARS_MAX))
-        };
-        let (progress, mut next_prompt) = (notes.progress.as_str(), notes.next_prompt.as_str());
-        if notes.by == Author::Rescue {
-            next_prompt = "";
-        }
-        Self {
-            by: notes.by,
-            done: words(progress, Heading::Done),
-            stopped_at: words(progress, Heading::StoppedAt),
-            issues: words(progress, Heading::Issues),
-            works: words(next_prompt, Heading::WhatWorks),
-            avoid: words(next_prompt, Heading::WhatToAvoid),
-        }
     }
 }
 

@@ -1,0 +1,49 @@
+//! What is kept of a handoff: the agent's own words.
+
+use ekiden_core::handoff::{Heading, said};
+use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::text::short;
+
+use super::WORDS_CHARS_MAX;
+
+/// What is kept of a handoff's file, of as many sessions of a stage.
+const HANDOFF_CHARS_MAX: usize = 10_000;
+pub(super) const HANDOFFS_KEPT: usize = 41;
+
+/// A session in the agent's own words, by the headings of its handoff.
+#[derive(Debug)]
+pub struct Words {
+    pub by: Author,
+    pub done: Option<String>,
+    pub stopped_at: Option<String>,
+    pub issues: Option<String>,
+    pub works: Option<String>,
+    pub avoid: Option<String>,
+    /// The files of the handoff. Only the newest sessions of a stage keep it.
+    pub whole: String,
+}
+
+impl Words {
+    pub(super) fn of(notes: &Notes) -> Self {
+        let words = |text: &str, heading: Heading| {
+            said(text, heading.name()).map(|words| short(&words, WORDS_CHARS_MAX))
+        };
+        let (progress, mut next_prompt) = (notes.progress.as_str(), notes.next_prompt.as_str());
+        if notes.by == Author::Rescue {
+            next_prompt = "";
+        }
+        Self {
+            by: notes.by,
+            done: words(progress, Heading::Done),
+            stopped_at: words(progress, Heading::StoppedAt),
+            issues: words(progress, Heading::Issues),
+            works: words(next_prompt, Heading::WhatWorks),
+            avoid: words(next_prompt, Heading::WhatToAvoid),
+            whole: [&notes.progress, &notes.next_prompt]
+                .map(|file| short(file, HANDOFF_CHARS_MAX))
+                .join("\n\n")
+                .trim()
+                .to_owned(),
+        }
+    }
+}
