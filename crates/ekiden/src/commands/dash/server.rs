@@ -210,7 +210,8 @@ async fn events(
                     break version;
                 }
             };
-            let event = Event::default().event("changed").data("");
+            // A browser drops an event without data.
+            let event = Event::default().event("changed").data("again");
             Some((Ok(event), (versions, version)))
         }
     });
