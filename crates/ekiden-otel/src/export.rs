@@ -4,7 +4,6 @@
 //! Requests go by `ureq`, as notifications do: no redirect, and no proxy for this machine itself.
 
 use async_trait::async_trait;
-use ekiden_core::ids::RunId;
 use ekiden_engine::notify::http_agent;
 use futures_executor::block_on;
 use opentelemetry::KeyValue;
@@ -85,8 +84,8 @@ impl Endpoints {
         Ok((traces || metrics).then_some(endpoints))
     }
 
-    pub(crate) fn exporters(&self, run: &RunId) -> Result<Exporters, Fault> {
-        let resource = resource(run);
+    pub(crate) fn exporters(&self, instance: &str) -> Result<Exporters, Fault> {
+        let resource = resource(instance);
         let spans = self.traces.then(|| self.span_exporter(&resource));
         let metrics = self.metrics.then(|| self.meter_provider(resource.clone()));
         Ok(Exporters {
@@ -156,14 +155,14 @@ impl Exporters {
     }
 }
 
-/// Who sends it. The run is the instance, so that two that work at once do not overwrite each other's sums.
-fn resource(run: &RunId) -> Resource {
+/// Who sends it. The run or watched session is the instance, so that two that work at once do not overwrite each other's sums.
+fn resource(instance: &str) -> Resource {
     let unnamed = |text: &str| text.starts_with("unknown_service");
     let found = Resource::builder().build();
     let service = found.get(&"service.name".into());
     let builder = Resource::builder().with_attributes([
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        KeyValue::new("service.instance.id", run.to_string()),
+        KeyValue::new("service.instance.id", instance.to_owned()),
     ]);
     match service.is_none_or(|name| unnamed(&name.as_str())) {
         true => builder.with_service_name("ekiden").build(),

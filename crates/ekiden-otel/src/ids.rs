@@ -15,6 +15,10 @@ impl Ids {
         Self(format!("ekiden/{run}/{}", started.0))
     }
 
+    pub(crate) fn of_watched(session: &str) -> Self {
+        Self(format!("ekiden/watched/{session}"))
+    }
+
     pub(crate) fn trace(&self) -> TraceId {
         TraceId::from_hex(&sha256_hex(self.0.as_bytes())[..32]).unwrap_or(TraceId::INVALID)
     }

@@ -19,7 +19,9 @@ mod metrics;
 mod open;
 mod reader;
 mod spans;
+mod watched;
 
 pub use export::{Endpoints, Fault};
 pub use reader::{AT_END, Telemetry};
 pub use spans::Trace;
+pub use watched::WatchedCheckpoint;

@@ -125,7 +125,7 @@ struct Reader {
 
 impl Reader {
     fn work(&self, nudged: &Receiver<()>) -> Result<(), String> {
-        let exporters = self.endpoints.exporters(&self.run);
+        let exporters = self.endpoints.exporters(self.run.as_str());
         let exporters = exporters.map_err(|fault| fault.to_string())?;
         let mut fold = Fold {
             first: self.first,

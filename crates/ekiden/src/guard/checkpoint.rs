@@ -15,21 +15,28 @@ use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::watch::{Moment, Taken, WatchEvent, WatchRecord};
 use ekiden_core::limits;
 use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
 use ekiden_engine::checkpoint::{self, CheckpointError, Request};
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_otel::{Endpoints, WatchedCheckpoint};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::GuardFiles;
 use ekiden_store::place::ProjectPlace;
 
 use super::Watched;
 use super::hook::settle;
+use super::watched::given;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::settings::chosen;
+use crate::settings::environment::Environment;
 
 /// The first argument of the process that writes a checkpoint.
 pub(super) const ROLE: &str = "__checkpoint";
 /// The first argument of the process that judges the end of a turn.
 pub(super) const TURN_ROLE: &str = "__turn";
+/// The first argument of the process that sends a checkpoint by OTLP.
+pub(super) const TELL_ROLE: &str = "__telemetry";
 /// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
 /// batches of some 100 ms.
 const TURN_LOOKS: u32 = 30;
@@ -132,6 +139,46 @@ pub(super) fn run_turn(args: &[OsString]) {
     }
 }
 
+/// Has it sent by a process of its own, where the user wants that: neither a hook nor a person waits for an endpoint.
+fn tell(request: &Request, dir: &Path, is_taken: bool) -> io::Result<()> {
+    if endpoints(dir).is_none() {
+        return Ok(());
+    }
+    let told = (request, SystemClock.now(), is_taken);
+    start(
+        &[TELL_ROLE.into(), serde_json::to_string(&told)?.into()],
+        dir,
+    )
+}
+
+/// The process that sends it.
+pub(super) fn run_tell(args: &[OsString]) {
+    detached::leave_session();
+    let text = args.first().and_then(|arg| arg.to_str());
+    let told = text.and_then(|text| serde_json::from_str::<(Request, Timestamp, bool)>(text).ok());
+    if let Some((request, until, is_taken)) = told
+        && let Some(endpoints) = endpoints(&request.project_dir)
+    {
+        let checkpoint = WatchedCheckpoint {
+            session: request.session_id.as_deref().unwrap_or_default(),
+            reason: request.reason,
+            percent: request.percent,
+            from: request.now,
+            until,
+            is_taken,
+        };
+        if let Err(why) = checkpoint.send(&endpoints) {
+            super::report::note(&format!("a checkpoint is not sent by OTLP: {why}"));
+        }
+    }
+}
+
+fn endpoints(dir: &Path) -> Option<Endpoints> {
+    let environment = Environment::of_process();
+    let given = given(dir, &environment)?;
+    chosen::telemetry(&given, &environment).ok()?.ok()?
+}
+
 /// Takes it here and now, and records how that ended.
 pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let request = Request {
@@ -169,6 +216,9 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     if !session.is_empty() {
         let time = SystemClock.now();
         files.append(&[WatchRecord { time, event }])?;
+    }
+    if let Err(error) = tell(&request, &place.dir, taken.is_ok()) {
+        super::report::note(&in_full(&error));
     }
     let transcript = request.transcript.clone().unwrap_or_default();
     if let Some(watched) = Watched::of(&session, transcript, &place.dir)

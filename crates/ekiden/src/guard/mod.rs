@@ -58,6 +58,7 @@ pub fn run_if_asked() -> Option<Exit> {
             Some(statusline(wrap.map(OsString::as_os_str)))
         }
         checkpoint::ROLE => Some(failing_open(|| checkpoint::run(rest))),
+        checkpoint::TELL_ROLE => Some(failing_open(|| checkpoint::run_tell(rest))),
         checkpoint::TURN_ROLE => Some(failing_open(|| checkpoint::run_turn(rest))),
         _ => None,
     }

@@ -303,7 +303,7 @@ fn setting<T>(given: Option<&Given>, setting: &Setting<T>) -> Option<T> {
     given?.get(setting).ok().flatten()
 }
 
-fn given(dir: &Path, environment: &Environment) -> Option<Given> {
+pub(super) fn given(dir: &Path, environment: &Environment) -> Option<Given> {
     let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
     Given::gather(flags, environment).ok()
 }

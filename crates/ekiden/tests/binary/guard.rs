@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
+use crate::receiver::Receiver;
+use crate::telemetry::{attribute, spans};
 
 const SESSION: &str = "5afeba7c-2d1b-4052-8781-47e7f3b03bf3";
 /// A model with a window of 200,000, of which 167,000 can be used.
@@ -626,4 +628,27 @@ fn on_the_branch_of_a_stage_the_phase_is_its_name() {
         .environment
         .git(&["checkout", "-q", "-b", "ekiden/fix-typos"]);
     assert!(!session.line(110_221).contains("PHASE"));
+}
+
+// shows: UIX-08
+#[test]
+fn a_checkpoint_is_sent_by_otlp_where_the_user_wants_that() {
+    let collector = Receiver::answering(&["200 OK"]);
+    let environment = Watched::new().environment.with(
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        &collector.url("/spans"),
+    );
+    let session = Watched { environment };
+    session.uses(71);
+    session.hook("PreCompact", &json!({"trigger": "auto"}));
+    assert_eq!(collector.wait_for(1)[0].line, "POST /spans HTTP/1.1");
+    let spans = spans(&collector);
+    let told = |key: &str| attribute(&spans[0], key);
+    assert_eq!(spans[0].name, "checkpoint");
+    assert_eq!(
+        told("ekiden.checkpoint.reason").as_deref(),
+        Some("compaction")
+    );
+    assert_eq!(told("ekiden.checkpoint.percent").as_deref(), Some("71"));
+    assert_eq!(told("gen_ai.conversation.id").as_deref(), Some(SESSION));
 }

@@ -40,9 +40,11 @@ fn to<'a>(posted: &'a [Posted], path: &str) -> impl Iterator<Item = &'a Posted> 
 }
 
 /// All spans in the order of their arrival, also those that came twice.
-fn spans(receiver: &Receiver) -> Vec<Span> {
+pub(crate) fn spans(receiver: &Receiver) -> Vec<Span> {
     let posted = receiver.posted();
-    let requests = to(&posted, "/v1/traces");
+    let requests = posted
+        .iter()
+        .filter(|posted| !posted.line.contains("/v1/metrics"));
     let requests =
         requests.map(|posted| ExportTraceServiceRequest::decode(&*posted.bytes).unwrap());
     let of_resource = requests.flat_map(|request| request.resource_spans);
@@ -50,7 +52,7 @@ fn spans(receiver: &Receiver) -> Vec<Span> {
     of_scope.flat_map(|of| of.spans).collect()
 }
 
-fn attribute(span: &Span, key: &str) -> Option<String> {
+pub(crate) fn attribute(span: &Span, key: &str) -> Option<String> {
     let found = span.attributes.iter().find(|found| found.key == key)?;
     let value = found.value.clone()?.value?;
     if let Value::StringValue(text) = value {
