@@ -11,6 +11,7 @@ mod answering;
 mod approval;
 mod bounds;
 mod branches;
+mod browser;
 mod chain;
 mod commits;
 mod dash;
