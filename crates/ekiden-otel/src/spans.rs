@@ -123,15 +123,15 @@ impl Trace {
 
     fn begin_part(&mut self, record: &Record) {
         let killed_at = self.last;
+        for at in take(&mut self.waits) {
+            self.tell_wait(at, killed_at);
+            self.waits.push(at);
+        }
         for (id, mut stage) in take(&mut self.stages) {
             if let Some(session) = stage.session.take() {
                 self.lose(&id, session, killed_at);
             }
             self.close_stage(&id, &stage, killed_at, "killed", true);
-        }
-        for at in take(&mut self.waits) {
-            self.tell_wait(at, killed_at);
-            self.waits.push(at);
         }
         if let Some(part) = self.part.take() {
             self.tell_part(&part, killed_at, "killed".to_owned(), true);

@@ -18,7 +18,7 @@ use crate::running::wait_until;
 const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// Attributes whose values are the same in every run.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "ekiden.run.outcome",
     "ekiden.stage.state",
     "ekiden.session.number",
@@ -27,6 +27,7 @@ const SHOWN: [&str; 9] = [
     "ekiden.verification.outcome",
     "ekiden.merge.outcome",
     "ekiden.checkpoint.reason",
+    "ekiden.wait.cause",
     "error.type",
 ];
 
@@ -228,6 +229,33 @@ fn a_run_that_was_killed_and_resumed_continues_its_trace() {
           invoke_agent rehearsal number=2 left=completion
             attempt number=2 end=completed
               checkpoint reason=context
+    ");
+}
+
+/// The wait goes on after the kill: it is told once for each part.
+// shows: UIX-08
+#[test]
+fn a_wait_that_a_kill_cut_in_two_is_two_spans() {
+    let collector = collector();
+    let environment = Environment::new().with(ENDPOINT, &collector.url(""));
+    environment.write("task.md", &items(5));
+    let mut run = environment.start(&[&RUN[..], &["--pause", "3"]].concat());
+    run.wait_for("session 2 begins in");
+    run.signal(Signal::KILL);
+    run.end();
+    environment.run(&["resume"]).expect(0);
+    insta::assert_snapshot!(tree(&whole(spans(&collector)), &[], 0), @"
+    invoke_workflow relay outcome=killed type=killed
+      stage state=killed type=killed
+        wait number=2 cause=pause
+        invoke_agent rehearsal number=1 left=handoff
+          attempt number=1 end=completed
+            checkpoint reason=context
+      invoke_workflow relay outcome=complete
+        stage state=done
+          wait number=2 cause=pause
+          invoke_agent rehearsal number=2 left=completion
+            attempt number=2 end=completed
     ");
 }
 
