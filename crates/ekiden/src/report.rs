@@ -101,25 +101,30 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told)
             .get_or_insert_with(|| Timeline::new(run))
             .take(record, run);
     });
-    let (fault, mut timeline) = match (read, timeline) {
-        (Ok(_), Some(timeline)) => (None, timeline),
-        (Err(fault), Some(timeline)) => (Some(in_full(&fault)), timeline),
-        (Err(fault), None) => return Err(fault),
-        (Ok(_), None) => return Err(EngineError::NoRuns),
+    let Some(mut timeline) = timeline else {
+        return Err(read.err().unwrap_or(EngineError::NoRuns));
     };
     let is_at_work = history::holder(workspace)
         .and_then(|holder| holder.run)
         .as_ref()
         == Some(run);
     let mut told = Told::default();
-    // The run as it stood after the last record that can be read.
-    let _ = history::read(workspace, run, |record, run| {
-        if record.seq == last {
-            timeline.settle(run);
-            told = tell(&timeline, run, id, is_at_work);
+    let mut settle = |run: &Run| {
+        timeline.settle(run);
+        told = tell(&timeline, run, id, is_at_work);
+    };
+    match read {
+        Ok(summary) => settle(&summary.run),
+        Err(fault) => {
+            // Again, for the run as it stood after the last record that can be read.
+            let _ = history::read(workspace, run, |record, run| {
+                if record.seq == last {
+                    settle(run);
+                }
+            });
+            told.left_out = Some(format!("after record {last}: {}", in_full(&fault)));
         }
-    });
-    told.left_out = fault.map(|fault| format!("after record {last}: {fault}"));
+    }
     Ok((timeline, told))
 }
 

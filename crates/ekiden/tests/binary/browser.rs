@@ -112,7 +112,7 @@ fn hostile_words_change_nothing_in_a_browser() {
         return;
     };
     let environment = Environment::new();
-    let hostile = format!("{HOSTILE} {}", HUGE.repeat(40));
+    let hostile = format!("{} {HOSTILE} {}", HUGE.repeat(9), HUGE.repeat(40));
     let reports = [
         run_of(&environment, "hostile", &hostile),
         run_of(&environment, "harmless", HARMLESS),
