@@ -220,14 +220,15 @@ fn a_page_hears_that_its_run_changed_and_shows_it() {
     let path = format!("{}events?run={}", dash.base, environment.runs()[0]);
     let request = dash.request(&path, &[("Cookie", &dash.cookie)]);
     let mut events = connected(&dash.host, &request).lines().map(Result::unwrap);
+    // While it works, the time on its page passes. A browser drops an event without data.
+    assert!(events.any(|line| line == "event: changed"));
+    assert!(events.next().unwrap().starts_with("data: "));
     environment.write("go", "");
     run.end().expect(0);
     let until = Instant::now() + PATIENCE;
     while !dash.page(&page).body.contains("complete (not verified)") {
         assert!(Instant::now() < until);
         assert!(events.any(|line| line == "event: changed"));
-        // A browser drops an event without data.
-        assert!(events.next().unwrap().starts_with("data: "));
     }
     let index = dash.page("").body;
     assert!(index.contains("complete</b> task.md"), "{index}");
@@ -268,7 +269,7 @@ fn large_heads_many_headers_and_silent_clients_are_cut_off() {
     for mut stream in &silent {
         stream.write_all(b"GET / HT").unwrap();
     }
-    // Whoever is silent is cut off after five seconds, and then there is room again.
+    // Whoever is silent is cut off long before this test gives up, and then there is room again.
     let until = Instant::now() + PATIENCE;
     let answers = || {
         let mut stream = TcpStream::connect(&dash.host).unwrap();
