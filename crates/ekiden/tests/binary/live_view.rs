@@ -187,3 +187,20 @@ fn the_newest_handoff_is_read_in_the_pager() {
     environment.write("go", "");
     ends(&mut pty, 0);
 }
+
+/// Without colour the view says the same, in plain letters.
+// shows: UIX-01
+#[test]
+fn no_color_takes_the_colour_away_from_the_view() {
+    let environment = waiting(5).with("NO_COLOR", "1");
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    environment.write("go", "");
+    ends(&mut pty, 0);
+    let written = pty.written();
+    let after_escapes = written.split("\u{1b}[").skip(1);
+    let coloured = after_escapes
+        .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'))
+        .any(|rest| rest.starts_with('m'));
+    assert!(!coloured, "{written:?}");
+}
