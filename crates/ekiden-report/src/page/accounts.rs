@@ -10,7 +10,7 @@ use super::{Block, Text, View};
 use crate::curve::Uses;
 use crate::phrase;
 use crate::svg;
-use crate::timeline::Wait;
+use crate::timeline::{Trouble, Wait};
 
 impl View<'_> {
     pub(super) fn costs(&self) -> Vec<Block> {
@@ -51,7 +51,7 @@ impl View<'_> {
     }
 
     pub(super) fn waits(&self) -> Vec<Block> {
-        let rows = self.timeline.waits.iter().map(|wait| {
+        let row = |wait: &Wait| {
             let stage = &self.timeline.stages[wait.stage];
             let over = wait.over.unwrap_or(self.timeline.last);
             vec![
@@ -61,16 +61,14 @@ impl View<'_> {
                 Text::own(self.session(stage, wait.session)),
                 why(wait),
             ]
-        });
-        Block::table(
-            vec!["from", "waited", "until", "then", "why"],
-            rows.collect(),
-            ROWS_MAX,
-        )
+        };
+        let head = vec!["from", "waited", "until", "then", "why"];
+        let all = self.timeline.waits.iter().collect();
+        Block::table_of(head, all, ROWS_MAX, row)
     }
 
     pub(super) fn trouble(&self) -> Vec<Block> {
-        let rows = self.timeline.trouble.iter().map(|one| {
+        let row = |one: &Trouble| {
             let stage = one.stage.map(|place| &self.timeline.stages[place]);
             let place = match (stage, one.session) {
                 (Some(stage), Some(session)) => self.session(stage, session),
@@ -84,12 +82,10 @@ impl View<'_> {
                 Text::own(what.strip_prefix("1 ").unwrap_or(&what)),
                 Text::said(&one.why),
             ]
-        });
-        Block::table(
-            vec!["when", "where", "what", "why"],
-            rows.collect(),
-            ROWS_MAX,
-        )
+        };
+        let head = vec!["when", "where", "what", "why"];
+        let all = self.timeline.trouble.iter().collect();
+        Block::table_of(head, all, ROWS_MAX, row)
     }
 
     pub(super) fn tools(&self) -> Vec<Block> {

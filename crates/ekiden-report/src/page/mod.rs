@@ -264,17 +264,29 @@ impl Block {
         (!text.trim().is_empty()).then_some(Self::Quote { head, text })
     }
 
+    /// The same of what becomes a row each: only what is shown does.
+    fn table_of<T>(
+        head: Vec<&'static str>,
+        all: Vec<T>,
+        max: usize,
+        row: impl FnMut(T) -> Vec<Text>,
+    ) -> Vec<Self> {
+        let (shown, left_out) = ends(all, max);
+        let rows = shown.into_iter().map(row).collect();
+        let table = Self::table(head, rows, max);
+        table.into_iter().chain(Self::left_out(left_out)).collect()
+    }
+
+    fn left_out(rows: usize) -> Option<Self> {
+        let rows = (rows > 0).then(|| phrase::count(rows as u64, "row"));
+        rows.map(|rows| Self::line(format!("{rows} in the middle are left out.")))
+    }
+
     /// A table; nothing without rows. Of more than `max` rows the first and the last are shown.
     fn table(head: Vec<&'static str>, rows: Vec<Vec<Text>>, max: usize) -> Vec<Self> {
         let (rows, left_out) = ends(rows, max);
         let table = (!rows.is_empty()).then_some(Self::Table { head, rows });
-        let note = (left_out > 0).then(|| {
-            Self::line(format!(
-                "{} in the middle are left out.",
-                phrase::count(left_out as u64, "row")
-            ))
-        });
-        table.into_iter().chain(note).collect()
+        table.into_iter().chain(Self::left_out(left_out)).collect()
     }
 }
 

@@ -141,10 +141,7 @@ impl View<'_> {
     }
 
     fn sessions(&self) -> Vec<Block> {
-        let rows = self
-            .timeline
-            .sessions()
-            .map(|(stage, session)| self.session_row(stage, session));
+        let all = self.timeline.sessions().collect();
         let head = vec![
             "session",
             "began",
@@ -156,7 +153,9 @@ impl View<'_> {
             "verification",
             "ended",
         ];
-        Block::table(head, rows.collect(), ROWS_MAX)
+        Block::table_of(head, all, ROWS_MAX, |(stage, session)| {
+            self.session_row(stage, session)
+        })
     }
 
     fn session_row(&self, stage: &Stage, session: &Session) -> Vec<Text> {
@@ -234,26 +233,35 @@ impl View<'_> {
     }
 
     fn changed(&self) -> Vec<Block> {
-        let mut commits = Vec::new();
-        let mut files: BTreeMap<String, String> = BTreeMap::new();
+        let mut files: BTreeMap<&str, &str> = BTreeMap::new();
         for (_, session) in self.timeline.sessions() {
-            commits.extend(session.commits.iter().rev().map(|line| Text::said(line)));
             for line in &session.files {
                 let (letters, path) = line.trim_start().split_once(' ').unwrap_or(("", line));
-                files.insert(path.trim().to_owned(), letters.to_owned());
+                files.insert(path.trim(), letters);
             }
         }
-        let list = |items: Vec<Text>, what: &str| {
+        let sessions = self.timeline.sessions();
+        let commits = sessions.flat_map(|(_, session)| session.commits.iter().rev());
+        let commits = commits.map(|line| ("", line.as_str())).collect();
+        let list = |items: Vec<(&str, &str)>, what: &str| {
             let head = Block::line(format!("{}:", phrase::count(items.len() as u64, what)));
             let (items, left_out) = ends(items, LINES_MAX);
             let more = (left_out > 0)
                 .then(|| Block::line(format!("{left_out} in the middle are left out.")));
+            let items: Vec<Text> = items
+                .into_iter()
+                .map(|(own, said)| Text::own(own).and_said(said))
+                .collect();
             let list = (!items.is_empty()).then_some([head, Block::List { items }]);
             list.into_iter().flatten().chain(more)
         };
-        let files = files
+        let letters: Vec<(String, &str)> = files
+            .into_iter()
+            .map(|(path, letters)| (format!("{letters} "), path))
+            .collect();
+        let files = letters
             .iter()
-            .map(|(path, letters)| Text::own(format!("{letters} ")).and_said(path));
+            .map(|(letters, path)| (letters.as_str(), *path));
         let files = files.collect();
         list(commits, "commit").chain(list(files, "file")).collect()
     }
