@@ -162,7 +162,7 @@ fn terminal_escapes_come_to_nothing() {
       items     4 of 4 done
 
     complete (not verified) · 2 sessions · TIME
-    trouble    suspicious notes (session 1)
+    trouble    1 suspicious note (session 1)
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     next       ekiden log RUN
