@@ -11,17 +11,25 @@ use serde_json::{Value, json};
 
 use crate::acting::{call, leave_work, ordered};
 use crate::project::{Project, course, session_dir, text_of};
-use crate::relay::{answer, with_client};
+use crate::relay::{answer, hand_off, session_of, with_client};
 use crate::stage::{NEW, Turn};
 
 /// Long beside what anything here takes: the client alone needs seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A model that reads its prompt where it is told to, and then works as it does headless.
+///
+/// It answers at once, so the client may run the hook after its calls before it has written their response into its
+/// transcript, from which the context is read (2.1.197 does). The order then comes with a later hook.
 fn model(dir: PathBuf) -> impl FnMut(&Request) -> Reply + Send + 'static {
-    move |request| match request.answers() {
-        0 => prompt_of(&request.text()).into(),
-        answers => answer(&dir, &request.text(), answers - 1).into(),
+    move |request| {
+        let text = request.text();
+        let is_written = dir.join(".ekiden/handoff/PROGRESS.md").exists();
+        match request.answers() {
+            0 => prompt_of(&text).into(),
+            4.. if ordered(request) && !is_written => hand_off(&dir, session_of(&text)).into(),
+            answers => answer(&dir, &text, answers - 1).into(),
+        }
     }
 }
 
