@@ -201,8 +201,12 @@ fn check_terminal(pty: &Pty) {
     assert!(pty.is_sane(), "{written}");
 }
 
-fn wait_for_talk(pty: &mut Pty) {
-    let spoken = pty.wait_until(PATIENCE, |pty| pty.written().matches("What").count() > 2);
+/// Until the agent has asked its person three times. Counted in requests: the client writes only what differs on the
+/// screen, so words that stand there were perhaps never written as such.
+fn wait_for_talk(scene: &Scene, pty: &mut Pty) {
+    let asked = |request: &Request| request.answers() == 7;
+    let spoken = scene.api.wait_for(PATIENCE, asked).is_some()
+        && pty.wait_until(PATIENCE, |pty| pty.screen().contains("What shall I do?"));
     assert!(spoken, "{}", pty.written());
 }
 
@@ -214,7 +218,7 @@ fn who_leaves_without_a_handoff_stops_the_run() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     pty.resize(40, 120).unwrap();
     leave(&mut pty);
     let end = pty.wait(PATIENCE);
@@ -319,7 +323,7 @@ fn ctrl_c_leaves_a_sane_terminal() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     // One clears what was typed, two in a row leave.
     let gone = pty.wait_until(PATIENCE, |pty| {
         let pressed = pty.press("\u{3}");
@@ -341,7 +345,7 @@ fn a_suspended_client_comes_back() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start_in_shell(&client);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     pty.press("\u{1a}").unwrap();
     let back = pty.wait_until(PATIENCE, |pty| {
         let written = pty.written();
@@ -364,7 +368,7 @@ fn a_client_that_is_killed_leaves_a_sane_terminal() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     kill(agent_of(&scene.project, 0));
     let second = pty.wait_until(PATIENCE, |_| {
         scene
@@ -401,7 +405,7 @@ fn a_window_that_is_closed_stops_the_run() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     pty.hang_up();
     let end = pty.wait(Duration::from_secs(20));
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
@@ -421,7 +425,7 @@ fn nothing_outlives_a_killed_ekiden_on_a_terminal_that_takes_nothing() {
     };
     let scene = Scene::new(|_| Box::new(talker()));
     let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&mut pty);
+    wait_for_talk(&scene, &mut pty);
     pty.stall().unwrap();
     kill(pty.pid());
     let gone = pty.wait_until(Duration::from_secs(5), |pty| {
