@@ -26,7 +26,7 @@ const NAME: &str = "work-dirs.json";
 const VERSION: u32 = 1;
 /// The work dirs of one state, such as the worktrees of a repository. Those that were seen last are kept.
 const WORK_DIRS_MAX: usize = 50;
-/// How exact `seen` is: within this time a second look writes nothing.
+/// A note of the same place is made anew only when it is older than this.
 const SEEN_STEP: Millis = Millis::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Serialize, Deserialize)]

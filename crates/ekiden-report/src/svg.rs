@@ -213,7 +213,7 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
     Some(svg)
 }
 
-/// What was spent of the run's budget, a bar for money and one for tokens; nothing where neither has a limit.
+/// What was spent of the run's budget: a bar for money and one for tokens. Nothing if neither has a limit.
 pub fn budget(spent: Spend, budget: Budget) -> Option<String> {
     let money = budget
         .micro_usd

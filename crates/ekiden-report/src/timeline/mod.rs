@@ -115,7 +115,7 @@ pub struct Stage {
     pub question: Option<String>,
     /// Items of the last handoff that are open, and how many are done, if it lists them.
     pub items: Option<(Vec<String>, usize)>,
-    /// Facts that were ever known after the record before, corrected ones included.
+    /// How many facts there were before the last record, corrected ones included.
     known: usize,
 }
 
