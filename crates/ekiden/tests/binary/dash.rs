@@ -291,13 +291,26 @@ fn large_heads_many_headers_and_silent_clients_are_cut_off() {
 #[test]
 fn a_taken_port_is_told_and_ctrl_c_ends_calmly() {
     let environment = Environment::new();
+    let elsewhere = environment.run(&["dash", "--listen", "192.0.2.1"]);
+    let error = "error: cannot listen on 192.0.2.1:7717: ";
+    assert!(elsewhere.stderr.starts_with(error), "{elsewhere}");
+    assert!(
+        elsewhere
+            .stderr
+            .contains("hint: `--listen` needs an address"),
+        "{elsewhere}"
+    );
     for signal in [Signal::INT, Signal::TERM] {
         let dash = Dash::start(&environment);
         let (_, port) = dash.host.split_once(':').unwrap();
         let other = environment.run(&["dash", "--port", port]);
         assert_eq!(other.code, 69, "{other}");
-        let error = format!("error: cannot listen on port {port}: ");
+        let error = format!("error: cannot listen on 127.0.0.1:{port}: ");
         assert!(other.stderr.starts_with(&error), "{other}");
+        assert!(
+            other.stderr.contains("hint: `--port 0` takes any"),
+            "{other}"
+        );
         dash.running.signal(signal);
         let said = dash.running.end().expect(0);
         assert_eq!(said.stderr, "");

@@ -11,6 +11,7 @@ mod pages;
 mod runs;
 mod server;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use clap::Args;
@@ -56,8 +57,8 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
     };
     let ip = args.listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
-    let listener = TcpListener::bind(SocketAddr::new(ip, args.port))
-        .map_err(|error| cannot_listen(args.port, &error))?;
+    let wanted = SocketAddr::new(ip, args.port);
+    let listener = TcpListener::bind(wanted).map_err(|error| cannot_listen(wanted, &error))?;
     let at = listener.local_addr().map_err(|error| bug(&error))?;
     let access = Access::new(at);
     if !ip.is_loopback() {
@@ -76,7 +77,14 @@ fn bug(error: &std::io::Error) -> Failure {
     Failure::caused(Exit::Bug, "cannot serve pages", error)
 }
 
-fn cannot_listen(port: u16, error: &std::io::Error) -> Failure {
-    let text = format!("cannot listen on port {port}: {}", in_full(error));
-    Failure::new(Exit::Unreachable, text).hint("`--port 0` takes any that is free")
+fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> Failure {
+    let text = format!("cannot listen on {wanted}: {}", in_full(error));
+    let failure = Failure::new(Exit::Unreachable, text);
+    if error.kind() == ErrorKind::AddrInUse {
+        failure.hint("`--port 0` takes any that is free")
+    } else if error.kind() == ErrorKind::AddrNotAvailable {
+        failure.hint("`--listen` needs an address of this machine; 0.0.0.0 is all of them")
+    } else {
+        failure
+    }
 }

@@ -1,7 +1,5 @@
 //! The pages around what `ekiden-report` draws. The templates escape everything but that.
 
-use std::path::Path;
-
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context};
 
@@ -46,9 +44,4 @@ fn rendered(name: &str, context: Value) -> String {
         .get_template(name)
         .and_then(|page| page.render(context));
     page.unwrap_or_else(|error| panic!("the template {name} is part of the program: {error}"))
-}
-
-/// A project as a person calls it.
-pub(super) fn project(dir: &Path) -> String {
-    crate::output::phrase::project(dir)
 }

@@ -25,7 +25,6 @@ use tokio::sync::{oneshot, watch};
 use super::super::everywhere::{Everywhere, Found};
 use super::super::follow::Follow;
 use super::super::status::RunStatus;
-use super::pages;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;
@@ -221,7 +220,7 @@ impl Reader {
                     let why = project.found.as_ref().err().map(|why| in_full(why));
                     format!(
                         "{} {}",
-                        pages::project(&project.dir),
+                        phrase::project(&project.dir),
                         why.unwrap_or_default()
                     )
                 })
@@ -341,7 +340,7 @@ impl Kept {
         Shown {
             run: found.listed.run.to_string(),
             id,
-            project: pages::project(&found.workspace.dir),
+            project: phrase::project(&found.workspace.dir),
             now: self.now(),
             main: main.unwrap_or_default(),
         }
@@ -383,7 +382,7 @@ fn unreadable(found: &Found, state: String) -> Row {
     Row {
         run: found.listed.run.to_string(),
         id: phrase::short_id(&found.listed.run, &found.ids),
-        project: pages::project(&found.workspace.dir),
+        project: phrase::project(&found.workspace.dir),
         tone: "failed",
         state,
         task: String::new(),

@@ -18,3 +18,5 @@ async function renew() {
 }
 const events = new EventSource(script.dataset.events);
 events.addEventListener("changed", renew);
+// What changed before somebody listened, or between two connections, no event told.
+events.addEventListener("open", renew);
