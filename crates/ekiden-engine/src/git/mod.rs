@@ -116,6 +116,19 @@ impl GitError {
     pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T, Self> {
         Err(Self::Refused(text.into()))
     }
+
+    /// It may be over in a moment: another process has a lock, or is making a worktree, of which git reads half.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Locked { .. } => true,
+            Self::Failed { said, .. } => is_half_made(said),
+            Self::Spawn(_)
+            | Self::NoAnswer { .. }
+            | Self::Cancelled { .. }
+            | Self::Disk(_)
+            | Self::Refused(_) => false,
+        }
+    }
 }
 
 impl Git {
@@ -187,7 +200,7 @@ impl Git {
     }
 
     /// Runs a command that may take long, such as one that runs hooks or checks out a large tree. While
-    /// another process holds git's lock it is tried again, for a while.
+    /// another process holds git's lock or makes a worktree it is tried again, for a while.
     pub(crate) async fn long(
         &self,
         words: &str,
@@ -210,7 +223,7 @@ impl Git {
                 return Err(GitError::Cancelled { command });
             }
             match stdout_of(words, output) {
-                Err(GitError::Locked { .. }) if Instant::now() < patience => {
+                Err(error) if error.may_pass() && Instant::now() < patience => {
                     tokio::time::sleep(LOCK_PAUSE).await;
                 }
                 done => return done.map(lossy),
@@ -356,6 +369,12 @@ fn lock_in(said: &str) -> Option<String> {
     Some(format!("{path}.lock"))
 }
 
+/// `fatal: failed to read .git/worktrees/x/commondir: Success`: there was nothing in it yet.
+fn is_half_made(said: &str) -> bool {
+    let read = said.split_once("failed to read ");
+    read.is_some_and(|(_, rest)| rest.contains("worktrees/") && rest.contains("/commondir: "))
+}
+
 fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -372,6 +391,14 @@ mod tests {
             "fatal: Unable to create '/p q/.git/index.lock': File exists.\n\nAnother git process";
         assert_eq!(lock_in(locked).as_deref(), Some("/p q/.git/index.lock"));
         assert_eq!(lock_in("a hook failed"), None);
+    }
+
+    // shows: PLN-08
+    #[test]
+    fn a_worktree_that_another_git_is_making_is_known() {
+        let half = "Preparing worktree (new branch 'b')\nfatal: failed to read .git/worktrees/x/commondir: Success";
+        assert!(is_half_made(half));
+        assert!(!is_half_made("fatal: failed to read object 1234: Success"));
     }
 
     #[test]

@@ -47,7 +47,8 @@ impl Worktrees {
             let path = tree.to_string_lossy().into_owned();
             let (args, at): (&[&str], _) = match &own {
                 Some(own) => (&[&path, &branch], &own.commit),
-                None => (&["-b", &branch, &path, &tip], &tip),
+                // `-B`, since a try that fails may have made the branch already.
+                None => (&["-B", &branch, &path, &tip], &tip),
             };
             self.add_tree(&tree, args, at, cancelled).await?;
         }

@@ -1,7 +1,10 @@
 //! What people do to a repository while a plan works in it, and repositories that are not as expected.
 
-use super::{Diamond, EXECUTE};
+use std::time::Duration;
+
 use rustix::process::Signal;
+
+use super::{Diamond, EXECUTE};
 
 // shows: PLN-08
 #[test]
@@ -216,6 +219,25 @@ fn two_plans_work_at_once_in_two_worktrees() {
     environment.git(&["worktree", "remove", "--force", "../other"]);
     environment.git(&["branch", "--quiet", "-D", "other"]);
     diamond.expect_cleared();
+}
+
+/// Git reads the files of every worktree when it adds one, also of one that another git has only begun to make.
+// shows: PLN-08
+#[test]
+fn a_worktree_that_another_git_is_making_is_waited_for() {
+    let diamond = Diamond::new().ready();
+    let environment = &diamond.environment;
+    environment.shell(
+        "mkdir -p .git/worktrees/half && cd .git/worktrees/half && echo ../half/.git > gitdir && : > commondir",
+    );
+    let half = environment.dir().join(".git/worktrees/half");
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        std::fs::remove_dir_all(half).unwrap();
+    });
+    diamond.execute().expect(0);
+    other.join().unwrap();
+    diamond.expect_complete();
 }
 
 /// A drive that is not mounted looks like a worktree that is gone.
