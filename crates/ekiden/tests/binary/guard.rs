@@ -570,6 +570,43 @@ fn another_programs_line_stands_below() {
     assert_eq!(said.expect(0).stdout, "[CTX: --] [CKPT: Ready]\n{\"CWD\n");
 }
 
+// shows: UIX-06
+#[test]
+fn every_part_of_the_line_can_be_chosen_in_any_order() {
+    let mut session = Watched::new();
+    let response = |minute: u32, used: u64| {
+        let line = json!({"type": "assistant", "isSidechain": false,
+            "timestamp": format!("2099-11-21T14:0{minute}:00.000Z"),
+            "message": {"id": format!("m{minute}"), "model": MODEL, "role": "assistant",
+                "content": [{"type": "text", "text": "on it"}], "stop_reason": "end_turn",
+                "usage": {"input_tokens": used, "output_tokens": 5}}});
+        format!("{line}\n")
+    };
+    let grown = [(0, 90_000), (1, 95_000), (2, 100_000)].map(|(at, used)| response(at, used));
+    std::fs::write(session.transcript(), grown.concat()).unwrap();
+    let input = json!({"session_id": SESSION, "transcript_path": session.transcript(),
+        "cwd": session.environment.dir(), "model": {"id": MODEL, "display_name": "Haiku 4.5"},
+        "workspace": {"project_dir": session.environment.dir()},
+        "context_window": {"context_window_size": 200_000, "total_input_tokens": 100_000},
+        "cost": {"total_cost_usd": 1.236, "total_duration_ms": 754_000},
+        "rate_limits": {"five_hour": {"used_percentage": 41.6}, "seven_day": {"used_percentage": 7}}});
+    let mut line = |format: &str, wrap: &[&str]| {
+        let environment = std::mem::replace(&mut session.environment, Environment::new());
+        session.environment = environment.with("EKIDEN_GUARD_LINE", format);
+        let args = [&["statusline"], wrap].concat();
+        let said = session.environment.fed(&args, &input.to_string());
+        said.expect(0).stdout
+    };
+    let wrap = ["--wrap", "echo mine; echo below"];
+    insta::assert_snapshot!(line("limits time cost trend model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min, L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("cost wrapped context", &wrap), @"[$1.24] mine [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("cost", &wrap), @r"
+    [$1.24]
+    mine
+    below
+    ");
+}
+
 // shows: CHK-13
 #[test]
 fn status_says_where_the_session_is() {
