@@ -222,6 +222,24 @@ fn a_run_starts_with_a_client_that_does_not_say() {
     assert!(environment.exists(".git/ekiden"));
 }
 
+/// A session's facts belong into its handoff, where a person and the next session find them.
+#[test]
+fn the_clients_own_memory_and_compaction_are_off() {
+    let environment = client(TESTED, LOGGED_IN);
+    let tells = format!(
+        "case $1 in --version|auth) exit 1;; *) env | grep -E '^(CLAUDE_CODE_)?DISABLE_' | sort > told; {REFUSED_LOGIN};; esac\n"
+    );
+    environment.script("bin/claude", &tells);
+    environment
+        .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
+        .expect(69);
+    insta::assert_snapshot!(environment.read("told"), @r"
+    CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
+    CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
+    DISABLE_AUTO_COMPACT=1
+    ");
+}
+
 /// Each question would find the other's file only if both are asked at the same time.
 // shows: RUN-20
 #[test]

@@ -265,7 +265,7 @@ fn the_end_of_a_turn_is_judged_by_its_last_response() {
     assert!(person(&told).contains("Handoff written:"), "{told}");
 }
 
-// shows: MON-004, CHK-10
+// shows: MON-004, CHK-10, HND-07
 #[test]
 fn after_a_compaction_work_continues() {
     let session = Watched::new();
@@ -286,7 +286,11 @@ fn after_a_compaction_work_continues() {
     fresh.hook("PreCompact", &json!({"trigger": "auto"}));
     let before = std::fs::read_to_string(fresh.transcript()).unwrap();
     std::fs::write(fresh.transcript(), format!("{before}{boundary}\n")).unwrap();
-    fresh.hook("SessionStart", &json!({"source": "compact"}));
+    let loaded = fresh.hook("SessionStart", &json!({"source": "compact"}));
+    assert!(
+        agent(&loaded).contains("/.ekiden/handoffs/") && agent(&loaded).contains("It reads:"),
+        "{loaded}"
+    );
     let told = fresh.batch("ls");
     assert!(
         person(&told).starts_with("Before the compaction ekiden wrote"),
@@ -508,6 +512,24 @@ fn rubbish_fails_open_and_never_with_2() {
     assert_eq!(session.batch("ls"), json!({}));
     std::fs::remove_file(session.transcript()).unwrap();
     assert_eq!(session.batch("ls"), json!({}));
+}
+
+/// A state directory that cannot be made, and a work dir that is gone.
+// shows: SEC-05
+#[test]
+fn a_hook_without_a_place_for_its_state_fails_open() {
+    let mut session = Watched::new();
+    session.environment = session
+        .environment
+        .with("EKIDEN_STATE_DIR", "/dev/null/state");
+    for percent in [71, 96] {
+        assert_eq!(session.uses(percent).batch("ls"), json!({}));
+        assert_eq!(session.tool("Bash", &json!({"command": "ls"})), json!({}));
+    }
+    session.line(160_000);
+    let gone = json!({"cwd": "/no/such/place"});
+    assert_eq!(session.hook("SessionStart", &gone), json!({}));
+    assert_eq!(session.hook("Stop", &gone), json!({}));
 }
 
 // shows: HND-08, SEC-05
