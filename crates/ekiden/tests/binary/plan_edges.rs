@@ -302,6 +302,13 @@ fn a_stage_is_answered_while_others_work() {
     run.wait_for("C  blocked by A");
     let status = environment.run(&["status"]).expect(0).stdout;
     assert!(status.contains("A  asks:\n  failed: It"), "{status}");
+    assert!(
+        status.contains("in full  .ekiden/handoffs/A.md"),
+        "{status}"
+    );
+    let whole = environment.read(".ekiden/handoffs/A.md");
+    assert!(whole.contains("> - failed: It"), "{whole}");
+    assert!(whole.contains("`ekiden answer --stage A"), "{whole}");
     assert!(status.contains("next  ekiden answer --stage A"), "{status}");
     environment.write("go", "");
     environment
