@@ -220,3 +220,36 @@ pub(crate) fn of_attempt(name: &str, attempt: AttemptNumber) -> String {
         Some(_) | None => name.to_owned(),
     }
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test lays out the links that are followed"
+)]
+mod tests {
+    use ekiden_store::disk::RealDisk;
+
+    use super::*;
+
+    // shows: AGT-13
+    #[test]
+    fn no_link_leads_past_the_guard() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join(".ekiden")).unwrap();
+        std::os::unix::fs::symlink(".ekiden", root.join("notes")).unwrap();
+        std::os::unix::fs::symlink(root.join("notes"), root.join("more")).unwrap();
+        let asked = |path: &str| HookInput::PreTool {
+            tool: ToolUse::Write(root.join(path)),
+            subagent: false,
+        };
+        for (path, meant) in [
+            ("more/config.toml", ".ekiden/config.toml"),
+            ("notes/new/file", ".ekiden/new/file"),
+            ("src/main.rs", "src/main.rs"),
+        ] {
+            let resolved = resolve_input(&RealDisk::fenced(&root), &asked(path));
+            assert_eq!(resolved, asked(meant), "{path}");
+        }
+    }
+}

@@ -18,6 +18,9 @@ const NEED_CLIENT_VARIABLE: &str = "EKIDEN_NEED_CLIENT";
 /// Each of the two seeded simulations may take so long: together a minute.
 const SEED_SECONDS: &str = "30";
 
+/// What DUR-02 promises of the simulated worlds before a release.
+pub(crate) const SOAK_SEEDS: &str = "10000";
+
 /// Other platforms, and the C compiler that their libraries need.
 const PLATFORMS: &[(&str, &str)] = &[
     ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc"),
@@ -176,6 +179,38 @@ fn tests(client: Option<std::path::PathBuf>) -> Step<'static> {
         program = program.with(CLIENT_VARIABLE, client);
     }
     tallied("tests", program)
+}
+
+/// Tries so many seeds of the simulated relays and of the simulated plans.
+///
+/// # Errors
+///
+/// A seed that fails, or a number that is none.
+pub(crate) fn soak(seeds: &str) -> Result<(), String> {
+    let program = soak_program(seeds, first_seed())?;
+    shell::say(&program.to_string());
+    program.run()
+}
+
+/// With the profile of the tests, which optimises what the simulations spend their time in.
+fn soak_program(seeds: &str, first: u64) -> Result<Program, String> {
+    let count: u64 = seeds
+        .parse()
+        .map_err(|_| format!("`soak` takes a number of seeds, not `{seeds}`"))?;
+    let tests = Program::cargo(&[
+        "test",
+        "--locked",
+        "-p",
+        "ekiden-engine",
+        "--test",
+        "simulation",
+        "seeded_",
+        "--",
+        "--nocapture",
+    ]);
+    Ok(tests
+        .with("EKIDEN_FIRST_SEED", first.to_string())
+        .with("EKIDEN_SEEDS", count.to_string()))
 }
 
 /// The contract with the older client: what people have who install it on an older Node.js. What it lacks, the
@@ -346,6 +381,22 @@ mod tests {
                 ignored: 1
             }
         );
+    }
+
+    // shows: DUR-02
+    #[test]
+    fn the_soak_tries_ten_thousand_seeds() {
+        let line = soak_program(SOAK_SEEDS, 7).unwrap().to_string();
+        assert!(
+            line.contains("EKIDEN_FIRST_SEED=7 EKIDEN_SEEDS=10000 "),
+            "{line}"
+        );
+        let simulation = shell::root().join("crates/ekiden-engine/tests/simulation");
+        for file in ["main.rs", "plans/mod.rs"] {
+            let text = shell::read(&simulation.join(file)).unwrap();
+            assert!(text.contains("fn seeded_crashes_of_"), "{file}");
+        }
+        assert!(soak_program("many", 7).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!     ├─ tidy                            what no compiler checks
 //!     ├─ requirements                    what is promised, and the tests that show it
 //!     └─ real-client                     the agent that the tests run against
+//! soak                                   more of the simulated worlds than CI has time for
 //! bench                                  the promises about time and size
 //! ```
 //!
@@ -28,6 +29,8 @@ cargo xtask requirements              what is promised and the tests that show i
 cargo xtask requirements --check      fails where a promise is not shown
 cargo xtask size                      lines of Rust by crate and folder
 cargo xtask size --write              the same, written into docs/design/size.md
+cargo xtask soak                      10,000 seeds of the simulated worlds, before a release
+cargo xtask soak 50                   so many
 cargo xtask bench                     measures what is promised about time and size
 cargo xtask bench --write             the same, and writes docs/benchmarks.md
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<(), String> {
     match words {
         ["ci"] => ci::run(),
+        ["soak"] => ci::soak(ci::SOAK_SEEDS),
+        ["soak", seeds] => ci::soak(seeds),
         ["tidy"] => tidy::run(),
         ["requirements"] => requirements::write(),
         ["requirements", "--check"] => requirements::run_check(),

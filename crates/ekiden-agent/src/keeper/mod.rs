@@ -1,4 +1,4 @@
-//! The hidden process between the engine and a child, which lets nothing outlive them.
+//! The hidden process between the engine and a child, which lets nothing outlive them while a keeper lives.
 //!
 //! # Theory of operation
 //!

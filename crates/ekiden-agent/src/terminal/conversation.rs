@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(reports(&mut talk), ["Delivered"]);
     }
 
-    // shows: AGT-02
+    // shows: AGT-02, HND-08
     #[test]
     fn a_message_that_waits_holds_the_turn_and_else_the_turn_is_over() {
         let mut talk = conversation();

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    // shows: AGT-02
+    // shows: AGT-02, HND-08
     #[test]
     fn a_question_is_carried_and_its_answer_printed() {
         let dir = tempfile::tempdir().expect("a directory");

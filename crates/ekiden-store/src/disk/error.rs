@@ -126,8 +126,15 @@ impl DiskError {
 
     /// What a person can do about it, where the error itself does not say it.
     pub fn hint(&self) -> Option<&'static str> {
-        matches!(self.cause, Cause::IsLink { .. })
-            .then_some("nothing was written; remove the link, or put what it leads to in its place")
+        let is_blocked = self.has_kind(io::ErrorKind::NotADirectory)
+            || (self.operation == Operation::CreateDir && self.is_already_there());
+        match self.cause {
+            Cause::IsLink { .. } => {
+                Some("nothing was written; remove the link, or put what it leads to in its place")
+            }
+            _ if is_blocked => Some("a file is where a directory has to be; move it away"),
+            _ => None,
+        }
     }
 
     fn has_kind(&self, kind: io::ErrorKind) -> bool {

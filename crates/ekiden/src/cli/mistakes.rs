@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::names;
+use super::{definition, names};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
@@ -50,6 +50,9 @@ pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
 
 /// A wrong command line of which more can be said than which word is one too many.
 pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return missing(error, words);
+    }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
         .into_iter()
@@ -104,6 +107,32 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and which words are their values is not known here.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// A command without what it works on: what that is, and a line that would do.
+fn missing(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let missing = missing.join(" ").replace(['<', '>'], "");
+    let (mut command, mut name) = (definition(), "ekiden".to_owned());
+    for word in &words[1..] {
+        let Some(below) = command.find_subcommand(word).cloned() else {
+            break;
+        };
+        name.push_str(&format!(" {}", below.get_name()));
+        command = below;
+    }
+    let failure = Failure::new(Exit::Usage, format!("`{name}` needs {missing}"));
+    let examples = command.get_before_help().map(ToString::to_string);
+    let example = examples.as_deref().and_then(|text| text.lines().nth(1));
+    // What an example does stands behind it.
+    let example = example.and_then(|line| line.trim().split("  ").next());
+    let failure = match example {
+        Some(example) => failure.hint(format!("for example `{example}`")),
+        None => failure,
+    };
+    Some(failure.hint(format!("`{name} --help` tells more")))
 }
 
 #[cfg(test)]
@@ -174,6 +203,62 @@ mod tests {
             unexpected argument found
         "#]]
         .assert_eq(&said.join("\n"));
+    }
+
+    // shows: RUN-07
+    #[test]
+    fn a_command_without_what_it_works_on_says_what_that_is() {
+        let lines = [
+            "ekiden build",
+            "ekiden config set",
+            "ekiden config set max_sessions",
+            "ekiden completions",
+            "ekiden continue -m 3",
+        ];
+        let told = lines.map(|line| format!("{line}\n{}\n", said(line)));
+        expect_test::expect![[r#"
+            ekiden build
+            error: `ekiden build` needs IDEA
+            hint: for example `ekiden build idea.md`
+            hint: `ekiden build --help` tells more
+
+            ekiden config set
+            error: `ekiden config set` needs KEY VALUE...
+            hint: for example `ekiden config set max_sessions 20`
+            hint: `ekiden config set --help` tells more
+
+            ekiden config set max_sessions
+            error: `ekiden config set` needs VALUE...
+            hint: for example `ekiden config set max_sessions 20`
+            hint: `ekiden config set --help` tells more
+
+            ekiden completions
+            error: `ekiden completions` needs SHELL
+            hint: for example `ekiden completions bash > ~/.local/share/bash-completion/completions/ekiden`
+            hint: `ekiden completions --help` tells more
+
+            ekiden continue -m 3
+            error: `ekiden continue` needs PROMPT
+            hint: for example `ekiden continue 'Now add rate limiting to the API'`
+            hint: `ekiden continue --help` tells more
+        "#]]
+        .assert_eq(&told.join("\n"));
+        let mut whole = definition();
+        whole.build();
+        for command in whole.get_subcommands().flat_map(with_below) {
+            let name = command.get_bin_name().unwrap_or_default().to_owned();
+            let said = said(&name);
+            let is_raw = said == ErrorKind::MissingRequiredArgument.to_string();
+            assert!(!is_raw, "{name}");
+            if said.contains("` needs ") {
+                assert!(said.contains("for example `ekiden"), "{said}");
+            }
+        }
+    }
+
+    fn with_below(command: &clap::Command) -> Vec<&clap::Command> {
+        let below = command.get_subcommands().flat_map(with_below);
+        std::iter::once(command).chain(below).collect()
     }
 
     #[test]

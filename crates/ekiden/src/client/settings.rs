@@ -71,6 +71,20 @@ impl ClientSettings {
         settings
     }
 
+    /// With no file but an administrator's.
+    #[cfg(test)]
+    pub fn managed(value: Value) -> Self {
+        let layer = Layer {
+            path: MANAGED.into(),
+            value,
+            trusted: true,
+        };
+        Self {
+            layers: vec![layer],
+            ..Self::default()
+        }
+    }
+
     /// A permission mode or a rule that allows something is in force.
     pub fn choose_permissions(&self) -> bool {
         self.layers
@@ -300,12 +314,8 @@ mod tests {
 
     #[test]
     fn an_administrator_may_allow_only_hooks_of_his_own() {
-        let mut settings = ClientSettings::default();
-        settings.layers.push(Layer {
-            path: MANAGED.into(),
-            value: serde_json::json!({"allowManagedHooksOnly": true}),
-            trusted: true,
-        });
+        let only_managed = serde_json::json!({"allowManagedHooksOnly": true});
+        let mut settings = ClientSettings::managed(only_managed);
         let off = settings.hooks_are_off();
         assert_eq!(off, Some(("allowManagedHooksOnly", Path::new(MANAGED))));
         settings.layers[0].path = "/home/dev/.claude/settings.json".into();

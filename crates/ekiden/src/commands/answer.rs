@@ -1,6 +1,7 @@
 //! `ekiden answer`: answers what a blocked run asks, and continues it.
 
 use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::event::{Answer, RunResumed};
@@ -37,6 +38,9 @@ Examples:
 
 /// What begins each line of the question in the editor.
 const QUOTE: &str = "> ";
+const KEPT: &str = "what you wrote is kept: `ekiden answer` opens it again";
+/// What is read of an answer from the editor; far more than a prompt has room for.
+const DRAFT_BYTES_MAX: u64 = 1 << 20;
 
 /// Answer what a blocked run asks, and continue it
 ///
@@ -75,6 +79,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     let (id, _) = history::find(&workspace, run)?;
     let summary = history::read(&workspace, &id, |_, _| {})?;
     let question = question(&summary.run, args.stage.as_deref())?;
+    let mut draft = None;
     let text = match (text, &args.file) {
         (Some(_), Some(_)) => {
             let text = "the answer is given twice: as text and as a file";
@@ -82,9 +87,45 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         }
         (Some(text), None) => text.to_owned(),
         (None, Some(file)) => Task::read_as("answer", file, output)?.text,
-        (None, None) => edited(&invocation, &workspace, &id, &question)?,
+        (None, None) => {
+            let file = draft.insert(draft_of(&workspace, &id));
+            edited(&invocation, &workspace, file, &question)?
+        }
     };
-    let text = clean(&text).text.trim().to_owned();
+    let answer = Answer {
+        stage: question.stage.clone(),
+        words: text,
+    };
+    let is_running = summary.run.outcome().is_none();
+    let done = go_on(
+        args,
+        &invocation,
+        &workspace,
+        (run, &id, is_running),
+        answer,
+        output,
+    );
+    match (done, draft) {
+        (done, None) => done,
+        (Err(failure), Some(_)) => Err(failure.hint(KEPT)),
+        (Ok(exit), Some(draft)) => {
+            RealDisk::fenced(&workspace.dir).remove(&draft)?;
+            Ok(exit)
+        }
+    }
+}
+
+/// Gives the answer to the run that asked: to its engine, or as the first record of what comes next.
+fn go_on(
+    args: &AnswerArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    (run, id, is_running): (Option<&str>, &RunId, bool),
+    answer: Answer,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let Answer { stage, words } = answer;
+    let text = clean(&words).text.trim().to_owned();
     let length = text.chars().count();
     if text.is_empty() || length > OPERATOR_CHARS_MAX {
         let text = match length {
@@ -94,18 +135,15 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::InvalidInput, text)
             .hint("put long material into a file of the project, and name it in the answer"));
     }
-    let stage = question.stage.clone();
     let limits = chosen::limits_typed(&invocation.given)?;
-    if summary.run.outcome().is_none()
-        && let Ok(running) = RunningRun::find(&workspace, Some(id.as_str()))
-    {
+    if is_running && let Ok(running) = RunningRun::find(workspace, Some(id.as_str())) {
         if limits != LimitsChanged::default() {
             let text = "the run is running, and its limits are changed by another command";
             return Err(Failure::new(Exit::Usage, text)
                 .hint("`ekiden limits` changes them; answer without them"));
         }
         let answer = Steering::Answer { stage, words: text };
-        return steer::answer_running(&invocation, workspace, running, answer, output);
+        return steer::answer_running(invocation, workspace.clone(), running, answer, output);
     }
     let asked = Continuing {
         prefix: run,
@@ -114,8 +152,8 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let driving = invocation.driving()?;
     start::continue_with(
-        &invocation,
-        workspace,
+        invocation,
+        workspace.clone(),
         &asked,
         limits,
         output,
@@ -185,11 +223,17 @@ fn question<'a>(run: &'a Run, stage: Option<&str>) -> Result<Question<'a>, Failu
     }
 }
 
-/// The answer as the person writes it below the quoted question. It is kept until it was read.
+/// The file in which a person writes the answer. It is there until the run has it.
+fn draft_of(workspace: &Workspace, run: &RunId) -> PathBuf {
+    let runs = StateLayout::new(&workspace.state_dir).runs();
+    runs.join(run.as_str()).join("answer.md")
+}
+
+/// The answer as the person writes it around the quoted question. What was written before is still there.
 fn edited(
     invocation: &Invocation,
     workspace: &Workspace,
-    run: &RunId,
+    file: &Path,
     question: &Question<'_>,
 ) -> Result<String, Failure> {
     if invocation.json()? || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
@@ -202,10 +246,6 @@ fn edited(
         );
     }
     let disk = RealDisk::fenced(&workspace.dir);
-    let file = StateLayout::new(&workspace.state_dir)
-        .runs()
-        .join(run.as_str())
-        .join("answer.md");
     let quoted: String = clean(question.text)
         .text
         .lines()
@@ -214,10 +254,12 @@ fn edited(
     let draft = format!(
         "{quoted}\n\n{QUOTE}Write the answer above this line. Lines that begin with `>` are left out.\n"
     );
-    replace(&disk, &file, draft.as_bytes(), Durability::Full)?;
-    editor::open(&file, "answer")?;
-    let text = disk.read(&file, 1 << 20)?;
-    disk.remove(&file)?;
+    let before = disk.read(file, DRAFT_BYTES_MAX).unwrap_or_default();
+    if !before.starts_with(quoted.as_bytes()) {
+        replace(&disk, file, draft.as_bytes(), Durability::Full)?;
+    }
+    editor::open(file, "answer").map_err(|failure| failure.hint(KEPT))?;
+    let text = disk.read(file, DRAFT_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('>')).collect();
     Ok(lines.join("\n"))

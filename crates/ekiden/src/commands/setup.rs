@@ -190,10 +190,7 @@ fn obstacles(plan: &Plan, invocation: &Invocation, dir: &Path, program: &str) ->
         ));
     }
     let client = ClientSettings::read(&invocation.environment, dir, false);
-    if let Some((setting, off)) = client.hooks_are_off() {
-        let off = off.display();
-        warnings.push(format!("the guard is silent: `{setting}` is set in {off}"));
-    }
+    warnings.extend(silenced(&client));
     if plan.status_line == Some(StatusLineFate::Kept) {
         warnings.push(format!(
             "the status line in {path} has an unknown form, so the guard's is not shown"
@@ -209,4 +206,28 @@ fn obstacles(plan: &Plan, invocation: &Invocation, dir: &Path, program: &str) ->
         }
     }
     warnings
+}
+
+/// The setting that keeps the client from calling the guard.
+fn silenced(client: &ClientSettings) -> Option<String> {
+    let (setting, off) = client.hooks_are_off()?;
+    let off = off.display();
+    Some(format!("the guard is silent: `{setting}` is set in {off}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::settings::MANAGED;
+
+    // shows: OPS-02
+    #[test]
+    fn an_administrator_who_allows_only_hooks_of_his_own_is_told_of() {
+        let only_managed = serde_json::json!({"allowManagedHooksOnly": true});
+        assert_eq!(
+            silenced(&ClientSettings::managed(only_managed)).unwrap(),
+            format!("the guard is silent: `allowManagedHooksOnly` is set in {MANAGED}")
+        );
+        assert_eq!(silenced(&ClientSettings::default()), None);
+    }
 }

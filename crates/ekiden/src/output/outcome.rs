@@ -167,7 +167,7 @@ impl Description {
 
 /// What a stage asks, and where it stands.
 pub fn asks(stage: &StageId, question: &str) -> Vec<String> {
-    let file = format!("in full    .ekiden/handoffs/{stage}.md");
+    let file = format!("  in full  .ekiden/handoffs/{stage}.md");
     let head = std::iter::once(format!("  {stage}  asks:"));
     head.chain(whole(question)).chain([file]).collect()
 }

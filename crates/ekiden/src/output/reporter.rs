@@ -28,7 +28,7 @@ use super::entry::Entry;
 use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line};
 use super::waits::Wait;
-use super::{phrase, steering};
+use super::{phrase, stage_table, steering};
 
 pub struct Reporter {
     /// The runs that the run's short id must differ from.
@@ -236,7 +236,11 @@ impl Reporter {
         self.windows.clear();
         let session_max = session_max(run);
         let text = format!("run {} continues · {}", self.id(run), self.clock(run));
-        let rest = format!(" · up to session {session_max}");
+        let rows = stage_table::rows(run);
+        let rest = match rows.is_empty() {
+            true => format!(" · up to session {session_max}"),
+            false => format!(" · {}", stage_table::summary(&rows)),
+        };
         let entry = Entry::new("run_resumed")
             .fields(fields! { "ekiden": resumed.ekiden, "session_max": session_max });
         self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));

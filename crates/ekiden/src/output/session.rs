@@ -96,7 +96,8 @@ impl Reporter {
                 let entry = Entry::of_session("level", session).fields(
                     fields! { "level": level, "usage_tokens": usage_tokens, "percent": percent },
                 );
-                Some(entry.lines(level_line(*level, *usage_tokens, percent)))
+                let share = self.share(stage, *usage_tokens);
+                Some(entry.lines(level_line(*level, *usage_tokens, share)))
             }
             AttemptEvent::BaselineMeasured {
                 level,
@@ -113,7 +114,8 @@ impl Reporter {
                 // Every session begins with the same; it is shown to people once.
                 let is_new = *level > self.filled;
                 self.filled = self.filled.max(*level);
-                let line = window_full(*usage_tokens, percent, filled_by);
+                let share = self.share(stage, *usage_tokens);
+                let line = window_full(*usage_tokens, share, filled_by);
                 Some(entry.lines(is_new.then_some(line)))
             }
             AttemptEvent::SpendCrossed { crossing } => Some(spend_entry(session, crossing)),
@@ -137,6 +139,13 @@ impl Reporter {
         }
     }
 
+    /// `61% of 200k usable (context.cap_tokens)`.
+    fn share(&self, stage: &StageId, usage_tokens: u64) -> Option<String> {
+        let (window, _) = self.windows.get(stage)?;
+        let percent = self.percent(stage, usage_tokens)?;
+        Some(format!("{percent}% of {}", usable(*window)))
+    }
+
     fn window(
         &mut self,
         stage: &StageId,
@@ -154,16 +163,9 @@ impl Reporter {
         let of_model = model.as_ref();
         let of_model = of_model.map_or(String::new(), |model| format!(" ({model})"));
         let (size, at) = (phrase::tokens(window.model_tokens), phrase::tokens(handoff));
-        let usable = window.usable_tokens();
-        let is_capped = window.cap_tokens == Some(usable);
-        let by = if is_capped {
-            " (context.cap_tokens)"
-        } else {
-            ""
-        };
-        let usable = match usable {
-            usable if usable == window.model_tokens => String::new(),
-            usable => format!("{} usable{by}, ", phrase::tokens(usable)),
+        let usable = match window.usable_tokens() == window.model_tokens {
+            true => String::new(),
+            false => format!("{}, ", usable(window)),
         };
         let text = format!("{size} tokens{of_model}, {usable}hands off at {at}");
         let entry = Entry::of_session("window", session).fields(fields! {
@@ -207,7 +209,12 @@ impl Reporter {
             "malformed_lines": counters.malformed_lines,
             "goes_on": end.goes_on,
         });
-        let line = end_line(end.left, ended, percent, tool_calls);
+        let beyond = percent.filter(|percent| *percent > 100);
+        let beyond = beyond.and(self.windows.get(stage).map(|(window, _)| usable(*window)));
+        let mut line = end_line(end.left, ended, percent, tool_calls);
+        if let Some(usable) = beyond {
+            line = line.with(Tone::Plain, format!(" · more than the {usable}"));
+        }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
         match &end.handoff {
             Ok(handoff) => self.add_of(stage, handoff_entry(relay, session, handoff)),
@@ -258,12 +265,20 @@ fn spend_entry(session: u32, crossing: &Crossing) -> Entry {
     entry.line(line)
 }
 
+/// `200k usable (context.cap_tokens)`: of what every percentage is a share, and what makes it so.
+fn usable(window: Window) -> String {
+    let usable = window.usable_tokens();
+    let by = match window.cap_tokens == Some(usable) {
+        true => " (context.cap_tokens)",
+        false => "",
+    };
+    format!("{} usable{by}", phrase::tokens(usable))
+}
+
 /// The line of a window that is full before the work begins.
-fn window_full(usage_tokens: u64, percent: Option<u64>, by: &[(String, u64)]) -> Line {
+fn window_full(usage_tokens: u64, share: Option<String>, by: &[(String, u64)]) -> Line {
     let tokens = phrase::tokens(usage_tokens);
-    let part = percent.map_or(String::new(), |percent| {
-        format!("{percent}% of the window, ")
-    });
+    let part = share.map_or(String::new(), |share| format!("{share}, "));
     let by = match outcome::filled_by(by) {
         by if by.is_empty() => by,
         by => format!(": {by}"),
@@ -328,10 +343,11 @@ fn oddities(ended: &AttemptEnded, cautions: Vec<String>) -> Vec<Line> {
 }
 
 /// Levels below L3 have no line: the one that ends the session says how full its context was.
-fn level_line(level: Level, usage_tokens: u64, percent: Option<u64>) -> Option<Line> {
+fn level_line(level: Level, usage_tokens: u64, share: Option<String>) -> Option<Line> {
     (level == Level::L3).then(|| {
-        let usage = phrase::usage(usage_tokens, percent);
-        let text = format!("at {usage}: only the handoff may still be written");
+        let share = share.map_or(String::new(), |share| format!(", {share}"));
+        let usage = phrase::tokens(usage_tokens);
+        let text = format!("at {usage}{share}: only the handoff may still be written");
         Line::labelled("context", Tone::Quiet, text)
     })
 }

@@ -168,10 +168,20 @@ impl Scenario {
     }
 
     fn ends(&mut self, at: AttemptId, cause: EndCause, files: HandoffFiles) -> &mut Self {
+        self.ends_with(122_300, at, cause, files)
+    }
+
+    fn ends_with(
+        &mut self,
+        usage_tokens: u64,
+        at: AttemptId,
+        cause: EndCause,
+        files: HandoffFiles,
+    ) -> &mut Self {
         let counters = Counters {
             duration: Millis::from_secs(846),
             tool_calls: 38,
-            usage_tokens: 122_300,
+            usage_tokens,
             spend: Spend {
                 micro_usd: 1_840_000,
                 ..Spend::default()
@@ -501,7 +511,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
           ! the agent crashed (exit code 1); session 1 is retried (attempt 3) in 2s
         session 1 · Sun 22 Nov 03:18 · attempt 3, the same conversation
-          context   at 70% 141k: only the handoff may still be written
+          context   at 141k, 70% of 200k usable (context.cap_tokens): only the handoff may still be written
           61% 122k  ended without a handoff after 14m · 38 tool calls · $1.84
           ! no usable handoff (the context is full: the handoff came too late); rescue handoff written from what ekiden saw (session 1)
         session 2 · Sun 22 Nov 03:32
@@ -1001,6 +1011,38 @@ fn a_session_that_hands_off_since_its_time_is_up_says_so_with_the_time_of_day() 
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done
         session 2 · Sun 22 Nov 04:18"#]]
+    .assert_eq(&scenario.text());
+}
+
+/// Every share is of the same: what may be used of the window.
+// shows: UIX-02
+#[test]
+fn a_share_names_the_cap_where_it_would_surprise() {
+    let mut scenario = Scenario::of(|_| {});
+    scenario.window(1);
+    scenario.relay(RelayEvent::Attempt {
+        attempt: attempt(1, 1),
+        event: AttemptEvent::BaselineMeasured {
+            level: Level::L1,
+            usage_tokens: 110_000,
+            filled_by: Vec::new(),
+        },
+    });
+    scenario.ends_with(
+        231_000,
+        attempt(1, 1),
+        EndCause::Completed,
+        handoff("IN_PROGRESS"),
+    );
+    expect_test::expect![[r#"
+        run 7f3a · relay, at most 3 sessions · claude (opus), hands off at 60% · migrate.md
+        session 1 · 22:04
+          window    1M tokens (opus), 200k usable (context.cap_tokens), hands off at 120k
+          ! the first response already takes 55% of 200k usable (context.cap_tokens), 110k tokens
+          115% 231k  handed off after 14m · 38 tool calls · $1.84 · more than the 200k usable (context.cap_tokens)
+          items     1 of 2 done
+          next      convert tests/test_billing; the fixtures in conftest.py are done
+        session 2 · 22:18"#]]
     .assert_eq(&scenario.text());
 }
 

@@ -221,7 +221,7 @@ fn check(row: &Row, text: &str, place: &str, exit: Exit) -> Result<(), Failure> 
 mod tests {
     use std::fs;
 
-    use super::super::table::{MAX_SESSIONS, PAUSE, VERIFY};
+    use super::super::table::{MAX_SESSIONS, PAUSE, Takes, VERIFY};
     use super::*;
 
     struct Home(tempfile::TempDir);
@@ -317,6 +317,127 @@ mod tests {
         let failure = home.gather(&[], &[("EKIDEN_PAUSE", "soon")]).unwrap_err();
         let text = "EKIDEN_PAUSE must be a whole number from 0 to 3600 (seconds), not `soon`";
         assert_eq!((failure.exit(), failure.error()), (Exit::Settings, text));
+    }
+
+    /// A value that the setting takes.
+    fn some_value(row: &Row) -> &'static str {
+        let some = [
+            "true",
+            "10",
+            "30m",
+            "10,20,30",
+            "22:00-06:00",
+            "acceptEdits",
+            "needs_you",
+            "wait",
+            "continue",
+            "ref",
+            "context",
+            "refuse",
+            "https://localhost/x",
+            "advise",
+            "a",
+        ];
+        let fits = |text: &&str| (row.check)(text).is_ok();
+        some.into_iter()
+            .find(fits)
+            .unwrap_or_else(|| panic!("{}", row.name))
+    }
+
+    /// Whatever has a flag has the others, and each is heard.
+    // shows: RUN-03
+    #[test]
+    fn every_setting_is_a_variable_and_a_key() {
+        let mut flags_alone = Vec::new();
+        for row in TABLE {
+            let text = some_value(row);
+            let given = Home::new().gather(&[], &[(&row.env(), text)]).unwrap();
+            let heard = given.value(row).map(|value| (&*value.text, value.origin));
+            if row.name != WORK_DIR.row.name {
+                assert_eq!(heard, Some((text, Origin::Environment)), "{}", row.name);
+            }
+            if !row.in_files {
+                flags_alone.push(row.name);
+                continue;
+            }
+            let home = Home::new();
+            let value = match row.takes {
+                Takes::Switch => text.to_owned(),
+                _ => format!("'{text}'"),
+            };
+            home.file(
+                "home/ekiden/config.toml",
+                &format!("{} = {value}", row.name),
+            );
+            let given = home.gather(&[], &[]).unwrap();
+            let heard = given.value(row).map(|value| (&*value.text, value.origin));
+            assert_eq!(heard, Some((text, Origin::User)), "{}", row.name);
+        }
+        expect_test::expect!["work_dir notify trust_state state_dir"]
+            .assert_eq(&flags_alone.join(" "));
+    }
+
+    /// Every setting was looked at: what is listed here decides neither what runs nor who is told what.
+    // shows: SEC-06
+    #[test]
+    fn what_a_project_may_set_is_listed_and_the_rest_is_refused() {
+        let mut free = Vec::new();
+        for row in TABLE.iter().filter(|row| row.in_files) {
+            let home = Home::new();
+            let text = some_value(row);
+            let value = match row.takes {
+                Takes::Switch => text.to_owned(),
+                _ => format!("'{text}'"),
+            };
+            home.file(
+                "project/.ekiden/config.toml",
+                &format!("{} = {value}", row.name),
+            );
+            match home.gather(&[], &[]) {
+                Ok(_) => free.push(row.name),
+                Err(failure) => assert!(
+                    failure.error().contains("a project's own file may not set"),
+                    "{failure}"
+                ),
+            }
+        }
+        expect_test::expect![[r#"
+            max_sessions
+            pause
+            completion_marker
+            verify_timeout
+            git_commit
+            branch
+            model
+            subagents
+            levels
+            context.cap_tokens
+            session_timeout
+            max_turns
+            session_budget
+            run_budget
+            session_tokens
+            run_tokens
+            max_wait
+            on_rate_limit
+            quiet_hours
+            stall_sessions
+            research
+            notify.kinds
+            notify.desktop
+            notify.desktop_kinds
+            notify.command_kinds
+            notify.webhook_kinds
+            notify.ntfy_kinds
+            on_hangup
+            guard.issue
+            verbose
+            json
+            guard.levels
+            guard.reminder
+            guard.l3
+            guard.line"#]]
+        .assert_eq(&free.join("\n"));
     }
 
     // shows: SEC-06

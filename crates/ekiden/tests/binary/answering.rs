@@ -56,6 +56,54 @@ fn an_answer_may_be_written_in_an_editor() {
     assert!(environment.kept(2, "prompt.md").contains("Drop it."));
 }
 
+/// A terminal on which `ekiden answer` opens this shell script as the editor, with a word that has a space in it.
+fn in_the_editor(environment: Environment, script: &str, code: i32) -> (Environment, String) {
+    let environment = environment
+        .with("TERM", "xterm")
+        .with("EDITOR", "sh 'my editor.sh'");
+    environment.write("my editor.sh", script);
+    let mut pty = Pty::spawn(environment.command(&["answer"])).unwrap();
+    let end = pty.wait(WITHIN).and_then(|end| end.code());
+    assert_eq!(end, Some(code), "{}", pty.written());
+    let written = pty.written();
+    (environment, written)
+}
+
+// shows: REL-35
+#[test]
+fn in_the_editor_the_question_is_quoted_and_no_part_of_the_answer() {
+    let write = r#"cp "$1" seen; { head -n 1 "$1"; echo; echo 'By trigger.'; echo '> not this'; echo; echo 'For a year.'; tail -n 1 "$1"; } > new; cp new "$1""#;
+    let (environment, _) = in_the_editor(blocked(), &format!("{write}\n"), 0);
+    insta::assert_snapshot!(environment.read("seen"), @r"
+    > Keep the column legacy_id or drop it?
+
+
+    > Write the answer above this line. Lines that begin with `>` are left out.
+    ");
+    let prompt = environment.kept(2, "prompt.md");
+    let from_user = prompt.split("From the user").nth(1).unwrap();
+    assert!(from_user.contains("By trigger."), "{prompt}");
+    assert!(from_user.contains("For a year."), "{prompt}");
+    assert!(!prompt.contains("not this"), "{prompt}");
+    assert!(!prompt.contains("Write the answer above"), "{prompt}");
+    assert!(!environment.run_dir().join("answer.md").exists());
+}
+
+// shows: REL-35
+#[test]
+fn what_was_written_is_kept_until_the_run_has_it() {
+    let long = "echo 'Drop it.' >> \"$1\"; head -c 100000 /dev/zero | tr '\\0' a >> \"$1\"\n";
+    let (environment, written) = in_the_editor(blocked(), long, 65);
+    assert!(written.contains("what you wrote is kept"), "{written}");
+    let fails = "grep -q 'Drop it.' \"$1\" && echo more >> \"$1\"; exit 3\n";
+    let (environment, written) = in_the_editor(environment, fails, 1);
+    assert!(written.contains("what you wrote is kept"), "{written}");
+    let short = "grep -v aaa \"$1\" > new; cp new \"$1\"\n";
+    let (environment, _) = in_the_editor(environment, short, 0);
+    assert!(environment.kept(2, "prompt.md").contains("Drop it."));
+    assert!(!environment.run_dir().join("answer.md").exists());
+}
+
 // shows: RUN-19
 #[test]
 fn from_a_directory_below_the_projects_run_is_found() {

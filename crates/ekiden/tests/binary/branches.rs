@@ -35,7 +35,7 @@ fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
     commits after each session on `work`; 2 files with earlier changes stay out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      context   at 70% 28k: only the handoff may still be written
+      context   at 28k, 70% of 40k usable: only the handoff may still be written
       USAGE  handed off after TIME · 7 tool calls
       items     4 of 5 done
       next      The item "Item 5", with `echo made > item-5.txt`.

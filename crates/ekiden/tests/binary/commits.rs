@@ -85,7 +85,7 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     commits after each session; 1 file with earlier changes stays out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      context   at 70% 28k: only the handoff may still be written
+      context   at 28k, 70% of 40k usable: only the handoff may still be written
       USAGE  handed off after TIME · 7 tool calls
       items     4 of 5 done
       next      The item "Item 5", with `echo made > item-5.txt`.

@@ -1,8 +1,13 @@
 //! `ekiden doctor`: what it finds of a client that is a script, and of the machine.
 
+use std::time::Duration;
+
+use ekiden_testkit::pty::Pty;
 use serde_json::Value;
 
 use crate::environment::Environment;
+
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// A client that tells this version and this state of its login.
 fn client(version: &str, login: &str) -> Environment {
@@ -191,19 +196,22 @@ fn a_run_does_not_start_with_a_client_that_says_it_cannot_work() {
     ");
 }
 
+/// A session whose login the service does not accept.
+const REFUSED_LOGIN: &str = r#"echo '{"type":"system","subtype":"init"}'
+echo '{"type":"assistant","message":{"id":"m","model":"<synthetic>","content":[]},"error":"authentication_failed"}'
+echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"num_turns":1,"terminal_reason":"completed"}'
+cat > /dev/null"#;
+
 /// A wrapper that knows neither command, and a gateway without a login, are tried. What the client says then
 /// is what Claude Code 2.1.197 says when its service does not accept the login.
 // shows: RUN-20, REL-10
 #[test]
 fn a_run_starts_with_a_client_that_does_not_say() {
-    let refused = r#"case $1 in --version) exit 1;; auth) echo '{"loggedIn":false}';; *)
-echo '{"type":"system","subtype":"init"}'
-echo '{"type":"assistant","message":{"id":"m","model":"<synthetic>","content":[]},"error":"authentication_failed"}'
-echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"num_turns":1,"terminal_reason":"completed"}'
-cat > /dev/null;; esac
-"#;
+    let refused = format!(
+        "case $1 in --version) exit 1;; auth) echo '{{\"loggedIn\":false}}';; *) {REFUSED_LOGIN};; esac\n"
+    );
     let environment = client(TESTED, LOGGED_IN).with("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
-    environment.script("bin/claude", refused);
+    environment.script("bin/claude", &refused);
     let said = environment
         .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
         .expect(69);
@@ -212,6 +220,99 @@ cat > /dev/null;; esac
         "{said}"
     );
     assert!(environment.exists(".git/ekiden"));
+}
+
+/// A session's facts belong into its handoff, where a person and the next session find them.
+#[test]
+fn the_clients_own_memory_and_compaction_are_off() {
+    let environment = client(TESTED, LOGGED_IN);
+    let tells = format!(
+        "case $1 in --version|auth) exit 1;; *) env | grep -E '^(CLAUDE_CODE_)?DISABLE_' | sort > told; {REFUSED_LOGIN};; esac\n"
+    );
+    environment.script("bin/claude", &tells);
+    environment
+        .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
+        .expect(69);
+    insta::assert_snapshot!(environment.read("told"), @r"
+    CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
+    CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
+    DISABLE_AUTO_COMPACT=1
+    ");
+}
+
+/// Each question would find the other's file only if both are asked at the same time.
+// shows: RUN-20
+#[test]
+fn a_client_that_hangs_at_both_questions_holds_nothing_up() {
+    let environment = client(TESTED, LOGGED_IN);
+    let hangs = format!(
+        "case $1 in --version|auth) touch asked$1
+until [ -e asked--version ] && [ -e askedauth ]; do sleep 0.02; done
+echo $1 >> side-by-side; exec sleep 600;;
+*) {REFUSED_LOGIN};; esac
+"
+    );
+    environment.script("bin/claude", &hangs);
+    let said = environment
+        .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
+        .expect(69);
+    assert!(said.stdout.contains("session 1"), "it began: {said}");
+    let asked = environment.read("side-by-side");
+    assert_eq!(asked.lines().count(), 2, "{asked}{said}");
+}
+
+/// A person on a terminal is asked what the agent may do, and says everything.
+// shows: RUN-21, AGT-13
+#[test]
+fn everything_is_remembered_for_this_project_only() {
+    let environment = client(TESTED, LOGGED_IN)
+        .with("IS_SANDBOX", "1")
+        .with("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    environment.script(
+        "bin/claude",
+        &format!(
+            "case $1 in --version|auth) exit 1;; *) echo \"$*\" > asked; {REFUSED_LOGIN};; esac\n"
+        ),
+    );
+    let question = "1 to 4, or enter to start nothing: ";
+    let on_terminal = |dir: &std::path::Path, keys: &str, code: i32| {
+        let mut command = environment.command(&["run", "Do the work.", "--new"]);
+        command.current_dir(dir);
+        let mut pty = Pty::spawn(command).unwrap();
+        let is_asked = pty.wait_until(WITHIN, |pty| pty.written().contains(question));
+        assert!(is_asked, "{}", pty.written());
+        pty.press(keys).unwrap();
+        let end = pty.wait(WITHIN).and_then(|end| end.code());
+        assert_eq!(end, Some(code), "{}", pty.written());
+        pty.written()
+    };
+    let written = on_terminal(&environment.dir(), "3\n", 69);
+    assert!(
+        written.contains("remembered: everything, for this project only, in "),
+        "{written}"
+    );
+    assert!(
+        environment
+            .read("asked")
+            .contains("--dangerously-skip-permissions")
+    );
+    let user = environment.path("home/.config/ekiden/config.toml");
+    assert!(!user.exists(), "nothing holds for all projects");
+    // Here nobody is asked again; there somebody has to be.
+    let again = ["run", "Do the work.", "--new"];
+    environment.shell("rm asked");
+    environment.run(&again).expect(69);
+    assert!(
+        environment
+            .read("asked")
+            .contains("--dangerously-skip-permissions")
+    );
+    environment.run_in("other", &again).expect(78);
+    on_terminal(&environment.path("other"), "\n", 78);
+    environment
+        .run(&["config", "approve", "--remove"])
+        .expect(0);
+    environment.run(&again).expect(78);
 }
 
 /// The words of the client, 2.1.197 and newer.

@@ -243,6 +243,31 @@ fn secrets_are_masked_where_they_are_shown_and_kept_for_the_agent() {
     assert!(shown.stdout.contains(masked), "{shown}");
 }
 
+// shows: RUN-07
+#[test]
+fn a_file_where_ekidens_directory_belongs_is_told_with_what_to_do() {
+    for git in [true, false] {
+        let environment = match git {
+            true => Environment::with_git(),
+            false => Environment::new(),
+        };
+        environment.write(".ekiden", "mine\n");
+        for args in [
+            &["run", "Do the work.", "--agent", "rehearsal"][..],
+            &["checkpoint"],
+            &["config", "set", "--project", "pause", "3"],
+        ] {
+            let said = environment.run(args).expect(74);
+            assert!(
+                said.stderr
+                    .contains("hint: a file is where a directory has to be; move it away"),
+                "{args:?}: {said}"
+            );
+        }
+        assert_eq!(environment.read(".ekiden"), "mine\n");
+    }
+}
+
 // shows: SEC-02
 #[test]
 fn nothing_is_written_through_a_link_out_of_the_project() {

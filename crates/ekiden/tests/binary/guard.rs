@@ -265,7 +265,7 @@ fn the_end_of_a_turn_is_judged_by_its_last_response() {
     assert!(person(&told).contains("Handoff written:"), "{told}");
 }
 
-// shows: MON-004, CHK-10
+// shows: MON-004, CHK-10, HND-07
 #[test]
 fn after_a_compaction_work_continues() {
     let session = Watched::new();
@@ -286,7 +286,11 @@ fn after_a_compaction_work_continues() {
     fresh.hook("PreCompact", &json!({"trigger": "auto"}));
     let before = std::fs::read_to_string(fresh.transcript()).unwrap();
     std::fs::write(fresh.transcript(), format!("{before}{boundary}\n")).unwrap();
-    fresh.hook("SessionStart", &json!({"source": "compact"}));
+    let loaded = fresh.hook("SessionStart", &json!({"source": "compact"}));
+    assert!(
+        agent(&loaded).contains("/.ekiden/handoffs/") && agent(&loaded).contains("It reads:"),
+        "{loaded}"
+    );
     let told = fresh.batch("ls");
     assert!(
         person(&told).starts_with("Before the compaction ekiden wrote"),
@@ -510,6 +514,24 @@ fn rubbish_fails_open_and_never_with_2() {
     assert_eq!(session.batch("ls"), json!({}));
 }
 
+/// A state directory that cannot be made, and a work dir that is gone.
+// shows: SEC-05
+#[test]
+fn a_hook_without_a_place_for_its_state_fails_open() {
+    let mut session = Watched::new();
+    session.environment = session
+        .environment
+        .with("EKIDEN_STATE_DIR", "/dev/null/state");
+    for percent in [71, 96] {
+        assert_eq!(session.uses(percent).batch("ls"), json!({}));
+        assert_eq!(session.tool("Bash", &json!({"command": "ls"})), json!({}));
+    }
+    session.line(160_000);
+    let gone = json!({"cwd": "/no/such/place"});
+    assert_eq!(session.hook("SessionStart", &gone), json!({}));
+    assert_eq!(session.hook("Stop", &gone), json!({}));
+}
+
 // shows: HND-08, SEC-05
 #[test]
 fn the_hook_of_a_relay_whose_engine_is_gone_says_nothing() {
@@ -568,6 +590,43 @@ fn another_programs_line_stands_below() {
     let input = json!({"cwd": environment.dir(), "session_id": "s"}).to_string();
     let said = environment.fed(&["statusline", "--wrap", "tr a-z A-Z | head -c 5"], &input);
     assert_eq!(said.expect(0).stdout, "[CTX: --] [CKPT: Ready]\n{\"CWD\n");
+}
+
+// shows: UIX-06
+#[test]
+fn every_part_of_the_line_can_be_chosen_in_any_order() {
+    let mut session = Watched::new();
+    let response = |minute: u32, used: u64| {
+        let line = json!({"type": "assistant", "isSidechain": false,
+            "timestamp": format!("2099-11-21T14:0{minute}:00.000Z"),
+            "message": {"id": format!("m{minute}"), "model": MODEL, "role": "assistant",
+                "content": [{"type": "text", "text": "on it"}], "stop_reason": "end_turn",
+                "usage": {"input_tokens": used, "output_tokens": 5}}});
+        format!("{line}\n")
+    };
+    let grown = [(0, 90_000), (1, 95_000), (2, 100_000)].map(|(at, used)| response(at, used));
+    std::fs::write(session.transcript(), grown.concat()).unwrap();
+    let input = json!({"session_id": SESSION, "transcript_path": session.transcript(),
+        "cwd": session.environment.dir(), "model": {"id": MODEL, "display_name": "Haiku 4.5"},
+        "workspace": {"project_dir": session.environment.dir()},
+        "context_window": {"context_window_size": 200_000, "total_input_tokens": 100_000},
+        "cost": {"total_cost_usd": 1.236, "total_duration_ms": 754_000},
+        "rate_limits": {"five_hour": {"used_percentage": 41.6}, "seven_day": {"used_percentage": 7}}});
+    let mut line = |format: &str, wrap: &[&str]| {
+        let environment = std::mem::replace(&mut session.environment, Environment::new());
+        session.environment = environment.with("EKIDEN_GUARD_LINE", format);
+        let args = [&["statusline"], wrap].concat();
+        let said = session.environment.fed(&args, &input.to_string());
+        said.expect(0).stdout
+    };
+    let wrap = ["--wrap", "echo mine; echo below"];
+    insta::assert_snapshot!(line("limits time cost trend model context", &[]), @"[5h: 42% 7d: 7%] [13m] [$1.24] [+5000 tokens/min, L1 in 3m] [Haiku 4.5] [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("cost wrapped context", &wrap), @"[$1.24] mine [CTX: █████░░░░░ 59%]");
+    insta::assert_snapshot!(line("cost", &wrap), @r"
+    [$1.24]
+    mine
+    below
+    ");
 }
 
 // shows: CHK-13

@@ -141,7 +141,6 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
     ## Issue State
 
     - Issue: ANV-123
-    - Tracker: none
 
     ## Next Steps
 
@@ -427,7 +426,6 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
     task        ¦ Build the profile page, see docs/spec-profile.md.
     branch      ¦ feature/ANV-123-profile
     issue       ¦ Issue: ANV-123
-                ¦ Tracker: none
     reload      ¦ **CLAUDE.md**: Sections Error Handling; File Conventions
                 ¦ **Active Spec**: docs/spec-profile.md
     decided     ¦ uploads go through src/a.rs

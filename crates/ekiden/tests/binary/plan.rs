@@ -627,9 +627,17 @@ fn checks_of_the_project_hold_for_every_stage() {
 #[test]
 fn a_validation_that_passes_before_its_stage_is_told() {
     let environment = repository();
-    environment.write("plan.toml", &plan(&[stage("A", "", "echo a > a", "true")]));
+    let validation = "validation = { kind = \"command\", command = \"true\" }";
+    let long = format!(
+        "[[stage]]\nid = \"A\"\nname = \"A\"\n{validation}\nprompt = '''\n{}'''\n\n",
+        items(6)
+    );
+    environment.write("plan.toml", &plan(&[long]));
     environment.commit_all();
     let told = environment.normal(&environment.run(&EXECUTE).expect(0));
+    // It passes behind session 1, too; only the claim of session 2 ends the stage.
+    assert_eq!(environment.read("item-6.txt"), "made\n", "{told}");
+    assert!(told.contains("A  session 2"), "{told}");
     assert!(
         told.contains(
             "! `true` passes before the work begins: it does not show whether it is done"

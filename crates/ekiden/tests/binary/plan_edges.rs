@@ -1,6 +1,6 @@
 //! Plans where they meet the user: files that git does not know, setups, and results that are not delivered.
 
-use crate::environment::Environment;
+use crate::environment::{Environment, items};
 use crate::plan::{EXECUTE, plan, repository, stage};
 
 /// The prompt of a stage's session.
@@ -65,6 +65,47 @@ fn a_retry_sees_the_notes_of_the_session_that_failed() {
     assert!(prompt.contains("¦ STATUS: ALL_COMPLETE"), "{prompt}");
     assert!(prompt.contains("# What happened before"), "{prompt}");
     assert!(!prompt.contains("Resume at"), "it left none: {prompt}");
+}
+
+/// What the stage before it made is no work of this one, and what its first session made is.
+// shows: PLN-12, PLN-14
+#[test]
+fn changes_are_measured_from_the_stages_own_beginning() {
+    let environment = repository();
+    let never = "validation = { kind = \"command\", command = \"test -e never\" }";
+    let long = format!(
+        "[[stage]]\nid = \"B\"\nname = \"Long\"\nneeds = [\"A\"]\nretries = 1\nsessions_max = 2\n{never}\nprompt = '''\n{}'''\n\n",
+        items(6)
+    );
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a"), long]),
+    );
+    environment.commit_all();
+    environment.run(&EXECUTE).expect(1);
+    let after = |session: u32, heading: &str| -> String {
+        let prompt = prompt(&environment, "B", session);
+        let (_, rest) = prompt
+            .split_once(heading)
+            .unwrap_or_else(|| panic!("{prompt}"));
+        let lines = rest.trim_start().lines();
+        let listed = lines.take_while(|line| line.starts_with('¦'));
+        listed.map(|line| format!("{line}\n")).collect()
+    };
+    insta::assert_snapshot!(after(2, "Changed files:\n"), @r"
+    ¦ A item-1.txt
+    ¦ A item-2.txt
+    ¦ A item-3.txt
+    ");
+    insta::assert_snapshot!(after(3, "Changes of the stage so far:\n"), @r"
+    ¦ item-1.txt | 1 +
+    ¦ item-2.txt | 1 +
+    ¦ item-3.txt | 1 +
+    ¦ item-4.txt | 1 +
+    ¦ item-5.txt | 1 +
+    ¦ item-6.txt | 1 +
+    ¦ 6 files changed, 6 insertions(+)
+    ");
 }
 
 // shows: PLN-08
@@ -261,6 +302,13 @@ fn a_stage_is_answered_while_others_work() {
     run.wait_for("C  blocked by A");
     let status = environment.run(&["status"]).expect(0).stdout;
     assert!(status.contains("A  asks:\n  failed: It"), "{status}");
+    assert!(
+        status.contains("in full  .ekiden/handoffs/A.md"),
+        "{status}"
+    );
+    let whole = environment.read(".ekiden/handoffs/A.md");
+    assert!(whole.contains("> - failed: It"), "{whole}");
+    assert!(whole.contains("`ekiden answer --stage A"), "{whole}");
     assert!(status.contains("next  ekiden answer --stage A"), "{status}");
     environment.write("go", "");
     environment

@@ -46,8 +46,13 @@ fn what_a_run_was_started_with_holds_to_its_end() {
     std::fs::create_dir_all(&user).unwrap();
     let text = "verify = 'false'\ncompletion_marker = 'FINISHED'\n";
     std::fs::write(user.join("config.toml"), text).unwrap();
+    environment.write("task.md", "- [ ] Another\n");
     let said = environment.run(&["resume"]).expect(0);
     assert!(said.stdout.contains("complete (not verified)"), "{said}");
+    assert!(
+        environment.exists("item-5.txt"),
+        "the task of the start: {said}"
+    );
 }
 
 // shows: RUN-03

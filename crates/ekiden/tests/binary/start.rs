@@ -84,6 +84,9 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     let environment = Environment::with_git();
     environment.write("task.md", &items(1));
     environment.write("empty.md", " \n");
+    environment.write("good.md", &items(1));
+    environment.write("agent.sh", "exit 0\n");
+    environment.write("check.sh", "exit 0\n");
     std::fs::write(environment.dir().join("latin-1.md"), b"caf\xe9 au lait").unwrap();
     let told = |args: &[&'static str]| {
         let said = environment.told(&run(args));
@@ -98,6 +101,38 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     error: there is no file `tidy`
     hint: name the task by a file, `-` for standard input, or more than one word in quotes
     --- exit code 66
+    ");
+    insta::assert_snapshot!(told(&["run", "good"]), @r"
+    --- standard error
+    error: there is no file `good`
+    hint: did you mean `good.md`?
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
+    --- exit code 66
+    ");
+    insta::assert_snapshot!(told(&["run", "godo.md"]), @r"
+    --- standard error
+    error: there is no file `godo.md`
+    hint: did you mean `good.md`?
+    hint: name the task by a file, `-` for standard input, or more than one word in quotes
+    --- exit code 66
+    ");
+    insta::assert_snapshot!(told(&["run", "good.md", "--work-dir", "/"]), @r"
+    --- standard error
+    error: the work dir cannot be the root of the file system
+    hint: name the project's directory with `--work-dir`
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(told(&["run", "good.md", "--verify", "./check.sh"]), @r"
+    --- standard error
+    error: cannot verify by `./check.sh`: `./check.sh` is not a program that may be executed
+    hint: `chmod +x ./check.sh`, or name the program that runs it: `sh ./check.sh`
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.told(&["run", "good.md", "--agent-command", "./agent.sh"]), @r"
+    --- standard error
+    error: cannot start a session: agent `agent.sh`: `PROJECT/./agent.sh` is not executable
+    hint: `chmod +x PROJECT/./agent.sh`
+    --- exit code 69
     ");
     insta::assert_snapshot!(told(&["stauts"]), @r"
     --- standard error

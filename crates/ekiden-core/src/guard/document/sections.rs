@@ -270,10 +270,9 @@ fn quoted(words: &str) -> String {
         .collect()
 }
 
-/// Nothing asks a tracker yet.
 fn issue(facts: &Facts) -> String {
     let issue = facts.issue.as_deref().unwrap_or("none named");
-    format!("- Issue: {}\n- Tracker: none\n", line(issue))
+    format!("- Issue: {}\n", line(issue))
 }
 
 /// What to do first, most certain first.

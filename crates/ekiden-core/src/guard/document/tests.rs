@@ -347,7 +347,6 @@ fn the_key_points_come_back() {
             ),
             issue_state: [
                 "Issue: ANV-123",
-                "Tracker: none",
             ],
             reload: [
                 "**CLAUDE.md**: Sections 2.3 Error Handling; 4.1 File Conventions",

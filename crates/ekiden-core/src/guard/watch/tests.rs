@@ -364,7 +364,7 @@ fn a_compaction_is_preceded_by_one_checkpoint() {
     "]]);
 }
 
-// shows: MON-004
+// shows: MON-004, HND-07
 #[test]
 fn after_a_compaction_the_levels_are_told_again() {
     let mut session = Session::new();

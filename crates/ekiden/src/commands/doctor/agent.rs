@@ -258,6 +258,25 @@ mod tests {
         assert_eq!(state("GNU bash, version 5"), State::Warning);
     }
 
+    // shows: AGT-10, OPS-02
+    #[test]
+    fn an_administrator_who_allows_only_hooks_of_his_own_is_told_of() {
+        let managed = |setting: &str| ClientSettings::managed(serde_json::json!({setting: true}));
+        let told = |check: Check| (check.state, check.found, check.remedy.unwrap_or_default());
+        let place = crate::client::settings::MANAGED;
+        let (state, found, remedy) = told(hooks(&managed("allowManagedHooksOnly")));
+        assert_eq!(state, State::Warning);
+        assert_eq!(
+            found,
+            format!("`allowManagedHooksOnly` in {place}: it does not affect runs")
+        );
+        assert!(
+            remedy.starts_with("ask your administrator to allow the guard"),
+            "{remedy}"
+        );
+        assert_eq!(told(hooks(&managed("other"))).0, State::Ok);
+    }
+
     #[test]
     fn the_pinned_clients_were_tested() {
         let pinned: Value =

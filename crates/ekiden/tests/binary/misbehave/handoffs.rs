@@ -224,7 +224,7 @@ do = { run = "rm -f .ekiden/handoff/NEXT_PROMPT.md; mkdir .ekiden/handoff/NEXT_P
 }
 
 /// What lies there from the session before must not pass for this session's.
-// shows: REL-03
+// shows: REL-03, HND-08
 #[test]
 fn a_stale_handoff() {
     let scenario = r#"
@@ -300,7 +300,7 @@ do = { run = "echo 'STATUS: ALL_COMPLETE' | tee PROGRESS.md > .ekiden/PROGRESS.m
 }
 
 /// Published files are the engine's: an edit past the hook is told and not taken over.
-// shows: REL-17
+// shows: REL-17, AGT-13
 #[test]
 fn published_files_are_edited() {
     let scenario = r#"

@@ -83,7 +83,12 @@ fn the_first_ctrl_c_leaves_a_plan_that_a_resume_finishes() {
     let said = run.end().expect(130);
     assert!(said.stdout.contains("ekiden resume"), "{said}");
     expect_nothing_alive(&diamond.environment);
-    diamond.resume().expect(0);
+    let said = diamond.resume().expect(0);
+    let continues = said
+        .stdout
+        .lines()
+        .find(|line| line.contains(" continues "));
+    assert!(continues.unwrap().contains(" · 4 stages · "), "{said}");
     diamond.expect_complete();
 }
 
