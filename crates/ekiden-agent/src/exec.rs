@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 
 use crate::attempt::{Activity, AgentCommand, AttemptSpec, Ended, Engine, Report};
 use crate::child::{ChildEnd, StdinKind, spawn};
-use crate::intake::{Intake, Keep, Kept};
+use crate::intake::{Excerpt, Intake, Keep};
 
 /// What is kept of the end of both streams: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
@@ -27,7 +27,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
     }
     let mut out = Intake::new(child.stdout.take(), Keep::First(0));
     let mut err = Intake::new(child.stderr.take(), Keep::First(0));
-    let mut words = Kept::new(Keep::Last(WORDS_BYTES_MAX));
+    let mut words = Excerpt::new(Keep::Last(WORDS_BYTES_MAX));
     let mut prompt = child.stdin.take().map(|stdin| (stdin, input(&spec)));
     let mut stopped = false;
     let end = loop {

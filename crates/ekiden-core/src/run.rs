@@ -23,8 +23,8 @@ use crate::settings::{RunStarted, Settings};
 use crate::time::Timestamp;
 
 mod shares;
+mod stage_facts;
 mod steering;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod worktrees;

@@ -25,7 +25,7 @@ const MODELS_MAX: usize = 16;
 
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone)]
-pub struct SpendMeter {
+pub struct SpendEstimate {
     prices: Prices,
     unknown: Price,
     settled: Charge,
@@ -60,7 +60,7 @@ struct Open {
     written: u64,
 }
 
-impl SpendMeter {
+impl SpendEstimate {
     /// A meter for an attempt that begins.
     pub fn new(prices: Prices, unknown: Price) -> Self {
         Self {
@@ -317,8 +317,8 @@ mod tests {
 
     const UNKNOWN: Price = Price::usual(15_000);
 
-    fn meter() -> SpendMeter {
-        SpendMeter::new(Prices::default(), UNKNOWN)
+    fn meter() -> SpendEstimate {
+        SpendEstimate::new(Prices::default(), UNKNOWN)
     }
 
     fn response(id: &str, input: u64, cache_read: u64, content_bytes: u64) -> ClientEvent {

@@ -122,7 +122,7 @@ impl From<Halt> for Error {
 struct Setup {
     session_id: String,
     dir: PathBuf,
-    /// The standing text; a planning session has none.
+    /// The fixed instructions; a planning session has none.
     protocol: Option<String>,
     window_tokens: u64,
     /// The pause before each response.

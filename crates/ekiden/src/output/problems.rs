@@ -75,7 +75,7 @@ pub fn line(timeline: &Timeline) -> Option<Line> {
 
 fn told(timeline: &Timeline) -> Vec<(Kind, &'static str, Vec<u32>)> {
     let of_kind = |(kind, name)| {
-        let all = timeline.trouble.iter().filter(|one| one.kind == kind);
+        let all = timeline.problems.iter().filter(|one| one.kind == kind);
         let sessions: Vec<u32> = all.filter_map(|one| one.session).collect();
         (!sessions.is_empty()).then_some((kind, name, sessions))
     };
