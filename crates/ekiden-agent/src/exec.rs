@@ -1,9 +1,9 @@
-//! Any command as an agent: the protocol and the prompt on its standard input, text on its standard
-//! output, the handoff by files alone.
+//! Any command as an agent. It reads the protocol and the prompt from standard input, writes text to standard output,
+//! and hands off by files alone.
 //!
-//! Such an agent has no hooks, tells no usage and takes no message once it runs, so the protocol
-//! says after how many items to hand off. Its exit code is its end: 0 is a turn that ended.
-//! The prompt comes when what is published belongs to it, so a script reads that first.
+//! Such an agent has no hooks, reports no usage and takes no message while it runs, so the protocol says after how
+//! many items to hand off. Its exit code says how it ended: 0 is a turn that ended. The prompt is sent after the files
+//! for this session are published, so a script that waits for the prompt finds them.
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};

@@ -1,12 +1,12 @@
-//! Whether a project's state may be believed: it was made here, by this user (SEC-10).
+//! Whether a project's state can be trusted: was it made here, by this user (SEC-10)?
 //!
-//! A state says which commands a run goes on with, so one that came in an archive must not be taken for
-//! ekiden's own. What the user's own state directory says about it cannot be in the archive: under the
-//! state's id, the directory and the user that it was made for. A state that was moved, or that another user
-//! or a container's other path meets, is such a stranger's as well.
+//! A state names the commands that a run continues with, so ekiden must not trust one that came in an archive. The
+//! user's own state directory notes, under the state's id, for which directory and user the state was made; no archive
+//! contains that note. A state that was moved is not trusted either, nor one that another user sees, or a container in
+//! which its path differs.
 //!
-//! In a git repository the files' owner alone counts, so that a repository can be moved: whoever can bring
-//! a `.git` directory has other ways to run commands.
+//! In a git repository only the files' owner counts, so that a repository can be moved: whoever can bring a `.git`
+//! directory has other ways to run commands.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The graph of a manifest: an order, waves, ancestors and cycles.
 //!
-//! Stages are their places in the file, and whatever can come out in several ways comes out in the order
-//! of the file, so that a manifest is always carried out and told the same way. Nothing recurses, and all
-//! but the ancestors of single stages costs one walk over stages and edges.
+//! A stage is known by its place in the file. Where several orders are possible, the file's order is taken, so
+//! that a manifest is always executed and shown in the same way. Nothing recurses, and everything except the
+//! ancestors of single stages costs one walk over stages and edges.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! All that a call of the guard finds: the project, the session's files, its settings, its context.
+//! What a call of the guard reads: the project, the session's files, its settings, its context.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What is known of a run while it is watched: each relay at work, from the log's records and from what is seen
-//! beside them.
+//! What is known about a run while it is watched: each relay at work, by the log's records and by what the log does not
+//! hold.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What went wrong in a run, in a line at its end: how often, and in which sessions.
+//! The line at the end of a run that says what went wrong, how often, and in which sessions.
 //!
-//! What ekiden is there for is no problem: a handoff, a verification that fails before the work is done,
-//! the pause that a user wants.
+//! What ekiden is made for is not a problem: a handoff, a verification that fails before the work is done, a pause that
+//! the user wants.
 
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::time::Millis;
