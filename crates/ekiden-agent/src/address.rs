@@ -1,7 +1,7 @@
-//! The path of a socket, within what a socket's address can hold.
+//! The path of a socket, short enough for a socket's address.
 //!
-//! An address has room for about a hundred bytes, and a run's directory may lie deeper. On Linux a
-//! directory that is open has a short name as well.
+//! An address has room for about a hundred bytes, and the path of a run's directory may be longer. On Linux an open
+//! directory has a short name as well.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -40,7 +40,7 @@ pub struct AttemptSpec {
     pub conversation: ConversationId,
     pub mode: StartMode,
     pub dir: PathBuf,
-    /// The standing text; empty for a conversation outside of a relay.
+    /// The fixed instructions; empty for a conversation outside of a relay.
     pub protocol: String,
     /// The same text in a file, for agents that read it from one.
     pub protocol_file: PathBuf,

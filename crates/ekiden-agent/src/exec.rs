@@ -1,9 +1,9 @@
-//! Any command as an agent: the protocol and the prompt on its standard input, text on its standard
-//! output, the handoff by files alone.
+//! Any command as an agent. It reads the protocol and the prompt from standard input, writes text to standard output,
+//! and hands off by files alone.
 //!
-//! Such an agent has no hooks, tells no usage and takes no message once it runs, so the protocol
-//! says after how many items to hand off. Its exit code is its end: 0 is a turn that ended.
-//! The prompt comes when what is published belongs to it, so a script reads that first.
+//! Such an agent has no hooks, reports no usage and takes no message while it runs, so the protocol says after how
+//! many items to hand off. Its exit code says how it ended: 0 is a turn that ended. The prompt is sent after the files
+//! for this session are published, so a script that waits for the prompt finds them.
 
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::{Counters, Traces};
@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 
 use crate::attempt::{Activity, AgentCommand, AttemptSpec, Ended, Engine, Report};
 use crate::child::{ChildEnd, StdinKind, spawn};
-use crate::intake::{Intake, Keep, Kept};
+use crate::intake::{Excerpt, Intake, Keep};
 
 /// What is kept of the end of both streams: an error often explains the words just before it.
 const WORDS_BYTES_MAX: usize = 1200;
@@ -27,7 +27,7 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> Ended {
     }
     let mut out = Intake::new(child.stdout.take(), Keep::First(0));
     let mut err = Intake::new(child.stderr.take(), Keep::First(0));
-    let mut words = Kept::new(Keep::Last(WORDS_BYTES_MAX));
+    let mut words = Excerpt::new(Keep::Last(WORDS_BYTES_MAX));
     let mut prompt = child.stdin.take().map(|stdin| (stdin, input(&spec)));
     let mut stopped = false;
     let end = loop {

@@ -16,13 +16,13 @@ pub(crate) enum Keep {
 
 /// What is kept of one stream, or of several in the order of their bytes.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Excerpt {
     keep: Keep,
     bytes: Vec<u8>,
     cut: bool,
 }
 
-impl Kept {
+impl Excerpt {
     pub(crate) fn new(keep: Keep) -> Self {
         Self {
             keep,
@@ -81,7 +81,7 @@ const ARRIVED_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub(crate) struct Intake {
     pipe: Option<pipe::Receiver>,
-    kept: Kept,
+    excerpt: Excerpt,
     /// Where bytes arrive.
     arrived: Box<[u8; ARRIVED_BYTES_MAX]>,
 }
@@ -90,7 +90,7 @@ impl Intake {
     pub(crate) fn new(pipe: Option<pipe::Receiver>, keep: Keep) -> Self {
         Self {
             pipe,
-            kept: Kept::new(keep),
+            excerpt: Excerpt::new(keep),
             arrived: Box::new([0; ARRIVED_BYTES_MAX]),
         }
     }
@@ -114,18 +114,18 @@ impl Intake {
 
     fn take(&mut self, count: usize) -> &[u8] {
         let arrived = &self.arrived[..count];
-        self.kept.add(arrived);
+        self.excerpt.add(arrived);
         arrived
     }
 
     /// What is kept, and whether anything is missing.
     pub(crate) fn kept(self) -> (Vec<u8>, bool) {
-        self.kept.end()
+        self.excerpt.end()
     }
 
-    /// The same as text, see [`Kept::text`].
+    /// The same as text, see [`Excerpt::text`].
     pub(crate) fn text(self) -> String {
-        self.kept.text()
+        self.excerpt.text()
     }
 }
 
@@ -134,12 +134,14 @@ mod tests {
     use super::*;
 
     fn kept(keep: Keep, pieces: &[&str]) -> (String, bool) {
-        let kept = || {
-            let mut kept = Kept::new(keep);
-            pieces.iter().for_each(|piece| kept.add(piece.as_bytes()));
-            kept
+        let excerpt = || {
+            let mut excerpt = Excerpt::new(keep);
+            pieces
+                .iter()
+                .for_each(|piece| excerpt.add(piece.as_bytes()));
+            excerpt
         };
-        (kept().text(), kept().end().1)
+        (excerpt().text(), excerpt().end().1)
     }
 
     #[test]
@@ -180,11 +182,11 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut kept = Kept::new(Keep::Last(1000));
+        let mut excerpt = Excerpt::new(Keep::Last(1000));
         for _ in 0..1000 {
-            kept.add(&[b'x'; 1000]);
-            assert!(kept.bytes.len() <= 2 * 1000 + ARRIVED_BYTES_MAX);
+            excerpt.add(&[b'x'; 1000]);
+            assert!(excerpt.bytes.len() <= 2 * 1000 + ARRIVED_BYTES_MAX);
         }
-        assert_eq!(kept.end().0.len(), 1000);
+        assert_eq!(excerpt.end().0.len(), 1000);
     }
 }

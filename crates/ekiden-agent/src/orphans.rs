@@ -1,11 +1,11 @@
 //! The keepers of this process, and the end of children that lost both of theirs.
 //!
-//! The kernel keeps one list of children for the whole process, and a subreaper's list gets orphans
-//! that were not started on purpose. To tell them from keepers, the keepers' pids are kept here, in
-//! the one value of this crate that is global, because the kernel's list is. Every process of ekiden
-//! is started under a keeper; so a child that is no keeper is an orphan of a lost one.
+//! The kernel keeps one list of children for the whole process, and it adds orphans to the list of a subreaper. To
+//! tell orphans from keepers, this module keeps the keepers' pids. They are the only global value of this crate,
+//! because the kernel's list is global. ekiden starts every process under a keeper, so a child that is not a keeper is
+//! the orphan of a lost one.
 //!
-//! Keepers are started here too, since no moment may lie between a start and the entry in the list.
+//! Keepers are started here too, so that a pid is in the list as soon as its process exists.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,8 +1,8 @@
-//! Commands of which only the end and the output matter: verifications, git, notifiers.
+//! Commands whose end and output are all that matters: verifications, git, notifiers.
 //!
-//! They run under a keeper as agents do, so a test suite that leaves servers running, or an engine
-//! that dies in the middle of `git`, leaves nothing behind. Their output is always read to its end, so
-//! that they never block, and kept up to a bound.
+//! They run under a keeper, as agents do. So nothing is left behind by a test suite that leaves servers running, or by
+//! an engine that dies in the middle of `git`. Their output is always read to its end, so that they never block, and
+//! is kept up to a bound.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

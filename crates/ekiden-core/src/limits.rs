@@ -1,6 +1,6 @@
 //! Every limit that ekiden works within, in one place, each with the reason for its size.
 //!
-//! What a user may change is a setting, and its default stands here too.
+//! Where a user may change a limit, it is a setting, and its default is here too.
 
 use crate::time::Millis;
 

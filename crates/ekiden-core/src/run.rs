@@ -1,7 +1,7 @@
 //! A run: the plan and its relays, folded from events.
 //!
-//! The plan says which stage begins, each relay what its stage wants; here they meet. Every step ends with
-//! the plan being asked what is next, until it wants nothing more.
+//! The plan says which stage begins, and each relay says what its stage wants. A run brings them together. Every
+//! step ends by asking the plan what is next, until it wants nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ use crate::settings::{RunStarted, Settings};
 use crate::time::Timestamp;
 
 mod shares;
+mod stage_facts;
 mod steering;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod worktrees;

@@ -1,12 +1,12 @@
-//! Whether a project's state may be believed: it was made here, by this user (SEC-10).
+//! Whether a project's state can be trusted: was it made here, by this user (SEC-10)?
 //!
-//! A state says which commands a run goes on with, so one that came in an archive must not be taken for
-//! ekiden's own. What the user's own state directory says about it cannot be in the archive: under the
-//! state's id, the directory and the user that it was made for. A state that was moved, or that another user
-//! or a container's other path meets, is such a stranger's as well.
+//! A state names the commands that a run continues with, so ekiden must not trust one that came in an archive. The
+//! user's own state directory notes, under the state's id, for which directory and user the state was made; no archive
+//! contains that note. A state that was moved is not trusted either, nor one that another user sees, or a container in
+//! which its path differs.
 //!
-//! In a git repository the files' owner alone counts, so that a repository can be moved: whoever can bring
-//! a `.git` directory has other ways to run commands.
+//! In a git repository only the files' owner counts, so that a repository can be moved: whoever can bring a `.git`
+//! directory has other ways to run commands.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const PLACE: &str = "place";
 
 /// For whom and where a state was made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct Origin {
     uid: u32,
     dir: PathBuf,
 }
@@ -68,13 +68,13 @@ fn moved(workspace: &Workspace) -> Result<Option<String>, EngineError> {
 /// What is known of a state in which runs are.
 struct Found {
     owner: Option<u32>,
-    said: Option<Place>,
+    said: Option<Origin>,
     in_git: bool,
     has_home: bool,
 }
 
 impl Found {
-    fn doubt(&self, here: &Place) -> Option<String> {
+    fn doubt(&self, here: &Origin) -> Option<String> {
         if self.said.as_ref() == Some(here) {
             return None;
         }
@@ -124,7 +124,7 @@ pub(crate) fn settle(workspace: &Workspace) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn said(workspace: &Workspace) -> Result<Option<Place>, EngineError> {
+fn said(workspace: &Workspace) -> Result<Option<Origin>, EngineError> {
     let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
     let (Some(home), Some(id)) = (&workspace.user_dir, StateId::of(&*disk, &layout)?) else {
         return Ok(None);
@@ -133,9 +133,9 @@ fn said(workspace: &Workspace) -> Result<Option<Place>, EngineError> {
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-fn here(workspace: &Workspace) -> Place {
+fn here(workspace: &Workspace) -> Origin {
     let dir = &workspace.state_dir;
-    Place {
+    Origin {
         uid: rustix::process::getuid().as_raw(),
         dir: dir.canonicalize().unwrap_or_else(|_| dir.clone()),
     }
@@ -156,7 +156,7 @@ mod tests {
     // shows: SEC-10
     #[test]
     fn a_state_of_another_user_is_doubted_everywhere() {
-        let place = |uid, dir: &str| Place {
+        let place = |uid, dir: &str| Origin {
             uid,
             dir: dir.into(),
         };

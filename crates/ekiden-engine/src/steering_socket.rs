@@ -6,8 +6,8 @@
 //!              ◄──────{"kind":"recorded"}───────┘  └──► Input::Steered ──► Engine ──► log
 //! ```
 //!
-//! One task for each caller, so that one that hangs blocks nobody. The answer comes when the message is on the
-//! disk: whoever got none may send it again, and its id tells that it is known.
+//! Each caller has its own task, so one that hangs blocks nobody. The answer is sent when the message is on the disk. A
+//! caller that got no answer may send the message again: its id shows that it is known.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 
 use ekiden_core::limits::TURNS_MAX_MAX;
 
-use crate::check::{Place, RawStage, Reader, in_table};
+use crate::check::{Location, RawStage, Reader, in_table};
 use crate::fields::{
     COMMAND, FILLED, Fields, GLOBS, Kind, LINE, OUTPUTS, RAW, WORDS, fields, from,
 };
@@ -76,7 +76,7 @@ fn convert_validation(stage: &mut RawStage, reader: &mut Reader) {
         return;
     };
     let mut used = |field: &str, kind: &Kind| {
-        let place = Place::of(&who, field);
+        let place = Location::of(&who, field);
         foreign
             .get(field)
             .map(|node| reader.node(node, place, kind).value)

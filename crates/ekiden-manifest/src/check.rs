@@ -28,14 +28,14 @@ pub(crate) struct Reader {
 
 /// Where a value stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Location<'a> {
     /// The table, as faults begin: `stage "S01"`; empty for the file's own.
     pub(crate) who: &'a str,
     pub(crate) field: &'a str,
     pub(crate) is_element: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     pub(crate) fn of(who: &'a str, field: &'a str) -> Self {
         let is_element = false;
         Self {
@@ -85,7 +85,7 @@ impl Reader {
                 self.unknown(node, entry, who, fields);
                 continue;
             };
-            let place = Place::of(who, field.name);
+            let place = Location::of(who, field.name);
             entries.push(Entry {
                 key: field.ours.to_owned(),
                 line: entry.line,
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// The value as it is read; null if it does not fit.
-    pub(crate) fn node(&mut self, node: &Node, place: Place<'_>, kind: &Kind) -> Node {
+    pub(crate) fn node(&mut self, node: &Node, place: Location<'_>, kind: &Kind) -> Node {
         let fitted = match (kind, &node.value) {
             (Kind::Text(check), Value::Text(text)) => {
                 check(text).map(Value::Text).map_err(Misfit::Is)
@@ -146,7 +146,7 @@ impl Reader {
                 false => Err(Misfit::Word(words)),
             },
             (Kind::List(kind), Value::List(nodes)) => {
-                let place = Place {
+                let place = Location {
                     is_element: true,
                     ..place
                 };
@@ -181,14 +181,14 @@ impl Reader {
         }
         for (node, number) in nodes.iter().take(STAGES_MAX).zip(1..) {
             let who = stage_name(node, number);
-            let node = self.node(node, Place::of(&who, ""), &Kind::Table(fields));
+            let node = self.node(node, Location::of(&who, ""), &Kind::Table(fields));
             if node.value != Value::Null {
                 self.stages.push(RawStage { who, node });
             }
         }
     }
 
-    fn note(&mut self, node: &Node, place: Place<'_>, kind: &Kind, misfit: Misfit) {
+    fn note(&mut self, node: &Node, place: Location<'_>, kind: &Kind, misfit: Misfit) {
         let found = node.value.name();
         let expected = kind.expected();
         let (what, hint) = match misfit {

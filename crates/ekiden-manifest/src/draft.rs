@@ -1,9 +1,8 @@
-//! A manifest whose fields are read, and whose names are looked up here.
+//! From fields that were read to a manifest: names are looked up here.
 //!
-//! Ids become ids, needs find their stages, files and agents are asked for, and what concerns several stages is
-//! checked: ids that are there twice, cycles, outputs that stages at work at the same time would both write.
-//! CASM and cleave run one stage after the other, so their stages get the edges that keep that order where it
-//! matters.
+//! Ids are parsed, needs are matched with stages, and the caller is asked for files and agents. Then everything that
+//! concerns several stages is checked: ids that occur twice, cycles, outputs that two stages could write at the same time.
+//! CASM and cleave run one stage after the other, so their stages get edges that keep that order where it matters.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! What is wrong with a manifest, all of it at once.
 //!
-//! Whoever mends a file wants to see everything that is wrong with it, in the order of its lines. Of a file
-//! that is wrong throughout, the first faults are shown and the rest is counted. The texts repeat words of
-//! the file, so each goes through [`text::one_line`]: nothing in a file reaches a terminal raw.
+//! A person who repairs a file wants to see everything that is wrong with it, in the order of its lines. If there are very
+//! many faults, the first are shown and the rest are counted. The texts repeat words of the file, so each passes
+//! [`text::one_line`]: nothing in a file reaches a terminal raw.
 
 use std::fmt;
 

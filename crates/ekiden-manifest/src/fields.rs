@@ -1,5 +1,5 @@
-//! What the tables of a manifest may hold. Each format is a list of [`Field`]s, by which its files are read
-//! and of which the JSON Schema of our own is made.
+//! What the tables of a manifest may hold. Each format is a list of [`Field`]s, by which its files are read. The JSON
+//! Schema of our own format is generated from its list.
 
 use ekiden_core::handoff::Marker;
 use ekiden_core::limits::{COMMAND_BYTES_MAX, STAGE_DOLLARS_MAX, STAGE_TASK_TOKENS_MAX};

@@ -1,9 +1,8 @@
 //! Edges that keep stages in an order that their format takes for granted.
 //!
-//! CASM and cleave run one stage after the other, all in one directory, so their manifests need not say
-//! everything that a stage builds on. The edges added here are optional, so that a skipped stage holds
-//! nobody up, and always lead along an order of the edges that the manifest does say, so none of them
-//! closes a cycle. A manifest that has cycles gets none.
+//! CASM and cleave run one stage after the other, all in one directory, so their manifests need not name everything that
+//! a stage builds on. The edges added here are optional, so a skipped stage blocks no other. They follow an order of the
+//! edges that the manifest names, so none of them closes a cycle. A manifest with cycles gets none.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

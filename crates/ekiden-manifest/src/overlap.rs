@@ -1,9 +1,9 @@
 //! Outputs that two stages may write at the same time.
 //!
-//! Stages whose outputs meet must stand in a line: of any two, one needs the other. So it is enough to put
-//! them in the order of the graph and to look at neighbours, however many there are. Outputs meet if
-//! they read the same, or if one is a glob that matches the other read as a path. A glob is compared only
-//! with outputs that begin as it does, and all comparisons together are bounded.
+//! Among stages with overlapping outputs, of any two one must need the other. So it is enough to sort them in the order
+//! of the graph and to compare neighbours, however many there are. Two outputs overlap if they are the same text, or if
+//! one is a glob that matches the other as a path. A glob is compared only with outputs that begin like it, and the number
+//! of all comparisons is bounded.
 
 use std::collections::BTreeMap;
 

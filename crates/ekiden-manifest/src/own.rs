@@ -1,7 +1,7 @@
 //! ekiden's own format, in TOML or in JSON.
 //!
-//! These fields are its only definition: the reader refuses what they do not name, and
-//! `docs/manifest.schema.json` is made of them.
+//! These fields are its only definition: the reader refuses what they do not name, and `docs/manifest.schema.json` is
+//! generated from them.
 
 use ekiden_core::limits::{JOBS_MAX, RETRIES_MAX, SESSIONS_MAX_MAX, TURNS_MAX_MAX};
 use serde_json::{Value as Json, json};

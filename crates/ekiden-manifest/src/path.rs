@@ -1,8 +1,8 @@
-//! Paths that a manifest may name: within the project, on every platform, judged as text alone.
+//! Paths that a manifest may name: within the project, on every platform, judged by their text alone.
 //!
-//! A manifest may be written by a model or come with a cloned project. What it names is read into prompts,
-//! copied, and expected to be written, so nothing in it may lead out of the work dir. Whoever opens files
-//! must refuse links that do.
+//! A manifest may be written by a model or come with a cloned project. The files that it names are read into prompts,
+//! copied and written, so nothing in it may lead out of the work dir. Code that opens the files must refuse links that
+//! lead out.
 
 use ekiden_core::limits::PATH_BYTES_MAX;
 use ekiden_core::text::clean;

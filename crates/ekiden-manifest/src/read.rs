@@ -1,4 +1,4 @@
-//! From the text of a file to the document.
+//! From the text of a file to a document.
 
 use crate::check::Reader;
 use crate::document::{Defaults, Document, Format, Surroundings};

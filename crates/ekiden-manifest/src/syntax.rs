@@ -1,7 +1,7 @@
-//! The three syntaxes: how a file's is found, and TOML and JSON into the tree.
+//! The three syntaxes: which one a file has, and how TOML and JSON become the tree.
 //!
-//! The libraries know the grammars and bound their own recursion; what is here keeps lines and bounds. A
-//! fault of syntax is shown alone: what follows it would be guesses.
+//! The libraries know the grammars and bound their own recursion. This module adds line numbers and bounds. A syntax
+//! fault is shown alone, since everything after it would be a guess.
 
 use ekiden_core::limits::{MANIFEST_BYTES_MAX, MANIFEST_NODES_MAX};
 use jsonc_parser::common::Ranged as _;

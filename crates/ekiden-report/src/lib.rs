@@ -6,8 +6,8 @@
 //!                                   └──► svg ────────────┘
 //! ```
 //!
-//! Nothing here reads a file or a clock: whoever calls gives the records, a reader of each stream, and the words that only the
-//! command line has (exit codes, the next command).
+//! Nothing here reads a file or a clock. The caller gives the records, a reader of each stream, and the words that only
+//! the command line has (exit codes, the next command).
 //!
 //! Invariants:
 //! - A timeline can be made of any beginning of a log: a run that works, one that was killed, one whose log cannot be read

@@ -1,7 +1,7 @@
-//! Drawings as static SVG, coloured by the classes of the page that holds them, so that they are dark where it is.
+//! Drawings as static SVG. The classes of the page that holds a drawing give its colours, so it is dark where the page is.
 //!
-//! Each is drawn 480 wide, with letters that can still be read at a phone's width, and names in a title and a description what it
-//! shows, for whoever does not see it. Nothing in a drawing is an agent's word but names, which are escaped.
+//! A drawing is 480 wide, and its letters can still be read at a phone's width. Its title and description say what it
+//! shows, for people who do not see it. The only words of an agent in a drawing are names, which are escaped.
 
 use std::fmt::Write as _;
 

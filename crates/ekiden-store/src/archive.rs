@@ -1,11 +1,10 @@
 //! Files that are written once and kept for good: prompts, handoffs, files that a session left.
 //!
-//! An archive is an effect that a crash may interrupt, so it can be repeated: the same content at
-//! the same place is done, another content is an error. Nothing is ever overwritten.
+//! Archiving is an effect that a crash may interrupt, so it can be repeated: if the same content is there already, it
+//! is done; other content is an error. Nothing is ever overwritten.
 //!
-//! An archived file is durable. A file that is already there may be in the cache only,
-//! left by a process that died before its sync; so the syncs are made up for then. That costs
-//! nothing in the usual case, where the file is new.
+//! An archived file is durable. A file that is already there may be in the cache only, because the process that wrote
+//! it died before its sync. So such a file is synced again. In the usual case the file is new, and this costs nothing.
 
 use std::io::Read;
 use std::path::Path;

@@ -8,15 +8,15 @@
 //!
 //! # Invariants
 //!
-//! 1. A document is never overwritten: its name is taken by making `made/<name>` new, which one process
-//!    can, and only if no file has that name. So worktrees, which share a state directory, never have two
-//!    documents of one name.
+//! 1. A document is never overwritten: a process takes its name by creating `made/<name>`, which only one can do,
+//!    and only if no file has that name. So worktrees, which share a state directory, never have two documents
+//!    with the same name.
 //! 2. A document is loaded once: by the session that creates `consumed/<name>`.
-//! 3. Only what ekiden made here is loaded by itself. WHY: a cloned repository may come with a file in
-//!    `.ekiden/handoffs/`, and that would be a stranger's word at the start of a session.
+//! 3. Only documents that ekiden made here are loaded without being asked for. WHY: a cloned repository may contain
+//!    a file in `.ekiden/handoffs/`, and then a session would begin with the words of a stranger.
 //!
-//! Nothing here is synced but the document itself: after a power cut a document may be loaded twice, or not
-//! by itself; it is there to read.
+//! Only the document itself is synced. After a power cut it may be loaded twice, or only when somebody asks for it;
+//! it is still there to read.
 
 use std::ffi::OsStr;
 use std::io::Read;

@@ -1,13 +1,13 @@
 //! Locks: who may write, and what still lives.
 //!
-//! Both are the kernel's file locks. They end with the last process that holds them, however it
-//! ends, so a dead holder never blocks and nothing is ever stolen, on a network file system
-//! neither. Whether the file exists says nothing, and it is never removed: a removed file could be
-//! locked by one process while the next one creates another of the same name.
+//! Both are the kernel's file locks. A lock ends with the last process that holds it, however that process ends. So
+//! a dead holder never blocks, and no lock is ever stolen, not even on a network file system. Whether the file
+//! exists says nothing. It is never removed: one process could hold a lock on the removed file while the next one
+//! creates another file with the same name.
 //!
-//! A lock belongs to the open file, which child processes share if it is passed on. Files are
-//! opened so that it is not, unless a file of [`lock_attempt`] is passed on deliberately: so the
-//! keeper holds the attempt's lock after the engine is gone.
+//! A lock belongs to the open file, and child processes that inherit the file share it. Files are opened so that
+//! children do not inherit them. The one exception is the file of [`lock_attempt`]: the keeper inherits it, and so
+//! holds the attempt's lock after the engine is gone.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};

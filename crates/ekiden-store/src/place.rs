@@ -1,8 +1,8 @@
 //! Where a project's state is, found from its files alone.
 //!
-//! In a git repository it lies in the git directory that all worktrees share; elsewhere in
-//! `.ekiden/state/`. Other code asks git; this is for hooks, which have a millisecond, and it
-//! finds the same place in every repository whose layout git wrote.
+//! In a git repository the state is in the git directory that all worktrees share, elsewhere in `.ekiden/state/`.
+//! Other code asks git. Hooks have only a millisecond, so they use this module, which finds the same place in every
+//! repository whose layout git wrote.
 
 use std::fs;
 use std::path::{Path, PathBuf};

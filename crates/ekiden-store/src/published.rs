@@ -1,7 +1,7 @@
 //! `.ekiden/` in the work dir: what people and the agent see.
 //!
-//! Everything here is derived from the state directory or copied from it, but for the settings and
-//! for what the agent writes into `handoff/`. It stays out of git twice (OPS-04): by a `.gitignore`
+//! Everything here is derived from the state directory or copied from it, except the settings and what the agent
+//! writes into `handoff/`. It stays out of git twice (OPS-04): by a `.gitignore`
 //! of its own, which works in every clone and worktree, and by the repository's exclude file, which
 //! works although somebody deletes `.ekiden/`.
 

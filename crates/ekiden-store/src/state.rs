@@ -1,8 +1,7 @@
 //! The state directory: the runs of a project, to look at and, under the lock, to change.
 //!
-//! [`StateDir`] is for every reader: status, log, the next command. [`LockedStateDir`] holds a
-//! [`WorkDirLock`], and only it can begin a run or open a log for writing. So a writer has
-//! proved, by its type, that no other process does.
+//! [`StateDir`] is for readers: status, log, the next command. [`LockedStateDir`] holds a [`WorkDirLock`], and only
+//! it can begin a run or open a log for writing. So the type of a writer proves that no other process writes.
 //!
 //! # Invariants
 //!

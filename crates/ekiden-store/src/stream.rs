@@ -1,7 +1,7 @@
 //! Files that grow while something runs: event streams.
 //!
-//! Each piece is written at once, so that readers see it, and never synced: nothing is decided by it. A crash
-//! may lose or tear the end.
+//! Each piece is written at once, so that readers see it. It is never synced, because no decision depends on it: a
+//! crash may lose the end, or cut it in the middle of a line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //! <user's state home>/ekiden/projects/<id>/   what is kept about the state with this id
 //! ```
 //!
-//! The id is the key, so a project that moves keeps what is kept about it, and an archive that carries a
-//! state cannot carry this part of it.
+//! The id is the key. So a project that moves keeps its entry, and an archive that contains a state cannot contain
+//! this part of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

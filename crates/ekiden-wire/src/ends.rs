@@ -1,9 +1,8 @@
 //! Why an attempt is over.
 //!
-//! Success is never read from `subtype`, and no text decides, but for a client's words about its own flags
-//! before it began: `is_error`, `terminal_reason`, the
-//! HTTP status, the kind of the last API error, rate-limit events and the exit decide, together with
-//! what we did ourselves. A turn that was under way when the process went has no result, whatever
+//! What decides: `is_error`, `terminal_reason`, the HTTP status, the kind of the last API error, rate-limit events, the
+//! exit, and what we did ourselves. `subtype` never means success, and no text decides, with one exception: what a client
+//! says about its own flags before it begins. A turn that was under way when the process ended has no result, whatever
 //! the result before it said.
 //!
 //! [`Observed`] gathers what decides; [`TABLE`] decides, row by row, and is the manual's table too.

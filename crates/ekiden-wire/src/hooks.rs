@@ -1,6 +1,6 @@
 //! The input of a hook.
 //!
-//! The same input reaches a callback of the control protocol and a hook process.
+//! A callback of the control protocol and a hook process get the same input.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! Bytes in, lines out, with bounded memory whatever comes.
 //!
-//! A line within one chunk is passed on without a copy. A line that spans chunks is
-//! gathered; above [`LINE_BYTES_MAX`] only its head is kept and its length counted. Where the chunks
-//! are cut makes no difference to the lines that come out.
+//! A line within one chunk is passed on without a copy. A line that spans chunks is collected; above [`LINE_BYTES_MAX`]
+//! only its beginning is kept, and its length is counted. The lines that come out do not depend on where the chunks are
+//! cut.
 
 use std::io::{self, Read};
 

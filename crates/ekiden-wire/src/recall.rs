@@ -6,10 +6,10 @@
 //!                      └──────────────► Recall ◄─────────────┘ line by line
 //! ```
 //!
-//! Facts only, from structured fields: calls and their results, prompts, lists of things to do. Memory is
-//! bounded by [`limits`] however long the transcript is. It is being written meanwhile: the first line of
-//! the tail and the last one may be pieces, and are passed over. What the client itself put in (hook
-//! feedback, summaries, command output) is no prompt of a person.
+//! Facts only, from structured fields: calls and their results, prompts, to-do lists. Memory is bounded by [`limits`],
+//! however long the transcript is. The client may be writing it, so the first and the last line that are read may be
+//! incomplete; those are skipped. What the client itself inserts (hook feedback, summaries, command output) does not
+//! count as a person's prompt.
 
 mod prompts;
 mod todos;

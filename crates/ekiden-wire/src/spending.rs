@@ -1,17 +1,16 @@
 //! What an attempt spends, folded over its stream: exact when a turn ends, an estimate in between.
 //!
-//! A result says what each model cost. Until then each response, also a subagent's, counts with its usage
-//! at the price that the last results gave. The stream has the input tokens of a response when it begins;
-//! its output is estimated from the size of its text, since the figure in the stream is not final.
+//! A result says what each model cost. Until it comes, each response, also a subagent's, is charged by its usage and the
+//! price that the last results gave. When a response begins, the stream has its input tokens. Its output is estimated
+//! from the size of its text, because the figure in the stream is not final.
 //!
-//! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was
-//! charged before. The client also says what was used since the result before; where an agent does not,
-//! differences are taken.
+//! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was charged before.
+//! The client also says what was used since the last result; for an agent that does not, the difference is taken.
 //!
-//! What is told of a model counts for it by name; a sum counts for none.
+//! A figure that names a model is booked for that model; a sum is booked for none.
 //!
-//! An attempt that was cut off is charged one more response like its last: a request may have been under
-//! way whose figures have not arrived.
+//! An attempt that was cut off is charged one more response like its last: a request may have been under way, and its
+//! figures have not arrived.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ const MODELS_MAX: usize = 16;
 
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone)]
-pub struct SpendMeter {
+pub struct SpendEstimate {
     prices: Prices,
     unknown: Price,
     settled: Charge,
@@ -60,7 +59,7 @@ struct Open {
     written: u64,
 }
 
-impl SpendMeter {
+impl SpendEstimate {
     /// A meter for an attempt that begins.
     pub fn new(prices: Prices, unknown: Price) -> Self {
         Self {
@@ -317,8 +316,8 @@ mod tests {
 
     const UNKNOWN: Price = Price::usual(15_000);
 
-    fn meter() -> SpendMeter {
-        SpendMeter::new(Prices::default(), UNKNOWN)
+    fn meter() -> SpendEstimate {
+        SpendEstimate::new(Prices::default(), UNKNOWN)
     }
 
     fn response(id: &str, input: u64, cache_read: u64, content_bytes: u64) -> ClientEvent {

@@ -11,7 +11,7 @@ use ekiden_core::text::in_full;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
-use ekiden_report::page::{Told, Tone as PageTone};
+use ekiden_report::page::{Heading, Tone as PageTone};
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::layout::{RunLayout, StateLayout};
@@ -41,9 +41,9 @@ pub struct Report {
 /// differ from.
 pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report, EngineError> {
     let id = phrase::short_id(run, ids);
-    let (timeline, told) = read(workspace, run, &id)?;
+    let (timeline, heading) = read(workspace, run, &id)?;
     let streams = streams(workspace, &timeline);
-    let page = Page::new(&timeline, &streams, &told, &TimeZone::system());
+    let page = Page::new(&timeline, &streams, &heading, &TimeZone::system());
     let layout = layout(workspace, run);
     let disk = RealDisk::fenced(&workspace.dir);
     write_report(
@@ -56,7 +56,7 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
     Ok(Report {
         markdown: shown.join("report.md"),
         html: shown.join("report.html"),
-        left_out: told.left_out,
+        left_out: heading.left_out,
     })
 }
 
@@ -93,7 +93,7 @@ fn shown_dir(workspace: &Workspace, run: &RunId) -> PathBuf {
     }
 }
 
-fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told), EngineError> {
+fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Heading), EngineError> {
     let (mut timeline, mut last) = (None, 0);
     let read = history::read(workspace, run, |record, run| {
         last = record.seq;
@@ -108,10 +108,10 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told)
         .and_then(|holder| holder.run)
         .as_ref()
         == Some(run);
-    let mut told = Told::default();
+    let mut heading = Heading::default();
     let mut settle = |run: &Run| {
         timeline.settle(run);
-        told = tell(&timeline, run, id, is_at_work);
+        heading = tell(&timeline, run, id, is_at_work);
     };
     match read {
         Ok(summary) => settle(&summary.run),
@@ -122,14 +122,14 @@ fn read(workspace: &Workspace, run: &RunId, id: &str) -> Result<(Timeline, Told)
                     settle(run);
                 }
             });
-            told.left_out = Some(format!("after record {last}: {}", in_full(&fault)));
+            heading.left_out = Some(format!("after record {last}: {}", in_full(&fault)));
         }
     }
-    Ok((timeline, told))
+    Ok((timeline, heading))
 }
 
 /// What only the command line knows of a run.
-pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told {
+pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Heading {
     let shows = |what: &str, command: String| (what.to_owned(), command);
     let mut next = Vec::new();
     let (tone, headline, details) = match run.outcome() {
@@ -180,7 +180,7 @@ pub fn tell(timeline: &Timeline, run: &Run, id: &str, is_at_work: bool) -> Told 
         "shows what session N changed",
         format!("ekiden diff N {id}{stage}"),
     ));
-    Told {
+    Heading {
         id: id.to_owned(),
         tone,
         headline,

@@ -262,7 +262,7 @@ fn tallied(name: &'static str, program: Program) -> Step<'static> {
 
 /// Runs tests in view and counts them.
 fn tally(tests: &Program) -> Result<String, String> {
-    let mut tally = Tally::default();
+    let mut tally = TestCounts::default();
     tests.run_seen(|line| tally.note(line))?;
     Ok(tally.to_string())
 }
@@ -314,14 +314,14 @@ fn seconds(took: Duration) -> String {
 
 /// The closing lines of all test programs, added up.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct TestCounts {
     programs: u32,
     passed: u32,
     failed: u32,
     ignored: u32,
 }
 
-impl Tally {
+impl TestCounts {
     /// Takes in a line if it closes a test program: `test result: ok. 3 passed; 0 failed; ...`
     fn note(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else {
@@ -345,7 +345,7 @@ impl Tally {
     }
 }
 
-impl std::fmt::Display for Tally {
+impl std::fmt::Display for TestCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             programs,
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn closing_lines_are_added_up() {
-        let mut tally = Tally::default();
+        let mut tally = TestCounts::default();
         tally.note(
             "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s",
         );
@@ -374,7 +374,7 @@ mod tests {
         tally.note("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.10s");
         assert_eq!(
             tally,
-            Tally {
+            TestCounts {
                 programs: 2,
                 passed: 14,
                 failed: 1,

@@ -1,7 +1,7 @@
 //! The engine's handle on a child process that runs under a keeper.
 //!
-//! [`spawn`] starts the keeper, which starts the program; [`Child::wait`] returns the program's end
-//! once nothing that it started is alive. The three streams are plain pipes to the program itself:
+//! [`spawn`] starts the keeper, which starts the program. [`Child::wait`] returns how the program ended, once nothing
+//! that it started is alive. The three streams are plain pipes to the program itself:
 //! the keeper neither reads nor writes them.
 
 mod launch;

@@ -1,10 +1,10 @@
-//! The built-in agent: it works through the checklist of a task without a model, for trying everything
-//! out for free.
+//! The built-in agent: it works through the checklist of a task without a model, so that everything can be tried for
+//! free.
 //!
-//! It is a process of its own that speaks Claude Code's wire from the agent's end, and behaves on it
-//! as the real client was measured to: lines and their order, hooks, messages into the running turn,
-//! interrupts, the end. What it *does* is simple: for each item (`- [ ] text`) of the task it runs
-//! the `sh` blocks below the item and ticks it when they exit with 0.
+//! It is a separate process that speaks Claude Code's wire from the agent's side. It behaves as the real client was
+//! observed to behave: lines and their order, hooks, messages into the running turn, interrupts, the end. What it
+//! *does* is simple: for each item (`- [ ] text`) of the task it runs the `sh` blocks below the item, and ticks the
+//! item when they exit with 0.
 //!
 //! ```text
 //! stdin ──► host ──► turn ──► mind ──► next move     work     items, ticks, handoff
@@ -14,17 +14,17 @@
 //! ```
 //!
 //! What keeps it honest:
-//! - It knows of a session what its prompt says, and nothing else, and keeps nothing between sessions
-//!   but the files of its handoff.
-//! - Commands come from the user's task alone. From notes it takes ticks and the names of items that
-//!   failed; no other text makes it run anything.
+//! - A session knows what its prompt says, and nothing else. Between sessions it keeps nothing but the files of its
+//!   handoff.
+//! - Commands come from the user's task alone. From notes it takes ticks and the names of items that failed; no other
+//!   text makes it run anything.
 //!
-//! A scenario, if there is one, says what goes wrong.
-//!
-//! `EKIDEN_REHEARSAL_SCENARIO` names the file of a scenario, `EKIDEN_REHEARSAL_WINDOW` sets the size of its
-//! window in tokens, `EKIDEN_REHEARSAL_STEP_MS` how long it pauses before each response,
-//! `EKIDEN_REHEARSAL_PRICE` what it says that a million fresh tokens cost, in whole US dollars; it is free
-//! otherwise.
+//! | variable | sets |
+//! |---|---|
+//! | `EKIDEN_REHEARSAL_SCENARIO` | the file of a scenario, which says what goes wrong |
+//! | `EKIDEN_REHEARSAL_WINDOW` | the size of its window, in tokens |
+//! | `EKIDEN_REHEARSAL_STEP_MS` | the pause before each response |
+//! | `EKIDEN_REHEARSAL_PRICE` | the price that it reports for a million fresh tokens, in whole US dollars; else 0 |
 
 mod checklist;
 mod handoff;
@@ -122,7 +122,7 @@ impl From<Halt> for Error {
 struct Setup {
     session_id: String,
     dir: PathBuf,
-    /// The standing text; a planning session has none.
+    /// The fixed instructions; a planning session has none.
     protocol: Option<String>,
     window_tokens: u64,
     /// The pause before each response.

@@ -1,11 +1,11 @@
 //! The mind of a planning session: an idea becomes a document, a document becomes stages. Pure.
 //!
-//! It only copies. The document repeats the idea's first paragraph and its items with their blocks; each
-//! item becomes a stage, whose prompt is that item. An item that says `(after: 1)` waits for the first one,
-//! all others are independent. A block marked `check` is the stage's validation.
+//! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
+//! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
+//! independent. A block marked `check` is the stage's validation.
 //!
-//! The document's lines are marked as data in the prompt, and become data again: text of a manifest that a
-//! person approves.
+//! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
+//! approves.
 
 use std::path::PathBuf;
 

@@ -26,7 +26,7 @@ const TOO_MANY_REQUESTS: u16 = 429;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Acts {
     acts: Vec<Act>,
-    seen: BTreeMap<Moment, u32>,
+    seen: BTreeMap<ScenarioPoint, u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -50,14 +50,14 @@ enum Numbers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 struct When {
-    moment: Moment,
+    moment: ScenarioPoint,
     number: Option<u32>,
 }
 
 /// A moment in the life of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Moment {
+pub(super) enum ScenarioPoint {
     /// The process runs and has heard nothing.
     Start,
     Prompt,
@@ -154,7 +154,7 @@ impl Acts {
     }
 
     /// What is to be done now that this moment has come, in the order of the scenario.
-    fn due(&mut self, moment: Moment) -> Vec<Deed> {
+    fn due(&mut self, moment: ScenarioPoint) -> Vec<Deed> {
         let seen = self.seen.entry(moment).or_default();
         *seen += 1;
         let is_due =
@@ -166,7 +166,7 @@ impl Acts {
 
 impl Act {
     fn lacks_turn(&self) -> bool {
-        matches!(self.at.moment, Moment::Start | Moment::End)
+        matches!(self.at.moment, ScenarioPoint::Start | ScenarioPoint::End)
             && matches!(
                 self.deed,
                 Deed::Say(_) | Deed::Run(_) | Deed::Fail(_) | Deed::Limit(_)
@@ -204,7 +204,7 @@ impl TryFrom<String> for When {
         });
         let named = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(moment);
         Ok(Self {
-            moment: Moment::deserialize(named).map_err(|error| error.to_string())?,
+            moment: ScenarioPoint::deserialize(named).map_err(|error| error.to_string())?,
             number: number.transpose()?,
         })
     }
@@ -212,7 +212,7 @@ impl TryFrom<String> for When {
 
 impl<W: Write> Agent<W> {
     /// Does what the scenario wants at this moment.
-    pub(super) async fn act(&mut self, moment: Moment, turn: &mut Turn) -> Result<(), Halt> {
+    pub(super) async fn act(&mut self, moment: ScenarioPoint, turn: &mut Turn) -> Result<(), Halt> {
         for deed in self.setup.acts.due(moment) {
             match deed {
                 Deed::Say(words) => {
@@ -308,9 +308,9 @@ mod tests {
     fn an_act_has_its_session_attempt_and_moment() {
         let due = |session, attempt| {
             let mut acts = acts(CRASH, session, attempt);
-            assert_eq!(acts.due(Moment::Prompt), []);
-            assert_eq!(acts.due(Moment::Call), []);
-            acts.due(Moment::Call)
+            assert_eq!(acts.due(ScenarioPoint::Prompt), []);
+            assert_eq!(acts.due(ScenarioPoint::Call), []);
+            acts.due(ScenarioPoint::Call)
         };
         assert_eq!(due(1, 1), [Deed::Die(9)]);
         assert_eq!(due(3, 1), [Deed::Die(9)]);
@@ -323,8 +323,8 @@ mod tests {
     fn a_moment_without_a_number_is_each_of_its_kind() {
         let mut acts = acts("[[act]]\nat = 'stop'\ndo = { say = 'bye' }\n", 7, 2);
         let bye = [Deed::Say("bye".to_owned())];
-        assert_eq!(acts.due(Moment::Stop), bye);
-        assert_eq!(acts.due(Moment::Stop), bye);
+        assert_eq!(acts.due(ScenarioPoint::Stop), bye);
+        assert_eq!(acts.due(ScenarioPoint::Stop), bye);
     }
 
     // shows: AGT-05

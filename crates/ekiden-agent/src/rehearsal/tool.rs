@@ -1,8 +1,7 @@
 //! The agent's tools: commands in a shell, and files.
 //!
-//! A command runs in a process group of its own, as a real client's do, with its output in one pipe.
-//! It is over when its shell ends, whatever that left behind: a daemon that still holds the pipe is
-//! not waited for.
+//! A command runs in its own process group, as a real client's commands do, and writes its output to one pipe. It is
+//! over when its shell ends, whatever it left behind: nobody waits for a daemon that still holds the pipe.
 
 #![expect(
     clippy::disallowed_methods,

@@ -26,7 +26,7 @@ use serde_json::json;
 
 use super::Error;
 use super::host::{Halt, Host, Message};
-use super::scenario::Moment;
+use super::scenario::ScenarioPoint;
 use super::tool::{Outcome, Tool};
 
 /// The agent asks only the host's hooks for permission.
@@ -108,11 +108,11 @@ impl<W: Write> Agent<W> {
 
     /// Takes turns until the host has no more messages.
     pub(super) async fn run(&mut self) -> Result<(), Halt> {
-        self.act(Moment::Start, &mut Turn::default()).await?;
+        self.act(ScenarioPoint::Start, &mut Turn::default()).await?;
         while let Some(opener) = self.host.next_turn().await? {
             self.turn(&opener).await?;
         }
-        self.act(Moment::End, &mut Turn::default()).await
+        self.act(ScenarioPoint::End, &mut Turn::default()).await
     }
 
     async fn turn(&mut self, opener: &Message) -> Result<(), Halt> {
@@ -137,9 +137,9 @@ impl<W: Write> Agent<W> {
     async fn read(&mut self, turn: &mut Turn, blocks: &[String]) -> Result<(), Halt> {
         let is_prompt = !std::mem::replace(&mut self.prompted, true);
         let moment = if is_prompt {
-            Moment::Prompt
+            ScenarioPoint::Prompt
         } else {
-            Moment::Message
+            ScenarioPoint::Message
         };
         self.act(moment, turn).await?;
         if is_prompt || !self.is_deaf {
@@ -157,9 +157,9 @@ impl<W: Write> Agent<W> {
             match self.mind.next() {
                 Move::Call { words, tool } => {
                     if let Tool::Write { .. } = tool {
-                        self.act(Moment::File, turn).await?;
+                        self.act(ScenarioPoint::File, turn).await?;
                     } else {
-                        self.act(Moment::Call, turn).await?;
+                        self.act(ScenarioPoint::Call, turn).await?;
                         self.host.window.add_step();
                     }
                     let usage = self.usage();
@@ -169,7 +169,7 @@ impl<W: Write> Agent<W> {
                     self.take_messages(turn).await?;
                 }
                 Move::End { words } => {
-                    self.act(Moment::Stop, turn).await?;
+                    self.act(ScenarioPoint::Stop, turn).await?;
                     let usage = self.usage();
                     self.say(&usage, Saying::Text(&words))?;
                     if self.may_stop(turn, &words).await? {

@@ -53,7 +53,7 @@ pub(super) struct Failure {
     pub(super) last_line: String,
 }
 
-/// What the standing text of a relay says about the handoff.
+/// What the fixed instructions of a relay says about the handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Protocol {
     /// Where the files go, as seen from the work dir.
@@ -216,7 +216,7 @@ impl Mind for Work {
 }
 
 impl Work {
-    /// A mind that has read its standing text and nothing else.
+    /// A mind that has read its fixed instructions and nothing else.
     pub(super) fn new(protocol: Protocol, dir: PathBuf) -> Self {
         Self {
             protocol,

@@ -17,7 +17,7 @@ use ekiden_wire::context_usage::ContextUsage;
 use ekiden_wire::control::{self, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
-use ekiden_wire::spending::SpendMeter;
+use ekiden_wire::spending::SpendEstimate;
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
 use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
@@ -48,7 +48,7 @@ pub(super) struct Conversation {
     has_schema: bool,
     seen: Observed,
     context: ContextMeter,
-    spending: SpendMeter,
+    spending: SpendEstimate,
     pub(super) trace: Trace,
     /// The model that answered last.
     model: Option<String>,
@@ -100,7 +100,7 @@ impl Conversation {
             has_schema: spec.schema.is_some(),
             seen: Observed::default(),
             context: ContextMeter::default(),
-            spending: SpendMeter::new(spec.prices.clone(), spec.agent.kind.price_unknown()),
+            spending: SpendEstimate::new(spec.prices.clone(), spec.agent.kind.price_unknown()),
             trace: Trace::default(),
             model: None,
             window: Window::default(),
@@ -455,7 +455,7 @@ pub fn from_saved_stream(
     kind: AgentKind,
     prices: Prices,
 ) -> std::io::Result<Ended> {
-    let mut spending = SpendMeter::new(prices, kind.price_unknown());
+    let mut spending = SpendEstimate::new(prices, kind.price_unknown());
     let trace = Trace::from_stream(stream, |event| {
         // Attempts at one session share its stream.
         if matches!(event, ClientEvent::ControlResponse { request_id, .. } if request_id == INITIALIZE)
@@ -475,7 +475,7 @@ pub fn from_saved_stream(
     })
 }
 
-fn counters(trace: &Trace, spending: &SpendMeter) -> Counters {
+fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
     Counters {
         tool_calls: u32::try_from(trace.counts.calls).unwrap_or(u32::MAX),
         malformed_lines: u32::try_from(trace.counts.malformed).unwrap_or(u32::MAX),
@@ -548,7 +548,7 @@ mod tests {
             has_schema: false,
             seen: Observed::default(),
             context: ContextMeter::default(),
-            spending: SpendMeter::new(Prices::default(), AgentKind::Claude.price_unknown()),
+            spending: SpendEstimate::new(Prices::default(), AgentKind::Claude.price_unknown()),
             trace: Trace::default(),
             model: None,
             window: Window::default(),

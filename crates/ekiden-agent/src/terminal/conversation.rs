@@ -1,5 +1,5 @@
-//! A conversation in the client's own interface. No IO: questions and commands go in, reports and answers
-//! come out.
+//! A conversation in the client's own interface. It does no IO: questions and commands go in, reports and answers come
+//! out.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

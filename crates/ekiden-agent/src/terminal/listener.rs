@@ -1,5 +1,5 @@
-//! The socket on which hooks ask. One task for each caller: it reads the question, waits for the answer
-//! and writes it, so that a caller that hangs blocks nothing else.
+//! The socket on which hooks ask. Each caller has its own task, which reads the question, waits for the answer and
+//! writes it. So a caller that hangs blocks nothing else.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -12,9 +12,9 @@
 //! session starts. So sessions that follow each other can overspend the run's budget by no more than the
 //! one model turn in which the last of them reaches the end of its share.
 //!
-//! Samples decide nothing by themselves. The meter stands outside the log; what it says, once for each
-//! mark, is an event. Money is counted in millionths of a US dollar, in whole numbers, so that a log folds
-//! to the same sum on every machine.
+//! Samples decide nothing by themselves. The meter is not part of the log; each mark that it reports, once, is an
+//! event. Money is counted in whole millionths of a US dollar, so that a log folds to the same sum on every
+//! machine.
 
 mod price;
 mod spend_meter;

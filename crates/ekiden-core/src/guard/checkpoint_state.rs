@@ -1,7 +1,7 @@
 //! `checkpoint-state.json`: a watched session for other programs.
 //!
-//! The field names are those of the Context Checkpoint System's document; what it lacks stands beside
-//! them. Percentages are of the usable window.
+//! The field names are those of the Context Checkpoint System's document, followed by fields that it does not
+//! have. Percentages are of the usable window.
 
 use serde::Serialize;
 

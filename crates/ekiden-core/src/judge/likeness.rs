@@ -1,7 +1,7 @@
 //! How much alike two notes are, line by line.
 //!
-//! Lines count as often as they stand there. Left out is what says nothing about the work: blank
-//! lines, ekiden's own headings and explanations, numbers and commit ids. WHY without numbers: a note
+//! A line counts as often as it occurs. What says nothing about the work is left out: blank lines, ekiden's own
+//! headings and explanations, numbers and commit ids. WHY without numbers: a note
 //! "tried 4 times" after "tried 3 times" is the same note.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Knowledge: what every later session should know.
 //!
-//! `KNOWLEDGE.md` is made by ekiden. Agents write only what is new, under the same two headings, and
-//! [`Knowledge::merge`] takes it over:
+//! ekiden writes `KNOWLEDGE.md`. Agents write only what is new, under the same two headings, and
+//! [`Knowledge::merge`] adds it:
 //!
 //! - **Core Knowledge** is append only, oldest first, so that the prompt's bytes stay the same up to
 //!   the first new line. A bullet `corrects "old words": new fact` takes the one fact with those

@@ -1,8 +1,8 @@
 //! The graph of a manifest: an order, waves, ancestors and cycles.
 //!
-//! Stages are their places in the file, and whatever can come out in several ways comes out in the order
-//! of the file, so that a manifest is always carried out and told the same way. Nothing recurses, and all
-//! but the ancestors of single stages costs one walk over stages and edges.
+//! A stage is known by its place in the file. Where several orders are possible, the file's order is taken, so
+//! that a manifest is always executed and shown in the same way. Nothing recurses, and everything except the
+//! ancestors of single stages costs one walk over stages and edges.
 
 use std::collections::VecDeque;
 
@@ -157,12 +157,12 @@ impl Graph {
     pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut walk = Walk {
             path: Vec::new(),
-            place: vec![Place::New; self.len()],
+            place: vec![Visit::New; self.len()],
             cycles: Vec::new(),
             named: 0,
         };
         for start in 0..self.len() {
-            if walk.place[start] == Place::New {
+            if walk.place[start] == Visit::New {
                 walk.enter(start);
             }
             while let Some((stage, at)) = walk.path.last_mut() {
@@ -181,7 +181,7 @@ impl Graph {
 
 /// Where a walk has been.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Visit {
     New,
     /// On the way, at this place of the path.
     Open(usize),
@@ -192,28 +192,28 @@ enum Place {
 struct Walk {
     /// The stages on the way, and which of their needs comes next.
     path: Vec<(usize, usize)>,
-    place: Vec<Place>,
+    place: Vec<Visit>,
     cycles: Vec<Vec<usize>>,
     named: usize,
 }
 
 impl Walk {
     fn enter(&mut self, stage: usize) {
-        self.place[stage] = Place::Open(self.path.len());
+        self.place[stage] = Visit::Open(self.path.len());
         self.path.push((stage, 0));
     }
 
     fn leave(&mut self) {
         if let Some((stage, _)) = self.path.pop() {
-            self.place[stage] = Place::Done;
+            self.place[stage] = Visit::Done;
         }
     }
 
     fn follow(&mut self, next: usize) {
         match self.place[next] {
-            Place::New => self.enter(next),
-            Place::Open(from) => self.close(from),
-            Place::Done => {}
+            Visit::New => self.enter(next),
+            Visit::Open(from) => self.close(from),
+            Visit::Done => {}
         }
     }
 

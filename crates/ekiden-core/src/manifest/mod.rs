@@ -1,8 +1,8 @@
 //! The manifest: stages, and the edges between them.
 //!
-//! `ekiden run` makes one of a single stage that works in place; a plan has many, and rules by which they work
-//! together. This is what a run starts with, frozen into its first record: names of files are resolved,
-//! defaults are filled in, and it has no faults. The crate `ekiden-manifest` makes it of files.
+//! `ekiden run` makes a manifest with one stage that works in place. A plan has many stages, and rules for how
+//! they work together. A run starts with a manifest and keeps it in its first record: names of files are
+//! resolved, defaults are filled in, and it has no faults. The crate `ekiden-manifest` reads manifests from files.
 
 pub mod graph;
 

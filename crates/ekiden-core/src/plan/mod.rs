@@ -6,12 +6,12 @@
 //!  needs      place     worktree    relay      the others did
 //! ```
 //!
-//! The plan sees of a relay that it started, how it ended and that a usage limit was met; of a merge,
-//! what came of it. A stage of a single relay in place has neither worktree nor merge.
+//! The plan learns three things about a relay: that it started, that it met a usage limit, and how it ended. Of a
+//! merge it learns the result. The stage of a single relay in place has neither worktree nor merge.
 //!
-//! Scheduling is greedy: while a slot is free and a stage is ready, one starts, the one with the most work
-//! behind it first. So the whole takes at most 2 - 1/m times as long as the best order would on m slots.
-//! What a stage's end costs here depends on its own edges, not on the size of the plan.
+//! Scheduling is greedy: while a slot is free and a stage is ready, the ready stage with the most work behind it
+//! starts. So the plan takes at most 2 - 1/m times as long as with the best order on m slots. Handling the end of
+//! a stage costs as much as it has edges, however large the plan is.
 //!
 //! Invariants:
 //! - a stage starts only when each stage that it needs is done, or over where the edge is optional, and all

@@ -1,7 +1,7 @@
 //! The texts that agents read: a catalogue, one module for each text.
 //!
 //! ```text
-//! protocol            standing text, the same bytes all run: what a relay is, how to hand off
+//! protocol            fixed instructions, the same bytes all run: what a relay is, how to hand off
 //! session_prompt      the first message: task and facts, then notes, then one request of ours
 //! order               a message into the running turn: hand off now
 //! refusal             the reason of a denied call

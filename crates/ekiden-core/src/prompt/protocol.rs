@@ -1,6 +1,6 @@
 //! The handoff protocol: the rules, once, above all data.
 //!
-//! Standing text: the same bytes in every session of a run, in the system prompt where the agent has
+//! The fixed instructions: the same bytes in every session of a run, in the system prompt where the agent has
 //! one. WHY: it is read with more weight than any note, and the cache keeps it.
 
 use super::fill::fill;

@@ -1,7 +1,7 @@
 //! The rescue handoff: the best notes that a program can write.
 //!
-//! Facts, nothing inferred, visibly unchecked, never the raw transcript. It has the headings of
-//! `NEXT_PROMPT.md`, so that one reader handles both.
+//! It holds facts, infers nothing, says that nobody has checked it, and never quotes the raw transcript. It has
+//! the headings of `NEXT_PROMPT.md`, so that one reader handles both.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! What stands before the request of a session that mends something: a stage that is retried, on the
-//! tree as the failed attempt left it; a merge that conflicts; a merge on which the check fails.
+//! What a session reads first when it has to repair something: a stage that is retried on the tree that the
+//! failed attempt left; a merge with conflicts; a merge on which the check fails.
 
 use serde::{Deserialize, Serialize};
 

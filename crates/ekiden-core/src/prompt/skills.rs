@@ -1,8 +1,8 @@
 //! Skills: commands that a person or the agent calls inside a session (`/handoff`), as the files that
 //! the client reads.
 //!
-//! The same texts are installed by `ekiden setup` and shipped in the plugin. They only say which program
-//! to run and what to do with its answer, so that a newer program needs no newer skill.
+//! `ekiden setup` installs the same texts that the plugin ships. They only say which program to run and what to do
+//! with its answer, so a newer program needs no newer skill.
 //!
 //! WHY they let the agent run the program instead of having its output put into the text: the client
 //! attaches every file that the text of a skill names after an at sign, whatever the permissions say,

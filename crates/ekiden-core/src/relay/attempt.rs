@@ -40,7 +40,7 @@ pub struct Session {
     /// Its window, once the agent reported it.
     window: Option<Window>,
     pub(super) process: Option<Process>,
-    pub(super) talk: Talk,
+    pub(super) channel: Channel,
     /// The bound by which it is being ended.
     pub(super) bound: Option<Bound>,
     /// The session is told to hand off at this time.
@@ -61,7 +61,7 @@ pub(super) struct Process {
 
 /// What may be said to the agent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Talk {
+pub(super) enum Channel {
     Open(Open),
     /// The agent was told to go, or is being ended: nothing more is said.
     Closed,
@@ -93,7 +93,7 @@ enum Order {
 
 /// How an agent that wants to end its turn is told that it may not.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum HoldMethod {
     StopCallback,
     Message,
 }
@@ -138,7 +138,7 @@ impl Session {
             usage_tokens: 0,
             window: None,
             process: None,
-            talk: Talk::Open(Open {
+            channel: Channel::Open(Open {
                 order,
                 ..Open::default()
             }),
@@ -151,7 +151,7 @@ impl Session {
 
     /// It was told to hand off, or is done.
     pub fn is_handing_off(&self) -> bool {
-        !matches!(&self.talk, Talk::Open(open) if open.order == Order::No)
+        !matches!(&self.channel, Channel::Open(open) if open.order == Order::No)
     }
 
     /// What the agent knows of its work is a summary: the handoff came too late.
@@ -229,7 +229,7 @@ impl Session {
                 self.order(OrderReason::Context, settings)
             }
             AttemptEvent::MessageDelivered => {
-                self.talk.open()?.undelivered = false;
+                self.channel.open()?.undelivered = false;
                 self.say_order(settings)
             }
             AttemptEvent::StopAsked {
@@ -278,7 +278,7 @@ impl Session {
         reason: OrderReason,
         settings: &Settings,
     ) -> Option<AttemptEffect> {
-        let open = self.talk.open()?;
+        let open = self.channel.open()?;
         if open.order == Order::No {
             open.order = Order::Due(reason);
         }
@@ -290,7 +290,7 @@ impl Session {
         if self.is_used_up() || !hears {
             return None;
         }
-        let open = self.talk.open().filter(|open| !open.undelivered)?;
+        let open = self.channel.open().filter(|open| !open.undelivered)?;
         let text = open.give_order(settings)?;
         open.undelivered = true;
         Some(AttemptEffect::Say { text })
@@ -299,12 +299,12 @@ impl Session {
     /// The reason to hold a turn that wants to end, if there is one.
     fn hold(&mut self, handoff: &Inspection, calls: u32, settings: &Settings) -> Option<String> {
         let (level, is_used_up) = (self.level, self.is_used_up());
-        let open = self.talk.open().filter(|_| !is_used_up)?;
+        let open = self.channel.open().filter(|_| !is_used_up)?;
         if open.undelivered {
             // The message becomes a turn of its own, but for an order that is still waiting.
             return open.give_order(settings);
         }
-        open.objection(level, handoff, calls, Way::StopCallback, settings)
+        open.objection(level, handoff, calls, HoldMethod::StopCallback, settings)
     }
 
     fn turn_ended(
@@ -316,7 +316,7 @@ impl Session {
     ) -> Option<AttemptEffect> {
         let hears = settings.agent.kind.takes_messages() && !failed;
         let (level, is_used_up) = (self.level, self.is_used_up());
-        let open = self.talk.open()?;
+        let open = self.channel.open()?;
         // A message that waits in the agent becomes a turn of its own; there is nothing left for one.
         match open.undelivered {
             true if is_used_up => return self.terminate(),
@@ -324,9 +324,10 @@ impl Session {
             true | false => {}
         }
         let may_ask = hears && !is_used_up;
-        let text = may_ask.then(|| open.objection(level, handoff, calls, Way::Message, settings));
+        let text =
+            may_ask.then(|| open.objection(level, handoff, calls, HoldMethod::Message, settings));
         let Some(text) = text.flatten() else {
-            self.talk = Talk::Closed;
+            self.channel = Channel::Closed;
             return Some(AttemptEffect::Close);
         };
         open.undelivered = true;
@@ -336,19 +337,19 @@ impl Session {
     /// Ends the process, and with it the conversation.
     pub(super) fn terminate(&mut self) -> Option<AttemptEffect> {
         self.stop_by = None;
-        self.talk = Talk::Closed;
+        self.channel = Channel::Closed;
         Some(AttemptEffect::Terminate)
     }
 
     /// Ends a turn that does not find the way out by itself. The handoff is asked for once more.
     fn interrupt(&mut self) -> Option<AttemptEffect> {
-        let open = self.talk.open()?;
+        let open = self.channel.open()?;
         open.asks = open.asks.max(limits::ASKS_MAX - 1);
         Some(AttemptEffect::Interrupt)
     }
 }
 
-impl Talk {
+impl Channel {
     pub(super) fn open(&mut self) -> Option<&mut Open> {
         match self {
             Self::Open(open) => Some(open),
@@ -373,7 +374,7 @@ impl Open {
         level: Level,
         handoff: &Inspection,
         tool_calls: u32,
-        way: Way,
+        method: HoldMethod,
         settings: &Settings,
     ) -> Option<String> {
         let once = handoff.asked_once().filter(|_| !self.asked);
@@ -388,9 +389,9 @@ impl Open {
             self.calls_at_go_on = Some(tool_calls);
             return Some(prompt::go_on(&settings.marker));
         }
-        let (asked, max) = match way {
-            Way::StopCallback => (&mut self.holds, limits::STOP_BLOCKS_MAX),
-            Way::Message => (&mut self.asks, limits::ASKS_MAX),
+        let (asked, max) = match method {
+            HoldMethod::StopCallback => (&mut self.holds, limits::STOP_BLOCKS_MAX),
+            HoldMethod::Message => (&mut self.asks, limits::ASKS_MAX),
         };
         if *asked >= max {
             return None;

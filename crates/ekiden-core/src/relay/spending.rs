@@ -6,7 +6,7 @@
 //! spent, and the process when it spends still more; time and turns leave a grace. What the session has
 //! written by then counts; else there is a rescue.
 
-use super::attempt::Talk;
+use super::attempt::Channel;
 use super::{Consumed, NextAttempt, Relay, Session};
 use crate::budget::{Crossing, Mark, Measure, Share, Spend};
 use crate::effect::{AttemptEffect, StartMode};
@@ -136,7 +136,7 @@ impl Session {
                 self.ordered_at.get_or_insert(self.spend);
                 self.order(reason, settings)
             }
-            Mark::Spent if self.talk != Talk::Closed => self.end_turn(at, bound),
+            Mark::Spent if self.channel != Channel::Closed => self.end_turn(at, bound),
             // Whoever was told to go and works on is ended.
             Mark::Spent | Mark::Beyond => self.terminate(),
         }
@@ -211,7 +211,7 @@ impl Session {
     /// Ends the turn, and with it the session: what it wrote counts. The process is left, so that the
     /// agent can still report what it cost.
     fn end_turn(&mut self, at: Timestamp, bound: Bound) -> Option<AttemptEffect> {
-        self.talk.open()?;
+        self.channel.open()?;
         if !self.is_used_up() {
             self.bound = Some(bound);
         }

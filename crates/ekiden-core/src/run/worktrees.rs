@@ -11,7 +11,7 @@ use crate::limits;
 use crate::manifest::Stage;
 use crate::plan::StageState;
 use crate::run::Run;
-use crate::run::telling::{failed, failed_attempt};
+use crate::run::stage_facts::{failed, failed_attempt};
 use crate::settings::{CommitPlan, Settings};
 use crate::time::Timestamp;
 

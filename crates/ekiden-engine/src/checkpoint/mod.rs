@@ -10,10 +10,10 @@
 //! It runs in a process of its own or in a command, never in a hook that must answer at once.
 //!
 //! Invariants:
-//! - *The document is written.* Git that fails or is missing, a transcript that cannot be read: each is a
-//!   line in the document.
-//! - *Asked again, the same answer.* A checkpoint of the same session for the same reason, of the same tree
-//!   and the same conversation, is the document that is there. So a client that announces a compaction
+//! - *The document is always written.* If git fails or is missing, or a transcript cannot be read, a line in the
+//!   document says so.
+//! - *The same question has the same answer.* If the session, the reason, the tree and the conversation are those of the
+//!   document that is there, no other one is made. So a client that announces a compaction
 //!   twice gets one checkpoint, and a process that died after the document is harmless.
 //! - *Nothing of the user's changes* with [`Wip::Ref`]: neither branch nor index nor files.
 

@@ -1,9 +1,9 @@
 //! The branch a run works on.
 //!
-//! A branch that the user names is checked before anything is created, and switched to under the run's
-//! lock. Git itself refuses whatever would overwrite changes; nothing here forces it.
+//! A branch that the user names is checked before anything is created. The switch is made under the run's lock. Git
+//! itself refuses to overwrite changes, and nothing here forces it.
 //!
-//! All of it asks git and waits, so it panics within a runtime.
+//! All of this waits for git, so it panics within a runtime.
 
 use std::path::Path;
 

@@ -1,9 +1,8 @@
-//! What had changes when a run began, and stays out of its commits.
+//! Files that had changes when a run began, and stay out of its commits.
 //!
-//! A file that had changes when the run began holds a person's work, and stays out of the run's commits
-//! until somebody commits it: all of it is not the agent's, and a part of it would be a state that never
-//! was. So the file's object in the last commit decides. If that is not the one of the start, the changes
-//! of then are in history.
+//! Such a file holds a person's work. It stays out of the run's commits until somebody commits it: the whole file is not
+//! the agent's work, and a part of it would be a state that never existed. The file's object in the last commit tells:
+//! if it is no longer the one of the start, the person's changes are committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

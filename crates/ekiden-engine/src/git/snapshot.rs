@@ -5,16 +5,15 @@
 //! └──────────── in an index of our own ───────────┘
 //! ```
 //!
-//! - *Nothing else changes.* No hook runs, since a snapshot must neither wait for tests nor be refused. A
-//!   merge under way, a locked index and a repository without a commit make no difference.
+//! - *Nothing else changes.* No hook runs, because a snapshot must neither wait for tests nor be refused. It works
+//!   during a merge, with a locked index, and in a repository without a commit.
 //! - *New files too*, except what git ignores, what is ekiden's own, repositories inside, and files too large
 //!   to keep in every version. A warning names what is left out.
-//! - *Once.* The same tree on the same commit is the commit that is there. Earlier ones stay in the ref's
+//! - *Once.* If the ref already has this tree on this commit, nothing is made. Earlier snapshots stay in the ref's
 //!   reflog.
 //!
-//! WHY not `git stash create`: it leaves new files out, and fails in the middle of a merge. WHY not a copy of
-//! the index: git tells by the index's own time which of its entries may be out of date, and a copy has
-//! another.
+//! WHY not `git stash create`: it leaves new files out, and fails in the middle of a merge. WHY not a copy of the index:
+//! git compares its entries with the time of the index file, and a copy has another time.
 
 use std::path::Path;
 

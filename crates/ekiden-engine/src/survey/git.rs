@@ -1,5 +1,4 @@
-//! The work tree as git sees it: what changed, what was committed, which tests check less. `.ekiden/` stays
-//! out.
+//! The work tree as git sees it: what changed, what was committed, which tests check less. `.ekiden/` is left out.
 
 use std::path::{Path, PathBuf};
 

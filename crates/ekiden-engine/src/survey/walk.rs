@@ -1,10 +1,10 @@
-//! The work tree where there is no git: every file that no ignore rule names.
+//! The work tree without git: every file that no ignore rule names.
 //!
-//! A small file counts by its content, so that touching or writing it anew changes nothing; a large
-//! one by its size and time. `.gitignore` and `.ignore` count as if git were there.
+//! A small file counts by its content, so touching it, or writing the same content again, changes nothing. A large file
+//! counts by its size and time. `.gitignore` and `.ignore` are respected as git would.
 //!
-//! The walk has bounds in files and bytes. Beyond them there is no survey: a fingerprint of a part would
-//! say "nothing changed" of the rest.
+//! The walk is bounded in files and bytes. Where a work tree is larger there is no survey: the fingerprint of a part
+//! would say that the rest has not changed.
 
 use std::fs::Metadata;
 use std::io;

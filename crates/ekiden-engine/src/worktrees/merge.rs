@@ -5,10 +5,10 @@
 //!                                           └─► conflicts: committed as they are onto the stage's branch
 //! ```
 //!
-//! Git merges without a work tree here, so a merge that a crash broke off leaves nothing to undo. Both labels
-//! in a conflict marker are names of our own branches, so no file holds such a marker by right: a stage has
-//! resolved its conflicts when none is left in what it changed. Where git leaves no marker (one side deleted, a
-//! binary) the stage is asked about the file once, and its version is kept.
+//! Git merges without a work tree here, so a merge that a crash interrupted leaves nothing to undo. Both labels in a
+//! conflict marker are names of our own branches, so no file has a reason to contain such a marker: a stage has
+//! resolved its conflicts when its changes contain none. Where git leaves no marker (one side deleted the file, or it is
+//! binary), the stage is asked about the file once, and its version is kept.
 
 use std::path::{Path, PathBuf};
 

@@ -11,10 +11,10 @@
 //! integration branch `ekiden/<run>` in one step that git makes at once or not at all. Each merge names the
 //! effect that ordered it in a trailer, so one that was made and not recorded is found again.
 //!
-//! Each stage has a branch and a worktree, outside the project: what is above a work dir (a `CLAUDE.md`,
-//! `node_modules`) must not leak into it. Everything here may be done again after a crash: what is there is
-//! taken, what is half done is done again. Whatever may hold somebody's work is left as it is, and a message
-//! says which command helps.
+//! Each stage has a branch, and a worktree outside the project: what is above a work dir (a `CLAUDE.md`,
+//! `node_modules`) must not reach it. Every step here can be repeated after a crash: what is complete is used, what is
+//! half done is done again. Anything that may contain somebody's work is left as it is, and a message says which
+//! command helps.
 //!
 //! Without git, stages work in the work dir; there is nothing to make and nothing to merge.
 

@@ -1,5 +1,5 @@
-//! What a worktree needs besides what git puts there: copied files, what the setup command makes, and our
-//! own directory.
+//! What a worktree needs besides what git puts there: copied files, the results of the setup command, and our own
+//! directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

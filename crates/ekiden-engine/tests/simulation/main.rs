@@ -28,7 +28,7 @@ use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_testkit::sim::{AtCrash, Fault, SimDisk, Survivor};
 
-use seeds::{Dice, Trouble, for_each_seed};
+use seeds::{Dice, Disturbance, for_each_seed};
 use world::{Deed, Scenario, World, live_unless, machine, published};
 
 /// Files that are written again from the log, each by itself, and decide nothing: what people and
@@ -430,15 +430,15 @@ fn seeded_world(seed: u64) {
     };
     let world = Rc::new(RefCell::new(World::default()));
     let mut disk = Arc::new(machine(&scenario));
-    let mut trouble = Trouble::default();
+    let mut disturbance = Disturbance::default();
     for _ in 0..dice.roll(6) {
-        trouble.comes(&disk, &mut dice);
+        disturbance.comes(&disk, &mut dice);
         if live_on(&disk, &world, &scenario).is_ok() {
             break;
         }
-        disk = Arc::new(trouble.leaves(&disk, &mut dice));
+        disk = Arc::new(disturbance.leaves(&disk, &mut dice));
     }
     let undisturbed = Arc::new(disk.after_kill());
-    let ended = live_judged(&undisturbed, &world, &scenario, trouble.killed_only());
+    let ended = live_judged(&undisturbed, &world, &scenario, disturbance.killed_only());
     ended.expect("a run that ends");
 }

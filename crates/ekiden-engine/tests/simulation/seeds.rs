@@ -34,7 +34,7 @@ pub(crate) fn for_each_seed(world: impl Fn(u64) + std::panic::RefUnwindSafe) {
 
 /// What ends one life after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct Disturbance {
     fault: Option<Fault>,
     power_was_cut: bool,
     /// A sync has failed since the machine was started: what is in the cache may never reach the disk, and a
@@ -42,7 +42,7 @@ pub(crate) struct Trouble {
     is_suspect: bool,
 }
 
-impl Trouble {
+impl Disturbance {
     /// Soon the machine crashes, or its disk is full, broken or read-only.
     pub(crate) fn comes(&mut self, disk: &SimDisk, dice: &mut Dice) {
         let op = disk.ops() + u64::from(dice.roll(SOON));

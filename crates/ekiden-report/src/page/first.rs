@@ -34,12 +34,12 @@ impl View<'_> {
 
     pub(super) fn first(&self) -> Vec<Block> {
         let timeline = self.timeline;
-        let left_out = self.told.left_out.as_ref();
+        let left_out = self.heading.left_out.as_ref();
         let left_out = left_out.map(|left_out| Block::Line {
             text: Text::own("Not all of the log could be read: ").and_said(left_out),
         });
         let details = self
-            .told
+            .heading
             .details
             .iter()
             .map(|line| Text::said(line))
@@ -52,7 +52,7 @@ impl View<'_> {
             );
             Block::quote(Text::own(head), stage.question.as_deref()?)
         });
-        let next = self.told.next.iter();
+        let next = self.heading.next.iter();
         let commands: Vec<_> = next
             .map(|(what, command)| {
                 (
@@ -190,7 +190,7 @@ impl View<'_> {
     }
 
     fn trouble_in_short(&self) -> String {
-        let mut kinds: Vec<_> = self.timeline.trouble.iter().map(|one| one.kind).collect();
+        let mut kinds: Vec<_> = self.timeline.problems.iter().map(|one| one.kind).collect();
         kinds.sort_unstable();
         let counted = kinds.chunk_by(|one, next| one == next);
         counted

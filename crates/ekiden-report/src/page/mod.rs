@@ -3,10 +3,10 @@
 //! [`foreign`] is the one way for a text that ekiden did not write. Such a text is a [`Span::Said`] or a [`Block::Quote`], and
 //! both forms show these as they are: nothing in them is markup.
 
-mod accounts;
 mod first;
 mod sections;
-mod told;
+mod session_words;
+mod totals;
 
 pub(crate) use sections::state_word;
 
@@ -27,7 +27,7 @@ const QUOTE_CHARS_MAX: usize = 3_000;
 
 /// What only the command line knows of the run.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Heading {
     /// The run's id, as short as it can be.
     pub id: String,
     pub tone: Tone,
@@ -183,19 +183,19 @@ fn masked(text: &str) -> String {
 
 impl Page {
     /// The report of a run. `now` is the time of its last record.
-    pub fn new(timeline: &Timeline, streams: &Streams, told: &Told, zone: &TimeZone) -> Self {
+    pub fn new(timeline: &Timeline, streams: &Streams, heading: &Heading, zone: &TimeZone) -> Self {
         let view = View {
             timeline,
             streams,
-            told,
+            heading,
             zone,
         };
-        let title = Text::own(format!("ekiden run {}: ", told.id)).and_said(&timeline.task_name);
+        let title = Text::own(format!("ekiden run {}: ", heading.id)).and_said(&timeline.task_name);
         let (facts, first) = (view.facts(), view.first());
         Self {
             title,
-            tone: told.tone,
-            headline: Text::own(&told.headline),
+            tone: heading.tone,
+            headline: Text::own(&heading.headline),
             facts,
             first,
             sections: view.sections(),
@@ -211,7 +211,7 @@ impl Page {
 struct View<'a> {
     timeline: &'a Timeline,
     streams: &'a Streams,
-    told: &'a Told,
+    heading: &'a Heading,
     zone: &'a TimeZone,
 }
 

@@ -28,7 +28,7 @@ impl View<'_> {
             Section::new("What was asked", self.tasks()),
             Section::new("Context", self.curves()),
             Section::new("Sessions", self.sessions()),
-            Section::new("Session by session", self.told()),
+            Section::new("Session by session", self.session_words()),
             Section::new("Verification", self.checks()),
             Section::new("Commits and files", self.changed()),
             Section::new("Cost", self.costs()),

@@ -8,7 +8,7 @@ use ekiden_core::steering::Steering;
 use pulldown_cmark::{Event as Md, Options, Parser, Tag};
 
 use super::scenario::{Scenario, attempt, header, stages, with_words};
-use crate::page::{Told, Tone};
+use crate::page::{Heading, Tone};
 use crate::render;
 
 const TEXTS: [&str; 50] = [
@@ -215,7 +215,7 @@ fn no_text_is_more_than_words() {
 #[test]
 fn what_the_command_line_adds_is_no_more_than_words_either() {
     for text in TEXTS {
-        let told = Told {
+        let heading = Heading {
             id: "7f3a".to_owned(),
             tone: Tone::Failed,
             headline: "failed".to_owned(),
@@ -226,7 +226,7 @@ fn what_the_command_line_adds_is_no_more_than_words_either() {
             )],
             left_out: Some(text.to_owned()),
         };
-        let page = Scenario::relay(None).page_of(&told);
+        let page = Scenario::relay(None).page_of(&heading);
         assert_sound(&render::html(&page));
         assert_inert(&render::markdown(&page));
     }

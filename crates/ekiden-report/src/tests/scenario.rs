@@ -23,7 +23,7 @@ use ekiden_core::steering::{Steered, Steering};
 use ekiden_core::time::{Millis, Timestamp};
 use jiff::tz::TimeZone;
 
-use crate::page::{Told, Tone};
+use crate::page::{Heading, Tone};
 use crate::{Page, Streams, Timeline, render};
 
 /// 22:04 in Athens.
@@ -241,7 +241,7 @@ impl Scenario {
     }
 
     pub(super) fn page(&self) -> Page {
-        let told = Told {
+        let heading = Heading {
             id: "7f3a".to_owned(),
             tone: Tone::Done,
             headline: "how it ended".to_owned(),
@@ -249,12 +249,12 @@ impl Scenario {
             next: vec![("shows what it left".to_owned(), "git status".to_owned())],
             left_out: None,
         };
-        self.page_of(&told)
+        self.page_of(&heading)
     }
 
-    pub(super) fn page_of(&self, told: &Told) -> Page {
+    pub(super) fn page_of(&self, heading: &Heading) -> Page {
         let zone = TimeZone::posix("EET-2EEST,M3.5.0/3,M10.5.0/4").unwrap();
-        Page::new(&self.timeline, &self.streams, told, &zone)
+        Page::new(&self.timeline, &self.streams, heading, &zone)
     }
 
     pub(super) fn markdown(&mut self) -> String {

@@ -1,4 +1,4 @@
-//! How an attempt ended, read beside its relay.
+//! How an attempt ended, as the relay after it shows.
 
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::handoff::{self, Handoff, HandoffFile, Status};

@@ -1,4 +1,4 @@
-//! The fold's part that is about attempts.
+//! The part of the fold that handles attempts.
 
 use ekiden_core::budget::Mark;
 use ekiden_core::effect::{StartAttempt, StartMode};

@@ -16,9 +16,9 @@ use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steering, StopRequest};
 use ekiden_core::text::short;
 
-use super::trouble::{of_commit, of_merge, of_warning};
+use super::problem::{of_commit, of_merge, of_warning};
 use super::{
-    Asked, Attempt, Kind, SURVEY_LINES_MAX, Session, TASK_CHARS_MAX, Timeline, Trouble,
+    Asked, Attempt, Kind, Problem, SURVEY_LINES_MAX, Session, TASK_CHARS_MAX, Timeline,
     WORDS_CHARS_MAX, Wait, Words,
 };
 
@@ -338,7 +338,7 @@ impl Timeline {
         kind: Kind,
         why: String,
     ) {
-        self.trouble.push(Trouble {
+        self.problems.push(Problem {
             at: self.last,
             stage,
             session,

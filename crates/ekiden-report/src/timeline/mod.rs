@@ -9,7 +9,7 @@
 mod attempt_end;
 mod attempts;
 mod fold;
-mod trouble;
+mod problem;
 mod words;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use ekiden_core::time::{Millis, Timestamp};
 
 pub use attempt_end::{AttemptEnd, Left, cautions};
 pub use fold::Before;
-pub use trouble::{Kind, Trouble, check_word};
+pub use problem::{Kind, Problem, check_word};
 pub use words::Words;
 
 /// What is kept of a text of an agent, in characters. The archive has it whole.
@@ -57,7 +57,7 @@ pub struct Timeline {
     /// In the order of the manifest. A run of a single relay has one.
     pub stages: Vec<Stage>,
     pub waits: Vec<Wait>,
-    pub trouble: Vec<Trouble>,
+    pub problems: Vec<Problem>,
     /// What people asked of the run, in ekiden's words and theirs.
     pub asked: Vec<Asked>,
     /// What sessions added to the knowledge, in that order.
@@ -248,7 +248,7 @@ impl Timeline {
                 .map(|stage| Stage::new(stage, at, &index))
                 .collect(),
             waits: Vec::new(),
-            trouble: Vec::new(),
+            problems: Vec::new(),
             asked: Vec::new(),
             learnt: Vec::new(),
             delivery: None,

@@ -1,4 +1,4 @@
-//! The chain of a log's records, by which an edit of the log is noticed.
+//! The chain of a log's records, which shows whether the log was edited.
 //!
 //! Each line ends with a link: the hash of the link in the line before and of its own record.
 //!
@@ -11,7 +11,7 @@
 //! own state directory: 33 bytes for each record. A link is copied after its record is on the disk, and
 //! the copy is not synced. So after a crash the copy may end before the log does, never after it.
 //!
-//! Whoever only reads a log need not look at the links.
+//! A program that only reads a log does not need the links.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use ekiden_store::replace::{Durability, replace};
 use ekiden_testkit::sim::{SimDisk, every_crash};
 
 const PROMPT: (&str, &str) = ("prompt.md", "the task, word for word");
-const PROTOCOL: (&str, &str) = ("protocol.md", "the standing text");
+const PROTOCOL: (&str, &str) = ("protocol.md", "the fixed instructions");
 
 fn sessions() -> SimDisk {
     let disk = SimDisk::new();

@@ -1,7 +1,7 @@
 //! Putting the guard into a settings file, and taking it out.
 //!
-//! Both go through the concrete syntax, in which every blank and comment is a node. What is taken out
-//! takes with it only what it leaves empty.
+//! Both edit the concrete syntax tree, in which every blank and comment is a node. Only what becomes empty is removed
+//! together with our entries.
 
 use jsonc_parser::cst::{
     CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,

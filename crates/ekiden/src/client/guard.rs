@@ -1,7 +1,7 @@
 //! Where the guard is installed: which settings files of the client call `ekiden hook`.
 //!
-//! The plugin's hook asks [`is_in_settings`] at every call, so it must cost next to nothing: at
-//! most four small files are read, and none where the first says yes.
+//! The plugin's hook calls [`is_in_settings`] every time, so that must cost very little: it reads at most four small
+//! files, and stops at the first that says yes.
 
 use std::path::{Path, PathBuf};
 

@@ -48,7 +48,7 @@ pub type Ask<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
 
 /// What was chosen before, and where an answer is kept.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Kept<'a> {
+pub struct Remembered<'a> {
     /// The user's settings file.
     pub settings: Option<&'a Path>,
     /// The file of what holds in one project only.
@@ -61,7 +61,7 @@ pub struct Kept<'a> {
 pub fn settle(
     agent: &mut AgentSpec,
     client: &ClientSettings,
-    kept: Kept<'_>,
+    remembered: Remembered<'_>,
     asker: Option<Ask<'_>>,
 ) -> Result<Option<Choice>, Failure> {
     if agent.kind == AgentKind::Claude
@@ -75,13 +75,13 @@ pub fn settle(
     if !unattended || is_chosen(agent) || client.choose_permissions() {
         return Ok(None);
     }
-    if kept.everything {
+    if remembered.everything {
         Choice::Everything.apply(&mut agent.permissions);
         return Ok(None);
     }
     let choice = asker
-        .and_then(|asker| answer(asker, kept))
-        .ok_or_else(|| nobody_chose(kept.settings))?;
+        .and_then(|asker| answer(asker, remembered))
+        .ok_or_else(|| nobody_chose(remembered.settings))?;
     choice.apply(&mut agent.permissions);
     Ok(Some(choice))
 }
@@ -200,12 +200,12 @@ impl Choice {
 }
 
 /// Asks until the answer is one of the choices. An empty line declines.
-fn answer(ask: Ask<'_>, kept: Kept<'_>) -> Option<Choice> {
+fn answer(ask: Ask<'_>, remembered: Remembered<'_>) -> Option<Choice> {
     let mut question = "Nobody will be there to answer when the agent asks for permission. What may it do without asking?\n\n".to_owned();
     for (number, choice) in (1..).zip(Choice::ALL) {
         question.push_str(&format!("  {number}  {}\n", choice.explanation()));
     }
-    if let (Some(all), Some(one)) = (kept.settings, kept.of_project) {
+    if let (Some(all), Some(one)) = (remembered.settings, remembered.of_project) {
         let [all, one] = [all, one].map(phrase::path);
         question.push_str(&format!(
             "\nThe answer is kept for all projects, in {all}; 3 for this project only, in {one}.\n"
@@ -261,7 +261,7 @@ mod tests {
         let settled = settle(
             &mut agent,
             &ClientSettings::default(),
-            Kept {
+            Remembered {
                 settings: Some(Path::new("/h/config.toml")),
                 of_project: Some(Path::new("/h/approved")),
                 everything: false,
@@ -341,7 +341,7 @@ mod tests {
         let failure = settle(
             &mut agent,
             &ClientSettings::default(),
-            Kept::default(),
+            Remembered::default(),
             None,
         )
         .unwrap_err();
@@ -378,7 +378,7 @@ mod tests {
                 settle(
                     &mut agent,
                     &ClientSettings::default(),
-                    Kept::default(),
+                    Remembered::default(),
                     None
                 )
                 .unwrap(),
@@ -391,11 +391,11 @@ mod tests {
     #[test]
     fn everything_that_was_chosen_for_this_project_is_not_asked_again() {
         let mut agent = claude(Permissions::default(), &["claude"]);
-        let kept = Kept {
+        let remembered = Remembered {
             everything: true,
-            ..Kept::default()
+            ..Remembered::default()
         };
-        let settled = settle(&mut agent, &ClientSettings::default(), kept, None);
+        let settled = settle(&mut agent, &ClientSettings::default(), remembered, None);
         assert_eq!(settled.unwrap(), None);
         assert!(agent.permissions.skip);
     }

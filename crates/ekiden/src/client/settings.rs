@@ -202,9 +202,9 @@ fn json_of(path: &Path) -> Option<Value> {
 mod tests {
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct Fixture(tempfile::TempDir);
 
-    impl Place {
+    impl Fixture {
         fn with(files: &[(&str, &str)]) -> Self {
             let place = Self(tempfile::tempdir().unwrap());
             for (name, text) in files {
@@ -232,7 +232,7 @@ mod tests {
     fn a_rule_that_denies_every_handoff_is_found() {
         let denied = |rules: &str| {
             let text = format!(r#"{{"permissions":{{"deny":{rules}}}}}"#);
-            let place = Place::with(&[(".claude/settings.json", &text)]);
+            let place = Fixture::with(&[(".claude/settings.json", &text)]);
             let settings = place.settings(false);
             settings.denies_handoffs(&[]).map(|found| found.why)
         };
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(denied(r#"["Edit(./src/**)","Read"]"#), None);
         let project = r#"{"permissions":{"deny":["Edit(/.ekiden/**)"]}}"#;
         let found = |name| {
-            let place = Place::with(&[(name, project)]);
+            let place = Fixture::with(&[(name, project)]);
             place.settings(false).denies_handoffs(&[]).is_some()
         };
         assert!(found("work/.claude/settings.local.json"));
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn an_untrusted_projects_rules_are_no_choice() {
         let chosen =
-            |files: &[(&str, &str)]| Place::with(files).settings(false).choose_permissions();
+            |files: &[(&str, &str)]| Fixture::with(files).settings(false).choose_permissions();
         assert!(!chosen(&[]));
         assert!(!chosen(&[("work/.claude/settings.json", ALLOW)]));
         assert!(chosen(&[("work/.claude/settings.local.json", ALLOW)]));
@@ -278,7 +278,7 @@ mod tests {
     // shows: MON-06
     #[test]
     fn the_highest_layer_that_names_a_window_decides() {
-        let place = Place::with(&[
+        let place = Fixture::with(&[
             (".claude/settings.json", r#"{"autoCompactWindow":150000}"#),
             (
                 "work/.claude/settings.local.json",
@@ -292,7 +292,7 @@ mod tests {
     // shows: AGT-11
     #[test]
     fn an_isolated_run_has_no_settings_of_the_user() {
-        let place = Place::with(&[(".claude/settings.json", ALLOW)]);
+        let place = Fixture::with(&[(".claude/settings.json", ALLOW)]);
         assert!(place.settings(false).choose_permissions());
         assert!(!place.settings(true).choose_permissions());
     }
@@ -303,9 +303,9 @@ mod tests {
             r#"{"disableAllHooks":true}"#,
             r#"{"disableAllHooks":false}"#,
         );
-        let place = Place::with(&[(".claude/settings.json", off)]);
+        let place = Fixture::with(&[(".claude/settings.json", off)]);
         assert!(place.settings(false).hooks_are_off().is_some());
-        let place = Place::with(&[
+        let place = Fixture::with(&[
             (".claude/settings.json", off),
             ("work/.claude/settings.local.json", on),
         ]);

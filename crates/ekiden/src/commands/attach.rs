@@ -78,8 +78,9 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
         read: SignalFlag::default(),
     };
     loop {
-        let desk = || guide::desk_elsewhere(&invocation, &workspace, &run, watching.clone());
-        let watched = live.with_view(desk, |live| -> Result<(), Failure> {
+        let controls =
+            || guide::controls_elsewhere(&invocation, &workspace, &run, watching.clone());
+        let watched = live.with_view(controls, |live| -> Result<(), Failure> {
             let is_wanted = || left.is_raised() || watching.read.is_raised();
             while follow.status.is_held() && !is_wanted() {
                 live.look(SystemClock.now(), &follow.status.board);

@@ -1,4 +1,4 @@
-//! `ekiden checkpoint`: a watched session's checkpoint, its state, an estimate, a delay.
+//! `ekiden checkpoint`: makes, shows, estimates or delays the checkpoint of a watched session.
 
 use clap::Args;
 use ekiden_core::guard::checkpoint::CheckpointReason;

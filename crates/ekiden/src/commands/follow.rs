@@ -21,7 +21,7 @@ use super::status::RunStatus;
 use crate::failure::Failure;
 use crate::output::activity::PIECE_BYTES;
 use crate::output::board::Board;
-use crate::output::moving::{Activity, Seen};
+use crate::output::relay_progress::{Activity, Seen};
 use crate::output::summary::Summary;
 
 /// A run, and how it stood at the last look.

@@ -25,9 +25,9 @@ use ekiden_engine::workspace::Workspace;
 use super::{Invocation, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::desk::Desk;
 use crate::output::live::Live;
 use crate::output::prompting::Wanted;
+use crate::output::view_thread::Controls;
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
 use crate::settings::given::Given;
@@ -97,11 +97,11 @@ pub struct Watching {
 }
 
 /// Where a person sits who steers a run by keys; none where nobody does.
-fn desk(
+fn controls(
     invocation: &Invocation,
     watching: Option<Watching>,
     send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
-) -> Option<Desk> {
+) -> Option<Controls> {
     let watches = watching.is_some();
     let raise = move |flag: fn(&Watching) -> &SignalFlag| {
         watching.iter().map(flag).for_each(SignalFlag::raise);
@@ -113,25 +113,29 @@ fn desk(
         Wanted::Leave => raise(|watching| &watching.leave),
         Wanted::Read => raise(|watching| &watching.read),
     };
-    let sits_here = invocation.can_ask().unwrap_or(false);
-    sits_here.then(|| Desk::take(watches, Arc::new(act)))?
+    let has_terminal = invocation.can_ask().unwrap_or(false);
+    has_terminal.then(|| Controls::take(watches, Arc::new(act)))?
 }
 
 /// The same for a run on which this process itself works.
-pub fn desk_here(invocation: &Invocation, workspace: &Workspace, run: &RunId) -> Option<Desk> {
+pub fn controls_here(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+) -> Option<Controls> {
     let sender = Sender::to(workspace, run);
-    desk(invocation, None, move |steering| send(&sender, steering))
+    controls(invocation, None, move |steering| send(&sender, steering))
 }
 
 /// The same for a run that works elsewhere, found as commands find it.
-pub fn desk_elsewhere(
+pub fn controls_elsewhere(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
     watching: Watching,
-) -> Option<Desk> {
+) -> Option<Controls> {
     let (workspace, run) = (workspace.clone(), run.clone());
-    desk(invocation, Some(watching), move |steering| {
+    controls(invocation, Some(watching), move |steering| {
         let message = new_message(steering)?;
         RunningRun::find(&workspace, Some(run.as_str()))
             .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))

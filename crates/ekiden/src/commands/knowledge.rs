@@ -1,4 +1,4 @@
-//! `ekiden knowledge`: what later sessions will know; to read, to edit, to measure.
+//! `ekiden knowledge`: shows, edits and measures what later sessions will know.
 
 use std::path::Path;
 

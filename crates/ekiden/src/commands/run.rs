@@ -17,7 +17,7 @@ use super::task::Task;
 use super::{
     CommandLine, Invocation, check_command, doctor, going_back, guide, repository, start, wizard,
 };
-use crate::client::permission::{self, Ask, Kept};
+use crate::client::permission::{self, Ask, Remembered};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
@@ -174,17 +174,17 @@ pub(super) fn settle_permissions(
     };
     let approvals = Approvals::read(&invocation.environment)?;
     let project = invocation.workspace()?.dir;
-    let kept = Kept {
+    let remembered = Remembered {
         settings: file.as_deref(),
         of_project: approvals.file(),
         everything: approvals.has_everything(&project),
     };
-    let choice = permission::settle(agent, client, kept, asker)?;
+    let choice = permission::settle(agent, client, remembered, asker)?;
     permission::check_root(agent, client, &invocation.environment)?;
     let (Some(choice), Some(file)) = (choice, file) else {
         return Ok(());
     };
-    let (what, kept) = match choice.mode() {
+    let (what, saved) = match choice.mode() {
         None => {
             let place = approvals.file().map(phrase::path).unwrap_or_default();
             let what = format!("everything, for this project only, in {place}");
@@ -192,11 +192,11 @@ pub(super) fn settle_permissions(
         }
         Some(mode) => {
             let what = format!("`{}` in {}", choice.setting(), phrase::path(&file));
-            let kept = file::set(&file, &table::PERMISSION_MODE.row, &format!("\"{mode}\""));
-            (what, kept.map_err(Failure::from))
+            let saved = file::set(&file, &table::PERMISSION_MODE.row, &format!("\"{mode}\""));
+            (what, saved.map_err(Failure::from))
         }
     };
-    match kept {
+    match saved {
         Ok(()) if choice.mode().is_none() => {
             output.message(&format!("remembered: {what}; to withdraw it: {WITHDRAW}\n"));
         }

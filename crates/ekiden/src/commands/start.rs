@@ -198,8 +198,8 @@ impl Watched<'_> {
             // The agent has the terminal.
             Interface::Terminal => drive(live),
             Interface::Headless => {
-                let desk = || guide::desk_here(self.invocation, self.workspace, self.run);
-                live.with_view(desk, drive)
+                let controls = || guide::controls_here(self.invocation, self.workspace, self.run);
+                live.with_view(controls, drive)
             }
         };
         live.finish_telemetry();

@@ -17,7 +17,7 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
 use crate::stats::gather::{self, Transcripts};
-use crate::stats::metrics::{ClientSessions, Metrics, Share};
+use crate::stats::metrics::{ClientSessions, Fraction, Metrics};
 use crate::stats::spending::{Spending, Used};
 use crate::stats::threshold::{Best, Measure, REQUESTS_MIN, Row, Threshold, threshold};
 
@@ -214,7 +214,7 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         Column::new("target", Side::Left, 0),
     ];
     let now = metrics.since_setup;
-    let compacted = Share {
+    let compacted = Fraction {
         part: now.compacted,
         of: now.sessions,
     };
@@ -281,14 +281,14 @@ fn lost(before: ClientSessions, now: ClientSessions) -> String {
     }
 }
 
-fn share(share: Share) -> String {
+fn share(share: Fraction) -> String {
     match share.percent() {
         Some(percent) => format!("{percent}% ({} of {})", share.part, share.of),
         None => "none yet".to_owned(),
     }
 }
 
-fn average(share: Share) -> String {
+fn average(share: Fraction) -> String {
     match (share.part * 10).checked_div(share.of) {
         Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10),
         None => "none yet".to_owned(),

@@ -94,7 +94,7 @@ enum Goal {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum RunKind {
     Relay,
     Plan,
 }
@@ -106,15 +106,21 @@ fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Sto
     let workspace = invocation.workspace_here()?;
     let mut answers = Answers { invocation, flags };
     let goal = goal(&answers, &workspace, output)?;
-    let way = way()?;
-    if way == Way::Relay {
+    let kind = run_kind()?;
+    if kind == RunKind::Relay {
         answers.verification(&workspace)?;
     }
-    answers.limits(way)?;
+    answers.limits(kind)?;
     let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
     answers.permission(&settings.agent, &workspace)?;
-    let detach = way == Way::Relay && answers.mode(settings.agent.kind)?;
-    let words = words(&answers.flags, &goal, way, detach, &answers.invocation.here);
+    let detach = kind == RunKind::Relay && answers.mode(settings.agent.kind)?;
+    let words = words(
+        &answers.flags,
+        &goal,
+        kind,
+        detach,
+        &answers.invocation.here,
+    );
     finish(words, goal, &workspace, output)
 }
 
@@ -144,10 +150,10 @@ fn finish(
     Ok(runs.then_some(words))
 }
 
-fn words(flags: &Flags, goal: &Goal, way: Way, detach: bool, here: &Path) -> Vec<String> {
-    let command = match way {
-        Way::Relay => "run",
-        Way::Plan => "build",
+fn words(flags: &Flags, goal: &Goal, kind: RunKind, detach: bool, here: &Path) -> Vec<String> {
+    let command = match kind {
+        RunKind::Relay => "run",
+        RunKind::Plan => "build",
     };
     let task = match goal {
         Goal::Named(task) => task.clone(),
@@ -257,17 +263,17 @@ fn written(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Goa
     Ok(Goal::New { path, text })
 }
 
-fn way() -> Result<Way, Stop> {
-    let ways = [
-        ("one task: a relay of fresh sessions", Way::Relay),
+fn run_kind() -> Result<RunKind, Stop> {
+    let kinds = [
+        ("one task: a relay of fresh sessions", RunKind::Relay),
         (
             "a large one: plan it in stages first, then carry them out",
-            Way::Plan,
+            RunKind::Plan,
         ),
     ];
     choose(
         "How large is it?",
-        ways.map(|(text, way)| (text.to_owned(), way)).into(),
+        kinds.map(|(text, kind)| (text.to_owned(), kind)).into(),
     )
 }
 
@@ -336,13 +342,13 @@ impl Answers {
         Ok(())
     }
 
-    fn limits(&mut self, way: Way) -> Result<(), Stop> {
+    fn limits(&mut self, kind: RunKind) -> Result<(), Stop> {
         let sessions = &table::MAX_SESSIONS.row;
         if !self.is_given(sessions) {
             let default = self.value(sessions);
-            let question = match way {
-                Way::Relay => "How many sessions at most?",
-                Way::Plan => "How many sessions at most for each stage?",
+            let question = match kind {
+                RunKind::Relay => "How many sessions at most?",
+                RunKind::Plan => "How many sessions at most for each stage?",
             };
             let help = "`ekiden resume` continues with more";
             let number = line(question, default.as_deref(), help, sessions.check)?;

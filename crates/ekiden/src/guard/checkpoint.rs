@@ -12,7 +12,7 @@ use std::time::Duration;
 use ekiden_agent::detached;
 use ekiden_core::guard::Reading;
 use ekiden_core::guard::checkpoint::CheckpointReason;
-use ekiden_core::guard::watch::{Moment, Taken, WatchEvent, WatchRecord};
+use ekiden_core::guard::watch::{Taken, Trigger, WatchEvent, WatchRecord};
 use ekiden_core::limits;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
@@ -126,12 +126,12 @@ pub(super) fn run_turn(args: &[OsString]) {
     }
     watched.now = SystemClock.now();
     let reading = watched.reading();
-    let moment = Moment::Stops { background: true };
+    let trigger = Trigger::Stops { background: true };
     let begins = watched
-        .decide(&watched.watch(), &moment, reading.as_ref())
+        .decide(&watched.watch(), &trigger, reading.as_ref())
         .begin;
     if begins.is_some()
-        && let Some(reason) = settle(&watched, &moment, reading.as_ref()).1.begin
+        && let Some(reason) = settle(&watched, &trigger, reading.as_ref()).1.begin
     {
         watched.or_complain(take(&watched.checkpoint(reason, reading.as_ref())));
     } else if let Some(reading) = &reading {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ekiden_core::guard::alert::{self, Said};
 use ekiden_core::guard::watch::{
-    Alert, Batch, Decision, Moment, Source, Watch, WatchEvent, WatchRecord, judge_batch,
+    Alert, Batch, Decision, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
 };
 use ekiden_core::guard::{
     Denial, GuardView, HookInput, Level, Profile, Reading, ToolUse, Verdict, verdict,
@@ -62,17 +62,17 @@ struct Hook<'a> {
 
 impl Hook<'_> {
     fn answer(&self) -> Option<Value> {
-        let moment = self.moment()?;
-        if matches!(moment, Moment::Begins(_)) {
+        let trigger = self.trigger()?;
+        if matches!(trigger, Trigger::Begins(_)) {
             self.watched.sweep();
         }
-        if moment == Moment::Prompt {
+        if trigger == Trigger::Prompt {
             self.note_prompt();
         }
         let reading = self.watched.reading();
-        let (watch, decision) = settle(self.watched, &moment, reading.as_ref());
+        let (watch, decision) = settle(self.watched, &trigger, reading.as_ref());
         let mut alerts = decision.alerts;
-        if moment == Moment::Prompt
+        if trigger == Trigger::Prompt
             && let Some(reading) = &reading
         {
             alerts.extend(self.too_large(reading));
@@ -84,7 +84,7 @@ impl Hook<'_> {
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());
             // Whoever summarises the session waits.
-            if moment == Moment::Compacts {
+            if trigger == Trigger::Compacts {
                 self.watched.or_complain(checkpoint::take(&request));
             } else {
                 self.watched.or_complain(checkpoint::begin(&request));
@@ -93,7 +93,7 @@ impl Hook<'_> {
         if let Some(reading) = &reading {
             self.watched.publish(&watch, reading);
         }
-        let own = moment == Moment::Begins(Source::Compact);
+        let own = trigger == Trigger::Begins(Source::Compact);
         if let Some(document) = &decision.consume {
             self.watched
                 .or_complain(handoff::consume(self.watched, document));
@@ -131,9 +131,9 @@ impl Hook<'_> {
     }
 
     /// What happens right now; none if it is nothing to the guard.
-    fn moment(&self) -> Option<Moment> {
+    fn trigger(&self) -> Option<Trigger> {
         match self.call.event {
-            HookEvent::SessionStart => Some(Moment::Begins(match self.call.source.as_str() {
+            HookEvent::SessionStart => Some(Trigger::Begins(match self.call.source.as_str() {
                 "clear" => Source::Clear,
                 "compact" => Source::Compact,
                 "resume" | "fork" => Source::Resume,
@@ -142,16 +142,16 @@ impl Hook<'_> {
             HookEvent::UserPromptSubmit => {
                 let prompt = self.call.prompt.trim_start();
                 let own = OWN_PROMPTS.iter().any(|own| prompt.starts_with(own));
-                (!own).then_some(Moment::Prompt)
+                (!own).then_some(Trigger::Prompt)
             }
-            HookEvent::PostToolBatch => Some(Moment::AfterBatch(self.batch())),
+            HookEvent::PostToolBatch => Some(Trigger::AfterBatch(self.batch())),
             // For clients that do not tell of a batch: each tool is one.
-            HookEvent::PostToolUse => Some(Moment::AfterBatch(Batch::default())),
-            HookEvent::Stop => Some(Moment::Stops {
+            HookEvent::PostToolUse => Some(Trigger::AfterBatch(Batch::default())),
+            HookEvent::Stop => Some(Trigger::Stops {
                 background: self.call.background_tasks > 0,
             }),
-            HookEvent::PreCompact => Some(Moment::Compacts),
-            HookEvent::SessionEnd => Some(Moment::Ends),
+            HookEvent::PreCompact => Some(Trigger::Compacts),
+            HookEvent::SessionEnd => Some(Trigger::Ends),
             HookEvent::PreToolUse | HookEvent::StopFailure | HookEvent::Other => None,
         }
     }
@@ -184,7 +184,7 @@ impl Hook<'_> {
             Verdict::Pass | Verdict::Block => None,
             Verdict::Allow => Some(hook_output::permission(true, "a handoff document")),
             Verdict::Deny(Denial::HandingOff { .. }) => {
-                let (_, decision) = settle(self.watched, &Moment::Refuses, None);
+                let (_, decision) = settle(self.watched, &Trigger::Refuses, None);
                 let said = self.said(decision.alerts.first().filter(|_| decision.refuse)?);
                 Some(hook_output::refusal(&said.agent, &said.person))
             }
@@ -237,11 +237,11 @@ impl Hook<'_> {
 /// waited in vain, or cannot record, does nothing that would be done twice.
 pub(super) fn settle(
     watched: &Watched,
-    moment: &Moment,
+    trigger: &Trigger,
     reading: Option<&Reading>,
 ) -> (Watch, Decision) {
     let watch = watched.watch();
-    let first = watched.decide(&watch, moment, reading);
+    let first = watched.decide(&watch, trigger, reading);
     if first.events.is_empty() {
         return (watch, first);
     }
@@ -250,7 +250,7 @@ pub(super) fn settle(
         .or_complain(watched.files.lock(LOCK_PATIENCE))
         .flatten();
     let mut watch = watched.watch();
-    let decision = watched.decide(&watch, moment, reading);
+    let decision = watched.decide(&watch, trigger, reading);
     let records: Vec<WatchRecord> = decision
         .events
         .iter()

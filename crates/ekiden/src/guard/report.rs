@@ -1,4 +1,4 @@
-//! What went wrong in a call of the guard: `guard/errors.log`.
+//! `guard/errors.log`: what went wrong in calls of the guard.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! All that a call of the guard finds: the project, the session's files, its settings, its context.
+//! What a call of the guard reads: the project, the session's files, its settings, its context.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ekiden_core::guard::alert::CommandNames;
 use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
 use ekiden_core::guard::estimate::{Estimate, named_files};
-use ekiden_core::guard::watch::{Decision, Moment, Watch, WatchSettings, decide};
+use ekiden_core::guard::watch::{Decision, Trigger, Watch, WatchSettings, decide};
 use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
@@ -180,10 +180,10 @@ impl Watched {
     pub(super) fn decide(
         &self,
         watch: &Watch,
-        moment: &Moment,
+        trigger: &Trigger,
         reading: Option<&Reading>,
     ) -> Decision {
-        decide(watch, self.settings, moment, reading, self.now)
+        decide(watch, self.settings, trigger, reading, self.now)
     }
 
     /// The session's context now: from the transcript's end, or from the status line if that was told

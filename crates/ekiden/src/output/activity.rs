@@ -1,8 +1,8 @@
 //! What the agent says and does, in lines that stay: for `run -v` as it happens, and for a saved stream.
 //!
-//! An agent may print anything, so every text is made plain and short: escape sequences go, and a long
-//! speech is cut with a mark. A saved stream may be cut off in the middle of a line; it is read piece by
-//! piece. A run keeps the whole, for `ekiden show --events`.
+//! An agent may print anything, so every text is made plain and short: escape sequences are removed, and long text is
+//! cut, with a mark. A saved stream may end in the middle of a line; it is read piece by piece. A run keeps the whole
+//! stream, for `ekiden show --events`.
 
 use std::io::{self, Read};
 

@@ -1,8 +1,8 @@
 //! Printing beside a run, which must not wait for whoever reads.
 //!
-//! A terminal may take nothing for hours: ctrl-s, a connection that hangs, a pager that nobody scrolls. A
-//! run that waited in a write would answer no hook, order no handoff, and stop. So another thread prints
-//! what the run says, in its order. What moves is left out while it is behind; lines are never left out.
+//! A terminal may accept nothing for hours: after ctrl-s, over a connection that hangs, in a pager that nobody scrolls. A
+//! run that waited in a write would answer no hook and order no handoff. So another thread prints what the run says, in
+//! order. While that thread is behind, frames of the live view are left out; lines never are.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

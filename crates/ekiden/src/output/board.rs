@@ -1,5 +1,5 @@
-//! What is known of a run while it is watched: each relay at work, from the log's records and from what is seen
-//! beside them.
+//! What is known about a run while it is watched: each relay at work, by the log's records and by what the log does not
+//! hold.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::line::Line;
-use super::moving::Moving;
+use super::relay_progress::RelayProgress;
 use super::summary::Summary;
 
 #[derive(Debug, Clone, Default)]
 pub struct Board {
     /// The relays that have not ended; where there is none, the first of all.
-    relays: BTreeMap<StageId, Moving>,
+    relays: BTreeMap<StageId, RelayProgress>,
     /// What the records say of the whole run, where somebody wants to know.
     pub summary: Option<Summary>,
 }
@@ -42,28 +42,28 @@ impl Board {
         let is_shown = |stage: &StageId| shown.iter().any(|(id, _)| *id == stage);
         self.relays.retain(|stage, _| is_shown(stage));
         for (stage, relay) in shown {
-            let moving = self.relays.entry(stage.clone()).or_default();
-            moving.follow(record.time, relay, levels);
+            let progress = self.relays.entry(stage.clone()).or_default();
+            progress.follow(record.time, relay, levels);
         }
     }
 
     /// The first relay at work.
-    pub fn first(&self) -> Option<&Moving> {
+    pub fn first(&self) -> Option<&RelayProgress> {
         self.relays.values().next()
     }
 
-    pub fn of(&self, stage: &StageId) -> Option<&Moving> {
+    pub fn of(&self, stage: &StageId) -> Option<&RelayProgress> {
         self.relays.get(stage)
     }
 
     /// What all sessions have spent, those at work included as far as it was seen.
     pub fn spend(&self, summary: &Summary) -> Spend {
-        let at_work = self.relays.values().map(|moving| moving.spend);
+        let at_work = self.relays.values().map(|progress| progress.spend);
         let seen = at_work.fold(summary.settled, Spend::plus);
         summary.spend.at_least(seen)
     }
 
-    pub fn relay(&mut self, stage: &StageId) -> Option<&mut Moving> {
+    pub fn relay(&mut self, stage: &StageId) -> Option<&mut RelayProgress> {
         self.relays.get_mut(stage)
     }
 

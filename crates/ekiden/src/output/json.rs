@@ -1,4 +1,4 @@
-//! JSON for programs: objects that are put together field by field, in the order in which they are named.
+//! JSON for programs: objects that are built field by field, in the order of the calls.
 //!
 //! The published form is `docs/json.md`: fields are added to it under the same version, never changed.
 //! Quantities carry their unit in the name; times are RFC 3339 in UTC.

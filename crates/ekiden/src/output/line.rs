@@ -1,7 +1,7 @@
 //! A line for people: parts with a tone, and how it is laid out on a terminal.
 //!
-//! Tones are the only colours there are: needs you, failed, done, quiet. Words carry the meaning;
-//! without colour nothing is lost.
+//! Each tone has a colour: needs you, failed, done, quiet. There are no others. The words carry the meaning, so nothing
+//! is lost without colour.
 
 use std::fmt::Write as _;
 

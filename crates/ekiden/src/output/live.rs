@@ -24,14 +24,14 @@ use jiff::tz::TimeZone;
 use super::Output;
 use super::activity;
 use super::board::Board;
-use super::desk::{self, Desk, Shown};
 use super::entry::Entry;
 use super::json::fields;
 use super::keys;
 use super::line::Line;
-use super::moving::{self, Moving};
+use super::relay_progress::{self, RelayProgress};
 use super::reporter::Reporter;
 use super::summary::Summary;
+use super::view_thread::{self, Controls, Shown};
 use crate::report;
 
 /// The columns that a stage's id has at most before each line.
@@ -119,13 +119,13 @@ impl<'a> Live<'a> {
     }
 
     pub fn shown(&self) -> MutexGuard<'_, Shown<'a>> {
-        desk::lock(&self.shown)
+        view_thread::lock(&self.shown)
     }
 
-    /// Shows the live view while `drive` works, where there is a screen for it. `desk` is where a person sits.
+    /// Shows the live view while `drive` works, where there is a screen for it. `controls` is where a person sits.
     pub fn with_view<T>(
         &mut self,
-        desk: impl FnOnce() -> Option<Desk>,
+        controls: impl FnOnce() -> Option<Controls>,
         drive: impl FnOnce(&mut Self) -> T,
     ) -> T {
         // Who waits for the beginning of a run in the background has the terminal.
@@ -134,9 +134,9 @@ impl<'a> Live<'a> {
         let Some((stopped, stop)) = keys::stopping().ok().filter(|_| has_place) else {
             return drive(self);
         };
-        let (desk, shown) = (desk(), Arc::clone(&self.shown));
+        let (controls, shown) = (controls(), Arc::clone(&self.shown));
         let done = thread::scope(|scope| {
-            let show = move || desk::show(&shown, desk, &stopped);
+            let show = move || view_thread::show(&shown, controls, &stopped);
             let view = thread::Builder::new().spawn_scoped(scope, show);
             self.has_view = view.is_ok();
             let done = drive(self);
@@ -212,7 +212,7 @@ impl<'a> Live<'a> {
             return shown.draw();
         }
         // A line that moves would write over what is being typed.
-        let is_paused = shown.board.first().is_some_and(Moving::is_paused);
+        let is_paused = shown.board.first().is_some_and(RelayProgress::is_paused);
         let typing = self.typed.is_some() && is_paused;
         let line = shown.board.line(self.now, &self.reporter.zone);
         match line.filter(|_| !typing) {
@@ -222,12 +222,12 @@ impl<'a> Live<'a> {
     }
 
     /// Changes what is shown of a stage's session.
-    fn show(&self, stage: &StageId, change: impl FnOnce(&mut Moving)) {
+    fn show(&self, stage: &StageId, change: impl FnOnce(&mut RelayProgress)) {
         let mut shown = self.shown();
-        if let Some(moving) = shown.board.relay(stage)
-            && moving.is_working()
+        if let Some(progress) = shown.board.relay(stage)
+            && progress.is_working()
         {
-            change(moving);
+            change(progress);
             drop(shown);
             // The view draws when it is time to.
             if !self.has_view {
@@ -281,7 +281,7 @@ impl Observer for Live<'_> {
         let (text, activity) = match activity {
             Activity::Warning(text) => return self.warn(text),
             Activity::Subagents(count) => {
-                return self.show(stage, |moving| moving.subagents = *count);
+                return self.show(stage, |progress| progress.subagents = *count);
             }
             Activity::Tool { name, target } => {
                 let (name, target) = (name.clone(), target.replace(&self.work_dir, ""));
@@ -301,18 +301,18 @@ impl Observer for Live<'_> {
         }
         drop(shown);
         let since = Some(self.now);
-        self.show(stage, |moving| {
-            moving.activity = Some(moving::Activity { text, since });
+        self.show(stage, |progress| {
+            progress.activity = Some(relay_progress::Activity { text, since });
         });
     }
 
     fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window) {
         let now = self.now;
-        self.show(stage, |moving| moving.uses(usage_tokens, window, now));
+        self.show(stage, |progress| progress.uses(usage_tokens, window, now));
     }
 
     fn spend(&mut self, stage: &StageId, spend: Spend) {
-        self.show(stage, |moving| moving.spend = spend);
+        self.show(stage, |progress| progress.spend = spend);
     }
 
     fn warn(&mut self, text: &str) {

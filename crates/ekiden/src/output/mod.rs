@@ -12,7 +12,6 @@
 pub mod activity;
 mod beside;
 pub mod board;
-pub mod desk;
 pub mod ending;
 mod entry;
 mod growth;
@@ -21,12 +20,12 @@ pub mod json;
 mod keys;
 pub mod line;
 pub mod live;
-pub mod moving;
 pub mod outcome;
 pub mod patch;
 pub mod phrase;
 pub mod problems;
 pub mod prompting;
+pub mod relay_progress;
 pub mod reporter;
 pub mod review;
 pub mod session;
@@ -37,6 +36,7 @@ mod steering;
 pub mod summary;
 pub mod table;
 pub mod view;
+pub mod view_thread;
 pub mod waits;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What went wrong in a run, in a line at its end: how often, and in which sessions.
+//! The line at the end of a run that says what went wrong, how often, and in which sessions.
 //!
-//! What ekiden is there for is no problem: a handoff, a verification that fails before the work is done,
-//! the pause that a user wants.
+//! What ekiden is made for is not a problem: a handoff, a verification that fails before the work is done, a pause that
+//! the user wants.
 
 use ekiden_core::outcome::WaitCause;
 use ekiden_core::time::Millis;
@@ -75,7 +75,7 @@ pub fn line(timeline: &Timeline) -> Option<Line> {
 
 fn told(timeline: &Timeline) -> Vec<(Kind, &'static str, Vec<u32>)> {
     let of_kind = |(kind, name)| {
-        let all = timeline.trouble.iter().filter(|one| one.kind == kind);
+        let all = timeline.problems.iter().filter(|one| one.kind == kind);
         let sessions: Vec<u32> = all.filter_map(|one| one.session).collect();
         (!sessions.is_empty()).then_some((kind, name, sessions))
     };

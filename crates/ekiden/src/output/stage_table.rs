@@ -120,7 +120,7 @@ fn state_of(run: &Run, id: &StageId, state: &StageState) -> (State, Option<Strin
 #[derive(Debug, Clone)]
 pub struct Brief {
     pub id: StageId,
-    pub place: Place,
+    pub place: StageGroup,
     pub state: (Tone, &'static str),
     pub name: String,
     pub why: Option<String>,
@@ -128,7 +128,7 @@ pub struct Brief {
 
 /// Where a stage is, seen from the front of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum StageGroup {
     AtWork,
     /// It waits for a slot.
     Next,
@@ -167,15 +167,15 @@ impl Row<'_> {
 
     pub fn brief(&self) -> Brief {
         let place = match self.state {
-            State::Running | State::Preparing | State::Merging => Place::AtWork,
-            State::Ready => Place::Next,
-            State::Waiting => Place::Waiting,
+            State::Running | State::Preparing | State::Merging => StageGroup::AtWork,
+            State::Ready => StageGroup::Next,
+            State::Waiting => StageGroup::Waiting,
             State::Done
             | State::Interrupted
             | State::Failed
             | State::Blocked
             | State::Skipped
-            | State::LeftOut => Place::Over,
+            | State::LeftOut => StageGroup::Over,
         };
         Brief {
             id: self.id.clone(),

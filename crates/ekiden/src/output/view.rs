@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 
 use super::board::Board;
 use super::line::{COLUMNS_MIN, Line, Tone, one_line};
-use super::moving::Moving;
 use super::phrase;
 use super::prompting::Prompting;
-use super::stage_table::{Brief, Place};
+use super::relay_progress::RelayProgress;
+use super::stage_table::{Brief, StageGroup};
 use super::summary::{Plan, Summary};
 
 /// On a lower terminal it would push out what stays.
@@ -41,7 +41,7 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     if lines.is_empty() {
         return lines;
     }
-    let is_held = board.first().is_some_and(Moving::is_paused);
+    let is_held = board.first().is_some_and(RelayProgress::is_paused);
     let note = notes(summary, is_held);
     lines.extend((!note.is_empty()).then(|| Line::labelled("", Tone::Attention, note.join(", "))));
     lines.extend(prompting.map(|prompting| prompting.line(summary, frame.columns)));
@@ -49,13 +49,13 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
 }
 
 fn of_relay(board: &Board, summary: &Summary, frame: Frame<'_>) -> Vec<Line> {
-    let Some(moving) = board.first() else {
+    let Some(progress) = board.first() else {
         return Vec::new();
     };
-    let Some(head) = moving.head(frame.now, frame.zone) else {
+    let Some(head) = progress.head(frame.now, frame.zone) else {
         return Vec::new();
     };
-    let doing = doing(moving, frame.now);
+    let doing = doing(progress, frame.now);
     let doing = doing.map(|doing| Line::labelled("now", Tone::Plain, doing));
     let learnt = summary.learnt.as_ref();
     let open = summary.open.as_ref().map(|open| {
@@ -98,7 +98,9 @@ fn of_plan(board: &Board, summary: &Summary, plan: &Plan, frame: Frame<'_>) -> V
 /// The stages at work and those that come next, as many as have room.
 fn front(board: &Board, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
     let stages = plan.stages.iter();
-    let mut shown: Vec<&Brief> = stages.filter(|stage| stage.place != Place::Over).collect();
+    let mut shown: Vec<&Brief> = stages
+        .filter(|stage| stage.place != StageGroup::Over)
+        .collect();
     shown.sort_by_key(|stage| stage.place);
     let room = (frame.rows / 2).saturating_sub(3).min(STAGES_MAX);
     let left_out = shown.split_off(room.min(shown.len()));
@@ -117,8 +119,10 @@ fn front(board: &Board, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
 
 fn row(board: &Board, stage: &Brief, ids: usize, frame: Frame<'_>) -> Line {
     let line = Line::new(Tone::Quiet, format!("  {:<ids$}  ", stage.id.as_str()));
-    let moving = board.of(&stage.id).filter(|_| stage.place == Place::AtWork);
-    if let Some(doing) = moving.and_then(|moving| moving.line(frame.now, frame.zone)) {
+    let progress = board
+        .of(&stage.id)
+        .filter(|_| stage.place == StageGroup::AtWork);
+    if let Some(doing) = progress.and_then(|progress| progress.line(frame.now, frame.zone)) {
         return line.joined(doing.trimmed());
     }
     let (tone, word) = stage.state;
@@ -133,12 +137,12 @@ fn row(board: &Board, stage: &Brief, ids: usize, frame: Frame<'_>) -> Line {
 }
 
 /// What runs now, and for how long.
-fn doing(moving: &Moving, now: Timestamp) -> Option<String> {
-    let subagents = match moving.subagents {
+fn doing(progress: &RelayProgress, now: Timestamp) -> Option<String> {
+    let subagents = match progress.subagents {
         0 => None,
         count => Some(phrase::count(count as u64, "subagent")),
     };
-    let activity = moving.activity.as_ref().map(|activity| {
+    let activity = progress.activity.as_ref().map(|activity| {
         let since = activity
             .since
             .map(|since| phrase::whole_seconds(now.since(since)));
@@ -146,7 +150,7 @@ fn doing(moving: &Moving, now: Timestamp) -> Option<String> {
         format!("{since}{}", one_line(&activity.text))
     });
     let parts: Vec<String> = subagents.into_iter().chain(activity).collect();
-    (moving.is_working() && !parts.is_empty()).then(|| parts.join(" · "))
+    (progress.is_working() && !parts.is_empty()).then(|| parts.join(" · "))
 }
 
 fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {

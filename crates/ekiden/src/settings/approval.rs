@@ -1,7 +1,8 @@
 //! A person's approval of settings that a project may not set by itself, and of a plan's commands.
 //!
-//! An approval holds for the bytes that were approved: whoever changes the file, an agent or a `git pull`, loses it.
-//! Approvals are kept beside the user's settings, where no project writes: `KIND HASH PROJECT` on each line.
+//! An approval is for the bytes that were approved: when anything changes the file, be it an agent or a `git pull`, the
+//! approval is void. Approvals are kept beside the user's settings, where no project writes, as lines of
+//! `KIND HASH PROJECT`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! How the text of a setting becomes a value, and what to say when it cannot.
 //!
-//! Every source gives text: a flag, a variable, a value in a file. One function reads each form, so that a
-//! setting means the same wherever it was set.
+//! Every source gives text: a flag, a variable, a value in a file. Each form has one function that reads it, so a setting
+//! means the same wherever it is set.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

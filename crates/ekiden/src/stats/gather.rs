@@ -1,6 +1,6 @@
 //! Reads what statistics are made of: the client's transcripts, and the logs of this project. Nothing is written.
 //!
-//! What cannot be read is counted, and the rest counts: other programs write there meanwhile. `ekiden status` names the logs.
+//! Other programs may be writing there, so what cannot be read is counted and left out. `ekiden status` names such logs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -9,13 +9,13 @@ use ekiden_core::guard::watch::{WatchEvent, WatchRecord};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::time::Timestamp;
 use ekiden_report::Timeline;
-use ekiden_report::timeline::{Kind, Left, Session, Trouble};
+use ekiden_report::timeline::{Kind, Left, Problem, Session};
 use ekiden_wire::requests::Requests;
 use serde::Serialize;
 
 /// Some of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct Fraction {
     pub part: u64,
     pub of: u64,
 }
@@ -36,18 +36,18 @@ pub struct Metrics {
     pub before_setup: ClientSessions,
     pub since_setup: ClientSessions,
     /// Sessions that began from a handoff, and those of them that came to a handoff or an end of their own.
-    pub resumes: Share,
+    pub resumes: Fraction,
     /// Items that sessions of runs ticked, of how many sessions that list items.
-    pub items: Share,
+    pub items: Fraction,
     /// Checkpoints of watched sessions that a person asked for.
-    pub asked_checkpoints: Share,
+    pub asked_checkpoints: Fraction,
     /// Runs that are over and complete.
-    pub complete: Share,
+    pub complete: Fraction,
     /// Sessions of runs that were compacted.
-    pub compacted: Share,
+    pub compacted: Fraction,
 }
 
-impl Share {
+impl Fraction {
     fn count(&mut self, is_part: bool) {
         self.of += 1;
         self.part += u64::from(is_part);
@@ -107,7 +107,7 @@ impl Metrics {
                 | WatchEvent::Tested { .. }
                 | WatchEvent::Writing { .. }
                 | WatchEvent::Failed { .. }
-                | WatchEvent::Told
+                | WatchEvent::Announced
                 | WatchEvent::Filled
                 | WatchEvent::Deferred { .. }
                 | WatchEvent::Expected { .. }
@@ -127,7 +127,7 @@ impl Metrics {
         for stage in &timeline.stages {
             self.of_sessions(&stage.sessions);
         }
-        self.compacted.part += compacted(&timeline.trouble);
+        self.compacted.part += compacted(&timeline.problems);
         self.compacted.of += timeline.sessions().count() as u64;
         if let Some(outcome) = outcome {
             let is_done = matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete();
@@ -156,7 +156,7 @@ impl Metrics {
 }
 
 /// The sessions that were compacted, each once.
-fn compacted(trouble: &[Trouble]) -> u64 {
+fn compacted(trouble: &[Problem]) -> u64 {
     let compactions = trouble.iter().filter(|one| one.kind == Kind::Compaction);
     let sessions: BTreeSet<_> = compactions.map(|one| (one.stage, one.session)).collect();
     sessions.len() as u64
@@ -169,7 +169,7 @@ mod tests {
     // shows: UIX-09
     #[test]
     fn a_session_that_was_compacted_twice_is_one_session() {
-        let trouble = |stage, session, kind| Trouble {
+        let trouble = |stage, session, kind| Problem {
             at: Timestamp(0),
             stage: Some(stage),
             session: Some(session),

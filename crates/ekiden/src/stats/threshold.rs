@@ -77,12 +77,12 @@ struct Sums {
 pub struct SessionSums {
     steps: Vec<Sums>,
     /// Until its first edit, in a session that has one.
-    way: Option<Way>,
+    orientation: Option<Orientation>,
 }
 
-/// How a session found its way.
+/// What a session reads until its first edit.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct Orientation {
     sums: Sums,
     /// The context at the first edit.
     context_tokens: u64,
@@ -187,11 +187,11 @@ impl SessionSums {
             session.steps.resize(steps_min, Sums::default());
             session.steps[step].add(&sums);
             if let Some(first_edit) = first_edit {
-                let way = session.way.get_or_insert_default();
+                let orientation = session.orientation.get_or_insert_default();
                 if index < first_edit {
-                    way.sums.add(&sums);
+                    orientation.sums.add(&sums);
                 } else if index == first_edit {
-                    way.context_tokens = sample.context_tokens;
+                    orientation.context_tokens = sample.context_tokens;
                 }
             }
         }
@@ -207,10 +207,10 @@ impl SessionSums {
 #[derive(Default)]
 struct Pool {
     steps: Vec<Sums>,
-    way: Sums,
-    way_context_tokens: u64,
-    /// Sessions that found their way.
-    ways: u64,
+    orientation: Sums,
+    orientation_context_tokens: u64,
+    /// Sessions that made an edit.
+    orientations: u64,
 }
 
 impl Pool {
@@ -221,10 +221,10 @@ impl Pool {
             pool.steps.resize(steps_min, Sums::default());
             let steps = pool.steps.iter_mut().zip(&session.steps);
             steps.for_each(|(all, one)| all.add(one));
-            if let Some(way) = &session.way {
-                pool.way.add(&way.sums);
-                pool.way_context_tokens += way.context_tokens;
-                pool.ways += 1;
+            if let Some(orientation) = &session.orientation {
+                pool.orientation.add(&orientation.sums);
+                pool.orientation_context_tokens += orientation.context_tokens;
+                pool.orientations += 1;
             }
         }
         pool
@@ -232,7 +232,10 @@ impl Pool {
 
     /// Where work begins.
     fn first(&self) -> usize {
-        match self.way_context_tokens.checked_div(self.ways) {
+        match self
+            .orientation_context_tokens
+            .checked_div(self.orientations)
+        {
             Some(context_tokens) => step_of(context_tokens),
             None => self.steps.iter().position(is_known).unwrap_or(0),
         }
@@ -251,11 +254,11 @@ impl Pool {
 
     /// What a call costs where sessions hand off at the end of each known step.
     fn costs(&self, measure: Measure) -> Vec<Option<f64>> {
-        let way = match (self.ways, self.way.mean(measure)) {
+        let orientation = match (self.orientations, self.orientation.mean(measure)) {
             (0, _) | (_, None) => 0.0,
-            (ways, Some(mean)) => mean * ratio(self.way.requests, ways),
+            (orientations, Some(mean)) => mean * ratio(self.orientation.requests, orientations),
         };
-        let (mut cost, mut calls) = (way, 0.0);
+        let (mut cost, mut calls) = (orientation, 0.0);
         let steps = self.steps[self.known()].iter();
         let costs = steps.map(|step| {
             let growth_tokens = ratio(step.growth_tokens, step.followed).max(1.0);

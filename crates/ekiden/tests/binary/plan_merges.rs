@@ -23,12 +23,12 @@ printf '%s\n' '## Task' '' "the part of $stage" '' '## State' '' "All of it is t
 printf '%s\n' '## Core Knowledge' '' "- Stage $stage is a script." > "$to/KNOWLEDGE.md"
 "#;
 
-struct Scene {
+struct Fixture {
     environment: Environment,
     plan: String,
 }
 
-impl Scene {
+impl Fixture {
     fn new(setup: &str) -> Self {
         let environment = Environment::with_git();
         for (key, value) in [
@@ -120,9 +120,11 @@ fn conflicts_that_an_agent_left_are_never_merged() {
         let write = |text: &str| format!("printf '{text}\\n' > '{name}'");
         let (ours, theirs) = (write("a"), format!("sleep 0.4; {}", write("b")));
         let sessions = [&[theirs.as_str()], then].concat();
-        let scene = Scene::new(setup).stage("A", &[&ours]).stage("B", &sessions);
-        let said = scene.run().expect(1);
-        scene.expect_no_marks(&said);
+        let fixture = Fixture::new(setup)
+            .stage("A", &[&ours])
+            .stage("B", &sessions);
+        let said = fixture.run().expect(1);
+        fixture.expect_no_marks(&said);
     }
 }
 
@@ -136,7 +138,7 @@ fn a_validation_that_fails_on_the_merge_goes_to_a_session_and_then_to_the_user()
         let wait = "until git log --all --format=%s | grep -q '^ekiden: A '; do sleep 0.1; done";
         let second = format!("{wait}; echo b > b.txt");
         let sessions = [&[second.as_str()], then].concat();
-        Scene::new("true")
+        Fixture::new("true")
             .stage("A", &["echo a > a.txt"])
             .stage("B", &sessions)
             .checked_by("! [ -e a.txt ] || ! [ -e b.txt ] || { echo one too many; exit 1; }")
@@ -173,12 +175,12 @@ fn a_file_that_holds_such_marks_by_right_can_be_put_right() {
     let text = "printf '<<<<<<< HEAD\\nis how it begins\\n' > n";
     let theirs = format!("sleep 0.4; {text}; echo b >> n");
     let mend = format!("{text}; printf 'a\\nb\\n' >> n");
-    let scene = Scene::new("true")
+    let fixture = Fixture::new("true")
         .stage("A", &["echo a > n"])
         .stage("B", &[&theirs, &mend]);
-    scene.run().expect(0);
+    fixture.run().expect(0);
     assert_eq!(
-        scene.environment.read("n"),
+        fixture.environment.read("n"),
         "<<<<<<< HEAD\nis how it begins\na\nb\n"
     );
 }
@@ -186,16 +188,16 @@ fn a_file_that_holds_such_marks_by_right_can_be_put_right() {
 // shows: PLN-08
 #[test]
 fn where_git_leaves_no_marks_a_stage_is_told_and_what_it_has_stands() {
-    let scene = Scene::new("true")
+    let fixture = Fixture::new("true")
         .stage("A", &["git rm -q base.txt"])
         .stage("B", &["sleep 0.4; echo b >> base.txt"]);
-    let said = scene.run().expect(0);
+    let said = fixture.run().expect(0);
     assert_eq!(
         said.stdout.matches("it goes back to be fixed").count(),
         1,
         "{said}"
     );
-    assert_eq!(scene.environment.read("base.txt"), "base\nb\n");
+    assert_eq!(fixture.environment.read("base.txt"), "base\nb\n");
 }
 
 // shows: PLN-08
@@ -205,10 +207,10 @@ fn what_a_stage_does_elsewhere_than_on_its_branch_is_merged() {
         let work = format!(
             "{elsewhere}; echo hello > f1; git add f1; git commit -qm mine; echo more > f2"
         );
-        let scene = Scene::new("true").stage("A", &[&work]);
-        scene.run().expect(0);
-        assert_eq!(scene.environment.read("f1"), "hello\n", "{elsewhere}");
-        assert_eq!(scene.environment.read("f2"), "more\n", "{elsewhere}");
+        let fixture = Fixture::new("true").stage("A", &[&work]);
+        fixture.run().expect(0);
+        assert_eq!(fixture.environment.read("f1"), "hello\n", "{elsewhere}");
+        assert_eq!(fixture.environment.read("f2"), "more\n", "{elsewhere}");
     }
 }
 
@@ -217,8 +219,8 @@ fn what_a_stage_does_elsewhere_than_on_its_branch_is_merged() {
 fn a_rebase_under_way_is_not_taken_for_an_end() {
     let rebase = "echo a > n; git add n; git commit -qm a; echo b > n; git commit -qam b; \
                   GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2 || true";
-    let scene = Scene::new("true").stage("A", &[rebase]);
-    let said = scene.run().expect(1);
+    let fixture = Fixture::new("true").stage("A", &[rebase]);
+    let said = fixture.run().expect(1);
     assert!(
         said.stdout
             .contains("the stage left a rebase unfinished in "),
@@ -230,20 +232,20 @@ fn a_rebase_under_way_is_not_taken_for_an_end() {
 #[test]
 fn what_git_is_told_not_to_show_is_merged_all_the_same() {
     let hidden = "git config status.showUntrackedFiles no";
-    let scene = Scene::new(hidden).stage("A", &["mkdir -p sub; echo new > sub/new"]);
-    scene.run().expect(0);
-    assert_eq!(scene.environment.read("sub/new"), "new\n");
+    let fixture = Fixture::new(hidden).stage("A", &["mkdir -p sub; echo new > sub/new"]);
+    fixture.run().expect(0);
+    assert_eq!(fixture.environment.read("sub/new"), "new\n");
 }
 
 // shows: PLN-08
 #[test]
 fn a_file_that_a_stage_takes_out_of_git_is_out() {
-    let scene = Scene::new("echo secret > .env").stage(
+    let fixture = Fixture::new("echo secret > .env").stage(
         "A",
         &["git rm -q --cached .env; echo .env > .gitignore; echo a > a"],
     );
-    scene.run().expect(0);
-    assert_eq!(scene.environment.git(&["ls-files", ".env", "a"]), "a\n");
+    fixture.run().expect(0);
+    assert_eq!(fixture.environment.git(&["ls-files", ".env", "a"]), "a\n");
 }
 
 // shows: PLN-08
@@ -251,14 +253,16 @@ fn a_file_that_a_stage_takes_out_of_git_is_out() {
 fn a_repository_within_a_stage_is_told_and_not_lost() {
     let nested = "mkdir sub; cd sub; git init -q; echo precious > p; git add p; \
                   git -c user.name=T -c user.email=t@e.i commit -qm p";
-    let scene = Scene::new("true").stage("A", &[nested]);
-    let said = scene.run().expect(1);
+    let fixture = Fixture::new("true").stage("A", &[nested]);
+    let said = fixture.run().expect(1);
     assert!(
         said.stdout
             .contains("`sub/` is a git repository of its own"),
         "{said}"
     );
-    let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
+    let trees = fixture
+        .environment
+        .git(&["worktree", "list", "--porcelain"]);
     let tree = trees
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "))
@@ -273,19 +277,21 @@ fn commits_in_a_submodule_are_not_removed_with_the_worktree() {
                && git -c protocol.file.allow=always submodule --quiet add ../other other";
     let work = "git -c protocol.file.allow=always submodule --quiet update --init; cd other; echo a > a; git add a; \
                 git -c user.name=T -c user.email=t@e.i commit -qm mine";
-    let scene = Scene::new(add).stage("A", &[work]);
-    let said = scene.run().expect(0);
+    let fixture = Fixture::new(add).stage("A", &[work]);
+    let said = fixture.run().expect(0);
     assert!(
         format!("{said}").contains("a submodule in it has commits that may be nowhere else"),
         "{said}"
     );
-    let trees = scene.environment.git(&["worktree", "list", "--porcelain"]);
+    let trees = fixture
+        .environment
+        .git(&["worktree", "list", "--porcelain"]);
     let tree = trees
         .lines()
         .filter_map(|line| line.strip_prefix("worktree "))
         .find(|tree| tree.ends_with("-A"));
-    let commit = scene.environment.git(&["rev-parse", "HEAD:other"]);
-    scene.environment.git(&[
+    let commit = fixture.environment.git(&["rev-parse", "HEAD:other"]);
+    fixture.environment.git(&[
         "-C",
         &format!("{}/other", tree.unwrap()),
         "cat-file",

@@ -410,7 +410,7 @@ fn a_killed_agent_is_the_same_session_in_a_new_attempt() {
     }
 }
 
-/// The conversation goes on where it was cut off: the same id, the same standing text.
+/// The conversation goes on where it was cut off: the same id, the same fixed instructions.
 fn expect_one_conversation(stage: &Stage) {
     let requests = stage.api().main_requests();
     let (first, last) = (requests.first().unwrap(), requests.last().unwrap());

@@ -20,7 +20,7 @@ const LARGE: Model = ("claude-sonnet-5-5", 967_000);
 /// The window of this one is as large in new clients only, which the transcript tells by their version.
 const LARGE_ONCE: Model = ("claude-sonnet-5", 167_000);
 
-struct Scene {
+struct Fixture {
     project: Project,
     api: MessagesApi,
     environment: CleanEnvironment,
@@ -29,7 +29,7 @@ struct Scene {
     _turn: Turn,
 }
 
-impl Scene {
+impl Fixture {
     fn set(
         what: &str,
         (model, _): Model,
@@ -128,11 +128,12 @@ fn levels_are_told_in_the_session_and_the_next_one_goes_on() {
     let why = "its window is 200,000 tokens";
     let is_small = is_too_old(NEW, "the window of a large model", why);
     for model in [SMALL, if is_small { LARGE_ONCE } else { LARGE }] {
-        let Some(scene) = Scene::set("the guard over levels", model, replies_over_levels(model))
+        let Some(fixture) =
+            Fixture::set("the guard over levels", model, replies_over_levels(model))
         else {
             return;
         };
-        goes_over_levels(&scene);
+        goes_over_levels(&fixture);
     }
 }
 
@@ -149,25 +150,25 @@ fn replies_over_levels(model: Model) -> impl FnMut(&Request) -> Reply {
     }
 }
 
-fn goes_over_levels(scene: &Scene) {
-    let said = scene.session("List the files, slowly.");
+fn goes_over_levels(fixture: &Fixture) {
+    let said = fixture.session("List the files, slowly.");
     assert!(
         said.status.success(),
         "{}",
         String::from_utf8_lossy(&said.stderr)
     );
-    let read: Vec<String> = scene
+    let read: Vec<String> = fixture
         .api
         .main_requests()
         .iter()
         .map(Request::text)
         .collect();
     let last = read.last().unwrap();
-    let log = scene.log();
+    let log = fixture.log();
     assert!(
         last.contains("Much of this session's context is in use"),
         "L1 reaches the agent: {} {log}",
-        scene.model
+        fixture.model
     );
     assert!(
         last.contains("guard has begun a checkpoint"),
@@ -176,15 +177,15 @@ fn goes_over_levels(scene: &Scene) {
     assert!(
         last.contains(".ekiden/handoffs/"),
         "and the document: {}",
-        scene.log()
+        fixture.log()
     );
     assert_eq!(
         last.matches("Much of this session's context is in use")
             .count(),
         1
     );
-    scene.session("Go on.");
-    let next = scene.api.main_requests().last().unwrap().text();
+    fixture.session("Go on.");
+    let next = fixture.api.main_requests().last().unwrap().text();
     assert!(
         next.contains("It reads:"),
         "the next session is given the handoff"
@@ -194,25 +195,25 @@ fn goes_over_levels(scene: &Scene) {
 // shows: CHK-005
 #[test]
 fn at_l3_one_call_is_refused_and_the_turn_goes_on() {
-    let scene = Scene::set("the guard at L3", SMALL, |request| {
+    let fixture = Fixture::set("the guard at L3", SMALL, |request| {
         match request.answers() {
             0 => shell(SMALL, 96),
             1..4 => shell(SMALL, 97),
             _ => Message::text("done").into(),
         }
     });
-    let Some(scene) = scene else { return };
-    let said = scene.session("List the files.");
+    let Some(fixture) = fixture else { return };
+    let said = fixture.session("List the files.");
     let out = String::from_utf8_lossy(&said.stdout);
-    let log = scene.log();
+    let log = fixture.log();
     assert_eq!(log.matches("\"refused\"").count(), 1, "{out}");
     assert!(log.contains("\"taken\""), "{log}");
-    let last = scene.api.main_requests().last().unwrap().text();
+    let last = fixture.api.main_requests().last().unwrap().text();
     assert!(
         last.contains("Not run, this one time"),
         "the agent reads why"
     );
-    assert_eq!(scene.api.main_requests().len(), 5, "{out}");
+    assert_eq!(fixture.api.main_requests().len(), 5, "{out}");
 }
 
 /// The window for compaction in these tests, and what counts as usable of it, in tokens.
@@ -239,7 +240,7 @@ fn after_a_compaction_the_agent_works_on() {
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
     let settings = settings();
     for installed in [["--settings", &settings], ["--plugin-dir", plugin]] {
-        let Some(mut scene) = Scene::set("a compaction", SMALL, over_a_compaction()) else {
+        let Some(mut fixture) = Fixture::set("a compaction", SMALL, over_a_compaction()) else {
             return;
         };
         let program = std::path::Path::new(env!("CARGO_BIN_EXE_ekiden"));
@@ -248,14 +249,14 @@ fn after_a_compaction_the_agent_works_on() {
             program.parent().unwrap().display(),
             std::env::var("PATH").unwrap()
         );
-        scene.environment = scene
+        fixture.environment = fixture
             .environment
             .with("CLAUDE_CODE_AUTO_COMPACT_WINDOW", COMPACTED.0)
             .with("PATH", path);
-        let said = scene.client("List the files.", &installed);
+        let said = fixture.client("List the files.", &installed);
         let out = String::from_utf8_lossy(&said.stdout);
         assert_eq!(out.matches("compact_boundary").count(), 1, "{out}");
-        let (log, requests) = (scene.log(), scene.api.main_requests());
+        let (log, requests) = (fixture.log(), fixture.api.main_requests());
         let read = requests.last().unwrap().text();
         assert!(read.contains("There is room again"), "{log}\n{read}");
         for ends in ["After that the turn ends", "Not run, this one time"] {
@@ -270,7 +271,7 @@ fn after_a_compaction_the_agent_works_on() {
 // shows: CHK-003, MON-001
 #[test]
 fn a_turn_that_ends_above_l2_is_judged_by_its_last_response() {
-    let scene = Scene::set("the end of a turn", SMALL, |request| {
+    let fixture = Fixture::set("the end of a turn", SMALL, |request| {
         match request.answers() {
             0 => shell(SMALL, 60),
             _ => Message::text("done")
@@ -278,12 +279,16 @@ fn a_turn_that_ends_above_l2_is_judged_by_its_last_response() {
                 .into(),
         }
     });
-    let Some(scene) = scene else { return };
-    scene.session("List the files.");
+    let Some(fixture) = fixture else { return };
+    fixture.session("List the files.");
     let until = Instant::now() + PATIENCE;
-    while !scene.log().contains("\"taken\"") {
-        assert!(Instant::now() < until, "{}", scene.log());
+    while !fixture.log().contains("\"taken\"") {
+        assert!(Instant::now() < until, "{}", fixture.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(scene.log().contains("\"percent\":87"), "{}", scene.log());
+    assert!(
+        fixture.log().contains("\"percent\":87"),
+        "{}",
+        fixture.log()
+    );
 }

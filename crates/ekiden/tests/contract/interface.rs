@@ -39,14 +39,14 @@ fn prompt_of(text: &str) -> Message {
     Message::call("Read", json!({"file_path": path})).using(Usage::context(15_000))
 }
 
-struct Scene {
+struct Fixture {
     project: Project,
     api: MessagesApi,
     environment: CleanEnvironment,
     _turn: Turn,
 }
 
-impl Scene {
+impl Fixture {
     fn new(model: impl FnOnce(PathBuf) -> Box<dyn FnMut(&Request) -> Reply + Send>) -> Self {
         let turn = Turn::wait();
         let project = Project::new();
@@ -123,8 +123,8 @@ fn three_sessions_in_the_clients_own_interface() {
     let Some(client) = real_client_for("the relay in the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|dir| Box::new(model(dir)));
-    let mut pty = scene.start(&client, &["-g", "--verify", "test -f item-3.txt"]);
+    let fixture = Fixture::new(|dir| Box::new(model(dir)));
+    let mut pty = fixture.start(&client, &["-g", "--verify", "test -f item-3.txt"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(0), "{}", pty.written());
     assert!(
@@ -133,7 +133,7 @@ fn three_sessions_in_the_clients_own_interface() {
         pty.written()
     );
     assert!(pty.is_sane());
-    let log = scene.project.log();
+    let log = fixture.project.log();
     for session in [1, 2] {
         let course = course(&log, session.into());
         assert_eq!(course.last().unwrap(), "ended \"completed\"", "{course:?}");
@@ -142,7 +142,7 @@ fn three_sessions_in_the_clients_own_interface() {
             "{course:?}"
         );
         assert!(
-            session_dir(&scene.project, session)
+            session_dir(&fixture.project, session)
                 .join("events.jsonl")
                 .exists()
         );
@@ -153,10 +153,10 @@ fn three_sessions_in_the_clients_own_interface() {
         .count();
     assert_eq!(commits, 3, "each session is committed");
     assert!(
-        text_of(&session_dir(&scene.project, 2).join("prompt.md")).contains("This is session 2.")
+        text_of(&session_dir(&fixture.project, 2).join("prompt.md")).contains("This is session 2.")
     );
     assert!(
-        scene
+        fixture
             .api
             .main_requests()
             .iter()
@@ -203,9 +203,9 @@ fn check_terminal(pty: &Pty) {
 
 /// Until the agent has asked its person three times. Counted in requests: the client writes only what differs on the
 /// screen, so words that stand there were perhaps never written as such.
-fn wait_for_talk(scene: &Scene, pty: &mut Pty) {
+fn wait_for_talk(fixture: &Fixture, pty: &mut Pty) {
     let asked = |request: &Request| request.answers() == 7;
-    let spoken = scene.api.wait_for(PATIENCE, asked).is_some()
+    let spoken = fixture.api.wait_for(PATIENCE, asked).is_some()
         && pty.wait_until(PATIENCE, |pty| pty.screen().contains("What shall I do?"));
     assert!(spoken, "{}", pty.written());
 }
@@ -216,16 +216,16 @@ fn who_leaves_without_a_handoff_stops_the_run() {
     let Some(client) = real_client_for("leaving the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&scene, &mut pty);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
     pty.resize(40, 120).unwrap();
     leave(&mut pty);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     assert!(pty.written().contains("ekiden resume"), "{}", pty.written());
     check_terminal(&pty);
-    let log = scene.project.log();
+    let log = fixture.project.log();
     assert_eq!(course(&log, 1).last().unwrap(), "ended \"person_left\"");
     check_traces(&log);
 }
@@ -263,16 +263,16 @@ fn an_agent_that_waits_for_nobody_is_asked_and_rescued() {
     let Some(client) = real_client_for("a silent person at the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &["-m", "1"]);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &["-m", "1"]);
     let end = pty.wait(2 * PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     check_terminal(&pty);
-    let course = course(&scene.project.log(), 1);
+    let course = course(&fixture.project.log(), 1);
     let delivered = course.iter().filter(|event| *event == "message_delivered");
     assert_eq!(delivered.count(), 2, "{course:?}");
     assert_eq!(course.last().unwrap(), "ended \"completed\"", "{course:?}");
-    assert_eq!(started(&scene.project.log()), 1, "it is one attempt");
+    assert_eq!(started(&fixture.project.log()), 1, "it is one attempt");
 }
 
 /// The order reaches a client that works on and on, and its handoff ends the session.
@@ -283,7 +283,7 @@ fn a_session_whose_time_is_up_hands_off() {
     else {
         return;
     };
-    let scene = Scene::new(|dir| {
+    let fixture = Fixture::new(|dir| {
         let handoff = dir.join(".ekiden/handoff").display().to_string();
         Box::new(move |request| match request.answers() {
             0 => prompt_of(&request.text()).into(),
@@ -294,11 +294,11 @@ fn a_session_whose_time_is_up_hands_off() {
             }
         })
     });
-    let mut pty = scene.start(&client, &["-m", "1", "--session-timeout", "8s"]);
+    let mut pty = fixture.start(&client, &["-m", "1", "--session-timeout", "8s"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     check_terminal(&pty);
-    let course = course(&scene.project.log(), 1);
+    let course = course(&fixture.project.log(), 1);
     let order = course
         .iter()
         .find(|event| event.starts_with("say"))
@@ -321,9 +321,9 @@ fn ctrl_c_leaves_a_sane_terminal() {
     let Some(client) = real_client_for("ctrl-c in the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&scene, &mut pty);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
     // One clears what was typed, two in a row leave.
     let gone = pty.wait_until(PATIENCE, |pty| {
         let pressed = pty.press("\u{3}");
@@ -332,7 +332,7 @@ fn ctrl_c_leaves_a_sane_terminal() {
     assert!(gone, "{}", pty.written());
     check_terminal(&pty);
     assert_eq!(
-        course(&scene.project.log(), 1).last().unwrap(),
+        course(&fixture.project.log(), 1).last().unwrap(),
         "ended \"person_left\""
     );
 }
@@ -343,9 +343,9 @@ fn a_suspended_client_comes_back() {
     let Some(client) = real_client_for("a suspended client") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start_in_shell(&client);
-    wait_for_talk(&scene, &mut pty);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start_in_shell(&client);
+    wait_for_talk(&fixture, &mut pty);
     pty.press("\u{1a}").unwrap();
     let back = pty.wait_until(PATIENCE, |pty| {
         let written = pty.written();
@@ -366,12 +366,12 @@ fn a_client_that_is_killed_leaves_a_sane_terminal() {
     let Some(client) = real_client_for("a killed client in its own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&scene, &mut pty);
-    kill(agent_of(&scene.project, 0));
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
+    kill(agent_of(&fixture.project, 0));
     let second = pty.wait_until(PATIENCE, |_| {
-        scene
+        fixture
             .project
             .log()
             .iter()
@@ -391,7 +391,7 @@ fn a_client_that_is_killed_leaves_a_sane_terminal() {
     );
     kill(pty.pid());
     let gone = pty.wait_until(Duration::from_secs(20), |pty| {
-        let agent = agent_of(&scene.project, 1);
+        let agent = agent_of(&fixture.project, 1);
         !Path::new(&format!("/proc/{agent}")).exists() && pty.wait(Duration::ZERO).is_some()
     });
     assert!(gone, "nothing outlives a killed ekiden: {}", pty.written());
@@ -403,15 +403,15 @@ fn a_window_that_is_closed_stops_the_run() {
     let Some(client) = real_client_for("a closed window in the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&scene, &mut pty);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
     pty.hang_up();
     let end = pty.wait(Duration::from_secs(20));
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     assert_eq!(pty.processes(), [0; 0], "nothing is left");
     assert_eq!(
-        course(&scene.project.log(), 1).last().unwrap(),
+        course(&fixture.project.log(), 1).last().unwrap(),
         "ended \"stopped\""
     );
 }
@@ -423,9 +423,9 @@ fn nothing_outlives_a_killed_ekiden_on_a_terminal_that_takes_nothing() {
     let Some(client) = real_client_for("a terminal that takes nothing") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(talker()));
-    let mut pty = scene.start(&client, &[]);
-    wait_for_talk(&scene, &mut pty);
+    let fixture = Fixture::new(|_| Box::new(talker()));
+    let mut pty = fixture.start(&client, &[]);
+    wait_for_talk(&fixture, &mut pty);
     pty.stall().unwrap();
     kill(pty.pid());
     let gone = pty.wait_until(Duration::from_secs(5), |pty| {
@@ -463,7 +463,7 @@ fn hooks_that_are_switched_off_stay_off() {
     let Some(client) = real_client_for("the client's own interface without hooks") else {
         return;
     };
-    let scene = Scene::new(|dir| {
+    let fixture = Fixture::new(|dir| {
         Box::new(move |request: &Request| match request.answers() {
             0 => prompt_of(&request.text()).into(),
             1 => crate::relay::hand_off(&dir, 3)
@@ -472,11 +472,11 @@ fn hooks_that_are_switched_off_stay_off() {
             _ => Message::text("Done.").using(Usage::context(31_000)).into(),
         })
     });
-    scene.project.write(
+    fixture.project.write(
         ".claude/settings.local.json",
         r#"{"disableAllHooks": true}"#,
     );
-    let mut pty = scene.start(&client, &["--allowed-tool", "Read"]);
+    let mut pty = fixture.start(&client, &["--allowed-tool", "Read"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(0), "{}", pty.written());
     assert!(
@@ -498,22 +498,22 @@ fn a_usage_limit_is_taken_from_the_transcript() {
     let Some(client) = real_client_for("a usage limit in the client's own interface") else {
         return;
     };
-    let scene = Scene::new(|_| Box::new(|_: &Request| crate::ends::limit("five_hour", "5h")));
-    let environment = scene
+    let fixture = Fixture::new(|_| Box::new(|_: &Request| crate::ends::limit("five_hour", "5h")));
+    let environment = fixture
         .environment
         .with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake")
         .without("ANTHROPIC_API_KEY");
-    let scene = Scene {
+    let fixture = Fixture {
         environment,
-        ..scene
+        ..fixture
     };
-    let mut pty = scene.start(&client, &["--max-wait", "1h"]);
+    let mut pty = fixture.start(&client, &["--max-wait", "1h"]);
     let end = pty.wait(PATIENCE);
     assert_eq!(end.and_then(|end| end.code()), Some(3), "{}", pty.written());
     let cause =
         json!({"rate_limited": {"kind": "five_hour", "resets_at": crate::ends::RESET * 1000}});
-    let transcript = std::fs::read_to_string(session_dir(&scene.project, 1).join("events.jsonl"));
-    let last = course(&scene.project.log(), 1).pop().unwrap();
+    let transcript = std::fs::read_to_string(session_dir(&fixture.project, 1).join("events.jsonl"));
+    let last = course(&fixture.project.log(), 1).pop().unwrap();
     assert_eq!(last, format!("ended {cause}"), "{transcript:?}");
     check_terminal(&pty);
 }

@@ -21,7 +21,7 @@ use crate::stage::{Running, Turn};
 const STAGES: [&str; 4] = ["A", "B", "C", "D"];
 
 /// A project with a plan, and a model that works on it.
-struct Scene {
+struct Fixture {
     project: Project,
     environment: CleanEnvironment,
     client: PathBuf,
@@ -29,7 +29,7 @@ struct Scene {
     _turn: Turn,
 }
 
-impl Scene {
+impl Fixture {
     fn set(
         what: &str,
         plan: &str,
@@ -226,16 +226,16 @@ fn the_real_client_works_on_a_diamond_with_a_conflict() {
         ("C", "\"A\"", "grep -qx c shared.txt"),
         ("D", "\"B\", \"C\"", "test -f d.txt"),
     ];
-    let Some(scene) = Scene::set("a plan with a conflict", &plan(&stages), diamond) else {
+    let Some(fixture) = Fixture::set("a plan with a conflict", &plan(&stages), diamond) else {
         return;
     };
-    let told = scene.execute().expect_exit(0);
-    assert_eq!(scene.project.read("shared.txt"), "b\nc\n");
+    let told = fixture.execute().expect_exit(0);
+    assert_eq!(fixture.project.read("shared.txt"), "b\nc\n");
     assert_eq!(
-        scene.project.read("half.txt") + &scene.project.read("a.txt"),
+        fixture.project.read("half.txt") + &fixture.project.read("a.txt"),
         "half\na\n"
     );
-    scene.expect_whole(&STAGES);
+    fixture.expect_whole(&STAGES);
     let started: Vec<&Value> = told
         .iter()
         .filter(|line| line["event"] == "session_started")
@@ -245,7 +245,7 @@ fn the_real_client_works_on_a_diamond_with_a_conflict() {
         6,
         "two of A and of the stage with the conflict: {started:#?}"
     );
-    let mended = scene
+    let mended = fixture
         .api
         .main_requests()
         .iter()
@@ -291,16 +291,16 @@ fn a_limit_that_one_stage_meets_holds_the_others() {
             (_, _) => in_turn(&dir, answers, vec![write(&dir, &file, "c\n")]),
         }
     };
-    let Some(mut scene) = Scene::set("a limit that holds all", &plan(&stages), model) else {
+    let Some(mut fixture) = Fixture::set("a limit that holds all", &plan(&stages), model) else {
         return;
     };
-    scene.environment = scene
+    fixture.environment = fixture
         .environment
         .with("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-fake")
         .without("ANTHROPIC_API_KEY");
-    scene.execute().expect_exit(0);
-    scene.expect_whole(&["A", "B", "C"]);
-    let log = scene.project.log();
+    fixture.execute().expect_exit(0);
+    fixture.expect_whole(&["A", "B", "C"]);
+    let log = fixture.project.log();
     let time = |record: &Value| record["time"].as_u64().unwrap();
     let limited = log
         .iter()
@@ -348,17 +348,17 @@ fn a_plan_of_clients_that_is_killed_goes_on() {
             (true, true) => Message::text("Done.").into(),
         }
     };
-    let Some(scene) = Scene::set("a plan that is killed", &plan(&stages), model) else {
+    let Some(fixture) = Fixture::set("a plan that is killed", &plan(&stages), model) else {
         return;
     };
-    let mut run = scene.execute();
+    let mut run = fixture.execute();
     run.until("session_started");
     run.until("session_started");
     let sleeps = |stage: &'static str| {
         move |request: &Request| stage_of(request) == stage && request.tool_results().len() == 1
     };
     for stage in ["A", "B"] {
-        scene
+        fixture
             .api
             .wait_for(crate::stage::PATIENCE, sleeps(stage))
             .unwrap();
@@ -366,9 +366,9 @@ fn a_plan_of_clients_that_is_killed_goes_on() {
     run.signal(Signal::KILL);
     run.wait();
     killed.store(true, Ordering::SeqCst);
-    scene.start(&["resume"]).expect_exit(0);
-    scene.expect_whole(&["A", "B", "D"]);
+    fixture.start(&["resume"]).expect_exit(0);
+    fixture.expect_whole(&["A", "B", "D"]);
     for file in ["a.txt", "b.txt", "d.txt"] {
-        assert_eq!(scene.project.read(file), "made\n");
+        assert_eq!(fixture.project.read(file), "made\n");
     }
 }

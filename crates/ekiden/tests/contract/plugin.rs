@@ -21,7 +21,7 @@ fn repository() -> PathBuf {
 }
 
 /// A client in a home of its own, and a stand-in for `ekiden` that only writes down how it is called.
-struct Scene {
+struct Fixture {
     project: Project,
     api: MessagesApi,
     environment: CleanEnvironment,
@@ -29,8 +29,8 @@ struct Scene {
     _turn: Turn,
 }
 
-impl Scene {
-    /// A scene whose model answers with one command, then with a word. Nothing without the client.
+impl Fixture {
+    /// A fixture whose model answers with one command, then with a word. Nothing without the client.
     fn set(what: &str, command: impl Fn(&Path) -> String) -> Option<Self> {
         let client = real_client_for(what)?;
         let turn = Turn::wait();
@@ -49,15 +49,15 @@ impl Scene {
             std::env::var("PATH").unwrap()
         );
         let environment = CleanEnvironment::new(&api).unwrap().with("PATH", path);
-        let scene = Self {
+        let fixture = Self {
             project,
             api,
             environment,
             client,
             _turn: turn,
         };
-        scene.stand_in("bin/ekiden");
-        Some(scene)
+        fixture.stand_in("bin/ekiden");
+        Some(fixture)
     }
 
     /// Puts the stand-in at a place of the project.
@@ -100,32 +100,32 @@ fn expect_done(command: &mut Command) -> String {
 // shows: OPS-03
 #[test]
 fn the_clients_own_validator_accepts_plugin_and_marketplace() {
-    let Some(scene) = Scene::set("the plugin", |_| String::new()) else {
+    let Some(fixture) = Fixture::set("the plugin", |_| String::new()) else {
         return;
     };
     for dir in [repository().join("plugin"), repository()] {
-        let said = scene.client(&["plugin", "validate", dir.to_str().unwrap(), "--strict"]);
+        let said = fixture.client(&["plugin", "validate", dir.to_str().unwrap(), "--strict"]);
         assert!(said.contains("Validation passed"), "{said}");
     }
-    assert!(scene.api.requests().is_empty());
+    assert!(fixture.api.requests().is_empty());
 }
 
 // shows: OPS-03, CHK-12
 #[test]
 fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
     let command = |_: &Path| "ekiden handoff".to_owned();
-    let Some(scene) = Scene::set("the plugin", command) else {
+    let Some(fixture) = Fixture::set("the plugin", command) else {
         return;
     };
     let plugin = repository().join("plugin");
-    scene.client(&[
+    fixture.client(&[
         "-p",
         "/ekiden:handoff be brief",
         "--plugin-dir",
         plugin.to_str().unwrap(),
     ]);
     assert_eq!(
-        scene.calls(),
+        fixture.calls(),
         [
             "hook SessionStart --plugin",
             "hook UserPromptSubmit --plugin",
@@ -136,7 +136,7 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
             "hook SessionEnd --plugin",
         ]
     );
-    let asked = scene.api.main_requests()[0].text();
+    let asked = fixture.api.main_requests()[0].text();
     assert!(
         asked.contains("Words of the user for the handoff, if any: be brief"),
         "{asked}"
@@ -148,25 +148,25 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
 fn what_setup_installs_is_called_once_by_the_real_client() {
     let program = |project: &Path| project.join("my tools/ekiden");
     let command = move |project: &Path| format!("'{}' orient", program(project).display());
-    let Some(scene) = Scene::set("the guard in the settings", command) else {
+    let Some(fixture) = Fixture::set("the guard in the settings", command) else {
         return;
     };
-    let program = program(&scene.project.path());
+    let program = program(&fixture.project.path());
     std::fs::create_dir(program.parent().unwrap()).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_ekiden"), &program).unwrap();
     for scope in ["--user", "--project"] {
-        let mut setup = scene.environment.command(&program);
+        let mut setup = fixture.environment.command(&program);
         expect_done(
             setup
                 .args(["setup", scope])
-                .current_dir(scene.project.path()),
+                .current_dir(fixture.project.path()),
         );
     }
     std::fs::remove_file(&program).unwrap();
-    scene.stand_in("my tools/ekiden");
-    scene.client(&["-p", "/orient"]);
+    fixture.stand_in("my tools/ekiden");
+    fixture.client(&["-p", "/orient"]);
     assert_eq!(
-        scene.calls(),
+        fixture.calls(),
         [
             "hook SessionStart",
             "hook UserPromptSubmit",

@@ -1,4 +1,5 @@
-//! Documents for people: links lead somewhere, the README opens as it should, every library has its reason.
+//! Documents for people: links lead somewhere, the README opens as it should, every library has its reason,
+//! and whoever starts at the code map reaches the files that answer common questions.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,6 +14,9 @@ const COMMANDS: [&str; 2] = [
 
 /// Where each library's reason stands.
 const DEPENDENCIES: &str = "docs/design/dependencies.md";
+/// The way into the code, and the questions whose answers are found from it.
+const CODE_MAP: &str = "ARCHITECTURE.md";
+const QUESTIONS: &str = "docs/design/reading.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults: Vec<Fault> = tree
@@ -26,7 +30,55 @@ pub(super) fn check(tree: &Tree) -> Vec<Fault> {
         unexplained(tree)
             .map(|name| Fault::of(DEPENDENCIES, format!("no reason given for `{name}`"))),
     );
+    faults.extend(off_the_map(tree).map(|file| {
+        let what = format!(
+            "`{}` answers a question of {QUESTIONS}, and nothing here leads to it",
+            file.display()
+        );
+        Fault::of(CODE_MAP, what)
+    }));
     faults
+}
+
+/// Files that answer a question and are more than two steps away from the code map. The first step is a link of
+/// the map; the second is from a folder's module to a file in it, or to a file that the module document names.
+fn off_the_map(tree: &Tree) -> impl Iterator<Item = PathBuf> {
+    let linked: Vec<PathBuf> = linked_code(tree, CODE_MAP).collect();
+    linked_code(tree, QUESTIONS).filter(move |answer| {
+        let folder = answer.parent().unwrap_or(Path::new(""));
+        let first = [
+            answer.clone(),
+            folder.join("mod.rs"),
+            folder.with_extension("rs"),
+        ];
+        let is_linked = first.iter().any(|path| linked.contains(path));
+        !is_linked && !linked.iter().any(|path| names(tree, path, answer))
+    })
+}
+
+/// The Rust files to which a document links.
+fn linked_code(tree: &Tree, document: &'static str) -> impl Iterator<Item = PathBuf> {
+    let lines = tree.get(document).into_iter().flat_map(SourceFile::lines);
+    let links = lines.flat_map(|(_, line)| links(line));
+    links
+        .filter(|link| link.ends_with(".rs"))
+        .map(|link| from(document, link))
+}
+
+/// Whether the module document of `path` names the file `answer` of the same crate.
+fn names(tree: &Tree, path: &Path, answer: &Path) -> bool {
+    let same_crate = path.iter().take(2).eq(answer.iter().take(2));
+    let stem = answer.file_stem().unwrap_or_default().to_string_lossy();
+    let text = path.to_str().and_then(|path| tree.get(path));
+    let mut document = text
+        .into_iter()
+        .flat_map(SourceFile::lines)
+        .map(|(_, line)| line);
+    same_crate
+        && document.any(|line| {
+            line.starts_with("//!")
+                && (line.contains(&format!("`{stem}`")) || line.contains(&format!("`{stem}.rs`")))
+        })
 }
 
 /// Libraries of the workspace's manifest that the page of reasons does not name.
@@ -142,6 +194,22 @@ mod tests {
             (DEPENDENCIES, "| `serde` | the log |"),
         ]);
         assert_eq!(unexplained(&tree).collect::<Vec<_>>(), ["novel"]);
+    }
+
+    #[test]
+    fn an_answer_is_at_most_two_steps_from_the_code_map() {
+        let map = "[a](crates/c/src/a.rs) and [b](crates/c/src/b/mod.rs)";
+        let answers = ["a", "b/in", "named", "far"]
+            .map(|file| format!("[x](../../crates/c/src/{file}.rs)\n"));
+        let tree = Tree::of(&[
+            (CODE_MAP, map),
+            (QUESTIONS, &answers.concat()),
+            ("crates/c/src/a.rs", "//! See `named.rs`.\n// Not `far`.\n"),
+        ]);
+        assert_eq!(
+            off_the_map(&tree).collect::<Vec<_>>(),
+            [Path::new("crates/c/src/far.rs")]
+        );
     }
 
     // shows: OPS-01

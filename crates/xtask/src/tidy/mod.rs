@@ -8,7 +8,7 @@
 //! | [`circles`] | files of a crate that use each other in a circle |
 //! | [`platforms`] | `linux.rs` and `macos.rs` offer the same functions |
 //! | [`words`] | leftovers, words that the glossary replaces, names of one person's machine |
-//! | [`documents`] | links lead somewhere, the README opens with its two commands, each library has a reason |
+//! | [`documents`] | links lead somewhere, the README opens with its two commands, each library has a reason, the code map leads to the answers of `reading.md` |
 //!
 //! It runs as a test too, so `cargo test` and CI cannot disagree. A check that errs now and then would be
 //! silenced, and the true findings with it; so what needs judgement is left to readers.

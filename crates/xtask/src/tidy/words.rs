@@ -12,6 +12,8 @@ const MOMENTARY: &[(&str, &str)] = &[
     ("db", "g!("),
     ("#[ign", "ore"),
 ];
+/// What comes before the name of a type or module.
+const DEFINITIONS: [&str; 5] = ["struct", "enum", "trait", "type", "mod"];
 /// Directories in which people wrote this project. Nobody else has them.
 const WORKPLACES: &[(&str, &str)] = &[
     ("/work", "/main"),
@@ -20,7 +22,8 @@ const WORKPLACES: &[(&str, &str)] = &[
 ];
 /// The authority on words.
 const GLOSSARY: &str = "docs/glossary.md";
-/// The heading of its table of words that are replaced.
+/// The heading of its table of words that are replaced. A word in backticks may be said, but no type or module
+/// has its name.
 const REPLACED: &str = "## Not used";
 
 pub(super) fn check(tree: &Tree) -> Vec<Fault> {
@@ -62,10 +65,7 @@ fn check_file(file: &SourceFile, replaced: &[(String, String)]) -> Vec<Fault> {
         {
             fault(format!("`{left}` is a leftover"));
         }
-        for (word, instead) in replaced
-            .iter()
-            .filter(|(word, _)| has_word(&line.to_lowercase(), word))
-        {
+        for (word, instead) in replaced.iter().filter(|(word, _)| is_used(line, word)) {
             fault(format!("`{word}`: the glossary says {instead}"));
         }
     }
@@ -100,6 +100,17 @@ fn replaced_words(glossary: &str) -> Vec<(String, String)> {
     words
 }
 
+/// The word of the glossary's table is in the line; a word in backticks, as the name of a type or module.
+fn is_used(line: &str, word: &str) -> bool {
+    let line = line.to_lowercase();
+    match word.strip_prefix('`') {
+        None => has_word(&line, word),
+        Some(name) => DEFINITIONS
+            .iter()
+            .any(|keyword| has_word(&line, &format!("{keyword} {}", name.trim_end_matches('`')))),
+    }
+}
+
 /// The word stands in the line, not as a part of another.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
@@ -120,7 +131,7 @@ mod tests {
     use super::*;
 
     fn faults(line: &str) -> usize {
-        let glossary = "# Words\n\n## Not used\n\n| not | but |\n|---|---|\n| blimp, dirigible | airship |\n\n## More\n\n| a | b |\n";
+        let glossary = "# Words\n\n## Not used\n\n| not | but |\n|---|---|\n| blimp, dirigible | airship |\n| `zeppelin` | airship |\n\n## More\n\n| a | b |\n";
         check(&Tree::of(&[
             (GLOSSARY, glossary),
             ("crates/a/src/b.rs", line),
@@ -144,6 +155,9 @@ mod tests {
         assert_eq!(faults("/// The Blimp goes on."), 1);
         assert_eq!(faults("let dirigible = 1;"), 1);
         assert_eq!(faults("let blimps = a | b;"), 0);
+        assert_eq!(faults("pub struct Zeppelin {"), 1);
+        assert_eq!(faults("mod zeppelin;"), 1);
+        assert_eq!(faults("/// A zeppelin of this type: Zeppelins."), 0);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 
 /// What happens in the session right now. Only the main thread is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Moment {
+pub enum Trigger {
     /// A conversation begins or continues.
     Begins(Source),
     /// A person's prompt begins a turn.
@@ -124,7 +124,7 @@ pub enum HandoffTime {
 pub fn decide(
     watch: &Watch,
     settings: WatchSettings,
-    moment: &Moment,
+    trigger: &Trigger,
     reading: Option<&Reading>,
     now: Timestamp,
 ) -> Decision {
@@ -135,18 +135,18 @@ pub fn decide(
         now,
         decision: Decision::default(),
     };
-    match moment {
-        Moment::Begins(source) => judge.begins(*source),
-        Moment::Prompt => judge.prompt(),
-        Moment::Refuses => judge.refuse(),
-        Moment::AfterBatch(batch) => judge.after_batch(*batch),
-        Moment::Stops { background } => judge.stops(*background),
-        Moment::Compacts => {
+    match trigger {
+        Trigger::Begins(source) => judge.begins(*source),
+        Trigger::Prompt => judge.prompt(),
+        Trigger::Refuses => judge.refuse(),
+        Trigger::AfterBatch(batch) => judge.after_batch(*batch),
+        Trigger::Stops { background } => judge.stops(*background),
+        Trigger::Compacts => {
             if !judge.is_covered(0) {
                 judge.begin(CheckpointReason::Compaction);
             }
         }
-        Moment::Ends => judge.ends(),
+        Trigger::Ends => judge.ends(),
     }
     judge.decision
 }
@@ -360,7 +360,7 @@ impl Judge<'_> {
 
     fn announce_document(&mut self) {
         if self.watch.phase == (Phase::Failed { told: false }) {
-            self.record(WatchEvent::Told);
+            self.record(WatchEvent::Announced);
             self.decision.alerts.push(Alert::Failed);
             return;
         }
@@ -372,7 +372,7 @@ impl Judge<'_> {
             } else {
                 last.taken.reason
             };
-            self.record(WatchEvent::Told);
+            self.record(WatchEvent::Announced);
             self.decision
                 .alerts
                 .push(Alert::Written { reason, document });

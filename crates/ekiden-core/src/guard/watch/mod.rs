@@ -1,7 +1,7 @@
 //! A session that a person started, watched through its hooks.
 //!
 //! Such a session has no engine. Whichever hook process holds its lock folds [`Watch`] from the session's
-//! log, asks [`decide`] what to do at this [`Moment`], appends the events and acts.
+//! log, asks [`decide`] what to do at this [`Trigger`], appends the events and acts.
 
 mod batch;
 mod decide;
@@ -10,5 +10,5 @@ mod state;
 mod tests;
 
 pub use batch::{Batch, BatchCall, judge_batch};
-pub use decide::{Alert, Decision, HandoffTime, Moment, Source, WatchSettings, decide};
+pub use decide::{Alert, Decision, HandoffTime, Source, Trigger, WatchSettings, decide};
 pub use state::{Armed, LastCheckpoint, Phase, Taken, Watch, WatchEvent, WatchRecord};

@@ -48,7 +48,8 @@ pub enum WatchEvent {
         why: String,
     },
     /// The result of the checkpoint was announced.
-    Told,
+    #[serde(rename = "told")]
+    Announced,
     /// The agent wrote into the document.
     Filled,
     /// The person put the checkpoint off until the use is this, in percent.
@@ -209,7 +210,7 @@ impl Watch {
             }
             WatchEvent::Taken(taken) => self.taken(taken.clone(), since),
             WatchEvent::Failed { .. } => self.phase = Phase::Failed { told: false },
-            WatchEvent::Told => self.told(),
+            WatchEvent::Announced => self.told(),
             WatchEvent::Filled => {
                 self.last.iter_mut().for_each(|last| last.filled = true);
             }

@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    fn at(&mut self, percent: u64, event: &Moment) -> &mut Self {
+    fn at(&mut self, percent: u64, event: &Trigger) -> &mut Self {
         self.percent = percent;
         self.now = self.now + Millis::from_secs(10);
         let decision = decide(
@@ -92,18 +92,18 @@ impl Session {
     }
 }
 
-fn name(event: &Moment) -> String {
+fn name(event: &Trigger) -> String {
     match event {
-        Moment::AfterBatch(Batch {
+        Trigger::AfterBatch(Batch {
             tests: Some(passed),
             ..
         }) => format!("batch, tests {passed}"),
-        Moment::AfterBatch(Batch { finished: true, .. }) => "batch, finished".to_owned(),
-        Moment::AfterBatch(Batch { filled: true, .. }) => "batch, filled".to_owned(),
-        Moment::AfterBatch(_) => "batch".to_owned(),
-        Moment::Begins(source) => format!("begins {source:?}"),
-        Moment::Stops { background } => format!("stops, background {background}"),
-        Moment::Prompt | Moment::Refuses | Moment::Compacts | Moment::Ends => {
+        Trigger::AfterBatch(Batch { finished: true, .. }) => "batch, finished".to_owned(),
+        Trigger::AfterBatch(Batch { filled: true, .. }) => "batch, filled".to_owned(),
+        Trigger::AfterBatch(_) => "batch".to_owned(),
+        Trigger::Begins(source) => format!("begins {source:?}"),
+        Trigger::Stops { background } => format!("stops, background {background}"),
+        Trigger::Prompt | Trigger::Refuses | Trigger::Compacts | Trigger::Ends => {
             format!("{event:?}")
         }
     }
@@ -122,19 +122,19 @@ fn line(decision: &Decision) -> String {
     parts.join(", ")
 }
 
-fn batch() -> Moment {
-    Moment::AfterBatch(Batch::default())
+fn batch() -> Trigger {
+    Trigger::AfterBatch(Batch::default())
 }
 
-fn tests(passed: bool) -> Moment {
-    Moment::AfterBatch(Batch {
+fn tests(passed: bool) -> Trigger {
+    Trigger::AfterBatch(Batch {
         tests: Some(passed),
         ..Batch::default()
     })
 }
 
-fn finished() -> Moment {
-    Moment::AfterBatch(Batch {
+fn finished() -> Trigger {
+    Trigger::AfterBatch(Batch {
         finished: true,
         ..Batch::default()
     })
@@ -147,7 +147,7 @@ fn a_level_is_told_once_and_l1_does_nothing_else() {
         .at(68, &batch())
         .at(71, &batch())
         .at(72, &batch())
-        .at(73, &Moment::Prompt)
+        .at(73, &Trigger::Prompt)
         .shows(&expect![[r"
         68% batch: 
         71% batch: crossed, Level { percent: 71, handoff: Later }
@@ -206,7 +206,7 @@ fn a_boundary_takes_it_at_once() {
     "]]);
     Session::new()
         .at(86, &batch())
-        .at(86, &Moment::Stops { background: true })
+        .at(86, &Trigger::Stops { background: true })
         .shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% stops, background true: writing, begin L2
@@ -291,7 +291,7 @@ fn at_l3_one_call_is_refused_and_the_next_one_runs() {
     let mut session = Session::new();
     session.at(96, &batch()).written(CheckpointReason::Level3);
     assert!(session.watch.refuses(session.settings));
-    session.at(96, &Moment::Refuses).at(96, &Moment::Refuses);
+    session.at(96, &Trigger::Refuses).at(96, &Trigger::Refuses);
     assert!(!session.watch.refuses(session.settings));
     session.shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
@@ -309,20 +309,20 @@ fn at_l3_a_prompt_a_filled_document_or_a_setting_lets_every_call_run() {
         session
     };
     let mut prompted = at_l3();
-    prompted.at(96, &Moment::Prompt).at(96, &Moment::Refuses);
+    prompted.at(96, &Trigger::Prompt).at(96, &Trigger::Refuses);
     prompted.shows(&expect![[r#"
         96% batch: crossed, writing, Level { percent: 96, handoff: Now }, begin L3
         96% Prompt: released, told, Written { reason: Level3, document: "h.md" }
         96% Refuses: 
     "#]]);
     let mut filled = at_l3();
-    filled.is(WatchEvent::Filled).at(96, &Moment::Refuses);
+    filled.is(WatchEvent::Filled).at(96, &Trigger::Refuses);
     assert!(!filled.watch.refuses(filled.settings));
     let mut advised = at_l3();
     advised.settings.refuse = false;
     assert!(!advised.watch.refuses(advised.settings));
     let mut begun_with = Session::new();
-    begun_with.at(96, &Moment::Prompt);
+    begun_with.at(96, &Trigger::Prompt);
     assert!(
         !begun_with.watch.refuses(begun_with.settings),
         "a person's own prompt"
@@ -351,11 +351,13 @@ fn a_handoff_that_the_person_asked_for_covers_l2() {
 #[test]
 fn a_compaction_is_preceded_by_one_checkpoint() {
     let mut session = Session::new();
-    session.at(60, &Moment::Compacts).at(60, &Moment::Compacts);
+    session
+        .at(60, &Trigger::Compacts)
+        .at(60, &Trigger::Compacts);
     session
         .written(CheckpointReason::Compaction)
-        .at(60, &Moment::Compacts)
-        .at(61, &Moment::Compacts);
+        .at(60, &Trigger::Compacts)
+        .at(61, &Trigger::Compacts);
     session.shows(&expect![[r"
         60% Compacts: writing, begin compaction
         60% Compacts: 
@@ -372,7 +374,7 @@ fn after_a_compaction_the_levels_are_told_again() {
         .at(86, &finished())
         .written(CheckpointReason::Level2);
     session
-        .at(20, &Moment::Begins(Source::Compact))
+        .at(20, &Trigger::Begins(Source::Compact))
         .at(20, &batch())
         .at(71, &batch())
         .at(86, &finished());
@@ -387,7 +389,7 @@ fn after_a_compaction_the_levels_are_told_again() {
     unseen
         .at(86, &finished())
         .written(CheckpointReason::Level2)
-        .at(30, &Moment::Prompt)
+        .at(30, &Trigger::Prompt)
         .at(72, &batch());
     unseen.shows(&expect![[r#"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
@@ -402,7 +404,7 @@ fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
     let written_late = |session: &mut Session| {
         session
             .at(96, &batch())
-            .at(20, &Moment::Begins(Source::Compact))
+            .at(20, &Trigger::Begins(Source::Compact))
             .written(CheckpointReason::Level3);
     };
     let mut session = Session::new();
@@ -420,8 +422,8 @@ fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
 
     let mut told = Session::new();
     told.at(96, &batch()).written(CheckpointReason::Level3);
-    told.at(96, &Moment::Prompt)
-        .at(20, &Moment::Begins(Source::Compact))
+    told.at(96, &Trigger::Prompt)
+        .at(20, &Trigger::Begins(Source::Compact))
         .at(20, &batch())
         .at(20, &batch());
     told.shows(&expect![[r#"
@@ -436,7 +438,7 @@ fn a_document_of_before_a_compaction_ends_no_turn_after_it() {
 // shows: CHK-11
 #[test]
 fn a_turn_that_ends_without_a_handoff_is_remarked_upon_once() {
-    let stop = |background| Moment::Stops { background };
+    let stop = |background| Trigger::Stops { background };
     Session::new()
         .at(50, &stop(false))
         .at(51, &stop(true))
@@ -458,7 +460,7 @@ fn a_turn_that_ends_without_a_handoff_is_remarked_upon_once() {
 // shows: HND-07
 #[test]
 fn a_fresh_conversation_is_given_the_handoff_and_a_resumed_one_is_not() {
-    let begins = |source| Moment::Begins(source);
+    let begins = |source| Trigger::Begins(source);
     Session::new()
         .at(0, &begins(Source::Startup))
         .at(0, &begins(Source::Clear))
@@ -478,7 +480,7 @@ fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
     session
         .at(86, &batch())
         .at(86, &batch())
-        .at(86, &Moment::Compacts);
+        .at(86, &Trigger::Compacts);
     session.shows(&expect![[r"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
         86% batch: failed, told, Failed
@@ -491,7 +493,7 @@ fn a_writer_that_died_is_told_once_and_a_later_need_tries_again() {
 fn a_session_that_is_left_with_a_checkpoint_due_takes_it() {
     Session::new()
         .at(86, &batch())
-        .at(86, &Moment::Ends)
+        .at(86, &Trigger::Ends)
         .shows(&expect![[r"
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% Ends: writing, begin L2
@@ -506,7 +508,7 @@ fn a_document_is_used_up_by_a_session_that_works() {
         document: "h.md".to_owned(),
     });
     session
-        .at(1, &Moment::Prompt)
+        .at(1, &Trigger::Prompt)
         .at(2, &batch())
         .at(3, &batch());
     session.shows(&expect![[r"

@@ -27,8 +27,8 @@ mod renewals;
 mod resuming;
 mod reviews;
 mod stops;
-mod talks;
 mod track;
+mod turns;
 mod waits;
 
 use expect_test::Expect;

@@ -27,7 +27,7 @@ use ekiden_store::disk::Disk;
 use ekiden_testkit::sim::{AtCrash, Fault, SimDisk};
 
 use crate::losses_max;
-use crate::seeds::{Dice, Trouble, for_each_seed};
+use crate::seeds::{Dice, Disturbance, for_each_seed};
 use crate::world::{Deed, Scenario, blind, header, layout, machine, open_state, workspace};
 use world::{Next, PlanRunner, PlanWorld};
 
@@ -223,7 +223,7 @@ fn live(
     run_to_end(&mut engine, world, &queue, dice)
 }
 
-/// As the next process does it: grounds are looked at before the run goes on.
+/// As the next process does it: worktrees are looked at before the run goes on.
 fn taken_up(
     mut engine: Engine<'static, PlanRunner>,
     at: Timestamp,
@@ -421,14 +421,14 @@ fn seeded_world(seed: u64) {
     };
     let world = Rc::new(RefCell::new(PlanWorld::default()));
     let mut disk = Arc::new(empty_machine());
-    let mut trouble = Trouble::default();
+    let mut disturbance = Disturbance::default();
     let mut order = Some(Dice(seed.wrapping_mul(7919) + 3));
     for _ in 0..dice.roll(5) {
-        trouble.comes(&disk, &mut dice);
+        disturbance.comes(&disk, &mut dice);
         if live(&disk, &world, &scenario, &mut order).is_ok() {
             break;
         }
-        disk = Arc::new(trouble.leaves(&disk, &mut dice));
+        disk = Arc::new(disturbance.leaves(&disk, &mut dice));
     }
     let undisturbed = Arc::new(disk.after_kill());
     let outcome = if is_complete(&undisturbed) {
@@ -441,7 +441,7 @@ fn seeded_world(seed: u64) {
         &world.borrow(),
         &scenario,
         &outcome,
-        trouble.killed_only(),
+        disturbance.killed_only(),
     );
 }
 

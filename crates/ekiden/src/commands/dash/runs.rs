@@ -100,7 +100,7 @@ impl Runs {
             everywhere: Everywhere::of(Vec::new()),
             index: Index::default(),
             rows: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            followed: BTreeMap::new(),
         };
         let thread = thread::Builder::new().name("dash-runs".to_owned());
         thread.spawn(move || reader.answer(&asked))?;
@@ -139,11 +139,11 @@ struct Reader {
     index: Index,
     /// Rows of runs that are over, each with the length of its log.
     rows: BTreeMap<RunId, (u64, Row)>,
-    kept: BTreeMap<RunId, Kept>,
+    followed: BTreeMap<RunId, Followed>,
 }
 
 /// A run that is followed.
-struct Kept {
+struct Followed {
     follow: Follow,
     timeline: Timeline,
     streams: Streams,
@@ -187,13 +187,14 @@ impl Reader {
             self.everywhere = Everywhere::of(projects);
         }
         let mut versions = BTreeMap::clone(&self.publish.borrow());
-        for (run, kept) in &mut self.kept {
-            if kept.look() {
+        for (run, followed) in &mut self.followed {
+            if followed.look() {
                 *versions.entry(run.to_string()).or_default() += 1;
             }
         }
-        self.kept
-            .retain(|_, kept| kept.follow.status.is_held() || now.since(kept.asked) < KEPT_FOR);
+        self.followed.retain(|_, followed| {
+            followed.follow.status.is_held() || now.since(followed.asked) < KEPT_FOR
+        });
         let index = self.indexed();
         if index != self.index {
             self.index = index;
@@ -233,9 +234,9 @@ impl Reader {
     fn row(&mut self, found: &Found) -> Row {
         let run = &found.listed.run;
         if found.is_held()
-            && let Ok(kept) = self.kept(found)
+            && let Ok(followed) = self.followed(found)
         {
-            return row(found, &kept.follow.status);
+            return row(found, &followed.follow.status);
         }
         let bytes = history::log_bytes(&found.workspace, run).unwrap_or_default();
         if let Some((_, row)) = self.rows.get(run).filter(|(at, _)| *at == bytes) {
@@ -250,13 +251,13 @@ impl Reader {
         row
     }
 
-    fn kept(&mut self, found: &Found) -> Result<&mut Kept, Failure> {
+    fn followed(&mut self, found: &Found) -> Result<&mut Followed, Failure> {
         let run = &found.listed.run;
-        if !self.kept.contains_key(run) {
-            let kept = Kept::begin(found)?;
-            self.kept.insert(run.clone(), kept);
+        if !self.followed.contains_key(run) {
+            let followed = Followed::begin(found)?;
+            self.followed.insert(run.clone(), followed);
         }
-        Ok(self.kept.get_mut(run).expect("it was put there"))
+        Ok(self.followed.get_mut(run).expect("it was put there"))
     }
 
     fn show(&mut self, run: &str) -> Result<Shown, String> {
@@ -264,8 +265,8 @@ impl Reader {
         let found = std::mem::take(&mut self.everywhere.runs);
         let shown = match found.iter().find(|found| found.listed.run.as_str() == run) {
             None => Err("There is no such run.".to_owned()),
-            Some(found) => match self.kept(found) {
-                Ok(kept) => Ok(kept.show(found)),
+            Some(found) => match self.followed(found) {
+                Ok(followed) => Ok(followed.show(found)),
                 Err(failure) => Err(failure.error().to_owned()),
             },
         };
@@ -274,7 +275,7 @@ impl Reader {
     }
 }
 
-impl Kept {
+impl Followed {
     fn begin(found: &Found) -> Result<Self, Failure> {
         let mut timeline = None;
         let follow = Follow::begin(&found.workspace, &found.listed.run, |record, run| {

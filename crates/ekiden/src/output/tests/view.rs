@@ -7,8 +7,8 @@ use ekiden_core::steering::{Steered, Steering};
 
 use super::*;
 use crate::output::board::Board;
-use crate::output::moving::Activity;
 use crate::output::prompting::{Key, Prompting, Wanted};
+use crate::output::relay_progress::Activity;
 use crate::output::summary::Summary;
 use crate::output::view::{self, Frame};
 
@@ -39,21 +39,21 @@ impl Watched {
     /// A stage's session has done something for a minute.
     fn works(&mut self, stage: &StageId, tokens: u64, text: &str) {
         let now = self.scenario.now;
-        let moving = self.board.relay(stage).unwrap();
+        let progress = self.board.relay(stage).unwrap();
         let window = Window {
             model_tokens: 200_000,
             compaction_tokens: None,
             reserve_tokens: 0,
             cap_tokens: None,
         };
-        moving.uses(tokens / 2, window, now);
-        moving.uses(tokens, window, now + Millis::from_secs(60));
-        moving.spend = Spend {
+        progress.uses(tokens / 2, window, now);
+        progress.uses(tokens, window, now + Millis::from_secs(60));
+        progress.spend = Spend {
             micro_usd: 610_000,
             tokens: 90_000,
             estimated: true,
         };
-        moving.activity = Some(Activity {
+        progress.activity = Some(Activity {
             text: text.to_owned(),
             since: Some(now + Millis::from_secs(48)),
         });

@@ -4,7 +4,6 @@
 //! nothing stays alive, and nothing that the agent wrote reaches the terminal as more than text.
 //! `docs/design/testing.md` says how to write one.
 
-mod aloud;
 mod bounds;
 mod claims;
 mod course;
@@ -12,3 +11,4 @@ mod handoffs;
 mod noise;
 mod processes;
 mod service;
+mod verbose;

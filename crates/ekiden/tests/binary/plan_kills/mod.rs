@@ -2,7 +2,7 @@
 //! is lost, and nothing is left over.
 
 mod kills;
-mod trouble;
+mod repository;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

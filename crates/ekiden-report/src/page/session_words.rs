@@ -22,11 +22,11 @@ const LINE_CHARS_MAX: usize = 400;
 const CONTEXT_LINES: usize = 1;
 
 impl View<'_> {
-    pub(super) fn told(&self) -> Vec<Block> {
+    pub(super) fn session_words(&self) -> Vec<Block> {
         let all: Vec<(&Stage, &Session)> = self.timeline.sessions().collect();
         let (mut told, mut bytes, mut handoffs) = (Vec::new(), 0, 0);
         for (stage, session) in all.iter().rev().take(SESSIONS_MAX) {
-            let mut blocks = self.session_told(stage, session);
+            let mut blocks = self.session_blocks(stage, session);
             bytes += blocks.iter().map(Block::bytes).sum::<usize>();
             if bytes > WORDS_BYTES_MAX && !told.is_empty() {
                 break;
@@ -53,7 +53,7 @@ impl View<'_> {
         notes.into_iter().map(Block::line).chain(told).collect()
     }
 
-    fn session_told(&self, stage: &Stage, session: &Session) -> Vec<Block> {
+    fn session_blocks(&self, stage: &Stage, session: &Session) -> Vec<Block> {
         let heading = Text::own(self.session(stage, session.number));
         let mut blocks = vec![Block::Heading { text: heading }];
         match &session.words {

@@ -22,7 +22,7 @@ const LEVEL_MARK: char = '┊';
 
 /// What a relay does, and what is known of it beside the log.
 #[derive(Debug, Clone, Default)]
-pub struct Moving {
+pub struct RelayProgress {
     doing: Doing,
     since: Timestamp,
     /// The session at work, or that comes next.
@@ -72,7 +72,7 @@ enum Doing {
     Paused,
 }
 
-impl Moving {
+impl RelayProgress {
     /// Notes what an attempt's event says of it.
     pub(super) fn note(&mut self, event: &AttemptEvent) {
         if let AttemptEvent::WindowChanged { window, .. } = event {
@@ -164,7 +164,7 @@ impl Moving {
         }
         let took = phrase::whole_seconds(now.since(self.since));
         let place = format!("  {} of {} ", self.session, self.session_max);
-        let line = self.gauge(Line::new(Tone::Quiet, place));
+        let line = self.with_usage(Line::new(Tone::Quiet, place));
         let window = self.usage.map(|(_, window)| window.usable_tokens());
         let window = window.map(|window| format!(" of {}", phrase::tokens(window)));
         let rate = self.growth.per_minute().filter(|rate| *rate > 0);
@@ -177,7 +177,7 @@ impl Moving {
     }
 
     /// How full the context is.
-    fn gauge(&self, line: Line) -> Line {
+    fn with_usage(&self, line: Line) -> Line {
         let Some(((tokens, window), levels)) = self.usage.zip(self.levels) else {
             return line.with(Tone::Plain, " starting");
         };
@@ -191,7 +191,7 @@ impl Moving {
     }
 
     fn working(&self, line: Line, took: &str) -> Line {
-        let mut line = self.gauge(line).with(Tone::Plain, format!("  {took}"));
+        let mut line = self.with_usage(line).with(Tone::Plain, format!("  {took}"));
         if self.spend.micro_usd > 0 {
             let cost = phrase::cost(self.spend.micro_usd, self.spend.estimated, false);
             line = line.with(Tone::Plain, format!("  {cost}"));
@@ -251,18 +251,18 @@ mod tests {
         assert_eq!(bar(1, 0), "▕     ┊┊┊  ▏");
     }
 
-    fn moving(doing: Doing) -> Moving {
-        Moving {
+    fn progress(doing: Doing) -> RelayProgress {
+        RelayProgress {
             doing,
             session: 4,
             session_max: 10,
             levels: Some(Profile::Relay.levels()),
-            ..Moving::default()
+            ..RelayProgress::default()
         }
     }
 
-    fn text(moving: &Moving, now: u64) -> String {
-        let line = moving.line(Timestamp(now), &TimeZone::UTC);
+    fn text(progress: &RelayProgress, now: u64) -> String {
+        let line = progress.line(Timestamp(now), &TimeZone::UTC);
         line.unwrap().plain()
     }
 
@@ -275,9 +275,9 @@ mod tests {
             reserve_tokens: 0,
             cap_tokens: None,
         };
-        let starting = moving(Doing::Working);
+        let starting = progress(Doing::Working);
         assert_eq!(text(&starting, 2_000), "  4 of 10  starting  2s");
-        let working = Moving {
+        let working = RelayProgress {
             usage: Some((68_000, window)),
             spend: Spend {
                 micro_usd: 610_000,
@@ -323,7 +323,7 @@ mod tests {
         ]
         .map(|(why, ended, now)| {
             let why = waits::why(why, ended.as_ref());
-            text(&moving(Doing::Waiting { until, why }), now) + "\n"
+            text(&progress(Doing::Waiting { until, why }), now) + "\n"
         });
         expect_test::expect![[r#"
             told
@@ -339,7 +339,7 @@ mod tests {
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]
         .assert_eq(&format!("told\n{}", told.concat()));
-        let paused = text(&moving(Doing::Paused), 90_000);
+        let paused = text(&progress(Doing::Paused), 90_000);
         assert_eq!(
             paused,
             "  paused 1m 30s  `ekiden unpause` continues with session 4"

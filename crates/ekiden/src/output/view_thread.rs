@@ -36,14 +36,14 @@ pub struct Shown<'a> {
 }
 
 /// Where a person sits and can press keys.
-pub struct Desk {
+pub struct Controls {
     keys: Keys,
     prompting: Prompting,
     act: Do,
     done: (Sender<Done>, Receiver<Done>),
 }
 
-impl Desk {
+impl Controls {
     /// None without a terminal to read from.
     pub fn take(watches: bool, act: Do) -> Option<Self> {
         Some(Self {
@@ -76,21 +76,21 @@ impl Desk {
 }
 
 /// Shows the view until `stopped` is closed at its other end.
-pub fn show(shown: &Mutex<Shown<'_>>, mut desk: Option<Desk>, stopped: &OwnedFd) {
+pub fn show(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped: &OwnedFd) {
     let zone = TimeZone::system();
     loop {
-        if let Some(desk) = &mut desk {
-            desk.tell_what_was_refused();
+        if let Some(controls) = &mut controls {
+            controls.tell_what_was_refused();
         }
-        let prompting = desk.as_ref().map(|desk| &desk.prompting);
+        let prompting = controls.as_ref().map(|controls| &controls.prompting);
         let board = draw(shown, prompting, &zone);
-        let keys = desk.as_mut().map(|desk| &mut desk.keys);
+        let keys = controls.as_mut().map(|controls| &mut controls.keys);
         match keys::wait(keys, stopped, PAUSE) {
             Heard::Stopped => return,
             Heard::Nothing => {}
             Heard::Keys(pressed) => {
-                if let Some(desk) = &mut desk {
-                    desk.press(pressed, &board);
+                if let Some(controls) = &mut controls {
+                    controls.press(pressed, &board);
                 }
             }
         }

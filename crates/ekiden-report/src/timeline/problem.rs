@@ -8,7 +8,7 @@ use crate::phrase;
 
 /// Something that a person should know of.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct Problem {
     pub at: Timestamp,
     pub stage: Option<usize>,
     pub session: Option<u32>,

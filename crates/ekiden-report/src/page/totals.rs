@@ -10,7 +10,7 @@ use super::{Block, Text, View};
 use crate::curve::Uses;
 use crate::phrase;
 use crate::svg;
-use crate::timeline::{Trouble, Wait};
+use crate::timeline::{Problem, Wait};
 
 impl View<'_> {
     pub(super) fn costs(&self) -> Vec<Block> {
@@ -68,7 +68,7 @@ impl View<'_> {
     }
 
     pub(super) fn trouble(&self) -> Vec<Block> {
-        let row = |one: &Trouble| {
+        let row = |one: &Problem| {
             let stage = one.stage.map(|place| &self.timeline.stages[place]);
             let place = match (stage, one.session) {
                 (Some(stage), Some(session)) => self.session(stage, session),
@@ -84,7 +84,7 @@ impl View<'_> {
             ]
         };
         let head = vec!["when", "where", "what", "why"];
-        let all = self.timeline.trouble.iter().collect();
+        let all = self.timeline.problems.iter().collect();
         Block::table_of(head, all, ROWS_MAX, row)
     }
 
