@@ -1,9 +1,9 @@
-//! Programs that run for a hook, which has no engine and no keeper.
+//! Programs that run for a hook or a web page, which have no engine and no keeper.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// Starts a program without waiting for it, and without input or output.
 #[expect(
@@ -18,6 +18,18 @@ pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command.spawn().map(drop)
+}
+
+/// Runs a program to its end, without input.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes are created in this crate"
+)]
+pub fn run(program: &Path, args: &[OsString]) -> io::Result<Output> {
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
 }
 
 /// Puts this process in a session of its own, so that whoever ends the hook's processes does not end it. A

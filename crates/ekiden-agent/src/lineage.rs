@@ -12,6 +12,7 @@
 //!
 //! On macOS orphans belong to launchd, and keepers cannot be told from other processes.
 
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, getpid};
@@ -68,6 +69,15 @@ pub fn is_inside_a_session() -> bool {
 pub(crate) fn is_kept(pid: Pid) -> bool {
     let found = ancestry(pid);
     found.is_empty() || found.iter().any(|ancestor| ancestor.is_keeper)
+}
+
+/// Whether [`may_be_kept`] can tell anything here. Where keepers cannot be told from other processes it cannot.
+pub const TELLS_KEPT_CLIENTS: bool = cfg!(target_os = "linux");
+
+/// Whether a process below a keeper may hold the client's end of a TCP connection to this process. A client on another
+/// machine is none. One on this machine whose end cannot be found, such as one that has closed it already, may be.
+pub fn may_be_kept(client: SocketAddr, ours: SocketAddr) -> bool {
+    platform::may_be_kept(client, ours)
 }
 
 /// The process at the other end of a socket: for a caller the one that listens.

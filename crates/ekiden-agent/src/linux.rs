@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -23,7 +24,7 @@ use rustix::process::{
 };
 
 use crate::ending::Process;
-use crate::lineage::Ancestor;
+use crate::lineage::{self, Ancestor};
 use crate::unix::{Deadline, pid_of, poll_until};
 
 /// How a keeper is called in process lists.
@@ -79,6 +80,96 @@ fn parse_ancestor(pid: Pid, stat: &[u8]) -> Option<(Option<Pid>, Ancestor)> {
 pub(crate) fn peer(socket: &UnixStream) -> Option<i32> {
     let peer = rustix::net::sockopt::socket_peercred(socket).ok()?;
     Some(peer.pid.as_raw_nonzero().get())
+}
+
+/// Looks for the socket in the system's table, then for whoever holds it.
+pub(crate) fn may_be_kept(client: SocketAddr, ours: SocketAddr) -> bool {
+    match client_inode(client, ours) {
+        // A network of its own has its own table: only an address tells that a client is on this machine.
+        None => client.ip().is_loopback() || client.ip() == ours.ip(),
+        // Nobody holds it any more.
+        Some(0) => true,
+        Some(inode) => (0..HOLDER_LOOKS)
+            .find_map(|_| holder_is_kept(inode))
+            .unwrap_or(true),
+    }
+}
+
+/// How often to look for the holder of a socket while processes end meanwhile.
+const HOLDER_LOOKS: usize = 5;
+
+/// The number of the client's socket in `/proc/net`. A socket of IPv6 may hold an address of IPv4.
+fn client_inode(client: SocketAddr, ours: SocketAddr) -> Option<u64> {
+    let in_table = |table: &str, form: fn(SocketAddr) -> Option<String>| {
+        let ends = [form(client)?, form(ours)?];
+        let rows = fs::read_to_string(format!("/proc/net/{table}")).ok()?;
+        inode_of(&rows, &ends)
+    };
+    in_table("tcp", table_form_v4).or_else(|| in_table("tcp6", |at| Some(table_form_v6(at))))
+}
+
+/// Rows are `number: local remote state queues timer retransmits user timeout inode ...`.
+fn inode_of(rows: &str, ends: &[String; 2]) -> Option<u64> {
+    let mut rows = rows
+        .lines()
+        .map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row.get(1..3).is_some_and(|both| both == ends))?;
+    row.get(9)?.parse().ok()
+}
+
+fn table_form_v4(at: SocketAddr) -> Option<String> {
+    match at.ip().to_canonical() {
+        IpAddr::V4(ip) => {
+            let word = u32::from_ne_bytes(ip.octets());
+            Some(format!("{word:08X}:{:04X}", at.port()))
+        }
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn table_form_v6(at: SocketAddr) -> String {
+    let ip = match at.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let octets = ip.octets();
+    let (words, _) = octets.as_chunks::<4>();
+    let words = words
+        .iter()
+        .map(|word| format!("{:08X}", u32::from_ne_bytes(*word)));
+    format!("{}:{:04X}", words.collect::<String>(), at.port())
+}
+
+/// Whether a process below a keeper holds this socket, or may: of some processes nobody may see what they hold. Nothing
+/// if one ended during the look: another may hold it in its stead.
+fn holder_is_kept(inode: u64) -> Option<bool> {
+    let (mut is_found, mut is_in_doubt, mut has_gone) = (false, false, false);
+    for pid in pids().unwrap_or_default() {
+        match holds(pid, inode) {
+            Ok(true) if lineage::is_kept(pid) => return Some(true),
+            Ok(true) => is_found = true,
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => has_gone = true,
+            Err(_) => is_in_doubt |= lineage::is_kept(pid),
+        }
+    }
+    match (is_found, is_in_doubt, has_gone) {
+        (true, ..) => Some(false),
+        (false, true, _) => Some(true),
+        (false, false, true) => None,
+        // Such as sshd, which nobody may look into.
+        (false, false, false) => Some(false),
+    }
+}
+
+fn holds(pid: Pid, inode: u64) -> io::Result<bool> {
+    let socket = format!("socket:[{inode}]");
+    let mut files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
+    // A file that is closed meanwhile is not the socket of a client that waits for its answer.
+    Ok(files.any(|file| {
+        let target = file.and_then(|file| fs::read_link(file.path()));
+        target.is_ok_and(|target| target.as_os_str() == socket.as_str())
+    }))
 }
 
 /// Whether a keeper without children has nothing left to end.
@@ -299,6 +390,55 @@ mod tests {
             assert!(!of(other).expect("a row").1.is_keeper, "{other}");
         }
         assert!(parse_ancestor(pid(7), b"7 (sh) S 3").is_none());
+    }
+
+    // shows: SEC-03
+    #[test]
+    fn the_clients_end_of_a_connection_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+        let client = client.expect("a connection");
+        let (server, from) = listener.accept().expect("a connection");
+        let ours = server.local_addr().expect("connected");
+        let inode = client_inode(from, ours).expect("a row");
+        assert!(holds(getpid(), inode).expect("our own files"));
+        assert!(!holds(getpid(), inode + 1_000_000).expect("our own files"));
+        drop(client);
+        assert!(may_be_kept(from, ours), "nobody holds it any more");
+        assert!(!may_be_kept(
+            "192.0.2.7:50".parse().expect("an address"),
+            ours
+        ));
+        assert!(may_be_kept(
+            "127.0.0.1:1".parse().expect("an address"),
+            ours
+        ));
+    }
+
+    // shows: SEC-03
+    #[test]
+    fn sockets_are_found_by_both_ends_in_both_tables() {
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let four = [at("127.0.0.1:8080"), at("127.0.0.2:7717")];
+        let ends = four.map(|at| table_form_v4(at).expect("IPv4"));
+        if cfg!(target_endian = "little") {
+            assert_eq!(ends, ["0100007F:1F90", "0200007F:1E25"]);
+            assert_eq!(
+                table_form_v6(four[0]),
+                "0000000000000000FFFF00000100007F:1F90"
+            );
+            assert_eq!(
+                table_form_v6(at("[::1]:80")),
+                "00000000000000000000000001000000:0050"
+            );
+        }
+        let [client, ours] = &ends;
+        let tail = "01 00000000:00000000 00:00000000 00000000 1000 0";
+        let rows = format!(
+            "  sl  local_address rem_address ...\n   0: {ours} {client} {tail} 41 1\n   1: {client} {ours} {tail} 42 1\n"
+        );
+        assert_eq!(inode_of(&rows, &ends), Some(42));
+        assert_eq!(inode_of("torn row", &ends), None);
     }
 
     #[test]

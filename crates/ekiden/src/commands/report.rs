@@ -22,7 +22,7 @@ Examples:
 ";
 
 /// What opens a file as the desktop does.
-const OPENER: &str = if cfg!(target_os = "macos") {
+pub(super) const OPENER: &str = if cfg!(target_os = "macos") {
     "open"
 } else {
     "xdg-open"

@@ -12,27 +12,27 @@ use crate::running::{PATIENCE, Running, wait_until};
 const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
 
 /// A dash at work, and a browser that was let in.
-struct Dash {
-    running: Running,
-    host: String,
+pub(crate) struct Dash {
+    pub(crate) running: Running,
+    pub(crate) host: String,
     /// The path that the token led to.
-    base: String,
-    cookie: String,
+    pub(crate) base: String,
+    pub(crate) cookie: String,
     token: String,
 }
 
 /// An answer as it came.
-struct Answer {
-    head: String,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn status(&self) -> &str {
+    pub(crate) fn status(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1);
         let mut named = lines.filter_map(|line| line.split_once(": "));
         Some(named.find(|(found, _)| *found == name)?.1)
@@ -46,7 +46,7 @@ fn connected(host: &str, request: &str) -> BufReader<TcpStream> {
     BufReader::new(stream)
 }
 
-fn asked(host: &str, request: &str) -> Answer {
+pub(crate) fn asked(host: &str, request: &str) -> Answer {
     let mut text = String::new();
     connected(host, request).read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -58,7 +58,11 @@ fn asked(host: &str, request: &str) -> Answer {
 
 impl Dash {
     fn start(environment: &Environment) -> Self {
-        let mut running = environment.start(&["dash", "--port", "0"]);
+        Self::started(environment.start(&["dash", "--port", "0"]))
+    }
+
+    /// Lets a browser in.
+    pub(crate) fn started(mut running: Running) -> Self {
         let line = running.wait_for_line("http://");
         let (host, token) = line
             .strip_prefix("http://")
@@ -98,7 +102,7 @@ impl Dash {
     }
 
     /// A page of somebody who was let in.
-    fn page(&self, path: &str) -> Answer {
+    pub(crate) fn page(&self, path: &str) -> Answer {
         let path = format!("{}{path}", self.base);
         self.get(&path, &[("Cookie", &self.cookie)])
     }

@@ -15,6 +15,7 @@ mod browser;
 mod chain;
 mod commits;
 mod dash;
+mod dash_steering;
 mod defects;
 mod doctor;
 mod environment;

@@ -6,8 +6,10 @@
 //!   cookie is bound to a path that is random, too.
 //! - A foreign `Host` is refused, so that a name that leads here later (DNS rebinding) gets nothing; so is a request that
 //!   a page of another origin caused, whatever it carries.
+//! - What changes a run is a form of ours, and comes from no session of ekiden.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
@@ -15,11 +17,15 @@ use subtle::ConstantTimeEq as _;
 
 const COOKIE_NAME: &str = "ekiden";
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Access {
     at: SocketAddr,
     token: String,
+    /// Stands for the token once: the command line of whatever opens a browser can be read by other users.
+    ticket: Mutex<Option<String>>,
     cookie: String,
+    /// In each form, so that a request that some page made up is told from one of ours.
+    pub(super) form: String,
     /// The first part of every path, without slashes.
     pub(super) base: String,
 }
@@ -29,7 +35,9 @@ impl Access {
         Self {
             at,
             token: random(),
+            ticket: Mutex::new(None),
             cookie: random(),
+            form: random(),
             base: random(),
         }
     }
@@ -39,8 +47,21 @@ impl Access {
         format!("http://{}/?t={}", self.at, self.token)
     }
 
+    /// What a browser is started with; it works once.
+    pub(super) fn address_for_once(&self) -> String {
+        let ticket = random();
+        let address = format!("http://{}/?t={ticket}", self.at);
+        *self.ticket() = Some(ticket);
+        address
+    }
+
     pub(super) fn is_token(&self, given: &str) -> bool {
-        is_same(given, &self.token)
+        let is_ticket = |ticket: &mut String| is_same(given, ticket);
+        is_same(given, &self.token) || self.ticket().take_if(is_ticket).is_some()
+    }
+
+    fn ticket(&self) -> MutexGuard<'_, Option<String>> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_cookie(&self) -> String {
@@ -57,6 +78,14 @@ impl Access {
         let site = text("sec-fetch-site");
         let is_same_site = site.is_none_or(|site| matches!(site, "same-origin" | "none"));
         match is_here && is_own && is_same_site {
+            true => Ok(()),
+            false => Err(StatusCode::FORBIDDEN),
+        }
+    }
+
+    /// Refuses what no form of our own pages sent: a browser names the origin of every form.
+    pub(super) fn check_form(&self, headers: &HeaderMap, token: &str) -> Result<(), StatusCode> {
+        match headers.contains_key(ORIGIN) && is_same(token, &self.form) {
             true => Ok(()),
             false => Err(StatusCode::FORBIDDEN),
         }
@@ -146,6 +175,17 @@ mod tests {
                 is_allowed
             );
         }
+    }
+
+    // shows: SEC-03
+    #[test]
+    fn what_a_browser_is_started_with_opens_once() {
+        let access = Access::new("127.0.0.1:7717".parse().unwrap());
+        let address = access.address_for_once();
+        let (_, ticket) = address.split_once("?t=").unwrap();
+        assert!(!access.is_token("") && access.is_token(ticket));
+        assert!(!access.is_token(ticket), "a second time");
+        assert!(access.is_token(&access.token) && access.is_token(&access.token));
     }
 
     // shows: SEC-03

@@ -4,22 +4,29 @@
 //! browser ──► server ──► access (token, cookie, Host, Origin) ──► pages ──► runs ── a thread that reads logs
 //! ```
 //!
-//! It only reads: the engines do not know of it. What a request may do is decided in one place, before any page.
+//! It only reads: the engines do not know of it. What a request may do is decided in one place, before any page. With
+//! `--steer` a page has [commands](steer) run.
 
 mod access;
 mod pages;
 mod runs;
 mod server;
+mod steer;
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 
 use clap::Args;
+use ekiden_agent::{detached, lineage};
 use ekiden_core::text::in_full;
 
 use self::access::Access;
 use self::runs::Runs;
+use self::server::Site;
 use super::Invocation;
+use super::report::OPENER;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,6 +36,7 @@ use crate::settings::flags::{Asking, Typed};
 const EXAMPLES: &str = "\
 Examples:
   ekiden dash                            prints an address; open it in the browser
+  ekiden dash --steer --open             pages that can pause, stop and answer, in the browser
   ekiden dash --port 0                   on any free port
   ssh -L 7717:127.0.0.1:7717 HOST        from another machine, then the address as printed there
 ";
@@ -37,6 +45,9 @@ Examples:
 ///
 /// Prints an address with a token that lets one in; whoever has it can read all that your runs hold, secrets masked. The
 /// pages are live and need no JavaScript. Nothing is asked of any other machine. ctrl-c ends it; the runs go on.
+///
+/// With `--steer` whoever has the address can also pause and stop runs, change their limits and answer them, each after a
+/// confirmation. Sessions of ekiden are refused.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DashArgs {
@@ -46,12 +57,21 @@ pub struct DashArgs {
     /// The address to listen on, for other machines [default: this machine only]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
+    /// Let the pages steer the runs
+    #[arg(long)]
+    steer: bool,
+    /// Open the pages in the browser
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
 
 pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
+    if args.steer {
+        check_steering(&invocation)?;
+    }
     let Some(home) = invocation.environment.state_home() else {
         let text = "without a home directory nothing is known of your runs";
         return Err(Failure::new(Exit::MissingInput, text).hint("set `HOME`"));
@@ -68,9 +88,42 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
         true => output.json(&Fields::versioned().and(fields! { "address": access.address() })),
         false => output.answer(&format!("{}\n", access.address())),
     }
+    if args.open {
+        open(&access, output);
+    }
     let runs = Runs::start(home.join("ekiden")).map_err(|error| bug(&error))?;
-    server::serve(listener, access, runs).map_err(|error| bug(&error))?;
+    let site = Site {
+        access,
+        runs,
+        steer: args.steer,
+    };
+    server::serve(listener, site).map_err(|error| bug(&error))?;
     Ok(Exit::Done)
+}
+
+/// A page that steers must tell a person's browser from a session of ekiden.
+fn check_steering(invocation: &Invocation) -> Result<(), Failure> {
+    let refused = |text: &str| Failure::new(Exit::NotPermitted, text);
+    if !lineage::TELLS_KEPT_CLIENTS {
+        let text = "on this system nobody can tell whether a session asks, so pages cannot steer";
+        return Err(refused(text).hint("`ekiden stop`, `pause`, `limits` and `answer` steer a run"));
+    }
+    if invocation.environment.is_inside_a_session() {
+        let text = "a session of ekiden cannot let pages steer runs";
+        return Err(refused(text).hint("start it in a terminal of your own"));
+    }
+    Ok(())
+}
+
+/// It can be opened by hand as well.
+fn open(access: &Access, output: &mut Output) {
+    let address = OsString::from(access.address_for_once());
+    let opened = detached::start(OPENER.as_ref(), &[address], Path::new("/"));
+    if let Err(error) = opened {
+        output.warn(&format!(
+            "cannot start `{OPENER}`: {error}; open the address"
+        ));
+    }
 }
 
 fn bug(error: &std::io::Error) -> Failure {

@@ -4,6 +4,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context};
 
 use super::runs::{Index, Shown};
+use super::steer::Asked;
 
 pub(super) const STYLE: &str = include_str!("templates/dash.css");
 pub(super) const SCRIPT: &str = include_str!("templates/dash.js");
@@ -15,11 +16,38 @@ pub(super) fn index(index: &Index) -> String {
     )
 }
 
-pub(super) fn run(run: &Shown) -> String {
+/// A run's page, which leads to its steering if there is one.
+pub(super) fn run(run: &Shown, steer: bool) -> String {
     let main = Value::from_safe_string(run.main.clone());
     rendered(
         "run.html",
-        context! { run => Value::from(Serde(run)), main },
+        context! { run => Value::from(Serde(run)), main, steer },
+    )
+}
+
+/// What can be asked of a run.
+pub(super) fn steering(run: &Shown, token: &str) -> String {
+    rendered(
+        "steer.html",
+        context! { run => Value::from(Serde(run)), token },
+    )
+}
+
+/// Asks whether that was meant.
+pub(super) fn confirmation(run: &Shown, asked: &Asked, command: &str, token: &str) -> String {
+    let (title, asked) = (asked.title(), Value::from(Serde(asked)));
+    let run = Value::from(Serde(run));
+    rendered(
+        "confirm.html",
+        context! { run, title, asked, command, token },
+    )
+}
+
+/// Why something that was asked for did not happen.
+pub(super) fn failure(run: &Shown, why: &str) -> String {
+    rendered(
+        "failure.html",
+        context! { run => Value::from(Serde(run)), why },
     )
 }
 
@@ -35,6 +63,9 @@ fn rendered(name: &str, context: Value) -> String {
         ("base.html", include_str!("templates/base.html")),
         ("index.html", include_str!("templates/index.html")),
         ("run.html", include_str!("templates/run.html")),
+        ("steer.html", include_str!("templates/steer.html")),
+        ("confirm.html", include_str!("templates/confirm.html")),
+        ("failure.html", include_str!("templates/failure.html")),
         ("message.html", include_str!("templates/message.html")),
     ] {
         let added = environment.add_template(name, template);

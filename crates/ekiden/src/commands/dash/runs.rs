@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ekiden_core::ids::RunId;
 use ekiden_core::secrets;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{clean, in_full};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::{history, registry};
@@ -65,6 +65,12 @@ pub(super) struct Shown {
     pub(super) run: String,
     pub(super) id: String,
     pub(super) project: String,
+    #[serde(skip)]
+    pub(super) dir: PathBuf,
+    /// An engine works on it.
+    pub(super) is_held: bool,
+    /// The stages that wait for an answer, each with its question.
+    pub(super) questions: Vec<(String, String)>,
     /// What it does just now, a line each.
     pub(super) now: Vec<String>,
     /// What `ekiden-report` drew.
@@ -326,6 +332,14 @@ impl Followed {
         lines.map(|line| line.masked().plain()).collect()
     }
 
+    fn questions(&self) -> Vec<(String, String)> {
+        let asked = self.follow.status.summary.run.questions();
+        let shown = |text: &str| secrets::mask(&clean(text).text).into_owned();
+        asked
+            .map(|(stage, text)| (stage.to_string(), shown(text)))
+            .collect()
+    }
+
     fn show(&mut self, found: &Found) -> Shown {
         self.asked = SystemClock.now();
         let id = phrase::short_id(&found.listed.run, &found.ids);
@@ -342,6 +356,9 @@ impl Followed {
             run: found.listed.run.to_string(),
             id,
             project: phrase::project(&found.workspace.dir),
+            dir: found.workspace.dir.clone(),
+            is_held,
+            questions: self.questions(),
             now: self.now(),
             main: main.unwrap_or_default(),
         }

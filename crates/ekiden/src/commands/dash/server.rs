@@ -3,17 +3,18 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Form, Router};
+use ekiden_agent::lineage;
 use futures_util::{Stream, stream};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,11 +23,13 @@ use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::access::Access;
 use super::pages;
-use super::runs::Runs;
+use super::runs::{Runs, Shown};
+use super::steer::{self, Asked, FORM_BYTES_MAX};
 
 const CONNECTIONS_MAX: usize = 64;
 /// How long a connection may last.
@@ -49,18 +52,27 @@ const HEADERS: [(header::HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-struct Site {
-    access: Access,
-    runs: Runs,
+pub(super) struct Site {
+    pub(super) access: Access,
+    pub(super) runs: Runs,
+    /// Its pages may steer.
+    pub(super) steer: bool,
+}
+
+/// The two ends of a connection, as this process sees them.
+#[derive(Clone, Copy)]
+struct Ends {
+    client: SocketAddr,
+    ours: SocketAddr,
 }
 
 /// Serves until ctrl-c or SIGTERM.
-pub(super) fn serve(listener: TcpListener, access: Access, runs: Runs) -> io::Result<()> {
+pub(super) fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let router = router(Arc::new(Site { access, runs }));
+    let router = router(Arc::new(site));
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -72,14 +84,18 @@ pub(super) fn serve(listener: TcpListener, access: Access, runs: Runs) -> io::Re
                 _ = interrupt.recv() => return Ok(()),
                 _ = terminate.recv() => return Ok(()),
             };
-            let Ok((stream, _)) = accepted else {
+            let ends = accepted.and_then(|(stream, client)| {
+                let ours = stream.local_addr()?;
+                Ok((stream, Ends { client, ours }))
+            });
+            let Ok((stream, ends)) = ends else {
                 // Such as too many open files: others may be closed meanwhile.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             // Where there is no room the connection is closed.
             if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
-                let router = router.clone();
+                let router = router.clone().layer(Extension(ends));
                 tokio::spawn(async move {
                     let _ = timeout(CONNECTION_MAX, converse(stream, router)).await;
                     drop(place);
@@ -108,8 +124,16 @@ fn router(site: Arc<Site>) -> Router {
         .route(&below("run/{run}"), get(run))
         .route(&below("events"), get(events))
         .route(&below("style.css"), get(style))
-        .route(&below("script.js"), get(script))
-        .route_layer(middleware::from_fn_with_state(site.clone(), with_cookie));
+        .route(&below("script.js"), get(script));
+    let steering = Router::new()
+        .route(&below("run/{run}/steer"), get(steering).post(steered))
+        .route_layer(middleware::from_fn(from_no_session))
+        .layer(DefaultBodyLimit::max(FORM_BYTES_MAX));
+    let pages = match site.steer {
+        true => pages.merge(steering),
+        false => pages,
+    };
+    let pages = pages.route_layer(middleware::from_fn_with_state(site.clone(), with_cookie));
     Router::new()
         .route("/", get(enter))
         .merge(pages)
@@ -136,6 +160,22 @@ async fn with_cookie(State(site): State<Arc<Site>>, request: Request, next: Next
     match site.access.check_cookie(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(status) => refusal(status),
+    }
+}
+
+/// Refuses a session of ekiden, before anything of what it sent is read.
+async fn from_no_session(
+    Extension(ends): Extension<Ends>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let looked = spawn_blocking(move || lineage::may_be_kept(ends.client, ends.ours)).await;
+    match looked {
+        Ok(false) => next.run(request).await,
+        Ok(true) | Err(_) => {
+            let text = "Refused: a session of ekiden asks, or nobody can tell who does.";
+            (StatusCode::FORBIDDEN, Html(pages::message(text))).into_response()
+        }
     }
 }
 
@@ -181,9 +221,54 @@ async fn index(State(site): State<Arc<Site>>) -> Response {
 
 async fn run(State(site): State<Arc<Site>>, Path(run): Path<String>) -> Response {
     match site.runs.run(run).await {
-        Some(Ok(shown)) => Html(pages::run(&shown)).into_response(),
+        Some(Ok(shown)) => Html(pages::run(&shown, site.steer)).into_response(),
+        other => no_run(other),
+    }
+}
+
+fn no_run(shown: Option<Result<Shown, String>>) -> Response {
+    match shown {
         Some(Err(why)) => (StatusCode::NOT_FOUND, Html(pages::message(&why))).into_response(),
-        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// What can be asked of a run.
+async fn steering(State(site): State<Arc<Site>>, Path(run): Path<String>) -> Response {
+    match site.runs.run(run).await {
+        Some(Ok(shown)) => Html(pages::steering(&shown, &site.access.form)).into_response(),
+        other => no_run(other),
+    }
+}
+
+/// A form was sent: asks whether it was meant, or has it done.
+async fn steered(
+    State(site): State<Arc<Site>>,
+    Path(run): Path<String>,
+    headers: HeaderMap,
+    Form(asked): Form<Asked>,
+) -> Response {
+    let access = &site.access;
+    if let Err(status) = access.check_form(&headers, &asked.token) {
+        return refusal(status);
+    }
+    let shown = match site.runs.run(run).await {
+        Some(Ok(shown)) => shown,
+        other => return no_run(other),
+    };
+    let words = asked.words(&shown.run, &shown.dir);
+    if !asked.confirmed {
+        let command = steer::in_words(&words);
+        let page = pages::confirmation(&shown, &asked, &command, &access.form);
+        return Html(page).into_response();
+    }
+    let done = spawn_blocking(move || steer::carry_out(&words)).await;
+    match done.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(()) => {
+            let run = format!("/{}/run/{}", access.base, shown.run);
+            (StatusCode::SEE_OTHER, [(header::LOCATION, run)]).into_response()
+        }
+        Err(why) => (StatusCode::CONFLICT, Html(pages::failure(&shown, &why))).into_response(),
     }
 }
 
