@@ -91,21 +91,6 @@ impl<W: Web> GitHub<W> {
         Ok(None)
     }
 
-    fn comments(&self, id: &str, count: u64) -> Result<Vec<Comment>, Fault> {
-        let last = count.div_ceil(100).max(1);
-        let mut all = Vec::new();
-        for page in last.saturating_sub(1).max(1)..=last {
-            let answer = self.get(&format!("/issues/{id}/comments?per_page=100&page={page}"), id)?;
-            let found = answer.json()?;
-            all.extend(found.as_array().into_iter().flatten().map(|comment| Comment {
-                author: text(&comment["user"]["login"]),
-                at: text(&comment["created_at"]),
-                text: text(&comment["body"]),
-            }));
-        }
-        Ok(all)
-    }
-
     /// Sub-issues, where GitHub has them: old servers do not.
     fn children(&self, id: &str) -> Result<Vec<Child>, Fault> {
         let mut all = Vec::new();
@@ -153,9 +138,24 @@ impl<W: Web> Tracker for GitHub<W> {
             text: text(&found["body"]),
             parent: parent.and_then(|url| Some(format!("#{}", url.rsplit('/').next()?))),
             children: self.children(id)?,
-            comments: self.comments(id, found["comments"].as_u64().unwrap_or_default())?,
             ..self.outline(&found)
         })
+    }
+
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
+        let found = self.get(&format!("/issues/{id}"), id)?.json()?;
+        let last = found["comments"].as_u64().unwrap_or_default().div_ceil(100).max(1);
+        let mut all = Vec::new();
+        for page in last.saturating_sub(1).max(1)..=last {
+            let answer = self.get(&format!("/issues/{id}/comments?per_page=100&page={page}"), id)?;
+            let found = answer.json()?;
+            all.extend(found.as_array().into_iter().flatten().map(|comment| Comment {
+                author: text(&comment["user"]["login"]),
+                at: text(&comment["created_at"]),
+                text: text(&comment["body"]),
+            }));
+        }
+        Ok(all)
     }
 
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {

@@ -158,25 +158,6 @@ impl<W: Web> Linear<W> {
         let found = labels.iter().find(of_team);
         Ok(found.and_then(|label| label["id"].as_str()).map(str::to_owned))
     }
-
-    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
-        let (mut all, mut after) = (Vec::new(), Value::Null);
-        for _ in 0..PAGES_MAX {
-            let data = self.ask(COMMENTS, json!({ "id": id, "after": after }), id)?;
-            let page = &data["issue"]["comments"];
-            all.extend(nodes(page).iter().map(|comment| Comment {
-                author: text(&comment["user"]["email"]),
-                at: text(&comment["createdAt"]),
-                text: text(&comment["body"]),
-            }));
-            if page["pageInfo"]["hasNextPage"] != true {
-                break;
-            }
-            after = page["pageInfo"]["endCursor"].clone();
-        }
-        all.sort_by(|one, other| one.at.cmp(&other.at));
-        Ok(all)
-    }
 }
 
 impl<W: Web> Tracker for Linear<W> {
@@ -199,9 +180,27 @@ impl<W: Web> Tracker for Linear<W> {
             text: text(&found["description"]),
             parent: found["parent"]["identifier"].as_str().map(str::to_owned),
             children: nodes(&found["children"]).iter().map(child).collect(),
-            comments: self.comments(id)?,
             ..outline(found)
         })
+    }
+
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
+        let (mut all, mut after) = (Vec::new(), Value::Null);
+        for _ in 0..PAGES_MAX {
+            let data = self.ask(COMMENTS, json!({ "id": id, "after": after }), id)?;
+            let page = &data["issue"]["comments"];
+            all.extend(nodes(page).iter().map(|comment| Comment {
+                author: text(&comment["user"]["email"]),
+                at: text(&comment["createdAt"]),
+                text: text(&comment["body"]),
+            }));
+            if page["pageInfo"]["hasNextPage"] != true {
+                break;
+            }
+            after = page["pageInfo"]["endCursor"].clone();
+        }
+        all.sort_by(|one, other| one.at.cmp(&other.at));
+        Ok(all)
     }
 
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {

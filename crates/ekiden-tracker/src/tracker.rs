@@ -1,6 +1,6 @@
 //! What any tracker can do.
 
-use ekiden_core::issue::Issue;
+use ekiden_core::issue::{Comment, Issue};
 use ekiden_core::time::Timestamp;
 
 use crate::{Fault, Markup, NewState};
@@ -41,7 +41,10 @@ pub struct Query {
 pub trait Tracker {
     /// In which notation texts are read there.
     fn markup(&self) -> Markup;
+    /// All but its comments.
     fn issue(&self, id: &str) -> Result<Issue, Fault>;
+    /// The newest, oldest first.
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault>;
     /// Open issues without texts, comments and children, newest first, bounded.
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault>;
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault>;
