@@ -37,6 +37,8 @@ pub struct Entry {
     /// In the agent's words.
     pub done: Vec<String>,
     pub next: Vec<String>,
+    /// What it asks a person.
+    pub asks: Vec<String>,
     pub document: Document,
 }
 
@@ -78,7 +80,7 @@ fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
     for fact in &entry.facts {
         text.push_str(&format!("{}\n\n", defused(&mask(&one_line(fact, LINE_CHARS_MAX)))));
     }
-    for (heading, lines) in [("Done", &entry.done), ("Next", &entry.next)] {
+    for (heading, lines) in [("Asks", &entry.asks), ("Done", &entry.done), ("Next", &entry.next)] {
         if !lines.is_empty() {
             text.push_str(&format!("{heading}:\n\n{}", quoted(lines.iter().map(String::as_str), LINES_MAX)));
         }
@@ -155,6 +157,7 @@ mod tests {
             facts: vec!["handed off after 14m".to_owned()],
             done: vec![done.to_owned()],
             next: vec!["Finish the parser".to_owned()],
+            asks: Vec::new(),
             document: Document::Text(format!("# Handoff\n\nfixes #12 for @mia {number}")),
         }
     }

@@ -17,13 +17,11 @@ const INTRODUCTION: &str = "Below is the issue as its tracker has it. Marked lin
 pub fn issue_task(issue: &Issue, own: Option<&str>, trust: &[String]) -> String {
     let all = format!("Do what the issue {} asks for.", one_line(&issue.name, 80));
     let own = own.map_or(all.as_str(), str::trim_end);
-    let head = format!(
-        "{}: {}\nState: {}. Labels: {}.\n",
-        issue.name,
-        issue.title,
-        issue.state,
-        issue.labels.join(", ")
-    );
+    let labels = match issue.labels.is_empty() {
+        true => String::new(),
+        false => format!(" · {}", issue.labels.join(", ")),
+    };
+    let head = format!("{}: {}\n{}{labels}\n", issue.name, issue.title, issue.state);
     let parts = issue.children.iter().map(|child| {
         let mark = if child.is_closed { 'x' } else { ' ' };
         format!("- [{mark}] {}: {}\n", child.name, child.title)

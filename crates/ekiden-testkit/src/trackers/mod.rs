@@ -80,7 +80,7 @@ pub struct Fake<S> {
     pub service: S,
     pub trouble: VecDeque<Trouble>,
     /// What goes wrong with a later request, by its place from 0.
-    later: Option<(usize, Trouble)>,
+    later: Option<(std::ops::Range<usize>, Trouble)>,
     pub asked: Vec<Asked>,
 }
 
@@ -96,14 +96,20 @@ impl<S: Service> Fake<S> {
 
     /// One request goes wrong: the one that has so many before it.
     pub fn trouble_at(&mut self, place: usize, trouble: Trouble) {
-        self.later = Some((place, trouble));
+        self.later = Some((place..place + 1, trouble));
+    }
+
+    /// Every request goes wrong from here on.
+    pub fn trouble_from(&mut self, place: usize, trouble: Trouble) {
+        self.later = Some((place..usize::MAX, trouble));
     }
 
     /// The answer, if one arrives.
     pub fn answer(&mut self, asked: Asked) -> Option<Answered> {
         let place = self.asked.len();
-        let later = self.later.filter(|(at, _)| *at == place);
-        let trouble = self.trouble.pop_front().or(later.map(|(_, trouble)| trouble));
+        let later = self.later.as_ref().filter(|(at, _)| at.contains(&place));
+        let later = later.map(|(_, trouble)| *trouble);
+        let trouble = self.trouble.pop_front().or(later);
         let mut done = || self.service.serve(&asked);
         let answered = match trouble {
             None => Some(done()),

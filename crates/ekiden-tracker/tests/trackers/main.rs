@@ -86,6 +86,7 @@ pub(crate) fn entry(issue: IssueRef, order: u64) -> Queued {
         facts: Vec::new(),
         done: vec![format!("item {order}")],
         next: Vec::new(),
+        asks: Vec::new(),
         document: Document::None,
     };
     Queued {

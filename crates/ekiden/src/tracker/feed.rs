@@ -180,6 +180,7 @@ impl Feed {
             facts: session.and_then(fact).into_iter().collect(),
             done: lines(&last.notes.progress, Heading::Done),
             next,
+            asks: Vec::new(),
             document: self.trackers.document(&format!("session-{number}"), whole),
         }
     }
@@ -187,12 +188,15 @@ impl Feed {
     /// The last entry, and what becomes of label and state.
     fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
         self.is_marked = false;
+        let asks = run.questions().flat_map(|(_, question)| question.lines().map(str::to_owned));
+        let asks = asks.collect();
         let entry = Entry {
             head: format!("Run ended · {}", outcome),
             at: record.time,
             facts: Vec::new(),
             done: Vec::new(),
             next: Vec::new(),
+            asks,
             document: Document::None,
         };
         let mut writes = vec![("end".to_owned(), self.comment(entry, run))];

@@ -35,6 +35,7 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
         facts: points.task.into_iter().chain(points.branch.map(|branch| format!("Branch: {branch}"))).collect(),
         done: points.done,
         next: points.next_steps,
+        asks: Vec::new(),
         document: trackers.document(&taken.name, text),
     };
     let queued = |what: &str, write: Write| Queued {
