@@ -69,8 +69,12 @@ impl IssueRef {
     pub fn read(text: &str, naming: Naming<'_>) -> Result<Self, String> {
         let text = text.trim();
         if let Some((_, rest)) = text.split_once("://") {
-            return of_address(rest, naming.github_host)
-                .ok_or_else(|| format!("it is no address of an issue in Linear or on {}", naming.github_host));
+            return of_address(rest, naming.github_host).ok_or_else(|| {
+                format!(
+                    "it is no address of an issue in Linear or on {}",
+                    naming.github_host
+                )
+            });
         }
         if let Some((repo, number)) = text.split_once('#')
             && is_number(number)
@@ -91,10 +95,15 @@ impl IssueRef {
             (Some(TrackerKind::Linear), false) => {
                 Err("an issue in Linear is a key such as ANV-123".to_owned())
             }
-            (Some(TrackerKind::Local), _) | (None, false) => match is_file_name(text.trim_start_matches('#')) {
-                true => Ok(Self::plain(TrackerKind::Local, text.trim_start_matches('#'))),
-                false => Err("letters, digits, `-` and `_` name an issue's file".to_owned()),
-            },
+            (Some(TrackerKind::Local), _) | (None, false) => {
+                match is_file_name(text.trim_start_matches('#')) {
+                    true => Ok(Self::plain(
+                        TrackerKind::Local,
+                        text.trim_start_matches('#'),
+                    )),
+                    false => Err("letters, digits, `-` and `_` name an issue's file".to_owned()),
+                }
+            }
         }
     }
 
@@ -120,7 +129,9 @@ fn github(repo: &str, number: &str) -> Result<IssueRef, String> {
             repo: repo.to_owned(),
             id: number.to_owned(),
         }),
-        false => Err("no repository is known; write owner/name#12, or set `tracker.github.repo`".to_owned()),
+        false => Err(
+            "no repository is known; write owner/name#12, or set `tracker.github.repo`".to_owned(),
+        ),
     }
 }
 
@@ -128,8 +139,12 @@ fn of_address(rest: &str, github_host: &str) -> Option<IssueRef> {
     let path = rest.split(['?', '#']).next()?;
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
-        ["linear.app", _, "issue", key, ..] if is_key(key) => Some(IssueRef::plain(TrackerKind::Linear, key)),
-        [host, owner, name, "issues" | "pull", number, ..] if *host == github_host && is_number(number) => {
+        ["linear.app", _, "issue", key, ..] if is_key(key) => {
+            Some(IssueRef::plain(TrackerKind::Linear, key))
+        }
+        [host, owner, name, "issues" | "pull", number, ..]
+            if *host == github_host && is_number(number) =>
+        {
             github(&format!("{owner}/{name}"), number).ok()
         }
         _ => None,
@@ -196,7 +211,10 @@ impl Issue {
         let done = self.children.iter().filter(|child| child.is_closed).count();
         let open = self.children.iter().filter(|child| !child.is_closed);
         let open: Vec<&str> = open.map(|child| child.name.as_str()).collect();
-        let mut lines = vec![format!("{}: {}", self.name, self.title), format!("State: {}", self.state)];
+        let mut lines = vec![
+            format!("{}: {}", self.name, self.title),
+            format!("State: {}", self.state),
+        ];
         if !self.labels.is_empty() {
             lines.push(format!("Labels: {}", self.labels.join(", ")));
         }
@@ -233,11 +251,19 @@ mod tests {
     fn an_issue_is_a_key_a_number_an_address_or_a_file() {
         let known = [
             ("ANV-123", None, "linear ANV-123"),
-            ("https://linear.app/acme/issue/ANV-9/a-title", None, "linear ANV-9"),
+            (
+                "https://linear.app/acme/issue/ANV-9/a-title",
+                None,
+                "linear ANV-9",
+            ),
             ("#12", None, "github me/app#12"),
             ("you/lib#7", None, "github you/lib#7"),
             ("12", Some(TrackerKind::Github), "github me/app#12"),
-            ("https://github.com/a/b/issues/3#issuecomment-1", None, "github a/b#3"),
+            (
+                "https://github.com/a/b/issues/3#issuecomment-1",
+                None,
+                "github a/b#3",
+            ),
             ("ANV-123", Some(TrackerKind::Local), "local ANV-123"),
             ("#12", Some(TrackerKind::Local), "local 12"),
             ("login-form", None, "local login-form"),
@@ -245,7 +271,13 @@ mod tests {
         for (text, tracker, meant) in known {
             assert_eq!(read(text, tracker), meant, "{text}");
         }
-        for text in ["https://evil.example/a/b/issues/3", "../x", "a b", "", "../..#1"] {
+        for text in [
+            "https://evil.example/a/b/issues/3",
+            "../x",
+            "a b",
+            "",
+            "../..#1",
+        ] {
             assert!(read(text, None).starts_with("no: "), "{text}");
         }
         assert!(read("login", Some(TrackerKind::Linear)).starts_with("no: "));
@@ -269,7 +301,12 @@ mod tests {
         };
         assert_eq!(
             issue.told(),
-            ["ANV-1: Login", "State: In Progress", "Labels: bug", "Sub-issues: 1 of 2 done; open: ANV-3"]
+            [
+                "ANV-1: Login",
+                "State: In Progress",
+                "Labels: bug",
+                "Sub-issues: 1 of 2 done; open: ANV-3"
+            ]
         );
     }
 }

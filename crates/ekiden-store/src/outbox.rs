@@ -81,7 +81,8 @@ impl Outbox {
     pub fn settle(&self, name: &str) -> DiskResult<()> {
         let sent = self.sent_dir();
         ensure_dir(&*self.disk, &sent)?;
-        self.disk.rename(&self.waiting_dir().join(name), &sent.join(name))?;
+        self.disk
+            .rename(&self.waiting_dir().join(name), &sent.join(name))?;
         self.disk.sync_dir(&sent)
     }
 
@@ -95,13 +96,20 @@ impl Outbox {
 
     /// What the sender noted of its tries; empty if nothing can be read.
     pub fn tries(&self) -> Vec<u8> {
-        let read = self.disk.read(&self.dir.join("tries"), SMALL_FILE_BYTES_MAX);
+        let read = self
+            .disk
+            .read(&self.dir.join("tries"), SMALL_FILE_BYTES_MAX);
         read.unwrap_or_default()
     }
 
     /// Only the sender writes it. Without it everything is tried at once.
     pub fn note_tries(&self, bytes: &[u8]) -> DiskResult<()> {
-        replace(&*self.disk, &self.dir.join("tries"), bytes, Durability::Derived)
+        replace(
+            &*self.disk,
+            &self.dir.join("tries"),
+            bytes,
+            Durability::Derived,
+        )
     }
 
     /// Takes the right to send, or gives up after `patience`. Closing the file gives it back.

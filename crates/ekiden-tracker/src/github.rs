@@ -34,7 +34,13 @@ impl<W: Web> GitHub<W> {
         }
     }
 
-    fn send(&self, method: Method, url: String, body: Option<Value>, what: &str) -> Result<Answer, Fault> {
+    fn send(
+        &self,
+        method: Method,
+        url: String,
+        body: Option<Value>,
+        what: &str,
+    ) -> Result<Answer, Fault> {
         let headers = [
             ("authorization", self.authorization.as_str()),
             ("accept", "application/vnd.github+json"),
@@ -43,11 +49,14 @@ impl<W: Web> GitHub<W> {
         let answer = self.web.send(&Request {
             method,
             url,
-            headers: headers.map(|(name, value)| (name, value.to_owned())).to_vec(),
+            headers: headers
+                .map(|(name, value)| (name, value.to_owned()))
+                .to_vec(),
             body,
         });
         let answer = answer.map_err(Fault::Unreachable)?;
-        let is_spent = answer.header("x-ratelimit-remaining") == Some("0") || answer.header("retry-after").is_some();
+        let is_spent = answer.header("x-ratelimit-remaining") == Some("0")
+            || answer.header("retry-after").is_some();
         if answer.status == 429 || (answer.status == 403 && is_spent) {
             let wait = answer.wait("x-ratelimit-reset", Millis::from_secs(1));
             return Err(Fault::Limited { wait });
@@ -74,13 +83,20 @@ impl<W: Web> GitHub<W> {
     }
 
     /// Goes through a list page by page until `take` has what it wants.
-    fn pages<T>(&self, first: String, what: &str, mut take: impl FnMut(&Value) -> Option<T>) -> Result<Option<T>, Fault> {
+    fn pages<T>(
+        &self,
+        first: String,
+        what: &str,
+        mut take: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
         let mut next = Some(first);
         for _ in 0..PAGES_MAX {
             let Some(url) = next.take() else { break };
             let answer = self.send(Method::Get, url, None, what)?;
             let page = answer.json()?;
-            let page = page.as_array().ok_or_else(|| Fault::garbage("it is no list"))?;
+            let page = page
+                .as_array()
+                .ok_or_else(|| Fault::garbage("it is no list"))?;
             if let Some(found) = page.iter().find_map(&mut take) {
                 return Ok(Some(found));
             }
@@ -129,7 +145,9 @@ impl<W: Web> Tracker for GitHub<W> {
     }
 
     fn issue(&self, id: &str) -> Result<Issue, Fault> {
-        let found = self.get(&format!("/issues/{id}"), &format!("{}#{id}", self.repo))?.json()?;
+        let found = self
+            .get(&format!("/issues/{id}"), &format!("{}#{id}", self.repo))?
+            .json()?;
         if found["number"].as_u64().is_none() {
             return Err(Fault::garbage("it has no issue"));
         }
@@ -144,25 +162,46 @@ impl<W: Web> Tracker for GitHub<W> {
 
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
         let found = self.get(&format!("/issues/{id}"), id)?.json()?;
-        let last = found["comments"].as_u64().unwrap_or_default().div_ceil(100).max(1);
+        let last = found["comments"]
+            .as_u64()
+            .unwrap_or_default()
+            .div_ceil(100)
+            .max(1);
         let mut all = Vec::new();
         for page in last.saturating_sub(1).max(1)..=last {
-            let answer = self.get(&format!("/issues/{id}/comments?per_page=100&page={page}"), id)?;
+            let answer = self.get(
+                &format!("/issues/{id}/comments?per_page=100&page={page}"),
+                id,
+            )?;
             let found = answer.json()?;
-            all.extend(found.as_array().into_iter().flatten().map(|comment| Comment {
-                author: text(&comment["user"]["login"]),
-                at: text(&comment["created_at"]),
-                text: text(&comment["body"]),
-            }));
+            all.extend(
+                found
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|comment| Comment {
+                        author: text(&comment["user"]["login"]),
+                        at: text(&comment["created_at"]),
+                        text: text(&comment["body"]),
+                    }),
+            );
         }
         Ok(all)
     }
 
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
-        let label = query.label.as_deref().map(|label| format!("&labels={}", escaped(label)));
-        let path = format!("/issues?state=open&per_page=50{}", label.unwrap_or_default());
+        let label = query
+            .label
+            .as_deref()
+            .map(|label| format!("&labels={}", escaped(label)));
+        let path = format!(
+            "/issues?state=open&per_page=50{}",
+            label.unwrap_or_default()
+        );
         let found = self.get(&path, &self.repo)?.json()?;
-        let found = found.as_array().ok_or_else(|| Fault::garbage("it is no list"))?;
+        let found = found
+            .as_array()
+            .ok_or_else(|| Fault::garbage("it is no list"))?;
         // Pull requests are issues here, too.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());
         Ok(issues.map(|found| self.outline(found)).collect())
@@ -170,7 +209,10 @@ impl<W: Web> Tracker for GitHub<W> {
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
         let marker = marker(comment.key);
-        let first = self.of_issue(id, &format!("/comments?per_page=100&since={}", from(comment.since)));
+        let first = self.of_issue(
+            id,
+            &format!("/comments?per_page=100&since={}", from(comment.since)),
+        );
         let found = self.pages(first, id, |found| {
             let is_it = text(&found["body"]).contains(&marker);
             is_it.then(|| found["id"].as_u64())?
@@ -181,14 +223,18 @@ impl<W: Web> Tracker for GitHub<W> {
                 let url = self.of_repo(&format!("/issues/comments/{found}"));
                 self.send(Method::Patch, url, body, "the comment").map(drop)
             }
-            None => self.send(Method::Post, self.of_issue(id, "/comments"), body, id).map(drop),
+            None => self
+                .send(Method::Post, self.of_issue(id, "/comments"), body, id)
+                .map(drop),
         }
     }
 
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
         if is_set {
             let body = Some(json!({ "labels": [label] }));
-            return self.send(Method::Post, self.of_issue(id, "/labels"), body, id).map(drop);
+            return self
+                .send(Method::Post, self.of_issue(id, "/labels"), body, id)
+                .map(drop);
         }
         let url = self.of_issue(id, &format!("/labels/{}", escaped(label)));
         match self.send(Method::Delete, url, None, label) {
@@ -205,7 +251,8 @@ impl<W: Web> Tracker for GitHub<W> {
             NewState::Named(_) => return Ok(()),
         };
         let body = Some(json!({ "state": state }));
-        self.send(Method::Patch, self.of_issue(id, ""), body, id).map(drop)
+        self.send(Method::Patch, self.of_issue(id, ""), body, id)
+            .map(drop)
     }
 
     fn link(&self, _: &str, _: &str, _: &str, _: &str) -> Result<(), Fault> {
@@ -214,22 +261,36 @@ impl<W: Web> Tracker for GitHub<W> {
 
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
         let marker = marker(new.key);
-        let first = self.of_repo(&format!("/issues?state=all&per_page=100&since={}", from(new.since)));
+        let first = self.of_repo(&format!(
+            "/issues?state=all&per_page=100&since={}",
+            from(new.since)
+        ));
         let found = self.pages(first, &self.repo, |found| {
-            text(&found["body"]).contains(&marker).then(|| found.clone())
+            text(&found["body"])
+                .contains(&marker)
+                .then(|| found.clone())
         })?;
         let made = match found {
             Some(found) => found,
             None => {
-                let body = json!({ "title": new.title, "body": format!("{}\n{marker}\n", new.text) });
+                let body =
+                    json!({ "title": new.title, "body": format!("{}\n{marker}\n", new.text) });
                 let url = self.of_repo("/issues");
-                self.send(Method::Post, url, Some(body), &self.repo)?.json()?
+                self.send(Method::Post, url, Some(body), &self.repo)?
+                    .json()?
             }
         };
-        let number = made["number"].as_u64().ok_or_else(|| Fault::garbage("it has no number"))?;
+        let number = made["number"]
+            .as_u64()
+            .ok_or_else(|| Fault::garbage("it has no number"))?;
         if let Some(parent) = new.parent {
             let body = Some(json!({ "sub_issue_id": made["id"] }));
-            match self.send(Method::Post, self.of_issue(parent, "/sub_issues"), body, parent) {
+            match self.send(
+                Method::Post,
+                self.of_issue(parent, "/sub_issues"),
+                body,
+                parent,
+            ) {
                 // It is one already, or this server has no sub-issues: the text names the parent.
                 Err(Fault::Refused(_) | Fault::Missing(_)) | Ok(_) => {}
                 Err(fault) => return Err(fault),
@@ -244,7 +305,9 @@ impl<W: Web> Tracker for GitHub<W> {
         let may = &found["permissions"];
         match may["push"] == true || may["triage"] == true || may.is_null() {
             true => Ok(text(&found["full_name"])),
-            false => Err(Fault::not_permitted("the token may not set labels in this repository")),
+            false => Err(Fault::not_permitted(
+                "the token may not set labels in this repository",
+            )),
         }
     }
 }
@@ -270,7 +333,9 @@ fn next_page(link: &str) -> Option<String> {
 /// A name as a part of a path.
 fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
         _ => format!("%{byte:02X}"),
     };
     name.bytes().map(escape).collect()

@@ -30,20 +30,13 @@ const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filt
     nodes { id team { id } } } }";
 const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier } }";
 const MADE_LINK: &str = "query MadeLink($id: String!) { attachment(id: $id) { id } }";
-const COMMENT_CREATE: &str =
-    "mutation CommentCreate($input: CommentCreateInput!) { commentCreate(input: $input) { success } }";
-const COMMENT_UPDATE: &str =
-    "mutation CommentUpdate($id: String!, $input: CommentUpdateInput!) { commentUpdate(id: $id, input: $input) { success } }";
-const ISSUE_UPDATE: &str =
-    "mutation IssueUpdate($id: String!, $input: IssueUpdateInput!) { issueUpdate(id: $id, input: $input) { success } }";
-const ISSUE_CREATE: &str =
-    "mutation IssueCreate($input: IssueCreateInput!) { issueCreate(input: $input) { success issue { identifier } } }";
-const LABEL_CREATE: &str =
-    "mutation LabelCreate($input: IssueLabelCreateInput!) { issueLabelCreate(input: $input) { success } }";
-const LABEL_ADD: &str =
-    "mutation LabelAdd($id: String!, $labelId: String!) { issueAddLabel(id: $id, labelId: $labelId) { success } }";
-const LABEL_REMOVE: &str =
-    "mutation LabelRemove($id: String!, $labelId: String!) { issueRemoveLabel(id: $id, labelId: $labelId) { success } }";
+const COMMENT_CREATE: &str = "mutation CommentCreate($input: CommentCreateInput!) { commentCreate(input: $input) { success } }";
+const COMMENT_UPDATE: &str = "mutation CommentUpdate($id: String!, $input: CommentUpdateInput!) { commentUpdate(id: $id, input: $input) { success } }";
+const ISSUE_UPDATE: &str = "mutation IssueUpdate($id: String!, $input: IssueUpdateInput!) { issueUpdate(id: $id, input: $input) { success } }";
+const ISSUE_CREATE: &str = "mutation IssueCreate($input: IssueCreateInput!) { issueCreate(input: $input) { success issue { identifier } } }";
+const LABEL_CREATE: &str = "mutation LabelCreate($input: IssueLabelCreateInput!) { issueLabelCreate(input: $input) { success } }";
+const LABEL_ADD: &str = "mutation LabelAdd($id: String!, $labelId: String!) { issueAddLabel(id: $id, labelId: $labelId) { success } }";
+const LABEL_REMOVE: &str = "mutation LabelRemove($id: String!, $labelId: String!) { issueRemoveLabel(id: $id, labelId: $labelId) { success } }";
 const LINK: &str = "mutation Link($issueId: String!, $url: String!, $title: String, $id: String) { \
     attachmentLinkURL(issueId: $issueId, url: $url, title: $title, id: $id) { success } }";
 
@@ -116,7 +109,9 @@ impl<W: Web> Linear<W> {
                 "RATELIMITED" => wait(),
                 "AUTHENTICATION_ERROR" | "FORBIDDEN" => Fault::not_permitted(said),
                 "INTERNAL_SERVER_ERROR" => Fault::Unreachable("an error of the service".to_owned()),
-                _ if said.to_ascii_lowercase().contains("not found") => Fault::Missing(what.to_owned()),
+                _ if said.to_ascii_lowercase().contains("not found") => {
+                    Fault::Missing(what.to_owned())
+                }
                 _ => Fault::refused(said),
             });
         }
@@ -138,7 +133,11 @@ impl<W: Web> Linear<W> {
     }
 
     /// Creates; refused, because an earlier try arrived, it looks whether `made` finds it.
-    fn once(&self, create: Result<Value, Fault>, made: impl FnOnce() -> Result<Value, Fault>) -> Result<Value, Fault> {
+    fn once(
+        &self,
+        create: Result<Value, Fault>,
+        made: impl FnOnce() -> Result<Value, Fault>,
+    ) -> Result<Value, Fault> {
         match create {
             Err(refused @ (Fault::Refused(_) | Fault::Missing(_))) => made().map_err(|_| refused),
             created => created,
@@ -156,7 +155,9 @@ impl<W: Web> Linear<W> {
         let labels = nodes(&data["issueLabels"]);
         let of_team = |label: &&Value| label["team"].is_null() || label["team"]["id"] == *team;
         let found = labels.iter().find(of_team);
-        Ok(found.and_then(|label| label["id"].as_str()).map(str::to_owned))
+        Ok(found
+            .and_then(|label| label["id"].as_str())
+            .map(str::to_owned))
     }
 }
 
@@ -263,7 +264,10 @@ impl<W: Web> Tracker for Linear<W> {
         };
         let Some(found) = states.iter().find(is_it) else {
             let names: Vec<String> = states.iter().map(|state| text(&state["name"])).collect();
-            return Err(Fault::refused(&format!("its states are {}", names.join(", "))));
+            return Err(Fault::refused(&format!(
+                "its states are {}",
+                names.join(", ")
+            )));
         };
         let variables = json!({ "id": place["id"], "input": { "stateId": found["id"] } });
         self.change(ISSUE_UPDATE, variables, id).map(drop)
@@ -315,7 +319,10 @@ fn outline(found: &Value) -> Issue {
         title: text(&found["title"]),
         state: text(&found["state"]["name"]),
         is_closed: is_closed(&found["state"]),
-        labels: nodes(&found["labels"]).iter().map(|label| text(&label["name"])).collect(),
+        labels: nodes(&found["labels"])
+            .iter()
+            .map(|label| text(&label["name"]))
+            .collect(),
         url: text(&found["url"]),
         ..Issue::default()
     }

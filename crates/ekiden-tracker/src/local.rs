@@ -59,16 +59,19 @@ impl Local {
     }
 
     fn read(&self, id: &str) -> Result<File, Fault> {
-        let read = if_there(self.disk.read(&self.path(id), FILE_BYTES_MAX)).map_err(|error| failed(&error))?;
+        let read = if_there(self.disk.read(&self.path(id), FILE_BYTES_MAX))
+            .map_err(|error| failed(&error))?;
         let bytes = read.ok_or_else(|| Fault::Missing(id.to_owned()))?;
-        let text = String::from_utf8(bytes).map_err(|_| Fault::garbage("the file is not UTF-8 text"))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Fault::garbage("the file is not UTF-8 text"))?;
         Ok(File(text))
     }
 
     /// Puts a changed file in its place, with the permissions that it had. A link leads elsewhere, and is left alone.
     fn write(&self, id: &str, file: &File) -> Result<(), Fault> {
         match self.has(id) {
-            true => replace_foreign(&*self.disk, &self.path(id), file.0.as_bytes()).map_err(|error| failed(&error)),
+            true => replace_foreign(&*self.disk, &self.path(id), file.0.as_bytes())
+                .map_err(|error| failed(&error)),
             false => Err(Fault::refused("it is no file")),
         }
     }
@@ -76,10 +79,14 @@ impl Local {
     fn all(&self) -> Result<Vec<(String, File)>, Fault> {
         let names = if_there(self.disk.list(&self.dir)).map_err(|error| failed(&error))?;
         let names = names.unwrap_or_default();
-        let ids = names.iter().filter_map(|name| name.to_str()?.strip_suffix(".md"));
+        let ids = names
+            .iter()
+            .filter_map(|name| name.to_str()?.strip_suffix(".md"));
         let ids = ids.filter(|id| !id.starts_with('.')).take(FILES_MAX);
         // One that cannot be read keeps no other from being listed.
-        Ok(ids.filter_map(|id| Some((id.to_owned(), self.read(id).ok()?))).collect())
+        Ok(ids
+            .filter_map(|id| Some((id.to_owned(), self.read(id).ok()?)))
+            .collect())
     }
 
     fn outline(id: &str, file: &File) -> Issue {
@@ -131,9 +138,17 @@ impl Tracker for Local {
     }
 
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
-        let all = self.all()?.into_iter().map(|(id, file)| Self::outline(&id, &file));
+        let all = self
+            .all()?
+            .into_iter()
+            .map(|(id, file)| Self::outline(&id, &file));
         let wanted = |issue: &Issue| {
-            let has = |label: &String| issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
+            let has = |label: &String| {
+                issue
+                    .labels
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(label))
+            };
             !issue.is_closed && query.label.as_ref().is_none_or(has)
         };
         Ok(all.filter(wanted).collect())
@@ -171,21 +186,38 @@ impl Tracker for Local {
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
         let key = name_of(new.key);
         let all = self.all()?;
-        if let Some((id, _)) = all.iter().find(|(_, file)| file.value("key").as_ref() == Some(&key)) {
+        if let Some((id, _)) = all
+            .iter()
+            .find(|(_, file)| file.value("key").as_ref() == Some(&key))
+        {
             return Ok(id.clone());
         }
         ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
         let words = slug(new.title);
-        let taken = |id: &String| self.disk.stat(&self.path(id)).is_ok_and(|found| found.is_some());
-        let mut ids = std::iter::once(words.clone()).chain((2..).map(|number| format!("{words}-{number}")));
+        let taken = |id: &String| {
+            self.disk
+                .stat(&self.path(id))
+                .is_ok_and(|found| found.is_some())
+        };
+        let mut ids =
+            std::iter::once(words.clone()).chain((2..).map(|number| format!("{words}-{number}")));
         let id = ids.find(|id| !taken(id)).unwrap_or(words);
-        let parent = new.parent.map(|parent| format!("parent: {parent}\n")).unwrap_or_default();
+        let parent = new
+            .parent
+            .map(|parent| format!("parent: {parent}\n"))
+            .unwrap_or_default();
         let title = one_line(new.title, 200);
         let text = format!(
             "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
             new.text.trim_end()
         );
-        replace(&*self.disk, &self.path(&id), text.as_bytes(), Durability::Full).map_err(|error| failed(&error))?;
+        replace(
+            &*self.disk,
+            &self.path(&id),
+            text.as_bytes(),
+            Durability::Full,
+        )
+        .map_err(|error| failed(&error))?;
         Ok(id)
     }
 
@@ -208,7 +240,12 @@ fn slug(title: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().take(6).collect();
     match words.join("-") {
         slug if slug.is_empty() => "issue".to_owned(),
-        slug => slug.chars().take(48).collect::<String>().trim_end_matches('-').to_owned(),
+        slug => slug
+            .chars()
+            .take(48)
+            .collect::<String>()
+            .trim_end_matches('-')
+            .to_owned(),
     }
 }
 
@@ -229,7 +266,8 @@ impl File {
     }
 
     fn body(&self) -> &str {
-        self.front().map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
+        self.front()
+            .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
     }
 
     fn value(&self, key: &str) -> Option<String> {
@@ -256,7 +294,9 @@ impl File {
         };
         let mut at = start;
         for known in self.0[start..end].split_inclusive('\n') {
-            let is_it = known.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+            let is_it = known
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.starts_with(':'));
             if is_it {
                 self.0.replace_range(at..at + known.len(), &line);
                 return;
@@ -279,4 +319,3 @@ impl File {
         }
     }
 }
-

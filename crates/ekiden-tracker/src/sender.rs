@@ -103,7 +103,10 @@ impl Sender<'_> {
         let mut issues: BTreeMap<IssueRef, Vec<(String, Queued)>> = BTreeMap::new();
         for kept in self.outbox.waiting()? {
             if let Some(queued) = Queued::of(&kept) {
-                issues.entry(queued.issue.clone()).or_default().push((kept.name, queued));
+                issues
+                    .entry(queued.issue.clone())
+                    .or_default()
+                    .push((kept.name, queued));
             }
         }
         for (issue, mut writes) in issues {
@@ -124,7 +127,8 @@ impl Sender<'_> {
                 }
             }
         }
-        self.outbox.note_tries(&serde_json::to_vec(&tries).unwrap_or_default())?;
+        self.outbox
+            .note_tries(&serde_json::to_vec(&tries).unwrap_or_default())?;
         Ok(sent)
     }
 
@@ -138,7 +142,10 @@ impl Sender<'_> {
             }
         }
         let all = self.outbox.sent()?;
-        let all: Vec<(String, Queued)> = all.iter().filter_map(|kept| Some((kept.name.clone(), Queued::of(kept)?))).collect();
+        let all: Vec<(String, Queued)> = all
+            .iter()
+            .filter_map(|kept| Some((kept.name.clone(), Queued::of(kept)?)))
+            .collect();
         let mut newest: BTreeMap<String, Timestamp> = BTreeMap::new();
         for (_, queued) in &all {
             let at = newest.entry(group(queued).to_owned()).or_default();
@@ -190,8 +197,14 @@ impl Sender<'_> {
             Fault::Limited { wait } => (limit_name(issue.tracker), *wait),
             _ => {
                 let before = tries.get(&name(issue)).map_or(0, |tried| tried.tries);
-                let pause = PAUSE_MIN.0.saturating_mul(1 << before.min(12)).min(PAUSE_MAX.0);
-                (name(issue), Millis(pause * (230 + u64::from(self.jitter) / 5) / 256))
+                let pause = PAUSE_MIN
+                    .0
+                    .saturating_mul(1 << before.min(12))
+                    .min(PAUSE_MAX.0);
+                (
+                    name(issue),
+                    Millis(pause * (230 + u64::from(self.jitter) / 5) / 256),
+                )
             }
         };
         let tried = tries.entry(key).or_default();
@@ -267,7 +280,9 @@ fn put(tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), F
 fn group(queued: &Queued) -> &str {
     match &queued.write {
         Write::Entry { comment, .. } => comment,
-        Write::Label { .. } | Write::State { .. } | Write::Link { .. } | Write::SubIssue { .. } => &queued.key,
+        Write::Label { .. } | Write::State { .. } | Write::Link { .. } | Write::SubIssue { .. } => {
+            &queued.key
+        }
     }
 }
 
@@ -299,5 +314,7 @@ fn is_ahead(tried: &Try, now: Timestamp) -> Option<&Try> {
 }
 
 fn tried<'a>(tries: &'a Tries, issue: &IssueRef) -> Option<&'a Try> {
-    tries.get(&name(issue)).or_else(|| tries.get(&limit_name(issue.tracker)))
+    tries
+        .get(&name(issue))
+        .or_else(|| tries.get(&limit_name(issue.tracker)))
 }

@@ -77,16 +77,21 @@ impl Web for RealWeb {
             None => agent.run(built.body(()).map_err(unusable)?),
         };
         let mut answer = sent.map_err(|error| error.to_string())?;
-        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let text =
+            |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = answer.headers().iter();
         let headers = headers.map(|(name, value)| (name.as_str().to_owned(), text(value)));
         let (headers, status) = (headers.collect(), answer.status().as_u16());
         let mut body = Vec::new();
         let read = answer.body_mut().as_reader().take(ANSWER_BYTES_MAX + 1);
         let mut read = read;
-        read.read_to_end(&mut body).map_err(|error| error.to_string())?;
+        read.read_to_end(&mut body)
+            .map_err(|error| error.to_string())?;
         if body.len() as u64 > ANSWER_BYTES_MAX {
-            return Err(format!("an answer of more than {} MB", ANSWER_BYTES_MAX >> 20));
+            return Err(format!(
+                "an answer of more than {} MB",
+                ANSWER_BYTES_MAX >> 20
+            ));
         }
         Ok(Answer {
             status,
@@ -134,7 +139,9 @@ impl Answer {
     pub(crate) fn check_status(&self, what: &str, said: &str) -> Result<(), Fault> {
         match self.status {
             200..=299 | 304 => Ok(()),
-            300..=399 => Err(Fault::refused("it sends us elsewhere: check the tracker's address")),
+            300..=399 => Err(Fault::refused(
+                "it sends us elsewhere: check the tracker's address",
+            )),
             401 | 403 => Err(Fault::not_permitted(said)),
             404 | 410 => Err(Fault::Missing(what.to_owned())),
             408 | 500.. => Err(Fault::Unreachable(format!("it answers {}", self.status))),
@@ -151,12 +158,19 @@ mod tests {
     #[test]
     fn a_wait_is_told_by_the_servers_clock_and_bounded() {
         let answer = |headers: &[(&str, &str)]| Answer {
-            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             ..Answer::default()
         };
         let date = ("date", "Tue, 24 Nov 2026 11:02:43 GMT");
         let at = Timestamp::parse_rfc3339("2026-11-24T11:02:43Z").unwrap().0 / 1000;
-        let wait = |headers: &[(&str, &str)]| answer(headers).wait("reset", Millis::from_secs(1)).as_secs();
+        let wait = |headers: &[(&str, &str)]| {
+            answer(headers)
+                .wait("reset", Millis::from_secs(1))
+                .as_secs()
+        };
         assert_eq!(wait(&[("retry-after", "7")]), 7);
         assert_eq!(wait(&[date, ("reset", &(at + 90).to_string())]), 90);
         assert_eq!(wait(&[date, ("reset", "1")]), 1);

@@ -62,7 +62,10 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
     let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + newest.len());
     // The oldest lose their text first, but never their line.
     let mut folded = Vec::new();
-    let mut used = older.iter().map(|entry| entry.head.len() + 2).sum::<usize>();
+    let mut used = older
+        .iter()
+        .map(|entry| entry.head.len() + 2)
+        .sum::<usize>();
     for entry in older.iter().rev() {
         let whole = fold(&entry.head, &body(entry, false, markup), markup);
         used += whole.len();
@@ -78,18 +81,32 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
 fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
     let mut text = String::new();
     for fact in &entry.facts {
-        text.push_str(&format!("{}\n\n", defused(&mask(&one_line(fact, LINE_CHARS_MAX)))));
+        text.push_str(&format!(
+            "{}\n\n",
+            defused(&mask(&one_line(fact, LINE_CHARS_MAX)))
+        ));
     }
-    for (heading, lines) in [("Asks", &entry.asks), ("Done", &entry.done), ("Next", &entry.next)] {
+    for (heading, lines) in [
+        ("Asks", &entry.asks),
+        ("Done", &entry.done),
+        ("Next", &entry.next),
+    ] {
         if !lines.is_empty() {
-            text.push_str(&format!("{heading}:\n\n{}", quoted(lines.iter().map(String::as_str), LINES_MAX)));
+            text.push_str(&format!(
+                "{heading}:\n\n{}",
+                quoted(lines.iter().map(String::as_str), LINES_MAX)
+            ));
         }
     }
     match &entry.document {
         Document::Link(url) => text.push_str(&format!("Handoff: {url}\n\n")),
         Document::Text(document) if with_document => {
             let document = clean(&mask(document)).text;
-            text.push_str(&fold("Handoff", &quoted(document.lines(), DOCUMENT_LINES_MAX), markup));
+            text.push_str(&fold(
+                "Handoff",
+                &quoted(document.lines(), DOCUMENT_LINES_MAX),
+                markup,
+            ));
         }
         Document::Text(_) | Document::None => {}
     }
@@ -113,7 +130,10 @@ fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String 
             text.push_str("> …\n");
             break;
         }
-        text.push_str(&format!("> {}  \n", defused(&mask(&one_line(line, LINE_CHARS_MAX)))));
+        text.push_str(&format!(
+            "> {}  \n",
+            defused(&mask(&one_line(line, LINE_CHARS_MAX)))
+        ));
     }
     text + "\n"
 }
@@ -209,13 +229,18 @@ mod tests {
         "#]]
         .assert_eq(&comment("ekiden works here.", &[&one, &two], Markup::Html));
         let linear = comment("x", &[&one, &two], Markup::Linear);
-        assert!(linear.contains("+++ Session 1 · L2 at 86 %\n") && !linear.contains("<details>"), "{linear}");
+        assert!(
+            linear.contains("+++ Session 1 · L2 at 86 %\n") && !linear.contains("<details>"),
+            "{linear}"
+        );
     }
 
     // shows: LIN-002
     #[test]
     fn however_many_entries_there_are_none_is_missing_and_the_comment_fits() {
-        let mut all: Vec<Entry> = (1..=400).map(|number| entry(number, &"word ".repeat(60))).collect();
+        let mut all: Vec<Entry> = (1..=400)
+            .map(|number| entry(number, &"word ".repeat(60)))
+            .collect();
         all[399].document = Document::Text("a long line of words\n".repeat(10_000));
         let text = comment("x", &all.iter().collect::<Vec<_>>(), Markup::Html);
         assert!(text.len() <= 65_000, "{}", text.len());
@@ -230,10 +255,15 @@ mod tests {
         let hostile = "Fixes #12, closes GH-3 and ANV-123; @mia see https://github.com/a/b/issues/1 or www.x.org \
                        <!-- ekiden:k --> </details> ![i](x) [l](y) a/b#4 !5";
         let text = defused(hostile);
-        for live in ["#12", "GH-3", "ANV-123", "@mia", "://", "www.", "<", "![", " [l", "#4", "!5"] {
+        for live in [
+            "#12", "GH-3", "ANV-123", "@mia", "://", "www.", "<", "![", " [l", "#4", "!5",
+        ] {
             assert!(!text.contains(live), "{live} in {text}");
         }
-        assert_eq!(defused("a - b: c @ # 1 well-known"), "a - b: c @ # 1 well-known");
+        assert_eq!(
+            defused("a - b: c @ # 1 well-known"),
+            "a - b: c @ # 1 well-known"
+        );
         let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
         let all = comment("x", &[&entry(1, &secret)], Markup::Html);
         assert!(!all.contains(&secret), "{all}");

@@ -79,11 +79,16 @@ impl Queued {
         match &self.write {
             Write::Entry { entry, .. } => format!("comment: {}", entry.head),
             Write::Label { name, is_set: true } => format!("set label {name}"),
-            Write::Label { name, is_set: false } => format!("remove label {name}"),
+            Write::Label {
+                name,
+                is_set: false,
+            } => format!("remove label {name}"),
             Write::State {
                 state: NewState::Named(name),
             } => format!("move to {name}"),
-            Write::State { state: NewState::Done } => "close".to_owned(),
+            Write::State {
+                state: NewState::Done,
+            } => "close".to_owned(),
             Write::Link { title, .. } => format!("link {title}"),
             Write::SubIssue { title, .. } => format!("sub-issue {title}"),
         }

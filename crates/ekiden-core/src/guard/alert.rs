@@ -175,7 +175,12 @@ mod tests {
     use super::*;
 
     fn said_of(alert: &Alert) -> Said {
-        said(alert, &CommandNames::with_prefix(""), ".ekiden/handoffs", None)
+        said(
+            alert,
+            &CommandNames::with_prefix(""),
+            ".ekiden/handoffs",
+            None,
+        )
     }
 
     fn of_level(percent: u64, handoff: HandoffTime) -> Said {
@@ -209,7 +214,10 @@ mod tests {
     #[test]
     fn the_tracker_is_named_only_where_a_checkpoint_begins_and_an_issue_is_told() {
         let said = |handoff, issue| {
-            let alert = Alert::Level { percent: 86, handoff };
+            let alert = Alert::Level {
+                percent: 86,
+                handoff,
+            };
             said(&alert, &CommandNames::with_prefix(""), "d", issue).person
         };
         let sentence = "\nIssue ANV-123 will be updated with progress.";

@@ -26,7 +26,11 @@ pub fn issue_task(issue: &Issue, own: Option<&str>, trust: &[String]) -> String 
         let mark = if child.is_closed { 'x' } else { ' ' };
         format!("- [{mark}] {}: {}\n", child.name, child.title)
     });
-    let text = format!("{head}{}\n{}", parts.collect::<String>(), short(&issue.text, TEXT_CHARS_MAX));
+    let text = format!(
+        "{head}{}\n{}",
+        parts.collect::<String>(),
+        short(&issue.text, TEXT_CHARS_MAX)
+    );
     let mut task = format!("{own}\n\n{INTRODUCTION}\n\n{}", quote(&text).text);
     let newest = issue.comments.len().saturating_sub(COMMENTS_MAX);
     for comment in &issue.comments[newest..] {
@@ -40,8 +44,18 @@ fn said(comment: &Comment, trust: &[String]) -> String {
     let text = short(&clean(&comment.text).text, COMMENT_CHARS_MAX);
     let is_trusted = |login: &String| !login.is_empty() && *login == comment.author;
     match trust.iter().any(is_trusted) {
-        true => format!("\nThe user trusts {}, who says:\n{text}\n", one_line(&comment.author, 80)),
-        false => quote(&format!("\n{}, {}:\n{text}", one_line(&comment.author, 80), comment.at)).text,
+        true => format!(
+            "\nThe user trusts {}, who says:\n{text}\n",
+            one_line(&comment.author, 80)
+        ),
+        false => {
+            quote(&format!(
+                "\n{}, {}:\n{text}",
+                one_line(&comment.author, 80),
+                comment.at
+            ))
+            .text
+        }
     }
 }
 
@@ -67,9 +81,23 @@ mod tests {
             ..Issue::default()
         };
         let task = issue_task(&issue, Some("Do the first half."), &["leo".to_owned()]);
-        let own: Vec<&str> = task.lines().filter(|line| !line.starts_with(MARK) && !line.is_empty()).collect();
-        assert_eq!(own, ["Do the first half.", INTRODUCTION, "The user trusts leo, who says:", "first half only"]);
-        assert!(task.contains("¦ ![a](http://x/y.png) <b>bold</b>\n") && !task.contains("<system-"), "{task}");
+        let own: Vec<&str> = task
+            .lines()
+            .filter(|line| !line.starts_with(MARK) && !line.is_empty())
+            .collect();
+        assert_eq!(
+            own,
+            [
+                "Do the first half.",
+                INTRODUCTION,
+                "The user trusts leo, who says:",
+                "first half only"
+            ]
+        );
+        assert!(
+            task.contains("¦ ![a](http://x/y.png) <b>bold</b>\n") && !task.contains("<system-"),
+            "{task}"
+        );
         assert!(issue_task(&issue, None, &[]).starts_with("Do what the issue ANV-1 asks for.\n"));
     }
 
@@ -78,7 +106,13 @@ mod tests {
     fn however_long_an_issue_is_the_task_is_bounded() {
         let issue = Issue {
             text: "word ".repeat(250_000),
-            comments: vec![Comment { text: "x ".repeat(100_000), ..Comment::default() }; 500],
+            comments: vec![
+                Comment {
+                    text: "x ".repeat(100_000),
+                    ..Comment::default()
+                };
+                500
+            ],
             ..Issue::default()
         };
         let task = issue_task(&issue, None, &[]);

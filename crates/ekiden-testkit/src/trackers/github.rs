@@ -70,7 +70,11 @@ impl FakeGitHub {
 
     fn shown(&self, number: usize) -> Value {
         let issue = &self.issues[number - 1];
-        let labels: Vec<Value> = issue.labels.iter().map(|name| json!({ "name": name })).collect();
+        let labels: Vec<Value> = issue
+            .labels
+            .iter()
+            .map(|name| json!({ "name": name }))
+            .collect();
         json!({
             "id": 1000 + number,
             "number": number,
@@ -85,8 +89,15 @@ impl FakeGitHub {
 
     /// A page of a list, with the link to the next one.
     fn paged(&self, path: &str, all: &[Value]) -> Answered {
-        let asked = param(path, "per_page").and_then(|text| text.parse().ok()).unwrap_or(30);
-        let (size, page) = (self.page.min(asked), param(path, "page").and_then(|text| text.parse().ok()).unwrap_or(1_usize));
+        let asked = param(path, "per_page")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(30);
+        let (size, page) = (
+            self.page.min(asked),
+            param(path, "page")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(1_usize),
+        );
         let from = ((page - 1) * size).min(all.len());
         let until = (from + size).min(all.len());
         let mut answered = Answered::json(200, &json!(all[from..until]));
@@ -114,7 +125,11 @@ impl FakeGitHub {
                 self.paged(&asked.path, &comments)
             }
             ("POST", ["comments"]) => {
-                self.comment(number, "mia", asked.body["body"].as_str().unwrap_or_default());
+                self.comment(
+                    number,
+                    "mia",
+                    asked.body["body"].as_str().unwrap_or_default(),
+                );
                 Answered::json(201, &json!({ "id": self.made }))
             }
             ("POST", ["labels"]) => {
@@ -138,7 +153,10 @@ impl FakeGitHub {
             (_, ["sub_issues"]) if self.is_old => not_found(),
             ("GET", ["sub_issues"]) => {
                 let children = self.issues[number - 1].children.clone();
-                let children: Vec<Value> = children.into_iter().map(|child| self.shown(child)).collect();
+                let children: Vec<Value> = children
+                    .into_iter()
+                    .map(|child| self.shown(child))
+                    .collect();
                 self.paged(&asked.path, &children)
             }
             ("POST", ["sub_issues"]) => {
@@ -158,7 +176,11 @@ impl FakeGitHub {
 impl Service for FakeGitHub {
     fn serve(&mut self, asked: &Asked) -> Answered {
         let token = asked.header("authorization").unwrap_or_default().to_owned();
-        if self.refused_token.as_ref().is_some_and(|refused| token == format!("Bearer {refused}")) {
+        if self
+            .refused_token
+            .as_ref()
+            .is_some_and(|refused| token == format!("Bearer {refused}"))
+        {
             return Answered::json(401, &json!({ "message": "Bad credentials" }));
         }
         let path = asked.path.split('?').next().unwrap_or_default();
@@ -167,15 +189,24 @@ impl Service for FakeGitHub {
         };
         let parts: Vec<&str> = rest.split('/').filter(|part| !part.is_empty()).collect();
         match (asked.method.as_str(), parts.as_slice()) {
-            ("GET", []) => Answered::json(200, &json!({ "full_name": self.repo, "permissions": { "push": true } })),
+            ("GET", []) => Answered::json(
+                200,
+                &json!({ "full_name": self.repo, "permissions": { "push": true } }),
+            ),
             ("GET", ["issues"]) => {
                 let label = param(&asked.path, "labels");
                 let is_all = param(&asked.path, "state").as_deref() == Some("all");
                 let wanted = |number: &usize| {
                     let issue = &self.issues[number - 1];
-                    (is_all || !issue.is_closed) && label.as_ref().is_none_or(|label| issue.labels.contains(label))
+                    (is_all || !issue.is_closed)
+                        && label
+                            .as_ref()
+                            .is_none_or(|label| issue.labels.contains(label))
                 };
-                let all: Vec<Value> = (1..=self.issues.len()).filter(wanted).map(|number| self.shown(number)).collect();
+                let all: Vec<Value> = (1..=self.issues.len())
+                    .filter(wanted)
+                    .map(|number| self.shown(number))
+                    .collect();
                 self.paged(&asked.path, &all)
             }
             ("POST", ["issues"]) => {
@@ -204,8 +235,13 @@ impl Service for FakeGitHub {
     }
 
     fn limited(&self, secs: u64) -> Answered {
-        let mut answered = Answered::json(403, &json!({ "message": "You have exceeded a secondary rate limit" }));
-        answered.headers.push(("retry-after".to_owned(), secs.to_string()));
+        let mut answered = Answered::json(
+            403,
+            &json!({ "message": "You have exceeded a secondary rate limit" }),
+        );
+        answered
+            .headers
+            .push(("retry-after".to_owned(), secs.to_string()));
         answered
     }
 }
@@ -222,6 +258,8 @@ fn not_found() -> Answered {
 
 fn param(path: &str, name: &str) -> Option<String> {
     let (_, query) = path.split_once('?')?;
-    let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let found = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     found.map(str::to_owned)
 }

@@ -77,7 +77,10 @@ impl FakeLinear {
     ///
     /// If there is none.
     pub fn issue(&self, identifier: &str) -> &LinearIssue {
-        let found = self.issues.iter().find(|issue| issue.identifier == identifier);
+        let found = self
+            .issues
+            .iter()
+            .find(|issue| issue.identifier == identifier);
         found.expect("the issue exists")
     }
 
@@ -89,7 +92,10 @@ impl FakeLinear {
     }
 
     fn find(&self, id: &Value) -> Result<usize, Refusal> {
-        let place = self.issues.iter().position(|issue| *id == issue.id || *id == issue.identifier);
+        let place = self
+            .issues
+            .iter()
+            .position(|issue| *id == issue.id || *id == issue.identifier);
         place.ok_or_else(not_found)
     }
 
@@ -116,7 +122,10 @@ impl FakeLinear {
             }
             "issueCreate" => self.issue_create(&input),
             "issueLabelCreate" => {
-                self.labels.push((unused(&self.labels, &input, |label| &label.0)?, text(&input["name"])));
+                self.labels.push((
+                    unused(&self.labels, &input, |label| &label.0)?,
+                    text(&input["name"]),
+                ));
                 Ok(json!({ "success": true }))
             }
             "issueAddLabel" | "issueRemoveLabel" => {
@@ -129,16 +138,25 @@ impl FakeLinear {
             }
             "attachmentLinkURL" => {
                 let id = unused(&self.links, &json!({ "id": arg("id") }), |link| &link.0)?;
-                self.links.push((id, text(&arg("issueId")), text(&arg("url"))));
+                self.links
+                    .push((id, text(&arg("issueId")), text(&arg("url"))));
                 Ok(json!({ "success": true }))
             }
-            _ => Err(("GRAPHQL_VALIDATION_FAILED", format!("Cannot query field \"{field}\""))),
+            _ => Err((
+                "GRAPHQL_VALIDATION_FAILED",
+                format!("Cannot query field \"{field}\""),
+            )),
         }
     }
 
     fn comment_create(&mut self, input: &Value) -> Result<Value, Refusal> {
         let at = self.find(&input["issueId"])?;
-        let all: Vec<String> = self.issues.iter().flat_map(|issue| &issue.comments).map(|comment| comment.id.clone()).collect();
+        let all: Vec<String> = self
+            .issues
+            .iter()
+            .flat_map(|issue| &issue.comments)
+            .map(|comment| comment.id.clone())
+            .collect();
         let id = unused(&all, input, |id| id)?;
         self.issues[at].comments.push(LinearComment {
             id,
@@ -152,7 +170,9 @@ impl FakeLinear {
 
     fn comment_update(&mut self, id: &Value, input: &Value) -> Result<Value, Refusal> {
         let mut all = self.issues.iter_mut().flat_map(|issue| &mut issue.comments);
-        let comment = all.find(|comment| *id == comment.id).ok_or_else(not_found)?;
+        let comment = all
+            .find(|comment| *id == comment.id)
+            .ok_or_else(not_found)?;
         comment.body = text(&input["body"]);
         comment.versions += 1;
         Ok(json!({ "success": true }))
@@ -174,34 +194,51 @@ impl FakeLinear {
 
     fn labels_named(&self, filter: &Value) -> Vec<Value> {
         let name = text(&filter["name"]["eqIgnoreCase"]);
-        let labels = self.labels.iter().filter(|(_, known)| known.eq_ignore_ascii_case(&name));
-        labels.map(|(id, _)| json!({ "id": id, "team": { "id": TEAM } })).collect()
+        let labels = self
+            .labels
+            .iter()
+            .filter(|(_, known)| known.eq_ignore_ascii_case(&name));
+        labels
+            .map(|(id, _)| json!({ "id": id, "team": { "id": TEAM } }))
+            .collect()
     }
 
     fn listed(&self, filter: &Value) -> Vec<Value> {
         let label = filter["labels"]["some"]["name"]["eqIgnoreCase"].as_str();
-        let without = filter["state"]["type"]["nin"].as_array().cloned().unwrap_or_default();
+        let without = filter["state"]["type"]["nin"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let wanted = |at: &usize| {
             let issue = &self.issues[*at];
-            let has = |label: &str| self.labels_of(&issue.identifier).iter().any(|known| known.eq_ignore_ascii_case(label));
+            let has = |label: &str| {
+                self.labels_of(&issue.identifier)
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(label))
+            };
             label.is_none_or(has) && !without.contains(&json!(STATES[issue.state].2))
         };
-        (0..self.issues.len()).filter(wanted).map(|at| self.shown(at)).collect()
+        (0..self.issues.len())
+            .filter(wanted)
+            .map(|at| self.shown(at))
+            .collect()
     }
 
     /// All of an issue that can be asked for.
     fn shown(&self, at: usize) -> Value {
         let issue = &self.issues[at];
-        let short = |issue: &LinearIssue| {
-            json!({ "identifier": issue.identifier, "title": issue.title, "state": state(issue.state) })
-        };
-        let parent = self.issues.iter().find(|other| issue.parent.as_ref() == Some(&other.id));
-        let children = self.issues.iter().filter(|other| other.parent.as_ref() == Some(&issue.id));
+        let short = |issue: &LinearIssue| json!({ "identifier": issue.identifier, "title": issue.title, "state": state(issue.state) });
+        let parent = self
+            .issues
+            .iter()
+            .find(|other| issue.parent.as_ref() == Some(&other.id));
+        let children = self
+            .issues
+            .iter()
+            .filter(|other| other.parent.as_ref() == Some(&issue.id));
         let states = (0..STATES.len()).map(state).collect();
         let labels = self.labels_of(&issue.identifier).into_iter();
-        let comment = |comment: &LinearComment| {
-            json!({ "body": comment.body, "createdAt": comment.at, "user": { "email": comment.author } })
-        };
+        let comment = |comment: &LinearComment| json!({ "body": comment.body, "createdAt": comment.at, "user": { "email": comment.author } });
         json!({
             "id": issue.id,
             "identifier": issue.identifier,
@@ -222,7 +259,11 @@ impl Service for FakeLinear {
     fn serve(&mut self, asked: &Asked) -> Answered {
         let key = asked.header("authorization").unwrap_or_default();
         if key.is_empty() || self.refused_key.as_deref() == Some(key) {
-            return error(401, "AUTHENTICATION_ERROR", "Authentication required, not authenticated");
+            return error(
+                401,
+                "AUTHENTICATION_ERROR",
+                "Authentication required, not authenticated",
+            );
         }
         let text = asked.body["query"].as_str().unwrap_or_default();
         let Ok(document) = graphql_parser::parse_query::<String>(text) else {
@@ -230,10 +271,13 @@ impl Service for FakeLinear {
         };
         let (mut data, variables) = (Map::new(), &asked.body["variables"]);
         for selection in &operation(&document).items {
-            let Selection::Field(field) = selection else { continue };
+            let Selection::Field(field) = selection else {
+                continue;
+            };
             let args = args(&field.arguments, variables);
             let found = self.root(&field.name, &args);
-            let found = found.and_then(|found| select(&found, &field.selection_set, &args, variables));
+            let found =
+                found.and_then(|found| select(&found, &field.selection_set, &args, variables));
             match found {
                 Ok(found) => data.insert(field.name.clone(), found),
                 // Linear says so with status 200.
@@ -245,17 +289,24 @@ impl Service for FakeLinear {
 
     fn limited(&self, secs: u64) -> Answered {
         let mut answered = error(400, "RATELIMITED", "Rate limit exceeded");
-        answered.headers.push(("retry-after".to_owned(), secs.to_string()));
+        answered
+            .headers
+            .push(("retry-after".to_owned(), secs.to_string()));
         answered
     }
 }
 
 fn operation<'a, 'q>(document: &'a query::Document<'q, String>) -> &'a SelectionSet<'q, String> {
-    let found = document.definitions.iter().find_map(|definition| match definition {
-        Definition::Operation(OperationDefinition::Query(query)) => Some(&query.selection_set),
-        Definition::Operation(OperationDefinition::Mutation(mutation)) => Some(&mutation.selection_set),
-        _ => None,
-    });
+    let found = document
+        .definitions
+        .iter()
+        .find_map(|definition| match definition {
+            Definition::Operation(OperationDefinition::Query(query)) => Some(&query.selection_set),
+            Definition::Operation(OperationDefinition::Mutation(mutation)) => {
+                Some(&mutation.selection_set)
+            }
+            _ => None,
+        });
     found.expect("a document has an operation")
 }
 
@@ -267,7 +318,9 @@ fn select(
     variables: &Value,
 ) -> Result<Value, Refusal> {
     if let Value::Array(items) = value {
-        let items = items.iter().map(|item| select(item, selection, args, variables));
+        let items = items
+            .iter()
+            .map(|item| select(item, selection, args, variables));
         return items.collect::<Result<Vec<_>, _>>().map(Value::Array);
     }
     let value = &page(value, args);
@@ -276,11 +329,21 @@ fn select(
     }
     let mut selected = Map::new();
     for item in &selection.items {
-        let Selection::Field(field) = item else { continue };
+        let Selection::Field(field) = item else {
+            continue;
+        };
         let found = value.get(&field.name);
-        let found = found.ok_or_else(|| ("GRAPHQL_VALIDATION_FAILED", format!("Cannot query field \"{}\"", field.name)))?;
+        let found = found.ok_or_else(|| {
+            (
+                "GRAPHQL_VALIDATION_FAILED",
+                format!("Cannot query field \"{}\"", field.name),
+            )
+        })?;
         let args = self::args(&field.arguments, variables);
-        selected.insert(field.name.clone(), select(found, &field.selection_set, &args, variables)?);
+        selected.insert(
+            field.name.clone(),
+            select(found, &field.selection_set, &args, variables)?,
+        );
     }
     Ok(Value::Object(selected))
 }
@@ -291,7 +354,10 @@ fn page(value: &Value, args: &Map<String, Value>) -> Value {
         return value.clone();
     };
     let first = args.get("first").and_then(Value::as_u64).unwrap_or(50) as usize;
-    let after = args.get("after").and_then(Value::as_str).and_then(|after| after.parse().ok());
+    let after = args
+        .get("after")
+        .and_then(Value::as_str)
+        .and_then(|after| after.parse().ok());
     let from = after.unwrap_or(0).min(all.len());
     let until = (from + first).min(all.len());
     json!({
@@ -301,7 +367,10 @@ fn page(value: &Value, args: &Map<String, Value>) -> Value {
 }
 
 fn args(given: &[(String, query::Value<'_, String>)], variables: &Value) -> Map<String, Value> {
-    given.iter().map(|(name, value)| (name.clone(), valued(value, variables))).collect()
+    given
+        .iter()
+        .map(|(name, value)| (name.clone(), valued(value, variables)))
+        .collect()
 }
 
 fn valued(value: &query::Value<'_, String>, variables: &Value) -> Value {
@@ -310,7 +379,10 @@ fn valued(value: &query::Value<'_, String>, variables: &Value) -> Value {
         query::Value::Int(number) => json!(number.as_i64()),
         query::Value::String(text) => json!(text),
         query::Value::Boolean(is) => json!(is),
-        query::Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), valued(value, variables))).collect(),
+        query::Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), valued(value, variables)))
+            .collect(),
         query::Value::List(items) => items.iter().map(|item| valued(item, variables)).collect(),
         query::Value::Enum(_) | query::Value::Float(_) | query::Value::Null => Value::Null,
     }
@@ -319,10 +391,15 @@ fn valued(value: &query::Value<'_, String>, variables: &Value) -> Value {
 /// The id that the client gave, if it is of the right form and nobody has it.
 fn unused<T>(known: &[T], input: &Value, id_of: impl Fn(&T) -> &String) -> Result<String, Refusal> {
     let id = text(&input["id"]);
-    let is_v4 = id.len() == 36 && id.as_bytes()[14] == b'4' && matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b');
+    let is_v4 = id.len() == 36
+        && id.as_bytes()[14] == b'4'
+        && matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b');
     match (is_v4, known.iter().any(|known| *id_of(known) == id)) {
         (false, _) => Err(("INVALID_INPUT", "id must be a UUID".to_owned())),
-        (true, true) => Err(("INPUT_ERROR", "Entity with this id already exists".to_owned())),
+        (true, true) => Err((
+            "INPUT_ERROR",
+            "Entity with this id already exists".to_owned(),
+        )),
         (true, false) => Ok(id),
     }
 }

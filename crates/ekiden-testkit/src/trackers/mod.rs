@@ -187,18 +187,29 @@ fn serve<S: Service>(stream: &TcpStream, fake: &Mutex<Fake<S>>) -> std::io::Resu
         let Some((name, value)) = line.trim_end().split_once(": ") else {
             break;
         };
-        asked.headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        asked
+            .headers
+            .push((name.to_ascii_lowercase(), value.to_owned()));
     }
-    let length = asked.header("content-length").and_then(|text| text.parse().ok());
+    let length = asked
+        .header("content-length")
+        .and_then(|text| text.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
     asked.body = serde_json::from_slice(&body).unwrap_or_default();
-    let answered = fake.lock().unwrap_or_else(PoisonError::into_inner).answer(asked);
+    let answered = fake
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .answer(asked);
     // Without an answer the connection just ends.
     let Some(answered) = answered else {
         return Ok(());
     };
-    let mut head = format!("HTTP/1.1 {} x\r\nconnection: close\r\ncontent-length: {}\r\n", answered.status, answered.body.len());
+    let mut head = format!(
+        "HTTP/1.1 {} x\r\nconnection: close\r\ncontent-length: {}\r\n",
+        answered.status,
+        answered.body.len()
+    );
     for (name, value) in &answered.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ekiden_core::issue::IssueRef;
 use ekiden_store::disk::Disk;
 use ekiden_store::outbox::Outbox;
 use ekiden_testkit::sim::{SimDisk, every_crash};
 use ekiden_testkit::trackers::{FakeLinear, Trouble};
-use ekiden_core::issue::IssueRef;
 use ekiden_tracker::{Fault, NewState, Queued, Sender, Tracker, Write};
 
 use crate::sending::DIR;
@@ -41,7 +41,8 @@ fn writes() -> Vec<Queued> {
 
 /// Sends what it can; the disk may be gone.
 fn send(outbox: &Outbox, near: &Near<FakeLinear>) {
-    let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
     let sender = Sender {
         outbox,
         open: &open,
@@ -60,15 +61,30 @@ fn check(fake: &FakeLinear, queued: &[Queued], place: &str) {
     let issue = fake.issue("ANV-1");
     let has = |order: u64| queued.iter().any(|queued| queued.order == order);
     assert!(issue.comments.len() <= 1, "{place}: {:?}", issue.comments);
-    let body = issue.comments.first().map_or("", |comment| comment.body.as_str());
+    let body = issue
+        .comments
+        .first()
+        .map_or("", |comment| comment.body.as_str());
     for order in [1, 3] {
         let count = body.matches(&format!("Session {order} · ")).count();
-        assert_eq!(count, usize::from(has(order)), "{place}: entry {order} in {body}");
+        assert_eq!(
+            count,
+            usize::from(has(order)),
+            "{place}: entry {order} in {body}"
+        );
     }
     assert_eq!(issue.labels.len(), usize::from(has(2)), "{place}: labels");
-    assert_eq!(fake.labels.len(), usize::from(has(2)), "{place}: labels of the team");
+    assert_eq!(
+        fake.labels.len(),
+        usize::from(has(2)),
+        "{place}: labels of the team"
+    );
     assert_eq!(fake.links.len(), usize::from(has(4)), "{place}: links");
-    assert_eq!(fake.issues.len(), 1 + usize::from(has(5)), "{place}: sub-issues");
+    assert_eq!(
+        fake.issues.len(),
+        1 + usize::from(has(5)),
+        "{place}: sub-issues"
+    );
     assert_eq!(issue.state, usize::from(has(6)), "{place}: state");
 }
 
@@ -80,7 +96,9 @@ fn whatever_dies_when_each_write_arrives_once() {
         let near = Near::new(FakeLinear::with(&["Accounts"]));
         let outbox = outbox(disk.clone());
         // What was said to be queued, and no more, must arrive.
-        let queued = writes().into_iter().take_while(|write| write.queue(&outbox).is_ok());
+        let queued = writes()
+            .into_iter()
+            .take_while(|write| write.queue(&outbox).is_ok());
         let queued: Vec<Queued> = queued.collect();
         if queued.len() == writes().len() {
             send(&outbox, &near);
@@ -92,17 +110,39 @@ fn whatever_dies_when_each_write_arrives_once() {
         let near = Near::new(fake.clone());
         let outbox = outbox(Arc::new(disk.clone()));
         send(&outbox, &near);
-        let arrived: Vec<Queued> = outbox.sent().unwrap().iter().filter_map(Queued::of).collect();
+        let arrived: Vec<Queued> = outbox
+            .sent()
+            .unwrap()
+            .iter()
+            .filter_map(Queued::of)
+            .collect();
         for write in queued {
-            assert!(arrived.contains(write), "{point:?}: {} is lost", write.told());
+            assert!(
+                arrived.contains(write),
+                "{point:?}: {} is lost",
+                write.told()
+            );
         }
-        check(&near.0.lock().unwrap().service, &arrived, &format!("{point:?}"));
+        check(
+            &near.0.lock().unwrap().service,
+            &arrived,
+            &format!("{point:?}"),
+        );
         // The run goes on, and queues what its log says.
-        writes().iter().for_each(|write| drop(write.queue(&outbox).unwrap()));
+        writes()
+            .iter()
+            .for_each(|write| drop(write.queue(&outbox).unwrap()));
         send(&outbox, &near);
-        check(&near.0.lock().unwrap().service, &writes(), &format!("{point:?}, gone on"));
+        check(
+            &near.0.lock().unwrap().service,
+            &writes(),
+            &format!("{point:?}, gone on"),
+        );
     });
-    assert!(explored.crashes > 60 && explored.worlds > 200, "{explored:?}");
+    assert!(
+        explored.crashes > 60 && explored.worlds > 200,
+        "{explored:?}"
+    );
 }
 
 // shows: TRK-06
@@ -115,7 +155,12 @@ fn whichever_answer_is_lost_each_write_arrives_once() {
     };
     assert!(requests >= 9, "{requests}");
     for at in 0..requests {
-        for trouble in [Trouble::Lost, Trouble::Half, Trouble::NoAnswer, Trouble::Status(500)] {
+        for trouble in [
+            Trouble::Lost,
+            Trouble::Half,
+            Trouble::NoAnswer,
+            Trouble::Status(500),
+        ] {
             let (outbox, near) = queued();
             near.0.lock().unwrap().trouble_at(at, trouble);
             send(&outbox, &near);
@@ -129,6 +174,8 @@ fn whichever_answer_is_lost_each_write_arrives_once() {
 
 fn queued() -> (Outbox, Near<FakeLinear>) {
     let outbox = outbox(Arc::new(planted()));
-    writes().iter().for_each(|write| drop(write.queue(&outbox).unwrap()));
+    writes()
+        .iter()
+        .for_each(|write| drop(write.queue(&outbox).unwrap()));
     (outbox, Near::new(FakeLinear::with(&["Accounts"])))
 }

@@ -31,14 +31,29 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
     fake.issues[0].comments = (0..120).rev().map(comment).collect();
     let near = Near::new(fake);
     let issue = linear(&near).issue("ANV-1").unwrap();
-    assert_eq!((issue.title.as_str(), issue.state.as_str(), issue.is_closed), ("Accounts", "Todo", false));
+    assert_eq!(
+        (issue.title.as_str(), issue.state.as_str(), issue.is_closed),
+        ("Accounts", "Todo", false)
+    );
     assert_eq!(issue.text, "Everything of **accounts**");
-    assert_eq!((issue.children[0].name.as_str(), issue.children[0].is_closed), ("ANV-2", true));
+    assert_eq!(
+        (issue.children[0].name.as_str(), issue.children[0].is_closed),
+        ("ANV-2", true)
+    );
     let comments = linear(&near).comments("ANV-1").unwrap();
-    assert_eq!((comments.len(), comments[119].text.as_str()), (120, "comment 119"));
-    assert_eq!(linear(&near).issue("ANV-2").unwrap().parent.as_deref(), Some("ANV-1"));
+    assert_eq!(
+        (comments.len(), comments[119].text.as_str()),
+        (120, "comment 119")
+    );
+    assert_eq!(
+        linear(&near).issue("ANV-2").unwrap().parent.as_deref(),
+        Some("ANV-1")
+    );
     // A personal key goes without a word before it.
-    assert_eq!(near.0.lock().unwrap().asked[0].header("authorization"), Some("lin_api_key"));
+    assert_eq!(
+        near.0.lock().unwrap().asked[0].header("authorization"),
+        Some("lin_api_key")
+    );
 }
 
 // shows: TRK-05
@@ -54,9 +69,15 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
     assert!(matches!(fault(Trouble::Garbage), Fault::Garbage(_)));
     assert!(matches!(fault(Trouble::Half), Fault::Garbage(_)));
     assert!(matches!(fault(Trouble::Limited(30)), Fault::Limited { wait } if wait.as_secs() == 30));
-    assert_eq!(linear(&near).issue("ANV-9").unwrap_err(), Fault::Missing("ANV-9".to_owned()));
+    assert_eq!(
+        linear(&near).issue("ANV-9").unwrap_err(),
+        Fault::Missing("ANV-9".to_owned())
+    );
     near.0.lock().unwrap().service.refused_key = Some("lin_api_key".to_owned());
-    assert!(matches!(linear(&near).issue("ANV-1").unwrap_err(), Fault::NotPermitted(_)));
+    assert!(matches!(
+        linear(&near).issue("ANV-1").unwrap_err(),
+        Fault::NotPermitted(_)
+    ));
 }
 
 /// Linear refuses an id that it knows; so the second try finds the first.
@@ -70,8 +91,14 @@ fn what_arrived_without_an_answer_is_not_made_again() {
     assert!(tracker.put_comment("ANV-1", &living("one", false)).is_err());
     tracker.put_comment("ANV-1", &living("two", false)).unwrap();
     lose();
-    assert!(tracker.link("ANV-1", "k", "https://x.org/h", "Handoff").is_err());
-    tracker.link("ANV-1", "k", "https://x.org/h", "Handoff").unwrap();
+    assert!(
+        tracker
+            .link("ANV-1", "k", "https://x.org/h", "Handoff")
+            .is_err()
+    );
+    tracker
+        .link("ANV-1", "k", "https://x.org/h", "Handoff")
+        .unwrap();
     let new = NewIssue {
         key: "sub",
         title: "Part",
@@ -84,15 +111,23 @@ fn what_arrived_without_an_answer_is_not_made_again() {
     let fake = near.0.lock().unwrap();
     let comments = &fake.service.issue("ANV-1").comments;
     assert_eq!((comments.len(), comments[0].body.as_str()), (1, "two"));
-    assert_eq!((fake.service.links.len(), fake.service.issues.len()), (1, 2));
+    assert_eq!(
+        (fake.service.links.len(), fake.service.issues.len()),
+        (1, 2)
+    );
 }
 
 // shows: LIN-002
 #[test]
 fn a_comment_that_a_person_deleted_is_written_anew() {
     let near = Near::new(FakeLinear::with(&["Accounts"]));
-    linear(&near).put_comment("ANV-1", &living("x", true)).unwrap();
-    assert_eq!(near.0.lock().unwrap().service.issue("ANV-1").comments.len(), 1);
+    linear(&near)
+        .put_comment("ANV-1", &living("x", true))
+        .unwrap();
+    assert_eq!(
+        near.0.lock().unwrap().service.issue("ANV-1").comments.len(),
+        1
+    );
 }
 
 // shows: LIN-001, LIN-004
@@ -101,19 +136,40 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     let near = Near::new(FakeLinear::with(&["Accounts"]));
     let tracker = linear(&near);
     for _ in 0..2 {
-        tracker.set_label("ANV-1", "context-checkpointed", true).unwrap();
-        tracker.set_state("ANV-1", &NewState::Named("in progress".to_owned())).unwrap();
+        tracker
+            .set_label("ANV-1", "context-checkpointed", true)
+            .unwrap();
+        tracker
+            .set_state("ANV-1", &NewState::Named("in progress".to_owned()))
+            .unwrap();
     }
     let labels = |near: &Near<FakeLinear>| near.0.lock().unwrap().service.labels_of("ANV-1").len();
     assert_eq!(labels(&near), 1);
     assert_eq!(tracker.issue("ANV-1").unwrap().state, "In Progress");
-    let found = |label: &str| tracker.find(&Query { label: Some(label.to_owned()) }).unwrap().len();
+    let found = |label: &str| {
+        tracker
+            .find(&Query {
+                label: Some(label.to_owned()),
+            })
+            .unwrap()
+            .len()
+    };
     assert_eq!((found("Context-Checkpointed"), found("other")), (1, 0));
     for _ in 0..2 {
-        tracker.set_label("ANV-1", "context-checkpointed", false).unwrap();
+        tracker
+            .set_label("ANV-1", "context-checkpointed", false)
+            .unwrap();
         tracker.set_state("ANV-1", &NewState::Done).unwrap();
     }
-    assert_eq!((labels(&near), tracker.issue("ANV-1").unwrap().is_closed), (0, true));
-    let fault = tracker.set_state("ANV-1", &NewState::Named("Nowhere".to_owned())).unwrap_err();
-    assert_eq!(fault.to_string(), "it refuses: its states are Todo, In Progress, Done, Canceled");
+    assert_eq!(
+        (labels(&near), tracker.issue("ANV-1").unwrap().is_closed),
+        (0, true)
+    );
+    let fault = tracker
+        .set_state("ANV-1", &NewState::Named("Nowhere".to_owned()))
+        .unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "it refuses: its states are Todo, In Progress, Done, Canceled"
+    );
 }

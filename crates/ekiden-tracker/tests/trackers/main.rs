@@ -16,7 +16,9 @@ use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::Timestamp;
 use ekiden_testkit::sim::SimDisk;
 use ekiden_testkit::trackers::{Asked, Fake, FakeGitHub, FakeLinear, Service};
-use ekiden_tracker::{Answer, Document, Entry, GitHub, Linear, Method, Queued, Request, Web, Write};
+use ekiden_tracker::{
+    Answer, Document, Entry, GitHub, Linear, Method, Queued, Request, Web, Write,
+};
 
 pub(crate) const AT: Timestamp = Timestamp(1_792_000_000_000);
 pub(crate) const LINEAR: &str = "http://linear.test/graphql";
@@ -50,7 +52,11 @@ impl<S: Service> Web for Near<S> {
         let asked = Asked {
             method: method.to_owned(),
             path: format!("/{}", rest.split_once('/').unwrap().1),
-            headers: request.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            headers: request
+                .headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
             body: request.body.clone().unwrap_or_default(),
         };
         let answered = self.0.lock().unwrap().answer(asked).ok_or("it is gone")?;

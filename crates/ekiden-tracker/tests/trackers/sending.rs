@@ -15,7 +15,8 @@ use crate::{AT, Near, anv, entry, linear, other, planted};
 pub(crate) const DIR: &str = "/home/outbox";
 
 pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all: bool) -> Sent {
-    let open = |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
     let sender = Sender {
         outbox,
         open: &open,
@@ -58,12 +59,25 @@ fn forty_sessions_leave_one_comment() {
 fn a_failure_is_tried_again_later_and_later_and_told() {
     let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
     entry(anv(1), 1).queue(&outbox).unwrap();
-    near.0.lock().unwrap().trouble.extend([Trouble::NoAnswer; 3]);
+    near.0
+        .lock()
+        .unwrap()
+        .trouble
+        .extend([Trouble::NoAnswer; 3]);
     let sent = send(&outbox, &near, AT, false);
-    assert!(matches!(sent.failed.as_slice(), [(issue, Fault::Unreachable(_))] if *issue == anv(1)), "{sent:?}");
+    assert!(
+        matches!(sent.failed.as_slice(), [(issue, Fault::Unreachable(_))] if *issue == anv(1)),
+        "{sent:?}"
+    );
     let standing = standing(&outbox, after(1)).unwrap();
     let waiting = &standing.waiting[0];
-    assert_eq!((waiting.what.as_str(), waiting.why.as_deref()), ("comment: Session 1 · L2 at 86 %", Some("no answer: it is gone")));
+    assert_eq!(
+        (waiting.what.as_str(), waiting.why.as_deref()),
+        (
+            "comment: Session 1 · L2 at 86 %",
+            Some("no answer: it is gone")
+        )
+    );
     assert!(!standing.is_due && waiting.next > Some(after(5)));
     // 9 s, then 18 s, by the least jitter; nothing before.
     for (at, asked) in [(5, 1), (10, 2), (20, 2), (30, 3), (31, 3)] {
@@ -77,19 +91,33 @@ fn a_failure_is_tried_again_later_and_later_and_told() {
 // shows: TRK-06
 #[test]
 fn a_limit_holds_the_whole_tracker_and_a_wrong_clock_nothing() {
-    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts", "Login"])));
+    let (outbox, near) = (
+        outbox(),
+        Near::new(FakeLinear::with(&["Accounts", "Login"])),
+    );
     entry(anv(1), 1).queue(&outbox).unwrap();
     let second = Queued {
         key: "second".to_owned(),
         ..entry(anv(2), 2)
     };
     second.queue(&outbox).unwrap();
-    near.0.lock().unwrap().trouble.push_back(Trouble::Limited(600));
+    near.0
+        .lock()
+        .unwrap()
+        .trouble
+        .push_back(Trouble::Limited(600));
     send(&outbox, &near, AT, false);
-    assert_eq!(near.0.lock().unwrap().asked.len(), 1, "the second issue is not even tried");
+    assert_eq!(
+        near.0.lock().unwrap().asked.len(),
+        1,
+        "the second issue is not even tried"
+    );
     assert_eq!(send(&outbox, &near, after(300), true).count, 0);
     // The clock was a day ahead, and is put right.
-    assert_eq!(send(&outbox, &near, Timestamp(AT.0 - 24 * 3_600_000), false).count, 2);
+    assert_eq!(
+        send(&outbox, &near, Timestamp(AT.0 - 24 * 3_600_000), false).count,
+        2
+    );
 }
 
 // shows: TRK-06
@@ -123,7 +151,13 @@ fn a_sub_issue_is_made_under_its_parent_once() {
     let queued = other(anv(1), 1, write);
     assert!(queued.queue(&outbox).unwrap() && !queued.queue(&outbox).unwrap());
     send(&outbox, &near, AT, false);
-    assert!(!queued.queue(&outbox).unwrap(), "the key is known after it was sent");
+    assert!(
+        !queued.queue(&outbox).unwrap(),
+        "the key is known after it was sent"
+    );
     let fake = near.0.lock().unwrap();
-    assert_eq!(fake.service.issue("ANV-2").parent.as_deref(), Some("issue-1"));
+    assert_eq!(
+        fake.service.issue("ANV-2").parent.as_deref(),
+        Some("issue-1")
+    );
 }

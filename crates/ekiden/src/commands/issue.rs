@@ -93,24 +93,51 @@ enum What {
 }
 
 pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let (What::List { typed, .. } | What::Show { typed, .. } | What::New { typed, .. }) = &args.what;
+    let (What::List { typed, .. } | What::Show { typed, .. } | What::New { typed, .. }) =
+        &args.what;
     let invocation = Invocation::new(typed.flags())?;
     let trackers = invocation.trackers(&invocation.workspace_here()?);
     let json = invocation.json()?;
     match &args.what {
         What::List { label, .. } => list(&trackers, label.as_ref(), json, output),
         What::Show { issue, .. } => show(&trackers, issue, json, output),
-        What::New { title, text, parent, .. } => {
-            let text = text.as_ref().map(|text| Task::read_as("text", text, output));
+        What::New {
+            title,
+            text,
+            parent,
+            ..
+        } => {
+            let text = text
+                .as_ref()
+                .map(|text| Task::read_as("text", text, output));
             let text = text.transpose()?.map(|task| task.text);
-            new(&invocation, &trackers, title, &text.unwrap_or_default(), parent.as_deref(), output)
+            new(
+                &invocation,
+                &trackers,
+                title,
+                &text.unwrap_or_default(),
+                parent.as_deref(),
+                output,
+            )
         }
     }
 }
 
-fn list(trackers: &Trackers, label: Option<&String>, json: bool, output: &mut Output) -> Result<Exit, Failure> {
-    let (kind, query) = (kind(trackers), Query { label: label.cloned() });
-    let found = trackers.open_project(kind).and_then(|tracker| tracker.find(&query));
+fn list(
+    trackers: &Trackers,
+    label: Option<&String>,
+    json: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (kind, query) = (
+        kind(trackers),
+        Query {
+            label: label.cloned(),
+        },
+    );
+    let found = trackers
+        .open_project(kind)
+        .and_then(|tracker| tracker.find(&query));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
     if json {
         output.json(&Fields::versioned().with("issues", found));
@@ -119,12 +146,16 @@ fn list(trackers: &Trackers, label: Option<&String>, json: bool, output: &mut Ou
     if found.is_empty() {
         let text = format!("no open issue in {}", kind.name());
         output.line(&Line::new(Tone::Plain, text));
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden issue new 'TITLE'"));
+        output
+            .line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden issue new 'TITLE'"));
     }
     for issue in &found {
         let name = format!("{:<16}  ", one_line(&issue.name));
         let mut rest = format!("  {}", one_line(&issue.state));
-        issue.labels.iter().for_each(|label| rest.push_str(&format!(" · {}", one_line(label))));
+        issue
+            .labels
+            .iter()
+            .for_each(|label| rest.push_str(&format!(" · {}", one_line(label))));
         let line = Line::new(Tone::Plain, name).with(Tone::Plain, one_line(&issue.title));
         output.line(&line.with(Tone::Quiet, rest).hanging(18));
     }
@@ -137,8 +168,15 @@ fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Res
         output.json(&Fields::versioned().with("issue", issue));
         return Ok(Exit::Done);
     }
-    issue.told().iter().for_each(|line| output.line(&Line::new(Tone::Plain, one_line(line))));
-    for text in [&issue.parent, &Some(issue.url.clone())].into_iter().flatten().filter(|text| !text.is_empty()) {
+    issue
+        .told()
+        .iter()
+        .for_each(|line| output.line(&Line::new(Tone::Plain, one_line(line))));
+    for text in [&issue.parent, &Some(issue.url.clone())]
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
+    {
         output.line(&Line::new(Tone::Quiet, one_line(text)));
     }
     if !issue.text.trim().is_empty() {
@@ -150,7 +188,10 @@ fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Res
         output.line(&Line::new(Tone::Quiet, head));
         output.answer(&format!("{}\n", clean(comment.text.trim()).text));
     }
-    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, format!("ekiden run --issue {}", one_line(name))));
+    output.line(&Line::new(Tone::Quiet, "next  ").with(
+        Tone::Plain,
+        format!("ekiden run --issue {}", one_line(name)),
+    ));
     Ok(Exit::Done)
 }
 
@@ -163,12 +204,15 @@ fn new(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let parent = parent.map(|parent| trackers.named(parent)).transpose()?;
-    let kind = parent.as_ref().map_or(kind(trackers), |parent| parent.tracker);
+    let kind = parent
+        .as_ref()
+        .map_or(kind(trackers), |parent| parent.tracker);
     if kind != TrackerKind::Local {
         invocation.environment.refuse_a_session("make an issue")?;
     }
     if title.trim().is_empty() {
-        return Err(Failure::new(Exit::InvalidInput, "the title is empty").hint("say in a few words what is wanted"));
+        return Err(Failure::new(Exit::InvalidInput, "the title is empty")
+            .hint("say in a few words what is wanted"));
     }
     let tracker = match &parent {
         Some(parent) => trackers.open(parent),
@@ -194,7 +238,10 @@ fn new(
         return Ok(Exit::Done);
     }
     output.line(&Line::new(Tone::Plain, format!("made {}", one_line(&made))));
-    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, format!("ekiden run --issue {}", one_line(&made))));
+    output.line(&Line::new(Tone::Quiet, "next  ").with(
+        Tone::Plain,
+        format!("ekiden run --issue {}", one_line(&made)),
+    ));
     Ok(Exit::Done)
 }
 
@@ -216,7 +263,9 @@ fn read(trackers: &Trackers, issue: &IssueRef) -> Result<Issue, Failure> {
     };
     let found = trackers.open(issue).and_then(read);
     found.map_err(|fault| match issue.tracker {
-        TrackerKind::Local => failure(&what, issue.tracker, &fault).hint("`ekiden issue list` shows what there is"),
+        TrackerKind::Local => {
+            failure(&what, issue.tracker, &fault).hint("`ekiden issue list` shows what there is")
+        }
         TrackerKind::Linear | TrackerKind::Github => failure(&what, issue.tracker, &fault),
     })
 }
@@ -241,7 +290,10 @@ impl OfIssue {
         let issue = trackers.named(name)?;
         let found = read(&trackers, &issue)?;
         let own = own.map(|own| Task::read(own, output)).transpose()?;
-        let trust = invocation.given.get(&table::TRACKER_TRUST)?.unwrap_or_default();
+        let trust = invocation
+            .given
+            .get(&table::TRACKER_TRUST)?
+            .unwrap_or_default();
         let text = issue_task(&found, own.as_ref().map(|own| own.text.as_str()), &trust);
         let name = one_line(&format!("{issue} {}", found.title));
         Ok(Self {
@@ -272,10 +324,17 @@ impl OfIssue {
 
 /// `feat/ANV-123-log-in-by-mail`
 fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            ' '
+        }
+    };
     let title: String = title.chars().map(plain).take(TITLE_CHARS_MAX).collect();
     let title: Vec<&str> = title.split_whitespace().collect();
-    form.replace("{issue}", &issue.id).replace("{title}", &title.join("-"))
+    form.replace("{issue}", &issue.id)
+        .replace("{title}", &title.join("-"))
 }
 
 #[cfg(test)]
@@ -293,8 +352,15 @@ mod tests {
             id: id.to_owned(),
         };
         let form = "feat/{issue}-{title}";
-        let linear = branch_of(form, &issue(TrackerKind::Linear, "ANV-123"), "Log in: by ../mail!");
-        assert_eq!((linear.as_str(), issue_of_branch(&linear).as_deref()), ("feat/ANV-123-log-in-by-mail", Some("ANV-123")));
+        let linear = branch_of(
+            form,
+            &issue(TrackerKind::Linear, "ANV-123"),
+            "Log in: by ../mail!",
+        );
+        assert_eq!(
+            (linear.as_str(), issue_of_branch(&linear).as_deref()),
+            ("feat/ANV-123-log-in-by-mail", Some("ANV-123"))
+        );
         let github = branch_of(form, &issue(TrackerKind::Github, "12"), "Log in");
         assert_eq!(issue_of_branch(&github).as_deref(), Some("#12"));
     }

@@ -91,7 +91,11 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 /// The points with what the issue's tracker says now. What it said when the document was made stays where it does not answer.
 fn with_issue(mut points: KeyPoints, trackers: &Trackers) -> KeyPoints {
-    if let Some(issue) = points.issue.as_deref().and_then(|name| trackers.of_name(name)) {
+    if let Some(issue) = points
+        .issue
+        .as_deref()
+        .and_then(|name| trackers.of_name(name))
+    {
         match trackers.ask(&issue) {
             Ok(found) => points.issue_state = found.told(),
             Err(why) => points.issue_state.push(format!("Tracker now: {why}")),

@@ -12,8 +12,8 @@ use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::RunStarted;
 use ekiden_engine::workspace::Workspace;
 
-use super::offer::{self, Offered};
 use super::issue::OfIssue;
+use super::offer::{self, Offered};
 use super::task::Task;
 use super::{
     CommandLine, Invocation, check_command, doctor, going_back, guide, repository, start, wizard,
@@ -89,16 +89,19 @@ pub fn run(
     let json = invocation.json()?;
     let mut workspace = invocation.workspace_here()?;
     let issue = args.issue.as_deref();
-    let issue = issue.map(|issue| OfIssue::read(&invocation, &workspace, issue, args.task.as_deref(), output));
+    let issue = issue
+        .map(|issue| OfIssue::read(&invocation, &workspace, issue, args.task.as_deref(), output));
     let issue = issue.transpose()?;
     let task = match (&args.task, &issue) {
         (_, Some(issue)) => issue.task.clone(),
         (Some(task), None) => Task::read(task, output)?,
-        (None, None) => match offer::task(&invocation, &workspace, command_line.definition, output)? {
-            Offered::Task(task) => task,
-            Offered::Questions => return wizard::begin(args.flags(), command_line, output),
-            Offered::Help => return Ok(Exit::Done),
-        },
+        (None, None) => {
+            match offer::task(&invocation, &workspace, command_line.definition, output)? {
+                Offered::Task(task) => task,
+                Offered::Questions => return wizard::begin(args.flags(), command_line, output),
+                Offered::Help => return Ok(Exit::Done),
+            }
+        }
     };
     let mut header = header(&invocation, &workspace, task)?;
     if args.detach {

@@ -99,7 +99,11 @@ pub(super) fn begin(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let trackers = invocation.trackers(workspace);
-    let branch = header.place.branch.clone().or_else(|| branch::current(workspace));
+    let branch = header
+        .place
+        .branch
+        .clone()
+        .or_else(|| branch::current(workspace));
     let of_branch = || trackers.of_branch(&branch?);
     let issue = header.issue.clone().or_else(of_branch);
     let header = RunStarted {
@@ -118,7 +122,10 @@ pub(super) fn begin(
     }
     let mut live = invocation.live(output, workspace)?;
     live.begun = begun;
-    live.tracker = header.issue.clone().and_then(|issue| Feed::new(trackers, issue));
+    live.tracker = header
+        .issue
+        .clone()
+        .and_then(|issue| Feed::new(trackers, issue));
     notes.iter().for_each(|note| live.warn(note));
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));

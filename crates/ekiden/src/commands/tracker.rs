@@ -68,38 +68,64 @@ pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure>
     let invocation = Invocation::looking(typed.flags(), output)?;
     let trackers = invocation.trackers(&invocation.workspace_here()?);
     let outbox = trackers.outbox().ok_or_else(|| {
-        Failure::new(Exit::State, "there is no outbox without a home directory").hint("set HOME, or XDG_STATE_HOME")
+        Failure::new(Exit::State, "there is no outbox without a home directory")
+            .hint("set HOME, or XDG_STATE_HOME")
     })?;
     match args.what {
         What::Status { .. } => status(&outbox, invocation.json()?, output),
         What::Flush { .. } => {
-            invocation.environment.refuse_a_session("write into issues")?;
+            invocation
+                .environment
+                .refuse_a_session("write into issues")?;
             flush(&trackers, &outbox, invocation.json()?, output)
         }
     }
 }
 
 fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Failure> {
-    let Standing { waiting, unreadable, .. } = standing(outbox, SystemClock.now())?;
+    let Standing {
+        waiting,
+        unreadable,
+        ..
+    } = standing(outbox, SystemClock.now())?;
     if json {
-        output.json(&Fields::versioned().with("waiting", &waiting).with("unreadable", unreadable));
+        output.json(
+            &Fields::versioned()
+                .with("waiting", &waiting)
+                .with("unreadable", unreadable),
+        );
         return Ok(Exit::Done);
     }
     if waiting.is_empty() {
-        output.line(&Line::new(Tone::Plain, "nothing waits: trackers have all that was written"));
+        output.line(&Line::new(
+            Tone::Plain,
+            "nothing waits: trackers have all that was written",
+        ));
     }
     let zone = TimeZone::system();
     for write in &waiting {
-        let line = Line::new(Tone::Plain, format!("{}  {}", one_line(&write.issue), one_line(&write.what)));
+        let line = Line::new(
+            Tone::Plain,
+            format!("{}  {}", one_line(&write.issue), one_line(&write.what)),
+        );
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
         output.line(&line.with(Tone::Quiet, since));
         if let Some(why) = &write.why {
-            let next = write.next.map(|next| format!("; tried again {}", phrase::day_and_time(next, &zone)));
-            output.line(&Line::attention(format!("{}{}", one_line(why), next.unwrap_or_default())));
+            let next = write
+                .next
+                .map(|next| format!("; tried again {}", phrase::day_and_time(next, &zone)));
+            output.line(&Line::attention(format!(
+                "{}{}",
+                one_line(why),
+                next.unwrap_or_default()
+            )));
         }
     }
     if unreadable > 0 {
-        output.warn(&format!("{} cannot be read: of a newer ekiden, or damaged", phrase::count(unreadable as u64, "write")));
+        output.warn(&format!(
+            "{} cannot be read: of a newer ekiden, or damaged",
+            phrase::count(unreadable as u64, "write")
+        ));
     }
     if !waiting.is_empty() {
         output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden tracker flush"));
@@ -107,31 +133,48 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn flush(trackers: &Trackers, outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+fn flush(
+    trackers: &Trackers,
+    outbox: &Outbox,
+    json: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
     let Some(_sending) = outbox.lock(LOCK_PATIENCE)? else {
         let text = "another ekiden sends what waits";
-        return Err(Failure::new(Exit::Held, text).hint("`ekiden tracker status` shows what it leaves"));
+        return Err(
+            Failure::new(Exit::Held, text).hint("`ekiden tracker status` shows what it leaves")
+        );
     };
     let now = SystemClock.now();
     let sent = trackers.send(outbox, now, true)?;
     let left = standing(outbox, now)?.waiting.len();
     if json {
         let failed = sent.failed.iter();
-        let failed = failed.map(|(issue, fault)| fields! { "issue": issue.to_string(), "why": fault.to_string() });
+        let failed = failed
+            .map(|(issue, fault)| fields! { "issue": issue.to_string(), "why": fault.to_string() });
         let failed: Vec<Fields> = failed.collect();
         let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left, "failed": failed };
         output.json(&Fields::versioned().and(answer));
     } else {
-        output.line(&Line::new(Tone::Plain, format!("sent {}", phrase::count(sent.count as u64, "write"))));
+        output.line(&Line::new(
+            Tone::Plain,
+            format!("sent {}", phrase::count(sent.count as u64, "write")),
+        ));
     }
     if sent.dropped > 0 {
-        output.warn(&format!("{} waited for 30 days and is dropped", phrase::count(sent.dropped as u64, "write")));
+        output.warn(&format!(
+            "{} waited for 30 days and is dropped",
+            phrase::count(sent.dropped as u64, "write")
+        ));
     }
     match sent.failed.first() {
         Some((issue, fault)) if !json => {
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
-            Err(failed.hint(format!("{} on; `ekiden tracker status` shows all", phrase::count(left as u64, "write waits"))))
+            Err(failed.hint(format!(
+                "{} on; `ekiden tracker status` shows all",
+                phrase::count(left as u64, "write waits")
+            )))
         }
         None if left == 0 => Ok(Exit::Done),
         Some(_) | None => Ok(Exit::Unreachable),

@@ -188,7 +188,9 @@ fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
     };
     let issue = match &request.issue {
         Some(name) => trackers.of_name(name),
-        None => place.branch().and_then(|branch| trackers.of_branch(&branch)),
+        None => place
+            .branch()
+            .and_then(|branch| trackers.of_branch(&branch)),
     };
     let Some(issue) = issue else {
         return Vec::new();

@@ -19,17 +19,25 @@ impl Trackers {
     pub(super) fn key(&self, kind: TrackerKind) -> Result<String, Fault> {
         let (variables, missing): (&[&str], _) = match kind {
             TrackerKind::Linear => (&["LINEAR_API_KEY"], "set LINEAR_API_KEY"),
-            TrackerKind::Github => (&["GITHUB_TOKEN", "GH_TOKEN"], "set GITHUB_TOKEN, or `gh auth login`"),
+            TrackerKind::Github => (
+                &["GITHUB_TOKEN", "GH_TOKEN"],
+                "set GITHUB_TOKEN, or `gh auth login`",
+            ),
             TrackerKind::Local => return Ok(String::new()),
         };
-        let set = variables.iter().find_map(|name| self.environment.variable(name));
+        let set = variables
+            .iter()
+            .find_map(|name| self.environment.variable(name));
         let set = set.map(str::to_owned).or_else(|| self.by_command(kind));
-        set.or_else(|| self.by_gh(kind)).ok_or(Fault::NoKey(missing))
+        set.or_else(|| self.by_gh(kind))
+            .ok_or(Fault::NoKey(missing))
     }
 
     fn by_command(&self, kind: TrackerKind) -> Option<String> {
         let words = self.get(&table::TRACKER_CREDENTIAL_COMMAND)?;
-        let words = words.iter().map(|word| word.replace("{tracker}", kind.name()));
+        let words = words
+            .iter()
+            .map(|word| word.replace("{tracker}", kind.name()));
         let words: Vec<String> = words.collect();
         let (program, args) = words.split_first()?;
         self.printed(program, args)

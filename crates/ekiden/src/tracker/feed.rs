@@ -112,28 +112,47 @@ impl Feed {
     /// Waits a moment for what is on its way, and leaves the rest to a process of its own.
     pub fn finish(self) {
         let mut waited = Duration::ZERO;
-        while self.sending.as_ref().is_some_and(|sending| !sending.is_finished()) && waited < AT_END {
+        while self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| !sending.is_finished())
+            && waited < AT_END
+        {
             thread::sleep(STEP);
             waited += STEP;
         }
-        if standing(&self.outbox, SystemClock.now()).is_ok_and(|standing| !standing.waiting.is_empty()) {
+        if standing(&self.outbox, SystemClock.now())
+            .is_ok_and(|standing| !standing.waiting.is_empty())
+        {
             // `ekiden tracker status` shows what waits.
             let _ = super::begin(&self.trackers.dir);
         }
     }
 
     fn send(&mut self) {
-        if self.sending.as_ref().is_some_and(|sending| !sending.is_finished()) {
+        if self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| !sending.is_finished())
+        {
             return;
         }
         let trackers = self.trackers.clone();
         // Another process may send: then it is looked again in a minute.
         let work = move || drop(trackers.drain(Duration::from_secs(1)));
-        self.sending = thread::Builder::new().name("tracker".to_owned()).spawn(work).ok();
+        self.sending = thread::Builder::new()
+            .name("tracker".to_owned())
+            .spawn(work)
+            .ok();
     }
 
     /// The entries of sessions that ended with this record, and the marks at the first of them.
-    fn of_sessions(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Vec<(String, Write)> {
+    fn of_sessions(
+        &mut self,
+        record: &Record,
+        run: &Run,
+        timeline: &Timeline,
+    ) -> Vec<(String, Write)> {
         let mut writes = Vec::new();
         for (stage, relay) in run.relays() {
             let Some(last) = &relay.last else { continue };
@@ -144,7 +163,12 @@ impl Feed {
             }
             *seen = number;
             let place = timeline.stages.iter().find(|of_it| of_it.id == *stage);
-            let session = place.and_then(|place| place.sessions.iter().find(|session| session.number == number));
+            let session = place.and_then(|place| {
+                place
+                    .sessions
+                    .iter()
+                    .find(|session| session.number == number)
+            });
             let name = timeline.is_plan.then_some(stage);
             let entry = self.entry(name, number, session, last, record.time);
             writes.push((format!("{stage}/entry"), self.comment(entry, run)));
@@ -164,10 +188,18 @@ impl Feed {
         last: &LastSession,
         at: Timestamp,
     ) -> Entry {
-        let place = stage.map(|stage| format!("Stage {stage} · ")).unwrap_or_default();
-        let how = session.and_then(level).unwrap_or_else(|| "handed off".to_owned());
+        let place = stage
+            .map(|stage| format!("Stage {stage} · "))
+            .unwrap_or_default();
+        let how = session
+            .and_then(level)
+            .unwrap_or_else(|| "handed off".to_owned());
         let lines = |text: &str, heading: Heading| -> Vec<String> {
-            said(text, heading.name()).iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+            said(text, heading.name())
+                .iter()
+                .flat_map(|text| text.lines())
+                .map(str::to_owned)
+                .collect()
         };
         let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
         let next = match last.notes.by {
@@ -188,7 +220,9 @@ impl Feed {
     /// The last entry, and what becomes of label and state.
     fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
         self.is_marked = false;
-        let asks = run.questions().flat_map(|(_, question)| question.lines().map(str::to_owned));
+        let asks = run
+            .questions()
+            .flat_map(|(_, question)| question.lines().map(str::to_owned));
         let asks = asks.collect();
         let entry = Entry {
             head: format!("Run ended · {}", outcome),
@@ -201,7 +235,10 @@ impl Feed {
         };
         let mut writes = vec![("end".to_owned(), self.comment(entry, run))];
         if outcome.is_complete() {
-            let label = self.trackers.label().map(|name| Write::Label { name, is_set: false });
+            let label = self.trackers.label().map(|name| Write::Label {
+                name,
+                is_set: false,
+            });
             writes.extend(label.map(|label| ("label".to_owned(), label)));
         }
         let closes = self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true);
@@ -225,10 +262,20 @@ impl Feed {
 /// `L2 at 86 %`
 fn level(session: &Session) -> Option<String> {
     let attempt = session.attempts.last()?;
-    let crossing = attempt.crossings.iter().max_by_key(|crossing| crossing.level)?;
+    let crossing = attempt
+        .crossings
+        .iter()
+        .max_by_key(|crossing| crossing.level)?;
     let level = Some(crossing.level).filter(|level| *level > Level::L1)?;
-    let percent = attempt.window.map(|window| window.percent(crossing.usage_tokens));
-    Some(format!("{level}{}", percent.map(|percent| format!(" at {percent} %")).unwrap_or_default()))
+    let percent = attempt
+        .window
+        .map(|window| window.percent(crossing.usage_tokens));
+    Some(format!(
+        "{level}{}",
+        percent
+            .map(|percent| format!(" at {percent} %"))
+            .unwrap_or_default()
+    ))
 }
 
 /// `14m, 38 tool calls`

@@ -80,7 +80,8 @@ impl Trackers {
     pub fn named(&self, text: &str) -> Result<IssueRef, Failure> {
         self.read(text).map_err(|why| {
             let text = format!("`{text}` names no issue: {why}");
-            Failure::new(Exit::MissingInput, text).hint("such as ANV-123, owner/name#12, or an issue's address")
+            Failure::new(Exit::MissingInput, text)
+                .hint("such as ANV-123, owner/name#12, or an issue's address")
         })
     }
 
@@ -108,7 +109,8 @@ impl Trackers {
         };
         let issue = IssueRef::read(text, naming)?;
         // A file of that name is nearer than a service that nobody set.
-        let local = kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);
+        let local =
+            kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);
         Ok(if local { issue.as_local() } else { issue })
     }
 
@@ -135,7 +137,9 @@ impl Trackers {
             TrackerKind::Linear | TrackerKind::Local => String::new(),
         };
         if kind == TrackerKind::Github && repo.is_empty() {
-            return Err(Fault::Missing("a repository (`tracker.github.repo`)".to_owned()));
+            return Err(Fault::Missing(
+                "a repository (`tracker.github.repo`)".to_owned(),
+            ));
         }
         let id = String::new();
         self.open(&IssueRef {
@@ -150,7 +154,9 @@ impl Trackers {
         let (trackers, issue) = (self.clone(), issue.clone());
         let (sender, answer) = mpsc::channel();
         let ask = move || {
-            let asked = trackers.open(&issue).and_then(|tracker| tracker.issue(&issue.id));
+            let asked = trackers
+                .open(&issue)
+                .and_then(|tracker| tracker.issue(&issue.id));
             let named = asked.map(|found| Issue {
                 name: issue.to_string(),
                 ..found
@@ -158,7 +164,9 @@ impl Trackers {
             // Nobody may wait any more.
             let _ = sender.send(named);
         };
-        let started = std::thread::Builder::new().name("tracker".to_owned()).spawn(ask);
+        let started = std::thread::Builder::new()
+            .name("tracker".to_owned())
+            .spawn(ask);
         started.map_err(|error| error.to_string())?;
         match answer.recv_timeout(ASK_PATIENCE) {
             Ok(asked) => asked.map_err(|fault| fault.to_string()),
@@ -233,7 +241,11 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
     match fault {
         Fault::NoKey(_) => failure.hint("or let a program print it: `tracker.credential_command`"),
         Fault::NotPermitted(_) => failure.hint("`ekiden doctor` checks the key"),
-        Fault::Missing(_) | Fault::Unreachable(_) | Fault::Limited { .. } | Fault::Garbage(_) | Fault::Refused(_) => failure,
+        Fault::Missing(_)
+        | Fault::Unreachable(_)
+        | Fault::Limited { .. }
+        | Fault::Garbage(_)
+        | Fault::Refused(_) => failure,
     }
 }
 
@@ -247,7 +259,11 @@ mod tests {
         for (origin, host, repo) in [
             ("git@github.com:me/app.git", "github.com", Some("me/app")),
             ("https://github.com/me/app", "github.com", Some("me/app")),
-            ("ssh://git@github.corp/me/app.git/", "github.corp", Some("me/app")),
+            (
+                "ssh://git@github.corp/me/app.git/",
+                "github.corp",
+                Some("me/app"),
+            ),
             ("https://gitlab.com/me/app", "github.com", None),
             ("", "github.com", None),
         ] {

@@ -30,7 +30,9 @@ pub fn begin(dir: &Path) -> io::Result<()> {
 /// That process: it sends what is due, and looks a few times more.
 pub fn run() {
     detached::leave_session();
-    let trackers = std::env::current_dir().ok().and_then(|dir| Trackers::of_project(&dir));
+    let trackers = std::env::current_dir()
+        .ok()
+        .and_then(|dir| Trackers::of_project(&dir));
     if let Some(trackers) = trackers {
         for round in 0..ROUNDS {
             if round > 0 {

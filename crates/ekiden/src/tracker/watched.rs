@@ -19,20 +19,33 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
     let Some(trackers) = Trackers::of_project(&request.project_dir) else {
         return Ok(());
     };
-    let issue = taken.issue.as_deref().and_then(|name| trackers.of_name(name));
+    let issue = taken
+        .issue
+        .as_deref()
+        .and_then(|name| trackers.of_name(name));
     let (Some(issue), Some(outbox)) = (issue, trackers.outbox()) else {
         return Ok(());
     };
     let session = request.session_id.as_deref().unwrap_or("shell");
     let text = RealDisk::new().read(&taken.document, DOCUMENT_BYTES_MAX);
-    let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = text
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
     let points = KeyPoints::of(&text);
     let short: String = session.chars().take(SESSION_CHARS).collect();
     let percent = request.percent.map(|percent| format!(" at {percent} %"));
     let entry = Entry {
-        head: format!("Session {short} · {}{}", request.reason.name(), percent.unwrap_or_default()),
+        head: format!(
+            "Session {short} · {}{}",
+            request.reason.name(),
+            percent.unwrap_or_default()
+        ),
         at,
-        facts: points.task.into_iter().chain(points.branch.map(|branch| format!("Branch: {branch}"))).collect(),
+        facts: points
+            .task
+            .into_iter()
+            .chain(points.branch.map(|branch| format!("Branch: {branch}")))
+            .collect(),
         done: points.done,
         next: points.next_steps,
         asks: Vec::new(),
@@ -53,9 +66,16 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
         entry: Box::new(entry),
     };
     let mut all = vec![queued("entry", comment)];
-    all.extend(trackers.marks().into_iter().map(|(what, write)| queued(what, write)));
+    all.extend(
+        trackers
+            .marks()
+            .into_iter()
+            .map(|(what, write)| queued(what, write)),
+    );
     for queued in all {
-        queued.queue(&outbox).map_err(|error| format!("cannot {}", in_full(&error)))?;
+        queued
+            .queue(&outbox)
+            .map_err(|error| format!("cannot {}", in_full(&error)))?;
     }
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
 }
@@ -77,11 +97,16 @@ impl Trackers {
             state: NewState::Named(name),
         });
         let label = self.label().map(|name| Write::Label { name, is_set: true });
-        label.map(|label| ("label", label)).into_iter().chain(state.map(|state| ("state", state))).collect()
+        label
+            .map(|label| ("label", label))
+            .into_iter()
+            .chain(state.map(|state| ("state", state)))
+            .collect()
     }
 
     /// The label that says so; none if the user wants none.
     pub(super) fn label(&self) -> Option<String> {
-        self.get(&table::TRACKER_LABEL).filter(|label| label != "none")
+        self.get(&table::TRACKER_LABEL)
+            .filter(|label| label != "none")
     }
 }

@@ -668,17 +668,29 @@ fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
         .with("LINEAR_API_KEY", "key");
     let answer = session.uses(96).batch("ls");
     let said = person(&answer);
-    assert!(said.ends_with("\nIssue ANV-123 will be updated with progress."), "{said}");
+    assert!(
+        said.ends_with("\nIssue ANV-123 will be updated with progress."),
+        "{said}"
+    );
     session.checkpointed();
     let told = session.environment.run(&["orient"]).expect(0).stdout;
-    assert!(told.contains("ANV-123: Accounts") && told.contains("Sub-issues: 0 of 1 done; open: ANV-2"), "{told}");
+    assert!(
+        told.contains("ANV-123: Accounts") && told.contains("Sub-issues: 0 of 1 done; open: ANV-2"),
+        "{told}"
+    );
     let started = std::time::Instant::now();
     while server.fake().service.labels_of("ANV-123").is_empty() {
-        assert!(started.elapsed() < std::time::Duration::from_secs(30), "nothing arrives");
+        assert!(
+            started.elapsed() < std::time::Duration::from_secs(30),
+            "nothing arrives"
+        );
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let fake = server.fake();
     let body = &fake.service.issue("ANV-123").comments[0].body;
-    assert!(body.contains("### Session 5afeba7c · L3 at 96 %\n") && body.contains("+++ Handoff\n"), "{body}");
+    assert!(
+        body.contains("### Session 5afeba7c · L3 at 96 %\n") && body.contains("+++ Handoff\n"),
+        "{body}"
+    );
     assert_eq!(fake.service.labels_of("ANV-123"), ["context-checkpointed"]);
 }

@@ -12,7 +12,9 @@ use crate::tracker::Trackers;
 pub(super) fn check(trackers: &Trackers) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(kind) = trackers.kind() {
-        let asked = trackers.open_project(kind).and_then(|tracker| tracker.check());
+        let asked = trackers
+            .open_project(kind)
+            .and_then(|tracker| tracker.check());
         checks.push(match asked {
             Ok(who) => Check::ok("tracker", format!("{}: {}", kind.name(), one_line(&who))),
             Err(fault) => Check::warning(
@@ -22,11 +24,20 @@ pub(super) fn check(trackers: &Trackers) -> Vec<Check> {
             ),
         });
     }
-    let waiting = trackers.outbox().and_then(|outbox| standing(&outbox, SystemClock.now()).ok());
+    let waiting = trackers
+        .outbox()
+        .and_then(|outbox| standing(&outbox, SystemClock.now()).ok());
     let waiting = waiting.map_or(0, |standing| standing.waiting.len());
     if waiting > 0 {
-        let found = format!("{} for trackers", phrase::count(waiting as u64, "write waits"));
-        checks.push(Check::warning("outbox", found, "`ekiden tracker status` says why, `ekiden tracker flush` tries now"));
+        let found = format!(
+            "{} for trackers",
+            phrase::count(waiting as u64, "write waits")
+        );
+        checks.push(Check::warning(
+            "outbox",
+            found,
+            "`ekiden tracker status` says why, `ekiden tracker flush` tries now",
+        ));
     }
     checks
 }
