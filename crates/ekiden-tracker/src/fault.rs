@@ -18,7 +18,7 @@ pub enum Fault {
     NoKey(&'static str),
     #[error("it does not permit this: {0}")]
     NotPermitted(String),
-    #[error("{0} does not exist, or the key may not see it")]
+    #[error("{0} is not there")]
     Missing(String),
     /// It understood, and does not take it.
     #[error("it refuses: {0}")]

@@ -1,14 +1,15 @@
 //! GitHub Issues, by its REST interface.
 //!
 //! GitHub takes no id of ours. So what is created ends with a marker that nobody sees, and before anything is created the marker is
-//! looked for. States are open and closed only; a state by another name, and a link, are left out.
+//! looked for. States are open and closed only; a state by another name is left out.
 
 use ekiden_core::issue::{Child, Comment, Issue};
 use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
 use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
-use crate::web::{Answer, Method, Request, Web};
+use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
 /// Pages that are read of one list: of 100 each.
@@ -34,99 +35,58 @@ impl<W: Web> GitHub<W> {
         }
     }
 
-    fn send(
-        &self,
-        method: Method,
-        url: String,
-        body: Option<Value>,
-        what: &str,
-    ) -> Result<Answer, Fault> {
+    fn send(&self, method: &str, url: &str, body: Option<&Value>) -> Result<Answer, Fault> {
         let headers = [
             ("authorization", self.authorization.as_str()),
             ("accept", "application/vnd.github+json"),
             ("x-github-api-version", "2022-11-28"),
         ];
-        let answer = self.web.send(&Request {
-            method,
-            url,
-            headers: headers
-                .map(|(name, value)| (name, value.to_owned()))
-                .to_vec(),
-            body,
-        });
-        let answer = answer.map_err(Fault::Unreachable)?;
-        let is_spent = answer.header("x-ratelimit-remaining") == Some("0")
-            || answer.header("retry-after").is_some();
-        if answer.status == 429 || (answer.status == 403 && is_spent) {
-            let wait = answer.wait("x-ratelimit-reset", Millis::from_secs(1));
-            return Err(Fault::Limited { wait });
+        let request = web::request(method, url, &headers, body)?;
+        let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let is_spent = web::header(&answer, "x-ratelimit-remaining") == Some("0")
+            || web::header(&answer, "retry-after").is_some();
+        if answer.status() == 429 || (answer.status() == 403 && is_spent) {
+            return Err(web::limited(&answer, "x-ratelimit-reset", Millis(1_000)));
         }
-        let said = || answer.json().ok()?["message"].as_str().map(str::to_owned);
-        let said = match answer.status {
-            400.. => said().unwrap_or_default(),
-            _ => String::new(),
-        };
-        answer.check_status(what, &said)?;
+        let said = web::json(&answer).map(|body| text(&body["message"]));
+        let what = url.strip_prefix(&self.of_repo("")).unwrap_or(url);
+        let what = format!(
+            "{}{}",
+            self.repo,
+            what.split('?').next().unwrap_or_default()
+        );
+        web::check(&answer, &what, &said.unwrap_or_default())?;
         Ok(answer)
     }
 
-    fn get(&self, path: &str, what: &str) -> Result<Answer, Fault> {
-        self.send(Method::Get, self.of_repo(path), None, what)
+    fn get(&self, path: &str) -> Result<Value, Fault> {
+        web::json(&self.send("GET", &self.of_repo(path), None)?)
+    }
+
+    fn change(&self, method: &str, path: &str, body: &Value) -> Result<Answer, Fault> {
+        self.send(method, &self.of_repo(path), Some(body))
     }
 
     fn of_repo(&self, path: &str) -> String {
         format!("{}/repos/{}{path}", self.url, self.repo)
     }
 
-    fn of_issue(&self, id: &str, rest: &str) -> String {
-        self.of_repo(&format!("/issues/{id}{rest}"))
-    }
-
-    /// Goes through a list page by page until `take` has what it wants.
-    fn pages<T>(
-        &self,
-        first: String,
-        what: &str,
-        mut take: impl FnMut(&Value) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
-        let mut next = Some(first);
+    /// A list, page by page.
+    fn all(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        let (mut next, mut all) = (Some(self.of_repo(path)), Vec::new());
         for _ in 0..PAGES_MAX {
-            let Some(url) = next.take() else { break };
-            let answer = self.send(Method::Get, url, None, what)?;
-            let page = answer.json()?;
-            let page = page
-                .as_array()
-                .ok_or_else(|| Fault::garbage("it is no list"))?;
-            if let Some(found) = page.iter().find_map(&mut take) {
-                return Ok(Some(found));
-            }
+            let Some(url) = next else { break };
+            let answer = self.send("GET", &url, None)?;
+            all.extend(listed(web::json(&answer)?)?);
             // The key goes to the address in the settings and to no other.
-            next = answer.header("link").and_then(next_page);
+            next = web::header(&answer, "link").and_then(next_page);
             next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
         }
-        Ok(None)
-    }
-
-    /// Sub-issues, where GitHub has them: old servers do not.
-    fn children(&self, id: &str) -> Result<Vec<Child>, Fault> {
-        let mut all = Vec::new();
-        let listed = self.pages(self.of_issue(id, "/sub_issues?per_page=100"), id, |child| {
-            all.push(Child {
-                name: format!("#{}", child["number"]),
-                title: text(&child["title"]),
-                is_closed: child["state"] == "closed",
-            });
-            None::<()>
-        });
-        match listed {
-            Err(Fault::Missing(_)) => Ok(Vec::new()),
-            listed => listed.map(|_| all),
-        }
+        Ok(all)
     }
 
     fn outline(&self, found: &Value) -> Issue {
-        let labels = found["labels"].as_array();
-        let labels = labels.into_iter().flatten();
+        let labels = found["labels"].as_array().into_iter().flatten();
         Issue {
             name: format!("{}#{}", self.repo, found["number"]),
             title: text(&found["title"]),
@@ -145,99 +105,86 @@ impl<W: Web> Tracker for GitHub<W> {
     }
 
     fn issue(&self, id: &str) -> Result<Issue, Fault> {
-        let found = self
-            .get(&format!("/issues/{id}"), &format!("{}#{id}", self.repo))?
-            .json()?;
+        let found = self.get(&format!("/issues/{id}"))?;
         if found["number"].as_u64().is_none() {
             return Err(Fault::garbage("it has no issue"));
         }
+        let children = match self.all(&format!("/issues/{id}/sub_issues?per_page=100")) {
+            // Old servers have none.
+            Err(Fault::Missing(_)) => Vec::new(),
+            children => children?,
+        };
+        let child = |child: &Value| Child {
+            name: format!("#{}", child["number"]),
+            title: text(&child["title"]),
+            is_closed: child["state"] == "closed",
+        };
         let parent = found["parent_issue_url"].as_str();
         Ok(Issue {
             text: text(&found["body"]),
             parent: parent.and_then(|url| Some(format!("#{}", url.rsplit('/').next()?))),
-            children: self.children(id)?,
+            children: children.iter().map(child).collect(),
             ..self.outline(&found)
         })
     }
 
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
-        let found = self.get(&format!("/issues/{id}"), id)?.json()?;
-        let last = found["comments"]
-            .as_u64()
-            .unwrap_or_default()
-            .div_ceil(100)
-            .max(1);
+        let count = self.get(&format!("/issues/{id}"))?["comments"].as_u64();
+        let last = count.unwrap_or_default().div_ceil(100).max(1);
         let mut all = Vec::new();
         for page in last.saturating_sub(1).max(1)..=last {
-            let answer = self.get(
-                &format!("/issues/{id}/comments?per_page=100&page={page}"),
-                id,
-            )?;
-            let found = answer.json()?;
-            all.extend(
-                found
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .map(|comment| Comment {
-                        author: text(&comment["user"]["login"]),
-                        at: text(&comment["created_at"]),
-                        text: text(&comment["body"]),
-                    }),
-            );
+            all.extend(listed(self.get(&format!(
+                "/issues/{id}/comments?per_page=100&page={page}"
+            ))?)?);
         }
-        Ok(all)
+        let comment = |comment: &Value| Comment {
+            author: text(&comment["user"]["login"]),
+            at: text(&comment["created_at"]),
+            text: text(&comment["body"]),
+        };
+        Ok(all.iter().map(comment).collect())
     }
 
     fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
-        let label = query
-            .label
-            .as_deref()
-            .map(|label| format!("&labels={}", escaped(label)));
+        let label = query.label.as_deref();
+        let label = label.map(|label| format!("&labels={}", escaped(label)));
         let path = format!(
             "/issues?state=open&per_page=50{}",
             label.unwrap_or_default()
         );
-        let found = self.get(&path, &self.repo)?.json()?;
-        let found = found
-            .as_array()
-            .ok_or_else(|| Fault::garbage("it is no list"))?;
+        let found = listed(self.get(&path)?)?;
         // Pull requests are issues here, too.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());
         Ok(issues.map(|found| self.outline(found)).collect())
     }
 
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
-        let marker = marker(comment.key);
-        let first = self.of_issue(
-            id,
-            &format!("/comments?per_page=100&since={}", from(comment.since)),
-        );
-        let found = self.pages(first, id, |found| {
-            let is_it = text(&found["body"]).contains(&marker);
-            is_it.then(|| found["id"].as_u64())?
-        })?;
-        let body = Some(json!({ "body": format!("{}\n{marker}\n", comment.body) }));
-        match found {
-            Some(found) => {
-                let url = self.of_repo(&format!("/issues/comments/{found}"));
-                self.send(Method::Patch, url, body, "the comment").map(drop)
+        let (marker, path) = (marker(comment.key), format!("/issues/{id}/comments"));
+        let all = self.all(&format!(
+            "{path}?per_page=100&since={}",
+            from(comment.since)
+        ))?;
+        let ours = all
+            .iter()
+            .find(|found| text(&found["body"]).contains(&marker));
+        let body = json!({ "body": format!("{}\n{marker}\n", comment.body) });
+        match ours {
+            Some(ours) => {
+                let path = format!("/issues/comments/{}", ours["id"]);
+                self.change("PATCH", &path, &body).map(drop)
             }
-            None => self
-                .send(Method::Post, self.of_issue(id, "/comments"), body, id)
-                .map(drop),
+            None => self.change("POST", &path, &body).map(drop),
         }
     }
 
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
+        let path = format!("/issues/{id}/labels");
         if is_set {
-            let body = Some(json!({ "labels": [label] }));
-            return self
-                .send(Method::Post, self.of_issue(id, "/labels"), body, id)
-                .map(drop);
+            let body = json!({ "labels": [label] });
+            return self.change("POST", &path, &body).map(drop);
         }
-        let url = self.of_issue(id, &format!("/labels/{}", escaped(label)));
-        match self.send(Method::Delete, url, None, label) {
+        let url = self.of_repo(&format!("{path}/{}", escaped(label)));
+        match self.send("DELETE", &url, None) {
             Err(Fault::Missing(_)) => Ok(()),
             done => done.map(drop),
         }
@@ -245,53 +192,35 @@ impl<W: Web> Tracker for GitHub<W> {
 
     fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault> {
         let state = match state {
-            NewState::Done => "closed",
-            NewState::Named(name) if name.eq_ignore_ascii_case("closed") => "closed",
-            NewState::Named(name) if name.eq_ignore_ascii_case("open") => "open",
-            NewState::Named(_) => return Ok(()),
+            NewState::Done => "closed".to_owned(),
+            NewState::Named(name) => name.to_lowercase(),
         };
-        let body = Some(json!({ "state": state }));
-        self.send(Method::Patch, self.of_issue(id, ""), body, id)
+        if !matches!(state.as_str(), "open" | "closed") {
+            return Ok(());
+        }
+        let body = json!({ "state": state });
+        self.change("PATCH", &format!("/issues/{id}"), &body)
             .map(drop)
-    }
-
-    fn link(&self, _: &str, _: &str, _: &str, _: &str) -> Result<(), Fault> {
-        Ok(())
     }
 
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
         let marker = marker(new.key);
-        let first = self.of_repo(&format!(
-            "/issues?state=all&per_page=100&since={}",
-            from(new.since)
-        ));
-        let found = self.pages(first, &self.repo, |found| {
-            text(&found["body"])
-                .contains(&marker)
-                .then(|| found.clone())
-        })?;
-        let made = match found {
-            Some(found) => found,
+        let all = format!("/issues?state=all&per_page=100&since={}", from(new.since));
+        let mut all = self.all(&all)?.into_iter();
+        let made = match all.find(|found| text(&found["body"]).contains(&marker)) {
+            Some(made) => made,
             None => {
-                let body =
-                    json!({ "title": new.title, "body": format!("{}\n{marker}\n", new.text) });
-                let url = self.of_repo("/issues");
-                self.send(Method::Post, url, Some(body), &self.repo)?
-                    .json()?
+                let text = format!("{}\n{marker}\n", new.text);
+                let body = json!({ "title": new.title, "body": text });
+                web::json(&self.change("POST", "/issues", &body)?)?
             }
         };
-        let number = made["number"]
-            .as_u64()
-            .ok_or_else(|| Fault::garbage("it has no number"))?;
+        let number = made["number"].as_u64();
+        let number = number.ok_or_else(|| Fault::garbage("it has no number"))?;
         if let Some(parent) = new.parent {
-            let body = Some(json!({ "sub_issue_id": made["id"] }));
-            match self.send(
-                Method::Post,
-                self.of_issue(parent, "/sub_issues"),
-                body,
-                parent,
-            ) {
-                // It is one already, or this server has no sub-issues: the text names the parent.
+            let body = json!({ "sub_issue_id": made["id"] });
+            match self.change("POST", &format!("/issues/{parent}/sub_issues"), &body) {
+                // It is one already, or this server has no sub-issues.
                 Err(Fault::Refused(_) | Fault::Missing(_)) | Ok(_) => {}
                 Err(fault) => return Err(fault),
             }
@@ -300,20 +229,21 @@ impl<W: Web> Tracker for GitHub<W> {
     }
 
     fn check(&self) -> Result<String, Fault> {
-        let url = format!("{}/repos/{}", self.url, self.repo);
-        let found = self.send(Method::Get, url, None, &self.repo)?.json()?;
+        let found = self.get("")?;
         let may = &found["permissions"];
         match may["push"] == true || may["triage"] == true || may.is_null() {
             true => Ok(text(&found["full_name"])),
-            false => Err(Fault::not_permitted(
-                "the token may not set labels in this repository",
-            )),
+            false => Err(Fault::not_permitted("the token may not set labels here")),
         }
     }
 }
 
+fn listed(found: Value) -> Result<Vec<Value>, Fault> {
+    serde_json::from_value(found).map_err(|_| Fault::garbage("it is no list"))
+}
+
 fn marker(key: &str) -> String {
-    format!("<!-- ekiden:{} -->", ekiden_store::outbox::name_of(key))
+    format!("<!-- ekiden:{} -->", name_of(key))
 }
 
 /// From when on a marker is looked for.
@@ -339,8 +269,4 @@ fn escaped(name: &str) -> String {
         _ => format!("%{byte:02X}"),
     };
     name.bytes().map(escape).collect()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
 
 use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
-use crate::web::{Method, Request, Web};
+use crate::web::{self, Web, text};
 use crate::{Fault, Markup, NewState};
 
 /// Pages of comments that are read: of 50 each.
@@ -29,7 +29,6 @@ const TEAM: &str = "query Team { teams(first: 1) { nodes { id } } }";
 const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filter: { name: { eqIgnoreCase: $name } }) { \
     nodes { id team { id } } } }";
 const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier } }";
-const MADE_LINK: &str = "query MadeLink($id: String!) { attachment(id: $id) { id } }";
 const COMMENT_CREATE: &str = "mutation CommentCreate($input: CommentCreateInput!) { commentCreate(input: $input) { success } }";
 const COMMENT_UPDATE: &str = "mutation CommentUpdate($id: String!, $input: CommentUpdateInput!) { commentUpdate(id: $id, input: $input) { success } }";
 const ISSUE_UPDATE: &str = "mutation IssueUpdate($id: String!, $input: IssueUpdateInput!) { issueUpdate(id: $id, input: $input) { success } }";
@@ -37,11 +36,8 @@ const ISSUE_CREATE: &str = "mutation IssueCreate($input: IssueCreateInput!) { is
 const LABEL_CREATE: &str = "mutation LabelCreate($input: IssueLabelCreateInput!) { issueLabelCreate(input: $input) { success } }";
 const LABEL_ADD: &str = "mutation LabelAdd($id: String!, $labelId: String!) { issueAddLabel(id: $id, labelId: $labelId) { success } }";
 const LABEL_REMOVE: &str = "mutation LabelRemove($id: String!, $labelId: String!) { issueRemoveLabel(id: $id, labelId: $labelId) { success } }";
-const LINK: &str = "mutation Link($issueId: String!, $url: String!, $title: String, $id: String) { \
-    attachmentLinkURL(issueId: $issueId, url: $url, title: $title, id: $id) { success } }";
-
 /// Everything that is sent, for the test that holds it against the published schema.
-pub const DOCUMENTS: [&str; 17] = [
+pub const DOCUMENTS: [&str; 15] = [
     VIEWER,
     ISSUE,
     COMMENTS,
@@ -50,7 +46,6 @@ pub const DOCUMENTS: [&str; 17] = [
     TEAM,
     LABELS,
     MADE_ISSUE,
-    MADE_LINK,
     COMMENT_CREATE,
     COMMENT_UPDATE,
     ISSUE_UPDATE,
@@ -58,7 +53,6 @@ pub const DOCUMENTS: [&str; 17] = [
     LABEL_CREATE,
     LABEL_ADD,
     LABEL_REMOVE,
-    LINK,
 ];
 
 pub struct Linear<W> {
@@ -82,48 +76,40 @@ impl<W: Web> Linear<W> {
     }
 
     /// Asks, and returns the data. `what` is what would be missing.
-    fn ask(&self, document: &str, variables: Value, what: &str) -> Result<Value, Fault> {
-        let answer = self.web.send(&Request {
-            method: Method::Post,
-            url: self.url.clone(),
-            headers: vec![("authorization", self.authorization.clone())],
-            body: Some(json!({ "query": document, "variables": variables })),
-        });
-        let answer = answer.map_err(Fault::Unreachable)?;
-        let wait = || Fault::Limited {
-            wait: answer.wait("x-ratelimit-requests-reset", Millis(1)),
-        };
-        if answer.status == 429 {
-            return Err(wait());
+    fn ask(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
+        let body = json!({ "query": document, "variables": variables });
+        let headers = [("authorization", self.authorization.as_str())];
+        let request = web::request("POST", &self.url, &headers, Some(&body))?;
+        let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let limited = || web::limited(&answer, "x-ratelimit-requests-reset", Millis(1));
+        if answer.status() == 429 {
+            return Err(limited());
         }
         // An error of the service may have no body that can be read; one of a query has, whatever the status is.
-        let mut body = match answer.json() {
+        let mut body = match web::json(&answer) {
             Ok(body) => body,
-            Err(garbage) => return answer.check_status(what, "").and(Err(garbage)),
+            Err(garbage) => return web::check(&answer, what, "").and(Err(garbage)),
         };
         if let Some(error) = body["errors"].get(0) {
-            let code = error["extensions"]["code"].as_str().unwrap_or_default();
             let said = error["extensions"]["userPresentableMessage"].as_str();
             let said = said.or(error["message"].as_str()).unwrap_or_default();
-            return Err(match code {
-                "RATELIMITED" => wait(),
-                "AUTHENTICATION_ERROR" | "FORBIDDEN" => Fault::not_permitted(said),
-                "INTERNAL_SERVER_ERROR" => Fault::Unreachable("an error of the service".to_owned()),
-                _ if said.to_ascii_lowercase().contains("not found") => {
-                    Fault::Missing(what.to_owned())
-                }
+            return Err(match error["extensions"]["code"].as_str() {
+                Some("RATELIMITED") => limited(),
+                Some("AUTHENTICATION_ERROR" | "FORBIDDEN") => Fault::not_permitted(said),
+                Some("INTERNAL_SERVER_ERROR") => Fault::Unreachable("it has an error".to_owned()),
+                _ if said.to_lowercase().contains("not found") => Fault::Missing(what.to_owned()),
                 _ => Fault::refused(said),
             });
         }
-        answer.check_status(what, "")?;
-        match body["data"].take() {
-            Value::Null => Err(Fault::garbage("it has no data")),
-            data => Ok(data),
+        web::check(&answer, what, "")?;
+        match body["data"].is_object() {
+            true => Ok(body["data"].take()),
+            false => Err(Fault::garbage("it has no data")),
         }
     }
 
     /// The same for what changes something: it must say that it did.
-    fn change(&self, document: &str, variables: Value, what: &str) -> Result<Value, Fault> {
+    fn change(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
         let data = self.ask(document, variables, what)?;
         let done = data.as_object().and_then(|data| data.values().next());
         match done {
@@ -145,13 +131,13 @@ impl<W: Web> Linear<W> {
     }
 
     fn place(&self, id: &str) -> Result<Value, Fault> {
-        let mut data = self.ask(PLACE, json!({ "id": id }), id)?;
+        let mut data = self.ask(PLACE, &json!({ "id": id }), id)?;
         Ok(data["issue"].take())
     }
 
     /// The label's id, if the team or the workspace has it.
     fn label(&self, name: &str, team: &Value) -> Result<Option<String>, Fault> {
-        let data = self.ask(LABELS, json!({ "name": name }), name)?;
+        let data = self.ask(LABELS, &json!({ "name": name }), name)?;
         let labels = nodes(&data["issueLabels"]);
         let of_team = |label: &&Value| label["team"].is_null() || label["team"]["id"] == *team;
         let found = labels.iter().find(of_team);
@@ -167,7 +153,7 @@ impl<W: Web> Tracker for Linear<W> {
     }
 
     fn issue(&self, id: &str) -> Result<Issue, Fault> {
-        let data = self.ask(ISSUE, json!({ "id": id }), id)?;
+        let data = self.ask(ISSUE, &json!({ "id": id }), id)?;
         let found = &data["issue"];
         if found["identifier"].is_null() {
             return Err(Fault::garbage("it has no issue"));
@@ -188,7 +174,7 @@ impl<W: Web> Tracker for Linear<W> {
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
         let (mut all, mut after) = (Vec::new(), Value::Null);
         for _ in 0..PAGES_MAX {
-            let data = self.ask(COMMENTS, json!({ "id": id, "after": after }), id)?;
+            let data = self.ask(COMMENTS, &json!({ "id": id, "after": after }), id)?;
             let page = &data["issue"]["comments"];
             all.extend(nodes(page).iter().map(|comment| Comment {
                 author: text(&comment["user"]["email"]),
@@ -209,7 +195,7 @@ impl<W: Web> Tracker for Linear<W> {
         if let Some(label) = &query.label {
             filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
         }
-        let data = self.ask(FIND, json!({ "filter": filter }), "this list")?;
+        let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;
         Ok(nodes(&data["issues"]).iter().map(outline).collect())
     }
 
@@ -217,11 +203,11 @@ impl<W: Web> Tracker for Linear<W> {
         let made = uuid_of(comment.key);
         let update = || {
             let variables = json!({ "id": made, "input": { "body": comment.body } });
-            self.change(COMMENT_UPDATE, variables, "the comment")
+            self.change(COMMENT_UPDATE, &variables, "the comment")
         };
         let create = || {
             let input = json!({ "id": made, "issueId": id, "body": comment.body });
-            self.change(COMMENT_CREATE, json!({ "input": input }), id)
+            self.change(COMMENT_CREATE, &json!({ "input": input }), id)
         };
         // A person may have deleted the one that was there.
         let done = match comment.is_there {
@@ -242,12 +228,12 @@ impl<W: Web> Tracker for Linear<W> {
             (None, true) => {
                 let made = uuid_of(&format!("label {team} {label}")).to_string();
                 let input = json!({ "id": made, "name": label, "teamId": team });
-                self.change(LABEL_CREATE, json!({ "input": input }), label)?;
+                self.change(LABEL_CREATE, &json!({ "input": input }), label)?;
                 (LABEL_ADD, made)
             }
         };
         let variables = json!({ "id": issue, "labelId": label });
-        match self.change(document, variables, id) {
+        match self.change(document, &variables, id) {
             // It is on the issue already, or gone from it.
             Err(Fault::Refused(_)) => Ok(()),
             done => done.map(drop),
@@ -270,15 +256,7 @@ impl<W: Web> Tracker for Linear<W> {
             )));
         };
         let variables = json!({ "id": place["id"], "input": { "stateId": found["id"] } });
-        self.change(ISSUE_UPDATE, variables, id).map(drop)
-    }
-
-    fn link(&self, id: &str, key: &str, url: &str, title: &str) -> Result<(), Fault> {
-        let made = uuid_of(key);
-        let variables = json!({ "issueId": id, "url": url, "title": title, "id": made });
-        let linked = self.change(LINK, variables, id);
-        let looked = || self.ask(MADE_LINK, json!({ "id": made }), "the link");
-        self.once(linked, looked).map(drop)
+        self.change(ISSUE_UPDATE, &variables, id).map(drop)
     }
 
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
@@ -288,7 +266,7 @@ impl<W: Web> Tracker for Linear<W> {
                 (place["team"]["id"].clone(), place["id"].clone())
             }
             None => {
-                let data = self.ask(TEAM, json!({}), "a team")?;
+                let data = self.ask(TEAM, &json!({}), "a team")?;
                 (data["teams"]["nodes"][0]["id"].clone(), Value::Null)
             }
         };
@@ -296,13 +274,13 @@ impl<W: Web> Tracker for Linear<W> {
         let input = json!({
             "id": made, "teamId": team, "parentId": parent, "title": new.title, "description": new.text,
         });
-        let created = self.change(ISSUE_CREATE, json!({ "input": input }), "the team");
-        let looked = || self.ask(MADE_ISSUE, json!({ "id": made }), "the issue");
+        let created = self.change(ISSUE_CREATE, &json!({ "input": input }), "the team");
+        let looked = || self.ask(MADE_ISSUE, &json!({ "id": made }), "the issue");
         Ok(text(&self.once(created, looked)?["issue"]["identifier"]))
     }
 
     fn check(&self) -> Result<String, Fault> {
-        let data = self.ask(VIEWER, json!({}), "the account")?;
+        let data = self.ask(VIEWER, &json!({}), "the account")?;
         Ok(text(&data["viewer"]["name"]))
     }
 }
@@ -334,8 +312,4 @@ fn is_closed(state: &Value) -> bool {
 
 fn nodes(connection: &Value) -> Vec<Value> {
     connection["nodes"].as_array().cloned().unwrap_or_default()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

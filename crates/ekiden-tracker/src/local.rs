@@ -179,10 +179,6 @@ impl Tracker for Local {
         self.write(id, &file)
     }
 
-    fn link(&self, _: &str, _: &str, _: &str, _: &str) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
         let key = name_of(new.key);
         let all = self.all()?;

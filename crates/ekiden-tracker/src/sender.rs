@@ -22,10 +22,12 @@ const KEPT: Millis = Millis::from_secs(30 * 24 * 60 * 60);
 const PAUSE_MIN: Millis = Millis::from_secs(10);
 const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
 
+/// Opens the tracker of an issue, by the settings of a project.
+pub type Open<'a> = dyn Fn(&Path, &IssueRef) -> Result<Box<dyn Tracker>, Fault> + 'a;
+
 pub struct Sender<'a> {
     pub outbox: &'a Outbox,
-    /// The tracker of an issue, by the settings of the project.
-    pub open: &'a dyn Fn(&Path, &IssueRef) -> Result<Box<dyn Tracker>, Fault>,
+    pub open: &'a Open<'a>,
     pub now: Timestamp,
     /// 0 to 255, by chance.
     pub jitter: u8,
@@ -172,8 +174,8 @@ impl Sender<'_> {
         let mut comments: Vec<&str> = Vec::new();
         for (file, queued) in writes {
             let mut done = vec![file];
-            if let Write::Entry { comment: key, .. } = &queued.write {
-                if comments.contains(&key.as_str()) {
+            if let Some((key, ..)) = queued.entry() {
+                if comments.contains(&key) {
                     continue;
                 }
                 comments.push(key);
@@ -193,19 +195,13 @@ impl Sender<'_> {
     }
 
     fn note(&self, tries: &mut Tries, issue: &IssueRef, fault: &Fault) {
-        let (key, pause) = match fault {
-            Fault::Limited { wait } => (limit_name(issue.tracker), *wait),
-            _ => {
-                let before = tries.get(&name(issue)).map_or(0, |tried| tried.tries);
-                let pause = PAUSE_MIN
-                    .0
-                    .saturating_mul(1 << before.min(12))
-                    .min(PAUSE_MAX.0);
-                (
-                    name(issue),
-                    Millis(pause * (230 + u64::from(self.jitter) / 5) / 256),
-                )
-            }
+        let (key, pause) = if let Fault::Limited { wait } = fault {
+            (limit_name(issue.tracker), *wait)
+        } else {
+            let before = tries.get(&name(issue)).map_or(0, |tried| tried.tries);
+            let pause = PAUSE_MIN.0 << before.min(9);
+            let pause = pause.min(PAUSE_MAX.0) * (230 + u64::from(self.jitter) / 5) / 256;
+            (name(issue), Millis(pause))
         };
         let tried = tries.entry(key).or_default();
         tried.tries = tried.tries.saturating_add(1);
@@ -237,16 +233,11 @@ fn put_comment<'a>(
     let mut all: Vec<&Queued> = there.chain(waiting).collect();
     all.sort_by_key(|queued| queued.order);
     let since = all.iter().map(|queued| queued.at).min().unwrap_or_default();
-    let entries = all.iter().filter_map(|queued| match &queued.write {
-        Write::Entry { entry, .. } => Some(&**entry),
-        _ => None,
-    });
-    let entries: Vec<&Entry> = entries.collect();
-    let head = all.last().and_then(|queued| match &queued.write {
-        Write::Entry { head, .. } => Some(head.as_str()),
-        _ => None,
-    });
-    let body = comment(head.unwrap_or_default(), &entries, tracker.markup());
+    let entries = all.iter().filter_map(|queued| queued.entry());
+    let entries: Vec<&Entry> = entries.map(|(_, _, entry)| entry).collect();
+    let head = all.last().and_then(|queued| queued.entry());
+    let head = head.map_or("", |(_, head, _)| head);
+    let body = comment(head, &entries, tracker.markup());
     let living = LivingComment {
         key,
         body,
@@ -262,7 +253,6 @@ fn put(tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), F
         Write::Entry { .. } => Ok(()),
         Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
         Write::State { state } => tracker.set_state(id, state),
-        Write::Link { url, title } => tracker.link(id, &queued.key, url, title),
         Write::SubIssue { title, text } => {
             let new = NewIssue {
                 key: &queued.key,
@@ -278,12 +268,8 @@ fn put(tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), F
 
 /// What is kept together: the entries of a comment, else the write alone.
 fn group(queued: &Queued) -> &str {
-    match &queued.write {
-        Write::Entry { comment, .. } => comment,
-        Write::Label { .. } | Write::State { .. } | Write::Link { .. } | Write::SubIssue { .. } => {
-            &queued.key
-        }
-    }
+    let entry = queued.entry();
+    entry.map_or(&queued.key, |(comment, ..)| comment)
 }
 
 fn read_tries(outbox: &Outbox) -> Tries {

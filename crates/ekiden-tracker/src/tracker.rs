@@ -50,7 +50,6 @@ pub trait Tracker {
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault>;
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault>;
     fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault>;
-    fn link(&self, id: &str, key: &str, url: &str, title: &str) -> Result<(), Fault>;
     /// The new issue's id.
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault>;
     /// Who the key belongs to, by one harmless request.

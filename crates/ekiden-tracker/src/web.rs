@@ -1,11 +1,9 @@
-//! Requests and answers, and who carries them: `ureq`, or a test.
-
-use std::io::Read as _;
+//! Who carries requests, `ureq` or a test; and what an answer says beside its body.
 
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::notify::http_agent;
 use serde_json::Value;
-use ureq::http;
+use ureq::http::{Request, Response};
 
 use crate::Fault;
 
@@ -16,29 +14,7 @@ const LIMIT_UNKNOWN: Millis = Millis::from_secs(5 * 60);
 /// However far away the end of a limit is, it is asked again after this.
 const LIMIT_MAX: Millis = Millis::from_secs(60 * 60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    Post,
-    Patch,
-    Delete,
-}
-
-#[derive(Debug, Clone)]
-pub struct Request {
-    pub method: Method,
-    pub url: String,
-    pub headers: Vec<(&'static str, String)>,
-    pub body: Option<Value>,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Answer {
-    pub status: u16,
-    /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
+pub type Answer = Response<Vec<u8>>;
 
 /// Who carries requests.
 pub trait Web {
@@ -47,107 +23,78 @@ pub trait Web {
     /// # Errors
     ///
     /// Why there is no answer; the request may have arrived all the same.
-    fn send(&self, request: &Request) -> Result<Answer, String>;
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String>;
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealWeb;
 
 impl Web for RealWeb {
-    fn send(&self, request: &Request) -> Result<Answer, String> {
-        let method = match request.method {
-            Method::Get => http::Method::GET,
-            Method::Post => http::Method::POST,
-            Method::Patch => http::Method::PATCH,
-            Method::Delete => http::Method::DELETE,
-        };
-        let mut built = http::Request::builder().method(method).uri(&request.url);
-        for (name, value) in &request.headers {
-            built = built.header(*name, value);
-        }
-        let body = request.body.as_ref().map(Value::to_string);
-        if body.is_some() {
-            built = built.header("content-type", "application/json");
-        }
-        let agent = http_agent(&request.url);
-        // WHY not with the address: a wrong one may hold a key.
-        let unusable = |_| "the address or the key cannot stand in a request".to_owned();
-        let sent = match body {
-            Some(body) => agent.run(built.body(body).map_err(unusable)?),
-            None => agent.run(built.body(()).map_err(unusable)?),
-        };
-        let mut answer = sent.map_err(|error| error.to_string())?;
-        let text =
-            |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = answer.headers().iter();
-        let headers = headers.map(|(name, value)| (name.as_str().to_owned(), text(value)));
-        let (headers, status) = (headers.collect(), answer.status().as_u16());
-        let mut body = Vec::new();
-        let read = answer.body_mut().as_reader().take(ANSWER_BYTES_MAX + 1);
-        let mut read = read;
-        read.read_to_end(&mut body)
-            .map_err(|error| error.to_string())?;
-        if body.len() as u64 > ANSWER_BYTES_MAX {
-            return Err(format!(
-                "an answer of more than {} MB",
-                ANSWER_BYTES_MAX >> 20
-            ));
-        }
-        Ok(Answer {
-            status,
-            headers,
-            body,
-        })
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+        let agent = http_agent(&request.uri().to_string());
+        let mut answer = agent.run(request).map_err(|error| error.to_string())?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let body = body.read_to_vec().map_err(|error| error.to_string())?;
+        Ok(answer.map(|_| body))
     }
 }
 
-impl Answer {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
+/// A request with these headers, and a body if there is one. Never with what is wrong in it, which may be a key.
+pub(crate) fn request(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Result<Request<Vec<u8>>, Fault> {
+    let mut built = Request::builder().method(method).uri(url);
+    for (name, value) in headers {
+        built = built.header(*name, *value);
     }
+    if body.is_some() {
+        built = built.header("content-type", "application/json");
+    }
+    let body = body.map_or(Vec::new(), |body| body.to_string().into_bytes());
+    let unusable = |_| Fault::refused("the address or the key cannot stand in a request");
+    built.body(body).map_err(unusable)
+}
 
-    pub(crate) fn json(&self) -> Result<Value, Fault> {
-        serde_json::from_slice(&self.body).map_err(|error| Fault::garbage(&error.to_string()))
-    }
+pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.headers().get(name)?.to_str().ok()
+}
 
-    /// How long to wait, if the headers say that nothing more is taken: by `retry-after`, or by a time of reset.
-    ///
-    /// The reset is held against the server's own clock, since ours may be wrong.
-    pub(crate) fn wait(&self, reset: &str, unit: Millis) -> Millis {
-        let number = |name| self.header(name)?.trim().parse::<u64>().ok();
-        let after = number("retry-after").map(Millis::from_secs);
-        let until = || {
-            let there = Timestamp(self.server_time()?);
-            Some(Timestamp(number(reset)?.saturating_mul(unit.0)).since(there))
-        };
-        let wait = after.or_else(until).unwrap_or(LIMIT_UNKNOWN);
-        Millis(wait.0.clamp(1_000, LIMIT_MAX.0))
-    }
+pub(crate) fn json(answer: &Answer) -> Result<Value, Fault> {
+    serde_json::from_slice(answer.body()).map_err(|error| Fault::garbage(&error.to_string()))
+}
 
-    /// `Date: Tue, 24 Nov 2026 11:02:43 GMT`, in milliseconds.
-    fn server_time(&self) -> Option<u64> {
-        let mut words = self.header("date")?.split_whitespace().skip(1);
-        let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-        let month = MONTHS.find(month)? / 3 + 1;
-        let at = Timestamp::parse_rfc3339(&format!("{year}-{month:02}-{day:0>2}T{time}Z"))?;
-        Some(at.0)
-    }
+/// How long nothing more is taken: by `retry-after`, or by the header with the time of the reset.
+///
+/// The reset is held against the server's own clock, since ours may be wrong.
+pub(crate) fn limited(answer: &Answer, reset: &str, unit: Millis) -> Fault {
+    let number = |name| header(answer, name)?.trim().parse::<u64>().ok();
+    let until = || {
+        let there = Timestamp::parse_rfc2822(header(answer, "date")?)?;
+        Some(Timestamp(number(reset)?.saturating_mul(unit.0)).since(there))
+    };
+    let wait = number("retry-after").map(Millis::from_secs).or_else(until);
+    let wait = wait.unwrap_or(LIMIT_UNKNOWN).0.clamp(1_000, LIMIT_MAX.0);
+    Fault::Limited { wait: Millis(wait) }
+}
 
-    /// What a status says where the body does not tell more.
-    pub(crate) fn check_status(&self, what: &str, said: &str) -> Result<(), Fault> {
-        match self.status {
-            200..=299 | 304 => Ok(()),
-            300..=399 => Err(Fault::refused(
-                "it sends us elsewhere: check the tracker's address",
-            )),
-            401 | 403 => Err(Fault::not_permitted(said)),
-            404 | 410 => Err(Fault::Missing(what.to_owned())),
-            408 | 500.. => Err(Fault::Unreachable(format!("it answers {}", self.status))),
-            _ => Err(Fault::refused(&format!("{} {said}", self.status))),
-        }
+/// What a status says where the body does not tell more. `what` is what would be missing.
+pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault> {
+    match answer.status().as_u16() {
+        200..=299 => Ok(()),
+        300..=399 => Err(Fault::refused("it sends us elsewhere: check its address")),
+        401 | 403 => Err(Fault::not_permitted(said)),
+        404 | 410 => Err(Fault::Missing(what.to_owned())),
+        status @ (408 | 500..) => Err(Fault::Unreachable(format!("it answers {status}"))),
+        status => Err(Fault::refused(&format!("{status} {said}"))),
     }
+}
+
+/// Text of an answer; nothing where there is another value.
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -157,19 +104,18 @@ mod tests {
     // shows: TRK-06
     #[test]
     fn a_wait_is_told_by_the_servers_clock_and_bounded() {
-        let answer = |headers: &[(&str, &str)]| Answer {
-            headers: headers
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-            ..Answer::default()
-        };
         let date = ("date", "Tue, 24 Nov 2026 11:02:43 GMT");
         let at = Timestamp::parse_rfc3339("2026-11-24T11:02:43Z").unwrap().0 / 1000;
         let wait = |headers: &[(&str, &str)]| {
-            answer(headers)
-                .wait("reset", Millis::from_secs(1))
-                .as_secs()
+            let add = |built: ureq::http::response::Builder, (name, value): &(&str, &str)| {
+                built.header(*name, *value)
+            };
+            let answer = headers.iter().fold(Response::builder(), add);
+            let fault = limited(&answer.body(Vec::new()).unwrap(), "reset", Millis(1_000));
+            let Fault::Limited { wait } = fault else {
+                panic!("{fault}")
+            };
+            wait.as_secs()
         };
         assert_eq!(wait(&[("retry-after", "7")]), 7);
         assert_eq!(wait(&[date, ("reset", &(at + 90).to_string())]), 90);

@@ -42,10 +42,6 @@ pub enum Write {
     State {
         state: NewState,
     },
-    Link {
-        url: String,
-        title: String,
-    },
     SubIssue {
         title: String,
         text: String,
@@ -74,6 +70,18 @@ impl Queued {
         (queued.v <= Self::VERSION).then_some(queued)
     }
 
+    /// Comment, its head, and the entry, if it is one.
+    pub(crate) fn entry(&self) -> Option<(&str, &str, &Entry)> {
+        match &self.write {
+            Write::Entry {
+                comment,
+                head,
+                entry,
+            } => Some((comment, head, entry)),
+            Write::Label { .. } | Write::State { .. } | Write::SubIssue { .. } => None,
+        }
+    }
+
     /// What it does, for people.
     pub fn told(&self) -> String {
         match &self.write {
@@ -89,7 +97,6 @@ impl Queued {
             Write::State {
                 state: NewState::Done,
             } => "close".to_owned(),
-            Write::Link { title, .. } => format!("link {title}"),
             Write::SubIssue { title, .. } => format!("sub-issue {title}"),
         }
     }

@@ -21,8 +21,6 @@ pub struct FakeLinear {
     pub issues: Vec<LinearIssue>,
     /// Id and name.
     pub labels: Vec<(String, String)>,
-    /// Id, issue, address.
-    pub links: Vec<(String, String, String)>,
     /// What keys may do nothing.
     pub refused_key: Option<String>,
 }
@@ -104,14 +102,10 @@ impl FakeLinear {
         let input = arg("input");
         match field {
             "viewer" => Ok(json!({ "name": "Mia" })),
-            "teams" => Ok(all(vec![json!({ "id": TEAM })])),
+            "teams" => Ok(all([json!({ "id": TEAM })])),
             "issue" => Ok(self.shown(self.find(&arg("id"))?)),
             "issues" => Ok(all(self.listed(&arg("filter")))),
             "issueLabels" => Ok(all(self.labels_named(&arg("filter")))),
-            "attachment" => match self.links.iter().any(|(id, ..)| arg("id") == *id) {
-                true => Ok(json!({ "id": arg("id") })),
-                false => Err(not_found()),
-            },
             "commentCreate" => self.comment_create(&input),
             "commentUpdate" => self.comment_update(&arg("id"), &input),
             "issueUpdate" => {
@@ -134,12 +128,6 @@ impl FakeLinear {
                 let labels = &mut self.issues[at].labels;
                 labels.retain(|known| *known != label);
                 labels.extend((field == "issueAddLabel").then_some(label));
-                Ok(json!({ "success": true }))
-            }
-            "attachmentLinkURL" => {
-                let id = unused(&self.links, &json!({ "id": arg("id") }), |link| &link.0)?;
-                self.links
-                    .push((id, text(&arg("issueId")), text(&arg("url"))));
                 Ok(json!({ "success": true }))
             }
             _ => Err((
@@ -236,7 +224,7 @@ impl FakeLinear {
             .issues
             .iter()
             .filter(|other| other.parent.as_ref() == Some(&issue.id));
-        let states = (0..STATES.len()).map(state).collect();
+        let states = (0..STATES.len()).map(state);
         let labels = self.labels_of(&issue.identifier).into_iter();
         let comment = |comment: &LinearComment| json!({ "body": comment.body, "createdAt": comment.at, "user": { "email": comment.author } });
         json!({
@@ -248,9 +236,9 @@ impl FakeLinear {
             "state": state(issue.state),
             "team": { "id": TEAM, "states": all(states) },
             "parent": parent.map(short),
-            "labels": all(labels.map(|name| json!({ "name": name })).collect()),
-            "children": all(children.map(short).collect()),
-            "comments": all(issue.comments.iter().map(comment).collect()),
+            "labels": all(labels.map(|name| json!({ "name": name }))),
+            "children": all(children.map(short)),
+            "comments": all(issue.comments.iter().map(comment)),
         })
     }
 }
@@ -305,7 +293,7 @@ fn operation<'a, 'q>(document: &'a query::Document<'q, String>) -> &'a Selection
             Definition::Operation(OperationDefinition::Mutation(mutation)) => {
                 Some(&mutation.selection_set)
             }
-            _ => None,
+            Definition::Operation(_) | Definition::Fragment(_) => None,
         });
     found.expect("a document has an operation")
 }
@@ -409,7 +397,8 @@ fn state(at: usize) -> Value {
     json!({ "id": id, "name": name, "type": kind, "position": at })
 }
 
-fn all(nodes: Vec<Value>) -> Value {
+fn all(nodes: impl IntoIterator<Item = Value>) -> Value {
+    let nodes: Vec<Value> = nodes.into_iter().collect();
     json!({ ALL: nodes })
 }
 

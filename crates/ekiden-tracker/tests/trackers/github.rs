@@ -135,7 +135,7 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
     assert!(matches!(fault(Trouble::Limited(60)), Fault::Limited { wait } if wait.as_secs() == 60));
     assert_eq!(
         github(&near).issue("9").unwrap_err(),
-        Fault::Missing("me/app#9".to_owned())
+        Fault::Missing("me/app/issues/9".to_owned())
     );
     near.0.lock().unwrap().service.refused_token = Some("token".to_owned());
     assert_eq!(

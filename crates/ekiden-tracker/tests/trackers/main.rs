@@ -16,9 +16,8 @@ use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::time::Timestamp;
 use ekiden_testkit::sim::SimDisk;
 use ekiden_testkit::trackers::{Asked, Fake, FakeGitHub, FakeLinear, Service};
-use ekiden_tracker::{
-    Answer, Document, Entry, GitHub, Linear, Method, Queued, Request, Web, Write,
-};
+use ekiden_tracker::{Answer, Document, Entry, GitHub, Linear, Queued, Web, Write};
+use ureq::http::{Request, Response};
 
 pub(crate) const AT: Timestamp = Timestamp(1_792_000_000_000);
 pub(crate) const LINEAR: &str = "http://linear.test/graphql";
@@ -41,30 +40,23 @@ impl<S: Service> Near<S> {
 }
 
 impl<S: Service> Web for Near<S> {
-    fn send(&self, request: &Request) -> Result<Answer, String> {
-        let method = match request.method {
-            Method::Get => "GET",
-            Method::Post => "POST",
-            Method::Patch => "PATCH",
-            Method::Delete => "DELETE",
-        };
-        let rest = request.url.split_once("://").unwrap().1;
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+        let path = request.uri().path_and_query().unwrap().to_string();
+        let headers = request.headers().iter();
+        let headers =
+            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
         let asked = Asked {
-            method: method.to_owned(),
-            path: format!("/{}", rest.split_once('/').unwrap().1),
-            headers: request
-                .headers
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect(),
-            body: request.body.clone().unwrap_or_default(),
+            method: request.method().to_string(),
+            path,
+            headers: headers.collect(),
+            body: serde_json::from_slice(request.body()).unwrap_or_default(),
         };
         let answered = self.0.lock().unwrap().answer(asked).ok_or("it is gone")?;
-        Ok(Answer {
-            status: answered.status,
-            headers: answered.headers,
-            body: answered.body,
-        })
+        let mut answer = Response::builder().status(answered.status);
+        for (name, value) in &answered.headers {
+            answer = answer.header(name, value);
+        }
+        Ok(answer.body(answered.body).unwrap())
     }
 }
 

@@ -207,10 +207,8 @@ impl Hook<'_> {
 
     fn said(&self, alert: &Alert) -> Said {
         let directory = self.watched.shown(&self.watched.documents_dir());
-        let issue = match alert {
-            Alert::Level { .. } => self.watched.told_issue(),
-            _ => None,
-        };
+        let is_level = matches!(alert, Alert::Level { .. });
+        let issue = is_level.then(|| self.watched.told_issue()).flatten();
         alert::said(
             alert,
             &self.watched.names(self.plugin),

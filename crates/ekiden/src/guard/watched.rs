@@ -245,8 +245,8 @@ impl Watched {
     /// The same, if a checkpoint tells it what was done.
     pub(super) fn told_issue(&self) -> Option<String> {
         let trackers = Trackers::of_project(&self.place.dir)?;
-        trackers.outbox()?;
-        Some(trackers.of_name(&self.issue_name()?)?.to_string())
+        trackers.kind().and(trackers.outbox())?;
+        self.issue_name()
     }
 
     /// Where handoff documents lie, as the agent would name the directory.

@@ -202,10 +202,7 @@ impl Feed {
                 .collect()
         };
         let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
-        let next = match last.notes.by {
-            Author::Rescue => Vec::new(),
-            _ => lines(&last.notes.next_prompt, Heading::ResumeAt),
-        };
+        let next = lines(&last.notes.next_prompt, Heading::ResumeAt);
         Entry {
             head: format!("{place}Session {number} · {how}"),
             at,
@@ -225,7 +222,7 @@ impl Feed {
             .flat_map(|(_, question)| question.lines().map(str::to_owned));
         let asks = asks.collect();
         let entry = Entry {
-            head: format!("Run ended · {}", outcome),
+            head: format!("Run ended · {outcome}"),
             at: record.time,
             facts: Vec::new(),
             done: Vec::new(),

@@ -241,6 +241,9 @@ pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
     match fault {
         Fault::NoKey(_) => failure.hint("or let a program print it: `tracker.credential_command`"),
         Fault::NotPermitted(_) => failure.hint("`ekiden doctor` checks the key"),
+        Fault::Missing(_) if kind != TrackerKind::Local => {
+            failure.hint("or it is there, and the key may not see it")
+        }
         Fault::Missing(_)
         | Fault::Unreachable(_)
         | Fault::Limited { .. }
