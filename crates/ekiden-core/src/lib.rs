@@ -23,6 +23,7 @@ pub mod guard;
 pub mod handoff;
 pub mod hash;
 pub mod ids;
+pub mod issue;
 pub mod judge;
 pub mod knowledge;
 pub mod limits;

@@ -9,6 +9,7 @@ use crate::budget::{Prices, Spend};
 use crate::guard::Levels;
 use crate::handoff::Marker;
 use crate::ids::RunId;
+use crate::issue::IssueRef;
 use crate::manifest::Manifest;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
@@ -24,6 +25,9 @@ pub struct RunStarted {
     pub settings: Settings,
     /// Where it begins, if that is another run's session.
     pub from: Option<Box<StartingPoint>>,
+    /// The issue that it works on, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue: Option<IssueRef>,
     /// A session of ekiden started it, so sessions may go on with it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,

@@ -73,6 +73,12 @@ impl Timestamp {
         u64::try_from(at.as_millisecond()).ok().map(Self)
     }
 
+    /// Reads the date of a mail or an HTTP header, such as `Tue, 24 Nov 2026 11:02:43 GMT`.
+    pub fn parse_rfc2822(text: &str) -> Option<Self> {
+        let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+        u64::try_from(at.as_millisecond()).ok().map(Self)
+    }
+
     /// Date and time in UTC to the second, such as `2026-11-21T14:05:00Z`.
     pub fn rfc3339(self) -> String {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);

@@ -38,6 +38,8 @@ use ekiden_core::text::in_full;
 
 /// Reports on their way from an adapter. A full channel holds the adapter back, and so the agent.
 const REPORTS_MAX: usize = 256;
+/// Variables with keys of trackers.
+const TRACKER_KEYS: [&str; 3] = ["LINEAR_API_KEY", "GITHUB_TOKEN", "GH_TOKEN"];
 
 pub(crate) struct ProcessRunner {
     /// Our own executable, which has the hidden roles.
@@ -56,6 +58,8 @@ pub(crate) struct ProcessRunner {
     telling: JoinSet<()>,
     /// The ways of which the user knows that they do not work.
     notify_failed: Arc<Mutex<BTreeSet<&'static str>>>,
+    /// Agents do not get the keys of trackers.
+    hides_keys: bool,
 }
 
 impl ProcessRunner {
@@ -82,7 +86,13 @@ impl ProcessRunner {
             endpoints,
             telling: JoinSet::new(),
             notify_failed: Arc::default(),
+            hides_keys: false,
         }
+    }
+
+    /// The same for a run that works on an issue: its agents do not get the keys of trackers.
+    pub(crate) fn hiding_keys(self, hides_keys: bool) -> Self {
+        Self { hides_keys, ..self }
     }
 
     /// Nothing is at work, so no outcome will come.
@@ -134,6 +144,9 @@ impl ProcessRunner {
             ),
         ];
         let ceiling = self.paths.trees.as_deref();
+        // Those who only write to an issue through ekiden need no key, and empty ones count as none.
+        let keys = TRACKER_KEYS.iter().filter(|_| self.hides_keys);
+        env.extend(keys.map(|name| ((*name).to_owned(), String::new())));
         env.extend(ceiling.map(|trees| (CEILING.to_owned(), trees.display().to_string())));
         Ok(AttemptSpec {
             ekiden: self.ekiden.clone(),

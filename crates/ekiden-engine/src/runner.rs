@@ -300,6 +300,7 @@ impl LockedWorkDir {
         let files = RunFiles::new(disk(), paths.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let (run, worktrees) = (header.run.clone(), self.worktrees(header));
+        let has_issue = header.issue.is_some();
         let socket = SteeringSocket::of_run(paths.run_dir.socket(), &sender);
         let runner = ProcessRunner::new(
             self.ekiden.clone(),
@@ -309,7 +310,8 @@ impl LockedWorkDir {
             disk(),
             endpoints,
             sender,
-        );
+        )
+        .hiding_keys(has_issue);
         let engine = Engine::new(journal, files, runner, observer);
         Ok((engine, inputs, socket))
     }

@@ -26,3 +26,4 @@ pub mod messages_api;
 pub mod pty;
 pub mod sim;
 pub mod stream_sample;
+pub mod trackers;

@@ -15,8 +15,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
-    execute, handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions,
-    setup, show, split, stats, status, steer,
+    execute, handoff, hook, init, issue, knowledge, log, man, orient, plan, report, resume, run,
+    sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -93,6 +93,8 @@ commands! {
     Handoff(handoff::HandoffArgs) handoff::handoff;
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;
+    Issue(issue::IssueArgs) issue::issue;
+    Tracker(tracker::TrackerArgs) tracker::tracker;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
     Checkpoint(checkpoint::CheckpointArgs) checkpoint::checkpoint;
     Hook(hook::HookArgs) hook::hook;
@@ -258,7 +260,7 @@ mod tests {
             others.push_str(&format!("{name}: {}\n", flags.join(" ")));
         }
         expect![[r#"
-            run: detach help new resume-from
+            run: detach help issue new resume-from
             resume: accept-log detach help resume-from task
             continue: detach file help run
             plan: force help output planning-model

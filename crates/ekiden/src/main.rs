@@ -28,6 +28,7 @@ mod report;
 mod settings;
 mod setup;
 mod stats;
+mod tracker;
 
 use std::process::ExitCode;
 

@@ -64,10 +64,11 @@ pub const AGENT_TEXTS: [&str; 7] = [
 ];
 
 /// The words of an alert. `directory` is where handoff documents lie.
-pub fn said(alert: &Alert, names: &CommandNames, directory: &str) -> Said {
+/// `issue` is the one that the checkpoint will be told to.
+pub fn said(alert: &Alert, names: &CommandNames, directory: &str, issue: Option<&str>) -> Said {
     let CommandNames { handoff, orient } = names;
     let (person, agent) = match alert {
-        Alert::Level { percent, handoff } => level(*percent, *handoff, names),
+        Alert::Level { percent, handoff } => level(*percent, *handoff, names, issue),
         Alert::Written {
             reason: CheckpointReason::Compaction,
             document,
@@ -119,7 +120,12 @@ fn large(estimate: &Estimate, handoff: &str) -> String {
     )
 }
 
-fn level(percent: u64, time: HandoffTime, names: &CommandNames) -> (String, String) {
+fn level(
+    percent: u64,
+    time: HandoffTime,
+    names: &CommandNames,
+    issue: Option<&str>,
+) -> (String, String) {
     let CommandNames { handoff, orient } = names;
     let (sign, headline, rest, agent) = match time {
         HandoffTime::Later => (
@@ -156,7 +162,11 @@ fn level(percent: u64, time: HandoffTime, names: &CommandNames) -> (String, Stri
             AGENT_NOW,
         ),
     };
-    let person = format!("{sign} Context at {percent}% - {headline}\n{rest}");
+    let begins = matches!(time, HandoffTime::Soon | HandoffTime::Now);
+    let issue = issue.filter(|_| begins);
+    let told = issue.map(|issue| format!("\nIssue {issue} will be updated with progress."));
+    let told = told.unwrap_or_default();
+    let person = format!("{sign} Context at {percent}% - {headline}\n{rest}{told}");
     (person, agent.to_owned())
 }
 
@@ -165,7 +175,12 @@ mod tests {
     use super::*;
 
     fn said_of(alert: &Alert) -> Said {
-        said(alert, &CommandNames::with_prefix(""), ".ekiden/handoffs")
+        said(
+            alert,
+            &CommandNames::with_prefix(""),
+            ".ekiden/handoffs",
+            None,
+        )
     }
 
     fn of_level(percent: u64, handoff: HandoffTime) -> Said {
@@ -195,6 +210,23 @@ mod tests {
         .assert_eq(&of_level(95, HandoffTime::Now).person);
     }
 
+    // shows: MON-004
+    #[test]
+    fn the_tracker_is_named_only_where_a_checkpoint_begins_and_an_issue_is_told() {
+        let said = |handoff, issue| {
+            let alert = Alert::Level {
+                percent: 86,
+                handoff,
+            };
+            said(&alert, &CommandNames::with_prefix(""), "d", issue).person
+        };
+        let sentence = "\nIssue ANV-123 will be updated with progress.";
+        assert!(said(HandoffTime::Soon, Some("ANV-123")).ends_with(sentence));
+        assert!(said(HandoffTime::Now, Some("ANV-123")).ends_with(sentence));
+        assert!(!said(HandoffTime::Later, Some("ANV-123")).contains("Issue"));
+        assert!(!said(HandoffTime::Soon, None).contains("Issue"));
+    }
+
     // shows: MON-004, CHK-10
     #[test]
     fn a_checkpoint_for_a_compaction_ends_nothing() {
@@ -217,6 +249,7 @@ mod tests {
             &written(CheckpointReason::Level2),
             &names,
             ".ekiden/handoffs",
+            None,
         );
         assert!(said.person.contains("/ekiden:orient"), "{}", said.person);
         assert!(said.agent.contains("/ekiden:handoff"), "{}", said.agent);

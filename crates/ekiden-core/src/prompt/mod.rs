@@ -12,6 +12,7 @@
 //! loaded_handoff      at a watched session's start: the document that the one before it left
 //! stage_prompt        the same for a stage of a plan: with the whole, files and earlier results
 //! architecture_prompt, split_prompt, mend_document, mend_manifest    an idea becomes a document, then stages
+//! issue_task          a task from a tracker: the user's sentence, then the issue as data
 //! skills              commands inside a session: checkpoint, handoff, orient
 //! read_prompt         where the prompt lies, for a client in its own interface
 //! ```
@@ -32,6 +33,7 @@ mod context;
 mod continuation;
 mod excerpt;
 mod fill;
+mod issue;
 mod loaded;
 mod measured;
 mod messages;
@@ -54,6 +56,7 @@ mod summary;
 pub use context::{ContextInput, FileInput, ResultInput, StageContext};
 pub use continuation::{ContinuationFacts, continuation};
 pub use excerpt::{Excerpt, Excerpts};
+pub use issue::issue_task;
 pub use loaded::{loaded_handoff, offered_handoff};
 pub use measured::Measured;
 pub use messages::{

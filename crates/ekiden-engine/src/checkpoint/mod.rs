@@ -62,6 +62,9 @@ pub struct Request {
     pub used_tokens: u64,
     /// The issue, if it is known otherwise than by the branch.
     pub issue: Option<String>,
+    /// What its tracker says of it, or why it says nothing.
+    #[serde(default)]
+    pub tracker: Vec<String>,
     pub wip: Wip,
     pub now: Timestamp,
 }
@@ -118,6 +121,7 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
         percent: request.percent,
         remaining_tokens: request.remaining_tokens,
         issue,
+        tracker: request.tracker.clone(),
         instructions: surroundings::instructions(&workspace.dir),
         spec: surroundings::spec(&workspace.dir, &told, request.issue.as_deref()),
         filled: last

@@ -175,6 +175,7 @@ impl<R: EffectRunner> Engine<'_, R> {
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
             branch: header.place.branch.clone(),
+            issue: header.issue.as_ref().map(ToString::to_string),
             is_repeated,
             own_tree: self.files.paths().tree(stage).is_some(),
         };

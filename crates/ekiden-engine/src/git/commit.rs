@@ -40,6 +40,8 @@ pub struct CommitJob {
     pub plan: CommitPlan,
     /// The branch that the user named: no commit is made on another one.
     pub branch: Option<String>,
+    /// The issue that the run works on, as people name it.
+    pub issue: Option<String>,
     /// It was ordered before a crash, and may have been made then.
     pub is_repeated: bool,
     /// The worktree is the stage's own: nothing in it is the user's, not even the index.
@@ -137,7 +139,9 @@ impl Work<'_> {
             return Ok(Commit::Nothing { left_out });
         }
         let subject = format!("ekiden: session {} checkpoint", self.job.session);
-        let trailer = trailer(&self.job.effect);
+        let issue = self.job.issue.as_ref();
+        let issue = issue.map(|issue| format!("Issue: {issue}\n"));
+        let trailer = issue.unwrap_or_default() + &trailer(&self.job.effect);
         let message = ["-m", &subject, "-m", &trailer];
         // `git add --all` would add a repository inside as a mere name.
         let result = if self.job.own_tree && !changes.has_repositories {

@@ -1,11 +1,12 @@
 //! `ekiden doctor`: checks whether a run can work here, and says how to fix what is wrong.
 //!
-//! It changes nothing and asks no service: the client itself tells its version and whether it is logged in.
+//! It changes nothing and asks no service but a tracker that is set: the client itself tells its version and whether it is logged in.
 
 mod agent;
 mod guard;
 mod machine;
 mod notify;
+mod tracker;
 
 pub use agent::refusal;
 use clap::Args;
@@ -114,6 +115,7 @@ pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
         true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
         false => checks.push(notify::check(&endpoints, &invocation.environment)),
     }
+    checks.extend(tracker::check(&invocation.trackers(&workspace)));
     if invocation.json()? {
         let ok = checks.iter().all(|check| check.state != State::Failure);
         output.json(&Fields::versioned().and(fields! { "ok": ok, "checks": checks }));

@@ -92,6 +92,7 @@ fn take(
         remaining_tokens: reading.as_ref().map(Reading::remaining_tokens),
         used_tokens: reading.map_or(0, |reading| reading.used_tokens),
         issue: invocation.given.get(&table::GUARD_ISSUE)?,
+        tracker: Vec::new(),
         wip: invocation.given.need(&table::GUARD_WIP)?,
         now: SystemClock.now(),
     })?)

@@ -21,6 +21,7 @@ mod guide;
 pub mod handoff;
 pub mod hook;
 pub mod init;
+pub mod issue;
 pub mod knowledge;
 pub mod log;
 pub mod man;
@@ -41,6 +42,7 @@ pub mod stats;
 pub mod status;
 pub mod steer;
 pub mod task;
+pub mod tracker;
 mod watch;
 pub mod wizard;
 
@@ -72,6 +74,7 @@ use crate::settings::environment::Environment;
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::given::{Flags, Given, Origin};
 use crate::settings::{chosen, table};
+use crate::tracker::Trackers;
 
 /// What a command may want of the command line as a whole.
 #[derive(Clone, Copy)]
@@ -219,6 +222,10 @@ impl Invocation {
     /// Whether a person sits here who can decide something. An agent can make a terminal, too.
     fn can_ask(&self) -> Result<bool, Failure> {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
+    }
+
+    fn trackers(&self, workspace: &Workspace) -> Trackers {
+        Trackers::new(&self.given, &self.environment, &workspace.dir)
     }
 
     fn driving(&self) -> Result<Driving, Failure> {

@@ -19,6 +19,7 @@ use crate::output::json::Fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
+use crate::tracker::Trackers;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,9 +56,10 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         let _ = kept.consume(name, session);
     }
     let relay = status::unfinished(&workspace)?;
+    let trackers = invocation.trackers(&workspace);
     let handoff = found.map(|(name, text)| Handoff {
         file: kept.path(&name),
-        points: KeyPoints::of(&text),
+        points: with_issue(KeyPoints::of(&text), &trackers),
     });
     if invocation.json()? {
         let relay = relay.as_ref().map(RunStatus::json);
@@ -85,6 +87,21 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden handoff"));
     }
     Ok(Exit::Done)
+}
+
+/// The points with what the issue's tracker says now. What it said when the document was made stays where it does not answer.
+fn with_issue(mut points: KeyPoints, trackers: &Trackers) -> KeyPoints {
+    if let Some(issue) = points
+        .issue
+        .as_deref()
+        .and_then(|name| trackers.of_name(name))
+    {
+        match trackers.ask(&issue) {
+            Ok(found) => points.issue_state = found.told(),
+            Err(why) => points.issue_state.push(format!("Tracker now: {why}")),
+        }
+    }
+    points
 }
 
 #[derive(Serialize)]

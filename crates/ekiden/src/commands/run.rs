@@ -12,6 +12,7 @@ use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::RunStarted;
 use ekiden_engine::workspace::Workspace;
 
+use super::issue::OfIssue;
 use super::offer::{self, Offered};
 use super::task::Task;
 use super::{
@@ -38,6 +39,7 @@ Examples:
   ekiden run task.md --agent rehearsal
   ekiden run task.md --detach      in the background; `ekiden attach` shows it
   ekiden run task.md -r 3          continue from session 3 of the newest run
+  ekiden run --issue ANV-123 'do the first half only'
   ekiden run - < task.md
 ";
 
@@ -61,6 +63,10 @@ pub struct RunArgs {
     /// Continue from what session N of the newest run left; that run is kept as it is
     #[arg(short, long, value_name = "N")]
     resume_from: Option<SessionNumber>,
+    /// Work on this issue: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/; TASK then says
+    /// what you want of it [default: all of it]
+    #[arg(long, value_name = "ISSUE")]
+    issue: Option<String>,
     /// Run in the background: print the run's id and return once it works
     #[arg(long)]
     detach: bool,
@@ -82,13 +88,20 @@ pub fn run(
     let invocation = Invocation::new(args.flags())?;
     let json = invocation.json()?;
     let mut workspace = invocation.workspace_here()?;
-    let task = match &args.task {
-        Some(task) => Task::read(task, output)?,
-        None => match offer::task(&invocation, &workspace, command_line.definition, output)? {
-            Offered::Task(task) => task,
-            Offered::Questions => return wizard::begin(args.flags(), command_line, output),
-            Offered::Help => return Ok(Exit::Done),
-        },
+    let issue = args.issue.as_deref();
+    let issue = issue
+        .map(|issue| OfIssue::read(&invocation, &workspace, issue, args.task.as_deref(), output));
+    let issue = issue.transpose()?;
+    let task = match (&args.task, &issue) {
+        (_, Some(issue)) => issue.task.clone(),
+        (Some(task), None) => Task::read(task, output)?,
+        (None, None) => {
+            match offer::task(&invocation, &workspace, command_line.definition, output)? {
+                Offered::Task(task) => task,
+                Offered::Questions => return wizard::begin(args.flags(), command_line, output),
+                Offered::Help => return Ok(Exit::Done),
+            }
+        }
     };
     let mut header = header(&invocation, &workspace, task)?;
     if args.detach {
@@ -115,6 +128,9 @@ pub fn run(
     window::lower(&mut header.settings, &client);
     settle_permissions(&invocation, &client, &mut header.settings.agent, output)?;
     let mut notes = repository::fit(&mut header, &invocation, &workspace)?;
+    if let Some(issue) = issue {
+        issue.settle(&mut header, &invocation, &workspace)?;
+    }
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
     let set_aside = args.new || header.from.is_some();

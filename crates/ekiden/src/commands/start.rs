@@ -9,6 +9,7 @@ use ekiden_core::manifest::Manifest;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
+use ekiden_engine::git::branch;
 use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{EngineError, history, workspace::Workspace};
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
+use crate::tracker::Feed;
 
 /// The first record of a new run.
 pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
@@ -30,6 +32,7 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         place: workspace.place(),
         manifest,
         from: None,
+        issue: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),
         handoff_spend: before
@@ -95,8 +98,17 @@ pub(super) fn begin(
     notes: &[String],
     output: &mut Output,
 ) -> Result<Exit, Failure> {
+    let trackers = invocation.trackers(workspace);
+    let branch = header
+        .place
+        .branch
+        .clone()
+        .or_else(|| branch::current(workspace));
+    let of_branch = || trackers.of_branch(&branch?);
+    let issue = header.issue.clone().or_else(of_branch);
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
+        issue,
         ..header
     };
     let workspace = &mut workspace.clone();
@@ -110,6 +122,10 @@ pub(super) fn begin(
     }
     let mut live = invocation.live(output, workspace)?;
     live.begun = begun;
+    live.tracker = header
+        .issue
+        .clone()
+        .and_then(|issue| Feed::new(trackers, issue));
     notes.iter().for_each(|note| live.warn(note));
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
@@ -170,6 +186,8 @@ pub(super) fn continue_with(
     }
     let mut live = invocation.live(output, workspace)?;
     live.begun = begun;
+    let issue = summary.run.header().issue.clone();
+    live.tracker = issue.and_then(|issue| Feed::new(invocation.trackers(workspace), issue));
     history::read(workspace, &run, |record, run| live.catch_up(record, run))?;
     if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(workspace, &run));
@@ -202,7 +220,7 @@ impl Watched<'_> {
                 live.with_view(controls, drive)
             }
         };
-        live.finish_telemetry();
+        live.finish_sending();
         done
     }
 }

@@ -30,6 +30,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::chosen;
 use crate::settings::environment::Environment;
+use crate::tracker::{Trackers, tell_checkpoint};
 
 /// The first argument of the process that writes a checkpoint.
 pub(super) const ROLE: &str = "__checkpoint";
@@ -66,6 +67,7 @@ impl Watched {
             remaining_tokens: reading.map(Reading::remaining_tokens),
             used_tokens: reading.map_or(0, |reading| reading.used_tokens),
             issue: self.issue.clone(),
+            tracker: Vec::new(),
             wip: self.wip,
             now: self.now,
         }
@@ -179,6 +181,25 @@ fn endpoints(dir: &Path) -> Option<Endpoints> {
     chosen::telemetry(&given, &environment).ok()?.ok()?
 }
 
+/// What the issue's tracker says of it; nothing where no tracker is set.
+fn ask_tracker(request: &Request, place: &ProjectPlace) -> Vec<String> {
+    let Some(trackers) = Trackers::of_project(&place.dir) else {
+        return Vec::new();
+    };
+    let issue = match &request.issue {
+        Some(name) => trackers.of_name(name),
+        None => place
+            .branch()
+            .and_then(|branch| trackers.of_branch(&branch)),
+    };
+    let Some(issue) = issue else {
+        return Vec::new();
+    };
+    trackers
+        .ask(&issue)
+        .map_or_else(|why| vec![format!("Tracker: {why}")], |issue| issue.told())
+}
+
 /// Takes it here and now, and records how that ended.
 pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let request = Request {
@@ -190,6 +211,10 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     let Some(place) = place else {
         // Looked for again it fails, and says why.
         return checkpoint::take(&request);
+    };
+    let request = Request {
+        tracker: ask_tracker(&request, &place),
+        ..request
     };
     let disk = Arc::new(RealDisk::fenced(&place.dir));
     let files = GuardFiles::new(disk, &place.state_dir, &session);
@@ -216,6 +241,12 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
     if !session.is_empty() {
         let time = SystemClock.now();
         files.append(&[WatchRecord { time, event }])?;
+    }
+    if let Ok(taken) = &taken
+        && !taken.again
+        && let Err(why) = tell_checkpoint(&request, taken, SystemClock.now())
+    {
+        super::report::note(&format!("the issue is not told: {why}"));
     }
     if let Err(error) = tell(&request, &place.dir, taken.is_ok()) {
         super::report::note(&in_full(&error));

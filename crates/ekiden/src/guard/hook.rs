@@ -207,7 +207,14 @@ impl Hook<'_> {
 
     fn said(&self, alert: &Alert) -> Said {
         let directory = self.watched.shown(&self.watched.documents_dir());
-        alert::said(alert, &self.watched.names(self.plugin), &directory)
+        let is_level = matches!(alert, Alert::Level { .. });
+        let issue = is_level.then(|| self.watched.told_issue()).flatten();
+        alert::said(
+            alert,
+            &self.watched.names(self.plugin),
+            &directory,
+            issue.as_deref(),
+        )
     }
 
     /// The answer: to the person on the screen, and to the agent beside what it reads next. At the end

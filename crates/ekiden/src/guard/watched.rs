@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
+use crate::tracker::Trackers;
 
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
@@ -239,6 +240,13 @@ impl Watched {
         self.issue
             .clone()
             .or_else(|| issue_of_branch(&self.place.branch()?))
+    }
+
+    /// The same, if a checkpoint tells it what was done.
+    pub(super) fn told_issue(&self) -> Option<String> {
+        let trackers = Trackers::of_project(&self.place.dir)?;
+        trackers.kind().and(trackers.outbox())?;
+        self.issue_name()
     }
 
     /// Where handoff documents lie, as the agent would name the directory.

@@ -33,6 +33,7 @@ use super::reporter::Reporter;
 use super::summary::Summary;
 use super::view_thread::{self, Controls, Shown};
 use crate::report;
+use crate::tracker::Feed;
 
 /// The columns that a stage's id has at most before each line.
 const STAGE_COLUMNS_MAX: usize = 12;
@@ -56,6 +57,8 @@ pub struct Live<'a> {
     typed: Option<Receiver<String>>,
     pub reports: Reports,
     pub telemetry: Option<Telemetry>,
+    /// Tells the issue that the run works on.
+    pub tracker: Option<Feed>,
     /// Somebody waits until the run has begun, and then nobody reads what it prints.
     pub begun: Option<Begun>,
 }
@@ -91,6 +94,7 @@ impl<'a> Live<'a> {
             typed: None,
             reports: Reports::Unknown,
             telemetry: None,
+            tracker: None,
             begun: None,
         }
     }
@@ -104,6 +108,15 @@ impl<'a> Live<'a> {
     /// Takes in a record that an earlier process has printed.
     pub fn catch_up(&mut self, record: &Record, run: &Run) {
         self.reporter.entries(record, run);
+        self.tell_issue(record, run);
+    }
+
+    /// Queues what the issue is to know of a record.
+    fn tell_issue(&mut self, record: &Record, run: &Run) {
+        let timeline = self.reporter.timeline();
+        let failed = self.tracker.as_mut().zip(timeline);
+        let failed = failed.and_then(|(tracker, timeline)| tracker.recorded(record, run, timeline));
+        failed.iter().for_each(|failed| self.warn(failed));
     }
 
     /// Prints a line that is not from the log.
@@ -180,10 +193,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Waits a moment for what is not sent, and tells what remains.
-    pub fn finish_telemetry(&mut self) {
+    /// Waits a moment for what is not sent, and tells what remains of the telemetry.
+    pub fn finish_sending(&mut self) {
         let unsent = self.telemetry.take().and_then(Telemetry::finish);
         unsent.iter().for_each(|unsent| self.warn(unsent));
+        if let Some(tracker) = self.tracker.take() {
+            tracker.finish();
+        }
     }
 
     fn print(&self, time: Timestamp, entry: &Entry) {
@@ -271,6 +287,7 @@ impl Observer for Live<'_> {
             self.shown().output.release();
         }
         self.print_record(record, run);
+        self.tell_issue(record, run);
         if taken {
             self.shown().output.hold();
         }
@@ -329,6 +346,9 @@ impl Observer for Live<'_> {
 
     fn tick(&mut self, now: Timestamp) {
         self.now = now;
+        if let Some(tracker) = &mut self.tracker {
+            tracker.tick(now);
+        }
         let refused: Vec<String> = self.typed.iter().flat_map(Receiver::try_iter).collect();
         refused.iter().for_each(|why| self.warn(why));
         self.draw();

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::{Component, Path};
 use std::str::FromStr;
 
 use ekiden_core::bounds::OnRateLimit;
@@ -12,6 +13,7 @@ use ekiden_core::guard::Levels;
 use ekiden_core::guard::LineFormat;
 use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::handoff::Marker;
+use ekiden_core::issue::{TrackerKind, is_repo};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
 use ekiden_core::time::Millis;
@@ -164,6 +166,38 @@ pub fn address_or_none(text: &str) -> Read<String> {
         "none" => Ok("none".to_owned()),
         text => address(text).map_err(|right| format!("{right}, or none")),
     }
+}
+
+/// A tracker, or none.
+pub fn tracker_kind(text: &str) -> Read<Option<TrackerKind>> {
+    let text = text.trim();
+    let mut all = TrackerKind::ALL.into_iter();
+    match all.find(|kind| kind.name() == text) {
+        None if text != "none" => Err("linear, github, local or none".to_owned()),
+        kind => Ok(kind),
+    }
+}
+
+/// A repository on GitHub.
+pub fn repo(text: &str) -> Read<String> {
+    match is_repo(text.trim()) {
+        true => Ok(text.trim().to_owned()),
+        false => Err("a repository such as owner/name".to_owned()),
+    }
+}
+
+/// A directory of the project, by its path from there.
+pub fn dir_inside(text: &str) -> Read<String> {
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    match !text.trim().is_empty() && Path::new(text.trim()).components().all(is_name) {
+        true => Ok(text.trim().to_owned()),
+        false => Err("a directory of the project, such as .issues".to_owned()),
+    }
+}
+
+/// Whether a verified run closes its issue.
+pub fn on_complete(text: &str) -> Read<bool> {
+    either(text, [("close", true), ("comment", false)])
 }
 
 /// Several texts, one a line.

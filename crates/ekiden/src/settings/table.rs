@@ -7,6 +7,7 @@ use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::guard::checkpoint::Wip;
 use ekiden_core::guard::{Levels, LineFormat};
 use ekiden_core::handoff::Marker;
+use ekiden_core::issue::TrackerKind;
 use ekiden_core::limits::{SESSIONS_MAX_MAX, TURNS_MAX_MAX};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::quiet::QuietHours;
@@ -331,6 +332,43 @@ settings! {
     /// Where a run's spans and metrics go by OTLP, such as http://localhost:4318; none though `OTEL_*` names one
     /// [default: as the variables of OpenTelemetry say]
     OTEL_ENDPOINT: String = "otel.endpoint", One("URL"), NoFlag, form::address_or_none;
+        user_only: true;
+    /// Where this project's issues are: linear, github, local, or none. Without it nothing is written to an issue that
+    /// nobody named [default: none but for `--issue`]
+    TRACKER_KIND: Option<TrackerKind> = "tracker.kind", One("KIND"), NoFlag, form::tracker_kind;
+        user_only: true;
+    /// Where Linear answers
+    TRACKER_LINEAR_URL: String = "tracker.linear.url", One("URL"), NoFlag, form::address;
+        default: Some("https://api.linear.app/graphql"), user_only: true;
+    /// Where GitHub answers; for GitHub Enterprise https://HOST/api/v3
+    TRACKER_GITHUB_URL: String = "tracker.github.url", One("URL"), NoFlag, form::address;
+        default: Some("https://api.github.com"), user_only: true;
+    /// The repository that has the issues [default: of the remote `origin`]
+    TRACKER_GITHUB_REPO: String = "tracker.github.repo", One("OWNER/NAME"), NoFlag, form::repo;
+        user_only: true;
+    /// Where issues in files are, from the work dir
+    TRACKER_LOCAL_DIR: String = "tracker.local.dir", One("DIR"), NoFlag, form::dir_inside;
+        default: Some(".issues");
+    /// A program that prints the key of a tracker, such as a keyring's; {tracker} in it is linear or github
+    /// [default: LINEAR_API_KEY, GITHUB_TOKEN or GH_TOKEN, and `gh auth token`]
+    TRACKER_CREDENTIAL_COMMAND: Vec<String> = "tracker.credential_command", Words("COMMAND"), NoFlag, form::command;
+        user_only: true;
+    /// The label of an issue that has a handoff to continue from; none for no label
+    TRACKER_LABEL: String = "tracker.label", One("NAME"), NoFlag, form::text;
+        default: Some("context-checkpointed");
+    /// The state to which an issue moves at its first checkpoint or handoff
+    TRACKER_STATE: String = "tracker.state", One("NAME"), NoFlag, form::text;
+    /// The branch that a run on an issue creates and works on, such as feat/{issue}-{title} [default: none]
+    TRACKER_BRANCH: String = "tracker.branch", One("NAME"), NoFlag, form::text;
+    /// What becomes of the issue when a run is complete and verified: close, or comment only
+    TRACKER_ON_COMPLETE: bool = "tracker.on_complete", One("WHAT"), NoFlag, form::on_complete;
+        default: Some("comment"), user_only: true;
+    /// Where a handoff can be read on the web; {name} in it is the document's name
+    /// [default: the comment holds the handoff]
+    TRACKER_DOCUMENT_URL: String = "tracker.document_url", One("URL"), NoFlag, form::address;
+        user_only: true;
+    /// Who may give orders by comments on an issue, by login or address; others' comments are data
+    TRACKER_TRUST: Vec<String> = "tracker.trust", Lines("LOGIN"), NoFlag, form::lines;
         user_only: true;
     /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
     ON_HANGUP: OnHangup = "on_hangup", One("WHAT"), Run, form::on_hangup;

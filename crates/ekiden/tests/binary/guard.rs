@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ekiden_testkit::trackers::{FakeLinear, TrackerServer};
 use serde_json::{Value, json};
 
 use crate::environment::Environment;
@@ -710,4 +711,45 @@ fn a_checkpoint_is_sent_by_otlp_where_the_user_wants_that() {
     );
     assert_eq!(told("ekiden.checkpoint.percent").as_deref(), Some("71"));
     assert_eq!(told("gen_ai.conversation.id").as_deref(), Some(SESSION));
+}
+
+// shows: CHK-006, LIN-002, HND-003, HND-09, MON-004
+#[test]
+fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
+    let server = TrackerServer::start(FakeLinear::with(&["Accounts", "Login"]));
+    server.fake().service.issues[0].identifier = "ANV-123".to_owned();
+    server.fake().service.issues[1].parent = Some("issue-1".to_owned());
+    let mut session = Watched::new();
+    session.environment = session
+        .environment
+        .with("EKIDEN_TRACKER_KIND", "linear")
+        .with("EKIDEN_TRACKER_LINEAR_URL", &server.url("/graphql"))
+        .with("LINEAR_API_KEY", "key");
+    let answer = session.uses(96).batch("ls");
+    let said = person(&answer);
+    assert!(
+        said.ends_with("\nIssue ANV-123 will be updated with progress."),
+        "{said}"
+    );
+    session.checkpointed();
+    let told = session.environment.run(&["orient"]).expect(0).stdout;
+    assert!(
+        told.contains("ANV-123: Accounts") && told.contains("Sub-issues: 0 of 1 done; open: ANV-2"),
+        "{told}"
+    );
+    let started = std::time::Instant::now();
+    while server.fake().service.labels_of("ANV-123").is_empty() {
+        assert!(
+            started.elapsed() < std::time::Duration::from_secs(30),
+            "nothing arrives"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let fake = server.fake();
+    let body = &fake.service.issue("ANV-123").comments[0].body;
+    assert!(
+        body.contains("### Session 5afeba7c · L3 at 96 %\n") && body.contains("+++ Handoff\n"),
+        "{body}"
+    );
+    assert_eq!(fake.service.labels_of("ANV-123"), ["context-checkpointed"]);
 }

@@ -61,6 +61,7 @@ mod steering;
 mod stop;
 mod telemetry;
 mod terminal_lost;
+mod tracker;
 mod versions;
 mod watch;
 mod wizard;

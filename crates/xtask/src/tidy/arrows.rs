@@ -20,6 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["ekiden-core", "ekiden-engine", "ekiden-report"],
     ),
     (
+        "ekiden-tracker",
+        &["ekiden-core", "ekiden-store", "ekiden-engine"],
+    ),
+    (
         "ekiden",
         &[
             "ekiden-core",
@@ -30,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ekiden-manifest",
             "ekiden-otel",
             "ekiden-report",
+            "ekiden-tracker",
         ],
     ),
 ];

@@ -19,6 +19,8 @@ pub struct Facts {
     pub remaining_tokens: Option<u64>,
     /// The issue, such as `ANV-123`.
     pub issue: Option<String>,
+    /// What the tracker says of it, or why it says nothing; empty where no tracker is asked.
+    pub tracker: Vec<String>,
     pub tree: Tree,
     pub told: TranscriptFacts,
     /// Files of standing instructions that are there.

@@ -41,6 +41,8 @@ const HEADINGS_MAX: usize = 10;
 const COMMANDS_MAX: usize = 5;
 /// Items of the agent's list that become steps.
 const STEPS_MAX: usize = 8;
+/// Lines of the tracker.
+const TRACKER_LINES_MAX: usize = 6;
 /// Lines that an agent wrote, of each section.
 const FILLED_LINES_MAX: usize = 12;
 
@@ -272,7 +274,10 @@ fn quoted(words: &str) -> String {
 
 fn issue(facts: &Facts) -> String {
     let issue = facts.issue.as_deref().unwrap_or("none named");
-    format!("- Issue: {}\n", line(issue))
+    let mut text = format!("- Issue: {}\n", line(issue));
+    let told = facts.tracker.iter().take(TRACKER_LINES_MAX);
+    text.extend(told.map(|told| format!("- {}\n", line(told))));
+    text
 }
 
 /// What to do first, most certain first.

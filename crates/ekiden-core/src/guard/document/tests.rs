@@ -13,6 +13,7 @@ use crate::time::Millis;
 /// Little is known: no git, no transcript.
 fn bare() -> Facts {
     Facts {
+        tracker: Vec::new(),
         session: None,
         at: LocalTime {
             date: "2026-01-07".into(),

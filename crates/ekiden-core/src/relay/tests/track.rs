@@ -838,6 +838,7 @@ fn header(given: &str) -> RunStarted {
             guided: has("guided"),
         },
         from: None,
+        issue: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Spend {

@@ -1,0 +1,272 @@
+//! GitHub Issues, by its REST interface.
+//!
+//! GitHub takes no id of ours. So what is created ends with a marker that nobody sees, and before anything is created the marker is
+//! looked for. States are open and closed only; a state by another name is left out.
+
+use ekiden_core::issue::{Child, Comment, Issue};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::outbox::name_of;
+use serde_json::{Value, json};
+
+use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::web::{self, Answer, Web, text};
+use crate::{Fault, Markup, NewState};
+
+/// Pages that are read of one list: of 100 each.
+const PAGES_MAX: usize = 20;
+/// Looking for a marker begins this much before the write was ordered: clocks differ.
+const SLACK: Millis = Millis::from_secs(24 * 60 * 60);
+
+pub struct GitHub<W> {
+    web: W,
+    /// Without a slash at its end.
+    url: String,
+    repo: String,
+    authorization: String,
+}
+
+impl<W: Web> GitHub<W> {
+    pub fn new(web: W, url: &str, repo: String, token: &str) -> Self {
+        Self {
+            web,
+            url: url.trim_end_matches('/').to_owned(),
+            repo,
+            authorization: format!("Bearer {token}"),
+        }
+    }
+
+    fn send(&self, method: &str, url: &str, body: Option<&Value>) -> Result<Answer, Fault> {
+        let headers = [
+            ("authorization", self.authorization.as_str()),
+            ("accept", "application/vnd.github+json"),
+            ("x-github-api-version", "2022-11-28"),
+        ];
+        let request = web::request(method, url, &headers, body)?;
+        let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let is_spent = web::header(&answer, "x-ratelimit-remaining") == Some("0")
+            || web::header(&answer, "retry-after").is_some();
+        if answer.status() == 429 || (answer.status() == 403 && is_spent) {
+            return Err(web::limited(&answer, "x-ratelimit-reset", Millis(1_000)));
+        }
+        let said = web::json(&answer).map(|body| text(&body["message"]));
+        let what = url.strip_prefix(&self.of_repo("")).unwrap_or(url);
+        let what = format!(
+            "{}{}",
+            self.repo,
+            what.split('?').next().unwrap_or_default()
+        );
+        web::check(&answer, &what, &said.unwrap_or_default())?;
+        Ok(answer)
+    }
+
+    fn get(&self, path: &str) -> Result<Value, Fault> {
+        web::json(&self.send("GET", &self.of_repo(path), None)?)
+    }
+
+    fn change(&self, method: &str, path: &str, body: &Value) -> Result<Answer, Fault> {
+        self.send(method, &self.of_repo(path), Some(body))
+    }
+
+    fn of_repo(&self, path: &str) -> String {
+        format!("{}/repos/{}{path}", self.url, self.repo)
+    }
+
+    /// A list, page by page.
+    fn all(&self, path: &str) -> Result<Vec<Value>, Fault> {
+        let (mut next, mut all) = (Some(self.of_repo(path)), Vec::new());
+        for _ in 0..PAGES_MAX {
+            let Some(url) = next else { break };
+            let answer = self.send("GET", &url, None)?;
+            all.extend(listed(web::json(&answer)?)?);
+            // The key goes to the address in the settings and to no other.
+            next = web::header(&answer, "link").and_then(next_page);
+            next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
+        }
+        Ok(all)
+    }
+
+    fn outline(&self, found: &Value) -> Issue {
+        let labels = found["labels"].as_array().into_iter().flatten();
+        Issue {
+            name: format!("{}#{}", self.repo, found["number"]),
+            title: text(&found["title"]),
+            state: text(&found["state"]),
+            is_closed: found["state"] == "closed",
+            labels: labels.map(|label| text(&label["name"])).collect(),
+            url: text(&found["html_url"]),
+            ..Issue::default()
+        }
+    }
+}
+
+impl<W: Web> Tracker for GitHub<W> {
+    fn markup(&self) -> Markup {
+        Markup::Html
+    }
+
+    fn issue(&self, id: &str) -> Result<Issue, Fault> {
+        let found = self.get(&format!("/issues/{id}"))?;
+        if found["number"].as_u64().is_none() {
+            return Err(Fault::garbage("it has no issue"));
+        }
+        let children = match self.all(&format!("/issues/{id}/sub_issues?per_page=100")) {
+            // Old servers have none.
+            Err(Fault::Missing(_)) => Vec::new(),
+            children => children?,
+        };
+        let child = |child: &Value| Child {
+            name: format!("#{}", child["number"]),
+            title: text(&child["title"]),
+            is_closed: child["state"] == "closed",
+        };
+        let parent = found["parent_issue_url"].as_str();
+        Ok(Issue {
+            text: text(&found["body"]),
+            parent: parent.and_then(|url| Some(format!("#{}", url.rsplit('/').next()?))),
+            children: children.iter().map(child).collect(),
+            ..self.outline(&found)
+        })
+    }
+
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
+        let count = self.get(&format!("/issues/{id}"))?["comments"].as_u64();
+        let last = count.unwrap_or_default().div_ceil(100).max(1);
+        let mut all = Vec::new();
+        for page in last.saturating_sub(1).max(1)..=last {
+            all.extend(listed(self.get(&format!(
+                "/issues/{id}/comments?per_page=100&page={page}"
+            ))?)?);
+        }
+        let comment = |comment: &Value| Comment {
+            author: text(&comment["user"]["login"]),
+            at: text(&comment["created_at"]),
+            text: text(&comment["body"]),
+        };
+        Ok(all.iter().map(comment).collect())
+    }
+
+    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
+        let label = query.label.as_deref();
+        let label = label.map(|label| format!("&labels={}", escaped(label)));
+        let path = format!(
+            "/issues?state=open&per_page=50{}",
+            label.unwrap_or_default()
+        );
+        let found = listed(self.get(&path)?)?;
+        // Pull requests are issues here, too.
+        let issues = found.iter().filter(|found| found["pull_request"].is_null());
+        Ok(issues.map(|found| self.outline(found)).collect())
+    }
+
+    fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
+        let (marker, path) = (marker(comment.key), format!("/issues/{id}/comments"));
+        let all = self.all(&format!(
+            "{path}?per_page=100&since={}",
+            from(comment.since)
+        ))?;
+        let ours = all
+            .iter()
+            .find(|found| text(&found["body"]).contains(&marker));
+        let body = json!({ "body": format!("{}\n{marker}\n", comment.body) });
+        match ours {
+            Some(ours) => {
+                let path = format!("/issues/comments/{}", ours["id"]);
+                self.change("PATCH", &path, &body).map(drop)
+            }
+            None => self.change("POST", &path, &body).map(drop),
+        }
+    }
+
+    fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
+        let path = format!("/issues/{id}/labels");
+        if is_set {
+            let body = json!({ "labels": [label] });
+            return self.change("POST", &path, &body).map(drop);
+        }
+        let url = self.of_repo(&format!("{path}/{}", escaped(label)));
+        match self.send("DELETE", &url, None) {
+            Err(Fault::Missing(_)) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault> {
+        let state = match state {
+            NewState::Done => "closed".to_owned(),
+            NewState::Named(name) => name.to_lowercase(),
+        };
+        if !matches!(state.as_str(), "open" | "closed") {
+            return Ok(());
+        }
+        let body = json!({ "state": state });
+        self.change("PATCH", &format!("/issues/{id}"), &body)
+            .map(drop)
+    }
+
+    fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
+        let marker = marker(new.key);
+        let all = format!("/issues?state=all&per_page=100&since={}", from(new.since));
+        let mut all = self.all(&all)?.into_iter();
+        let made = match all.find(|found| text(&found["body"]).contains(&marker)) {
+            Some(made) => made,
+            None => {
+                let text = format!("{}\n{marker}\n", new.text);
+                let body = json!({ "title": new.title, "body": text });
+                web::json(&self.change("POST", "/issues", &body)?)?
+            }
+        };
+        let number = made["number"].as_u64();
+        let number = number.ok_or_else(|| Fault::garbage("it has no number"))?;
+        if let Some(parent) = new.parent {
+            let body = json!({ "sub_issue_id": made["id"] });
+            match self.change("POST", &format!("/issues/{parent}/sub_issues"), &body) {
+                // It is one already, or this server has no sub-issues.
+                Err(Fault::Refused(_) | Fault::Missing(_)) | Ok(_) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(number.to_string())
+    }
+
+    fn check(&self) -> Result<String, Fault> {
+        let found = self.get("")?;
+        let may = &found["permissions"];
+        match may["push"] == true || may["triage"] == true || may.is_null() {
+            true => Ok(text(&found["full_name"])),
+            false => Err(Fault::not_permitted("the token may not set labels here")),
+        }
+    }
+}
+
+fn listed(found: Value) -> Result<Vec<Value>, Fault> {
+    serde_json::from_value(found).map_err(|_| Fault::garbage("it is no list"))
+}
+
+fn marker(key: &str) -> String {
+    format!("<!-- ekiden:{} -->", name_of(key))
+}
+
+/// From when on a marker is looked for.
+fn from(since: Timestamp) -> String {
+    (since - SLACK).rfc3339()
+}
+
+/// `<https://...&page=2>; rel="next", <...>; rel="last"`
+fn next_page(link: &str) -> Option<String> {
+    link.split(',').find_map(|part| {
+        let (url, rel) = part.split_once(';')?;
+        let url = url.trim().strip_prefix('<')?.strip_suffix('>')?;
+        rel.contains("rel=\"next\"").then(|| url.to_owned())
+    })
+}
+
+/// A name as a part of a path.
+fn escaped(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
+}

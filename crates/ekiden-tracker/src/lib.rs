@@ -1,0 +1,40 @@
+//! Issues where people keep them: Linear, GitHub, files of the project.
+//!
+//! ```text
+//! Tracker ── Linear (GraphQL) ─┐
+//!         ── GitHub (REST) ────┼─ Web ── ureq, or a test
+//!         ── Local (files) ────┘
+//!
+//! Queued ──► Outbox (store) ──► Sender ──► Tracker
+//! ```
+//!
+//! What is written is data ([`Write`]) and says what shall be, so that sending it twice leaves the same issue:
+//! `docs/design/trackers.md`.
+//!
+//! Invariants:
+//! - *Foreign text stays foreign.* What agents wrote reaches a tracker quoted, bounded, masked, and without anything that notifies,
+//!   links or closes; what a tracker says is bounded before it is used.
+//! - *A credential goes to one address*, the one that the settings name: no redirect is followed, and no link to another host.
+//! - *What fails is a fault with a reason*, never an empty answer.
+//!
+//! What must not be known here: settings files, the terminal, where credentials come from.
+
+mod fault;
+mod github;
+mod linear;
+mod local;
+mod sender;
+mod tracker;
+mod web;
+mod words;
+mod write;
+
+pub use fault::Fault;
+pub use github::GitHub;
+pub use linear::{DOCUMENTS, Linear};
+pub use local::Local;
+pub use sender::{Open, Sender, Sent, Standing, Waiting, standing};
+pub use tracker::{LivingComment, NewIssue, Query, Tracker};
+pub use web::{Answer, RealWeb, Web};
+pub use words::{Document, Entry, Markup, comment, defused};
+pub use write::{NewState, Queued, Write};

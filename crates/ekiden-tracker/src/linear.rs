@@ -1,0 +1,315 @@
+//! Linear, by its GraphQL interface.
+//!
+//! Whatever creates something carries an id that follows from the write's key, so a second try is refused, and the thing is there.
+//! Errors come with status 200 too, and are told by their code. Each document asks for what is used and no more: Linear counts its complexity.
+
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::issue::{Child, Comment, Issue};
+use ekiden_core::time::Millis;
+use serde_json::{Value, json};
+use uuid::{Builder, Uuid};
+
+use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::web::{self, Web, text};
+use crate::{Fault, Markup, NewState};
+
+/// Pages of comments that are read: of 50 each.
+const PAGES_MAX: usize = 10;
+
+const VIEWER: &str = "query Viewer { viewer { name } }";
+const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url state { name type } \
+    parent { identifier } labels(first: 50) { nodes { name } } \
+    children(first: 50) { nodes { identifier title state { type } } } } }";
+const COMMENTS: &str = "query Comments($id: String!, $after: String) { issue(id: $id) { comments(first: 50, after: $after) { \
+    nodes { body createdAt user { email } } pageInfo { hasNextPage endCursor } } } }";
+const FIND: &str = "query Find($filter: IssueFilter) { issues(first: 50, filter: $filter) { \
+    nodes { identifier title url state { name type } labels(first: 20) { nodes { name } } } } }";
+const PLACE: &str = "query Place($id: String!) { issue(id: $id) { id team { id states(first: 100) { nodes { id name type position } } } } }";
+const TEAM: &str = "query Team { teams(first: 1) { nodes { id } } }";
+const LABELS: &str = "query Labels($name: String!) { issueLabels(first: 50, filter: { name: { eqIgnoreCase: $name } }) { \
+    nodes { id team { id } } } }";
+const MADE_ISSUE: &str = "query MadeIssue($id: String!) { issue(id: $id) { identifier } }";
+const COMMENT_CREATE: &str = "mutation CommentCreate($input: CommentCreateInput!) { commentCreate(input: $input) { success } }";
+const COMMENT_UPDATE: &str = "mutation CommentUpdate($id: String!, $input: CommentUpdateInput!) { commentUpdate(id: $id, input: $input) { success } }";
+const ISSUE_UPDATE: &str = "mutation IssueUpdate($id: String!, $input: IssueUpdateInput!) { issueUpdate(id: $id, input: $input) { success } }";
+const ISSUE_CREATE: &str = "mutation IssueCreate($input: IssueCreateInput!) { issueCreate(input: $input) { success issue { identifier } } }";
+const LABEL_CREATE: &str = "mutation LabelCreate($input: IssueLabelCreateInput!) { issueLabelCreate(input: $input) { success } }";
+const LABEL_ADD: &str = "mutation LabelAdd($id: String!, $labelId: String!) { issueAddLabel(id: $id, labelId: $labelId) { success } }";
+const LABEL_REMOVE: &str = "mutation LabelRemove($id: String!, $labelId: String!) { issueRemoveLabel(id: $id, labelId: $labelId) { success } }";
+/// Everything that is sent, for the test that holds it against the published schema.
+pub const DOCUMENTS: [&str; 15] = [
+    VIEWER,
+    ISSUE,
+    COMMENTS,
+    FIND,
+    PLACE,
+    TEAM,
+    LABELS,
+    MADE_ISSUE,
+    COMMENT_CREATE,
+    COMMENT_UPDATE,
+    ISSUE_UPDATE,
+    ISSUE_CREATE,
+    LABEL_CREATE,
+    LABEL_ADD,
+    LABEL_REMOVE,
+];
+
+pub struct Linear<W> {
+    web: W,
+    url: String,
+    authorization: String,
+}
+
+impl<W: Web> Linear<W> {
+    /// A personal key goes as it is; a token of OAuth as a bearer's.
+    pub fn new(web: W, url: String, key: &str) -> Self {
+        let authorization = match key.starts_with("lin_oauth_") {
+            true => format!("Bearer {key}"),
+            false => key.to_owned(),
+        };
+        Self {
+            web,
+            url,
+            authorization,
+        }
+    }
+
+    /// Asks, and returns the data. `what` is what would be missing.
+    fn ask(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
+        let body = json!({ "query": document, "variables": variables });
+        let headers = [("authorization", self.authorization.as_str())];
+        let request = web::request("POST", &self.url, &headers, Some(&body))?;
+        let answer = self.web.send(request).map_err(Fault::Unreachable)?;
+        let limited = || web::limited(&answer, "x-ratelimit-requests-reset", Millis(1));
+        if answer.status() == 429 {
+            return Err(limited());
+        }
+        // An error of the service may have no body that can be read; one of a query has, whatever the status is.
+        let mut body = match web::json(&answer) {
+            Ok(body) => body,
+            Err(garbage) => return web::check(&answer, what, "").and(Err(garbage)),
+        };
+        if let Some(error) = body["errors"].get(0) {
+            let said = error["extensions"]["userPresentableMessage"].as_str();
+            let said = said.or(error["message"].as_str()).unwrap_or_default();
+            return Err(match error["extensions"]["code"].as_str() {
+                Some("RATELIMITED") => limited(),
+                Some("AUTHENTICATION_ERROR" | "FORBIDDEN") => Fault::not_permitted(said),
+                Some("INTERNAL_SERVER_ERROR") => Fault::Unreachable("it has an error".to_owned()),
+                _ if said.to_lowercase().contains("not found") => Fault::Missing(what.to_owned()),
+                _ => Fault::refused(said),
+            });
+        }
+        web::check(&answer, what, "")?;
+        match body["data"].is_object() {
+            true => Ok(body["data"].take()),
+            false => Err(Fault::garbage("it has no data")),
+        }
+    }
+
+    /// The same for what changes something: it must say that it did.
+    fn change(&self, document: &str, variables: &Value, what: &str) -> Result<Value, Fault> {
+        let data = self.ask(document, variables, what)?;
+        let done = data.as_object().and_then(|data| data.values().next());
+        match done {
+            Some(done) if done["success"] == true => Ok(done.clone()),
+            Some(_) | None => Err(Fault::refused("it does not say that it did it")),
+        }
+    }
+
+    /// Creates; refused, because an earlier try arrived, it looks whether `made` finds it.
+    fn once(
+        &self,
+        create: Result<Value, Fault>,
+        made: impl FnOnce() -> Result<Value, Fault>,
+    ) -> Result<Value, Fault> {
+        match create {
+            Err(refused @ (Fault::Refused(_) | Fault::Missing(_))) => made().map_err(|_| refused),
+            created => created,
+        }
+    }
+
+    fn place(&self, id: &str) -> Result<Value, Fault> {
+        let mut data = self.ask(PLACE, &json!({ "id": id }), id)?;
+        Ok(data["issue"].take())
+    }
+
+    /// The label's id, if the team or the workspace has it.
+    fn label(&self, name: &str, team: &Value) -> Result<Option<String>, Fault> {
+        let data = self.ask(LABELS, &json!({ "name": name }), name)?;
+        let labels = nodes(&data["issueLabels"]);
+        let of_team = |label: &&Value| label["team"].is_null() || label["team"]["id"] == *team;
+        let found = labels.iter().find(of_team);
+        Ok(found
+            .and_then(|label| label["id"].as_str())
+            .map(str::to_owned))
+    }
+}
+
+impl<W: Web> Tracker for Linear<W> {
+    fn markup(&self) -> Markup {
+        Markup::Linear
+    }
+
+    fn issue(&self, id: &str) -> Result<Issue, Fault> {
+        let data = self.ask(ISSUE, &json!({ "id": id }), id)?;
+        let found = &data["issue"];
+        if found["identifier"].is_null() {
+            return Err(Fault::garbage("it has no issue"));
+        }
+        let child = |child: &Value| Child {
+            name: text(&child["identifier"]),
+            title: text(&child["title"]),
+            is_closed: is_closed(&child["state"]),
+        };
+        Ok(Issue {
+            text: text(&found["description"]),
+            parent: found["parent"]["identifier"].as_str().map(str::to_owned),
+            children: nodes(&found["children"]).iter().map(child).collect(),
+            ..outline(found)
+        })
+    }
+
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault> {
+        let (mut all, mut after) = (Vec::new(), Value::Null);
+        for _ in 0..PAGES_MAX {
+            let data = self.ask(COMMENTS, &json!({ "id": id, "after": after }), id)?;
+            let page = &data["issue"]["comments"];
+            all.extend(nodes(page).iter().map(|comment| Comment {
+                author: text(&comment["user"]["email"]),
+                at: text(&comment["createdAt"]),
+                text: text(&comment["body"]),
+            }));
+            if page["pageInfo"]["hasNextPage"] != true {
+                break;
+            }
+            after = page["pageInfo"]["endCursor"].clone();
+        }
+        all.sort_by(|one, other| one.at.cmp(&other.at));
+        Ok(all)
+    }
+
+    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
+        let mut filter = json!({ "state": { "type": { "nin": ["completed", "canceled"] } } });
+        if let Some(label) = &query.label {
+            filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
+        }
+        let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;
+        Ok(nodes(&data["issues"]).iter().map(outline).collect())
+    }
+
+    fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
+        let made = uuid_of(comment.key);
+        let update = || {
+            let variables = json!({ "id": made, "input": { "body": comment.body } });
+            self.change(COMMENT_UPDATE, &variables, "the comment")
+        };
+        let create = || {
+            let input = json!({ "id": made, "issueId": id, "body": comment.body });
+            self.change(COMMENT_CREATE, &json!({ "input": input }), id)
+        };
+        // A person may have deleted the one that was there.
+        let done = match comment.is_there {
+            true => self.once(update(), create),
+            false => self.once(create(), update),
+        };
+        done.map(drop)
+    }
+
+    fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
+        let place = self.place(id)?;
+        let (issue, team) = (text(&place["id"]), &place["team"]["id"]);
+        let found = self.label(label, team)?;
+        let (document, label) = match (found, is_set) {
+            (None, false) => return Ok(()),
+            (Some(label), false) => (LABEL_REMOVE, label),
+            (Some(label), true) => (LABEL_ADD, label),
+            (None, true) => {
+                let made = uuid_of(&format!("label {team} {label}")).to_string();
+                let input = json!({ "id": made, "name": label, "teamId": team });
+                self.change(LABEL_CREATE, &json!({ "input": input }), label)?;
+                (LABEL_ADD, made)
+            }
+        };
+        let variables = json!({ "id": issue, "labelId": label });
+        match self.change(document, &variables, id) {
+            // It is on the issue already, or gone from it.
+            Err(Fault::Refused(_)) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault> {
+        let place = self.place(id)?;
+        let mut states = nodes(&place["team"]["states"]);
+        states.sort_by_key(|state| state["position"].as_f64().unwrap_or_default() as i64);
+        let is_it = |found: &&Value| match state {
+            NewState::Named(name) => text(&found["name"]).eq_ignore_ascii_case(name),
+            NewState::Done => found["type"] == "completed",
+        };
+        let Some(found) = states.iter().find(is_it) else {
+            let names: Vec<String> = states.iter().map(|state| text(&state["name"])).collect();
+            return Err(Fault::refused(&format!(
+                "its states are {}",
+                names.join(", ")
+            )));
+        };
+        let variables = json!({ "id": place["id"], "input": { "stateId": found["id"] } });
+        self.change(ISSUE_UPDATE, &variables, id).map(drop)
+    }
+
+    fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
+        let (team, parent) = match new.parent {
+            Some(parent) => {
+                let place = self.place(parent)?;
+                (place["team"]["id"].clone(), place["id"].clone())
+            }
+            None => {
+                let data = self.ask(TEAM, &json!({}), "a team")?;
+                (data["teams"]["nodes"][0]["id"].clone(), Value::Null)
+            }
+        };
+        let made = uuid_of(new.key);
+        let input = json!({
+            "id": made, "teamId": team, "parentId": parent, "title": new.title, "description": new.text,
+        });
+        let created = self.change(ISSUE_CREATE, &json!({ "input": input }), "the team");
+        let looked = || self.ask(MADE_ISSUE, &json!({ "id": made }), "the issue");
+        Ok(text(&self.once(created, looked)?["issue"]["identifier"]))
+    }
+
+    fn check(&self) -> Result<String, Fault> {
+        let data = self.ask(VIEWER, &json!({}), "the account")?;
+        Ok(text(&data["viewer"]["name"]))
+    }
+}
+
+/// An id in the form of version 4, since Linear takes no other, with bits that follow from the key.
+fn uuid_of(key: &str) -> Uuid {
+    let bits = u128::from_str_radix(&sha256_hex(key.as_bytes())[..32], 16).unwrap_or_default();
+    Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+}
+
+fn outline(found: &Value) -> Issue {
+    Issue {
+        name: text(&found["identifier"]),
+        title: text(&found["title"]),
+        state: text(&found["state"]["name"]),
+        is_closed: is_closed(&found["state"]),
+        labels: nodes(&found["labels"])
+            .iter()
+            .map(|label| text(&label["name"]))
+            .collect(),
+        url: text(&found["url"]),
+        ..Issue::default()
+    }
+}
+
+fn is_closed(state: &Value) -> bool {
+    matches!(state["type"].as_str(), Some("completed" | "canceled"))
+}
+
+fn nodes(connection: &Value) -> Vec<Value> {
+    connection["nodes"].as_array().cloned().unwrap_or_default()
+}

@@ -1,0 +1,317 @@
+//! Issues as files of the project, one each, which people edit and git may keep.
+//!
+//! ```text
+//! ---
+//! id: login
+//! title: Log in by mail
+//! state: open
+//! labels: bug, ui
+//! parent: accounts
+//! ---
+//! What is wanted.
+//!
+//! <!-- ekiden:KEY -->
+//! the living comment
+//! <!-- /ekiden -->
+//! ```
+//!
+//! Only the lines that change are changed: what a person wrote stays as it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ekiden_core::issue::{Child, Comment, Issue};
+use ekiden_core::text::{in_full, one_line};
+use ekiden_store::archive::ensure_dir;
+use ekiden_store::disk::{Disk, DiskError, Kind, if_there};
+use ekiden_store::outbox::name_of;
+use ekiden_store::replace::{Durability, replace, replace_foreign};
+
+use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::{Fault, Markup, NewState};
+
+/// The largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Files that are read for a list.
+const FILES_MAX: usize = 2_000;
+const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
+const END: &str = "<!-- /ekiden -->";
+
+pub struct Local {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl Local {
+    pub fn new(disk: Arc<dyn Disk>, dir: &Path) -> Self {
+        let dir = dir.to_owned();
+        Self { disk, dir }
+    }
+
+    /// There is an issue of this name.
+    pub fn has(&self, id: &str) -> bool {
+        let found = self.disk.stat(&self.path(id));
+        found.is_ok_and(|found| found.is_some_and(|found| found.kind == Kind::File))
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.md"))
+    }
+
+    fn read(&self, id: &str) -> Result<File, Fault> {
+        let read = if_there(self.disk.read(&self.path(id), FILE_BYTES_MAX))
+            .map_err(|error| failed(&error))?;
+        let bytes = read.ok_or_else(|| Fault::Missing(id.to_owned()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Fault::garbage("the file is not UTF-8 text"))?;
+        Ok(File(text))
+    }
+
+    /// Puts a changed file in its place, with the permissions that it had. A link leads elsewhere, and is left alone.
+    fn write(&self, id: &str, file: &File) -> Result<(), Fault> {
+        match self.has(id) {
+            true => replace_foreign(&*self.disk, &self.path(id), file.0.as_bytes())
+                .map_err(|error| failed(&error)),
+            false => Err(Fault::refused("it is no file")),
+        }
+    }
+
+    fn all(&self) -> Result<Vec<(String, File)>, Fault> {
+        let names = if_there(self.disk.list(&self.dir)).map_err(|error| failed(&error))?;
+        let names = names.unwrap_or_default();
+        let ids = names
+            .iter()
+            .filter_map(|name| name.to_str()?.strip_suffix(".md"));
+        let ids = ids.filter(|id| !id.starts_with('.')).take(FILES_MAX);
+        // One that cannot be read keeps no other from being listed.
+        Ok(ids
+            .filter_map(|id| Some((id.to_owned(), self.read(id).ok()?)))
+            .collect())
+    }
+
+    fn outline(id: &str, file: &File) -> Issue {
+        let state = file.value("state").unwrap_or_else(|| "open".to_owned());
+        Issue {
+            name: id.to_owned(),
+            title: file.value("title").unwrap_or_else(|| id.to_owned()),
+            is_closed: CLOSED.contains(&state.to_ascii_lowercase().as_str()),
+            state,
+            labels: file.labels(),
+            parent: file.value("parent"),
+            ..Issue::default()
+        }
+    }
+}
+
+impl Tracker for Local {
+    fn markup(&self) -> Markup {
+        Markup::Html
+    }
+
+    fn issue(&self, id: &str) -> Result<Issue, Fault> {
+        let file = self.read(id)?;
+        let children = self.all()?.into_iter();
+        let children = children.filter(|(_, child)| child.value("parent").as_deref() == Some(id));
+        let children = children.map(|(child, file)| {
+            let Issue {
+                name,
+                title,
+                is_closed,
+                ..
+            } = Self::outline(&child, &file);
+            Child {
+                name,
+                title,
+                is_closed,
+            }
+        });
+        Ok(Issue {
+            text: file.body().trim().to_owned(),
+            children: children.collect(),
+            ..Self::outline(id, &file)
+        })
+    }
+
+    /// They stand in the file, so its text has them.
+    fn comments(&self, _: &str) -> Result<Vec<Comment>, Fault> {
+        Ok(Vec::new())
+    }
+
+    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
+        let all = self
+            .all()?
+            .into_iter()
+            .map(|(id, file)| Self::outline(&id, &file));
+        let wanted = |issue: &Issue| {
+            let has = |label: &String| {
+                issue
+                    .labels
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(label))
+            };
+            !issue.is_closed && query.label.as_ref().is_none_or(has)
+        };
+        Ok(all.filter(wanted).collect())
+    }
+
+    fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault> {
+        let mut file = self.read(id)?;
+        let start = format!("<!-- ekiden:{} -->", name_of(comment.key));
+        file.put_block(&start, &comment.body);
+        self.write(id, &file)
+    }
+
+    fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault> {
+        let mut file = self.read(id)?;
+        let mut labels = file.labels();
+        labels.retain(|known| !known.eq_ignore_ascii_case(label));
+        labels.extend(is_set.then(|| label.to_owned()));
+        file.set("labels", &labels.join(", "));
+        self.write(id, &file)
+    }
+
+    fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault> {
+        let mut file = self.read(id)?;
+        match state {
+            NewState::Named(name) => file.set("state", name),
+            NewState::Done => file.set("state", "done"),
+        }
+        self.write(id, &file)
+    }
+
+    fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault> {
+        let key = name_of(new.key);
+        let all = self.all()?;
+        if let Some((id, _)) = all
+            .iter()
+            .find(|(_, file)| file.value("key").as_ref() == Some(&key))
+        {
+            return Ok(id.clone());
+        }
+        ensure_dir(&*self.disk, &self.dir).map_err(|error| failed(&error))?;
+        let words = slug(new.title);
+        let taken = |id: &String| {
+            self.disk
+                .stat(&self.path(id))
+                .is_ok_and(|found| found.is_some())
+        };
+        let mut ids =
+            std::iter::once(words.clone()).chain((2..).map(|number| format!("{words}-{number}")));
+        let id = ids.find(|id| !taken(id)).unwrap_or(words);
+        let parent = new
+            .parent
+            .map(|parent| format!("parent: {parent}\n"))
+            .unwrap_or_default();
+        let title = one_line(new.title, 200);
+        let text = format!(
+            "---\nid: {id}\ntitle: {title}\nstate: open\nlabels:\n{parent}key: {key}\n---\n{}\n",
+            new.text.trim_end()
+        );
+        replace(
+            &*self.disk,
+            &self.path(&id),
+            text.as_bytes(),
+            Durability::Full,
+        )
+        .map_err(|error| failed(&error))?;
+        Ok(id)
+    }
+
+    fn check(&self) -> Result<String, Fault> {
+        Ok(self.dir.display().to_string())
+    }
+}
+
+fn failed(error: &DiskError) -> Fault {
+    Fault::refused(&format!("cannot {}", in_full(error)))
+}
+
+/// The words of a title as a file's name.
+fn slug(title: &str) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_ascii_lowercase(),
+        false => ' ',
+    };
+    let text: String = title.chars().map(plain).collect();
+    let words: Vec<&str> = text.split_whitespace().take(6).collect();
+    match words.join("-") {
+        slug if slug.is_empty() => "issue".to_owned(),
+        slug => slug
+            .chars()
+            .take(48)
+            .collect::<String>()
+            .trim_end_matches('-')
+            .to_owned(),
+    }
+}
+
+/// An issue's file, with its front matter.
+struct File(String);
+
+impl File {
+    /// Where the lines of the front matter are, and where the rest begins; nothing without one.
+    fn front(&self) -> Option<(usize, usize, usize)> {
+        let start = "---\n".len();
+        let rest = self.0.strip_prefix("---\n")?;
+        let end = match rest.starts_with("---") {
+            true => 0,
+            false => rest.find("\n---")? + 1,
+        };
+        let behind = rest[end..].find('\n').map_or(rest.len(), |at| end + at + 1);
+        Some((start, start + end, start + behind))
+    }
+
+    fn body(&self) -> &str {
+        self.front()
+            .map_or(&*self.0, |(_, _, behind)| &self.0[behind..])
+    }
+
+    fn value(&self, key: &str) -> Option<String> {
+        let (start, end, _) = self.front()?;
+        let mut lines = self.0[start..end].lines();
+        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        let value = value.trim().trim_matches('"').to_owned();
+        (!value.is_empty()).then_some(value)
+    }
+
+    fn labels(&self) -> Vec<String> {
+        let value = self.value("labels").unwrap_or_default();
+        let labels = value.trim_matches(['[', ']']).split(',');
+        let labels = labels.map(|label| label.trim().trim_matches('"').to_owned());
+        labels.filter(|label| !label.is_empty()).collect()
+    }
+
+    /// Changes one line of the front matter, or adds it.
+    fn set(&mut self, key: &str, value: &str) {
+        let line = format!("{key}: {}\n", one_line(value, 400));
+        let Some((start, end, _)) = self.front() else {
+            self.0 = format!("---\n{line}---\n{}", self.0);
+            return;
+        };
+        let mut at = start;
+        for known in self.0[start..end].split_inclusive('\n') {
+            let is_it = known
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.starts_with(':'));
+            if is_it {
+                self.0.replace_range(at..at + known.len(), &line);
+                return;
+            }
+            at += known.len();
+        }
+        self.0.insert_str(end, &line);
+    }
+
+    /// Puts a text between its marks, or with them at the end.
+    fn put_block(&mut self, start: &str, text: &str) {
+        let block = format!("{start}\n{}\n{END}", text.trim_end());
+        let found = self.0.find(start).and_then(|from| {
+            let end = self.0[from..].find(END)?;
+            Some(from..from + end + END.len())
+        });
+        match found {
+            Some(range) => self.0.replace_range(range, &block),
+            None => self.0 = format!("{}\n\n{block}\n", self.0.trim_end()),
+        }
+    }
+}

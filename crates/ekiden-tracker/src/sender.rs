@@ -1,0 +1,306 @@
+//! Brings what waits in the outbox to its trackers, issue by issue.
+//!
+//! Whatever fails is tried again later: 10 s, then twice as long each time, at most an hour, with a fifth of jitter. A limit of the
+//! service holds all of that tracker until it is over.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ekiden_core::issue::{IssueRef, TrackerKind};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::disk::DiskResult;
+use ekiden_store::outbox::Outbox;
+use serde::{Deserialize, Serialize};
+
+use crate::tracker::{LivingComment, NewIssue, Tracker};
+use crate::words::comment;
+use crate::write::{Queued, Write};
+use crate::{Entry, Fault};
+
+/// How long a write is kept, sent or not.
+const KEPT: Millis = Millis::from_secs(30 * 24 * 60 * 60);
+const PAUSE_MIN: Millis = Millis::from_secs(10);
+const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
+
+/// Opens the tracker of an issue, by the settings of a project.
+pub type Open<'a> = dyn Fn(&Path, &IssueRef) -> Result<Box<dyn Tracker>, Fault> + 'a;
+
+pub struct Sender<'a> {
+    pub outbox: &'a Outbox,
+    pub open: &'a Open<'a>,
+    pub now: Timestamp,
+    /// 0 to 255, by chance.
+    pub jitter: u8,
+}
+
+/// What a round came to.
+#[derive(Debug, Default)]
+pub struct Sent {
+    pub count: usize,
+    /// The issues whose writes wait on, and why.
+    pub failed: Vec<(IssueRef, Fault)>,
+    /// Writes that were too old.
+    pub dropped: usize,
+}
+
+/// What the sender knows of an issue, or of a tracker's limit, between two rounds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Try {
+    tries: u32,
+    next: Timestamp,
+    why: String,
+}
+
+type Tries = BTreeMap<String, Try>;
+
+/// A write that waits, for people.
+#[derive(Debug, Clone, Serialize)]
+pub struct Waiting {
+    pub issue: String,
+    pub tracker: TrackerKind,
+    pub what: String,
+    pub since: Timestamp,
+    /// When it is tried again; nothing if at once.
+    pub next: Option<Timestamp>,
+    /// Why it was not sent so far.
+    pub why: Option<String>,
+}
+
+/// What waits, and how much of it cannot be read.
+#[derive(Debug, Default)]
+pub struct Standing {
+    pub waiting: Vec<Waiting>,
+    pub unreadable: usize,
+    /// Something may be sent now.
+    pub is_due: bool,
+}
+
+pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
+    let kept = outbox.waiting()?;
+    let (tries, mut standing) = (read_tries(outbox), Standing::default());
+    let mut all: Vec<Queued> = kept.iter().filter_map(Queued::of).collect();
+    standing.unreadable = kept.len() - all.len();
+    all.sort_by_key(|queued| (queued.at, queued.order));
+    for queued in all {
+        let held = held(&tries, &queued.issue, now);
+        standing.is_due |= held.is_none();
+        standing.waiting.push(Waiting {
+            issue: queued.issue.to_string(),
+            tracker: queued.issue.tracker,
+            what: queued.told(),
+            since: queued.at,
+            next: held.map(|held| held.next),
+            why: tried(&tries, &queued.issue).map(|tried| tried.why.clone()),
+        });
+    }
+    Ok(standing)
+}
+
+impl Sender<'_> {
+    /// Sends what is due; with `all` also what would wait for another try. A service's own limit is kept to.
+    /// To be called under the outbox's lock.
+    pub fn send(&self, all: bool) -> DiskResult<Sent> {
+        let (mut tries, mut sent) = (read_tries(self.outbox), Sent::default());
+        let entries = self.drop_old(&mut sent)?;
+        let mut issues: BTreeMap<IssueRef, Vec<(String, Queued)>> = BTreeMap::new();
+        for kept in self.outbox.waiting()? {
+            if let Some(queued) = Queued::of(&kept) {
+                issues
+                    .entry(queued.issue.clone())
+                    .or_default()
+                    .push((kept.name, queued));
+            }
+        }
+        for (issue, mut writes) in issues {
+            let is_held = match all {
+                true => limit(&tries, issue.tracker, self.now).is_some(),
+                false => held(&tries, &issue, self.now).is_some(),
+            };
+            if is_held {
+                continue;
+            }
+            writes.sort_by_key(|(_, queued)| (queued.at, queued.order));
+            match self.send_issue(&issue, &writes, &entries, &mut sent.count) {
+                Ok(()) => drop(tries.remove(&name(&issue))),
+                Err(Failed::Disk(error)) => return Err(error),
+                Err(Failed::Tracker(fault)) => {
+                    self.note(&mut tries, &issue, &fault);
+                    sent.failed.push((issue, fault));
+                }
+            }
+        }
+        self.outbox
+            .note_tries(&serde_json::to_vec(&tries).unwrap_or_default())?;
+        Ok(sent)
+    }
+
+    /// Forgets what is old, and returns the entries that trackers have. Those of a comment are kept as long as its newest.
+    fn drop_old(&self, sent: &mut Sent) -> DiskResult<Vec<Queued>> {
+        let is_old = |at: Timestamp| self.now.since(at) > KEPT;
+        for kept in self.outbox.waiting()? {
+            if Queued::of(&kept).is_some_and(|queued| is_old(queued.at)) {
+                self.outbox.forget(&kept.name)?;
+                sent.dropped += 1;
+            }
+        }
+        let all = self.outbox.sent()?;
+        let all: Vec<(String, Queued)> = all
+            .iter()
+            .filter_map(|kept| Some((kept.name.clone(), Queued::of(kept)?)))
+            .collect();
+        let mut newest: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for (_, queued) in &all {
+            let at = newest.entry(group(queued).to_owned()).or_default();
+            *at = queued.at.max(*at);
+        }
+        let mut kept = Vec::new();
+        for (name, queued) in all {
+            match newest.get(group(&queued)).is_some_and(|at| is_old(*at)) {
+                true => self.outbox.forget(&name)?,
+                false => kept.push(queued),
+            }
+        }
+        Ok(kept)
+    }
+
+    fn send_issue(
+        &self,
+        issue: &IssueRef,
+        writes: &[(String, Queued)],
+        sent: &[Queued],
+        count: &mut usize,
+    ) -> Result<(), Failed> {
+        let tracker = (self.open)(&writes[0].1.dir, issue).map_err(Failed::Tracker)?;
+        let mut comments: Vec<&str> = Vec::new();
+        for (file, queued) in writes {
+            let mut done = vec![file];
+            if let Some((key, ..)) = queued.entry() {
+                if comments.contains(&key) {
+                    continue;
+                }
+                comments.push(key);
+                let of_it = writes.iter().filter(|(_, other)| group(other) == key);
+                done = of_it.clone().map(|(file, _)| file).collect();
+                let waiting = of_it.map(|(_, queued)| queued);
+                put_comment(&*tracker, issue, key, sent, waiting)?;
+            } else {
+                put(&*tracker, issue, queued)?;
+            }
+            for file in done {
+                self.outbox.settle(file).map_err(Failed::Disk)?;
+                *count += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, tries: &mut Tries, issue: &IssueRef, fault: &Fault) {
+        let (key, pause) = if let Fault::Limited { wait } = fault {
+            (limit_name(issue.tracker), *wait)
+        } else {
+            let before = tries.get(&name(issue)).map_or(0, |tried| tried.tries);
+            let pause = PAUSE_MIN.0 << before.min(9);
+            let pause = pause.min(PAUSE_MAX.0) * (230 + u64::from(self.jitter) / 5) / 256;
+            (name(issue), Millis(pause))
+        };
+        let tried = tries.entry(key).or_default();
+        tried.tries = tried.tries.saturating_add(1);
+        tried.next = self.now + pause;
+        tried.why = fault.to_string();
+    }
+}
+
+enum Failed {
+    Disk(ekiden_store::disk::DiskError),
+    Tracker(Fault),
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self::Tracker(fault)
+    }
+}
+
+fn put_comment<'a>(
+    tracker: &dyn Tracker,
+    issue: &IssueRef,
+    key: &str,
+    sent: &'a [Queued],
+    waiting: impl Iterator<Item = &'a Queued>,
+) -> Result<(), Fault> {
+    let there = sent.iter().filter(|queued| group(queued) == key);
+    let is_there = there.clone().next().is_some();
+    let mut all: Vec<&Queued> = there.chain(waiting).collect();
+    all.sort_by_key(|queued| queued.order);
+    let since = all.iter().map(|queued| queued.at).min().unwrap_or_default();
+    let entries = all.iter().filter_map(|queued| queued.entry());
+    let entries: Vec<&Entry> = entries.map(|(_, _, entry)| entry).collect();
+    let head = all.last().and_then(|queued| queued.entry());
+    let head = head.map_or("", |(_, head, _)| head);
+    let body = comment(head, &entries, tracker.markup());
+    let living = LivingComment {
+        key,
+        body,
+        since,
+        is_there,
+    };
+    tracker.put_comment(&issue.id, &living)
+}
+
+fn put(tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), Fault> {
+    let id = &issue.id;
+    match &queued.write {
+        Write::Entry { .. } => Ok(()),
+        Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
+        Write::State { state } => tracker.set_state(id, state),
+        Write::SubIssue { title, text } => {
+            let new = NewIssue {
+                key: &queued.key,
+                title,
+                text,
+                parent: Some(id),
+                since: queued.at,
+            };
+            tracker.create(&new).map(drop)
+        }
+    }
+}
+
+/// What is kept together: the entries of a comment, else the write alone.
+fn group(queued: &Queued) -> &str {
+    let entry = queued.entry();
+    entry.map_or(&queued.key, |(comment, ..)| comment)
+}
+
+fn read_tries(outbox: &Outbox) -> Tries {
+    serde_json::from_slice(&outbox.tries()).unwrap_or_default()
+}
+
+fn name(issue: &IssueRef) -> String {
+    format!("{} {issue}", issue.tracker.name())
+}
+
+fn limit_name(tracker: TrackerKind) -> String {
+    format!("limit {}", tracker.name())
+}
+
+/// What keeps the issue from being written to now.
+fn held<'a>(tries: &'a Tries, issue: &IssueRef, now: Timestamp) -> Option<&'a Try> {
+    limit(tries, issue.tracker, now).or_else(|| is_ahead(tries.get(&name(issue))?, now))
+}
+
+fn limit(tries: &Tries, tracker: TrackerKind, now: Timestamp) -> Option<&Try> {
+    is_ahead(tries.get(&limit_name(tracker))?, now)
+}
+
+/// Its time has not come. One that lies further ahead than any pause was noted by a clock that was wrong.
+fn is_ahead(tried: &Try, now: Timestamp) -> Option<&Try> {
+    let is_ahead = tried.next > now && tried.next.since(now) <= Millis(PAUSE_MAX.0 * 2);
+    is_ahead.then_some(tried)
+}
+
+fn tried<'a>(tries: &'a Tries, issue: &IssueRef) -> Option<&'a Try> {
+    tries
+        .get(&name(issue))
+        .or_else(|| tries.get(&limit_name(issue.tracker)))
+}

@@ -1,0 +1,57 @@
+//! What any tracker can do.
+
+use ekiden_core::issue::{Comment, Issue};
+use ekiden_core::time::Timestamp;
+
+use crate::{Fault, Markup, NewState};
+
+/// The comment that a run keeps up to date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LivingComment<'a> {
+    /// Known by this for good.
+    pub key: &'a str,
+    /// All of it, as it shall be.
+    pub body: String,
+    /// It was not there before this time.
+    pub since: Timestamp,
+    /// A version of it arrived before.
+    pub is_there: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewIssue<'a> {
+    /// The same key makes no second one.
+    pub key: &'a str,
+    pub title: &'a str,
+    pub text: &'a str,
+    pub parent: Option<&'a str>,
+    /// It was not there before this time.
+    pub since: Timestamp,
+}
+
+/// Which open issues are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    pub label: Option<String>,
+}
+
+/// A tracker, or a part of one: a repository, a directory. `id` is an issue's id there.
+///
+/// Each write says what shall be: done already, it does nothing. What a tracker does not have is left out, as `docs/trackers.md` says.
+pub trait Tracker {
+    /// In which notation texts are read there.
+    fn markup(&self) -> Markup;
+    /// All but its comments.
+    fn issue(&self, id: &str) -> Result<Issue, Fault>;
+    /// The newest, oldest first.
+    fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault>;
+    /// Open issues without texts, comments and children, newest first, bounded.
+    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault>;
+    fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault>;
+    fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault>;
+    fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault>;
+    /// The new issue's id.
+    fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault>;
+    /// Who the key belongs to, by one harmless request.
+    fn check(&self) -> Result<String, Fault>;
+}

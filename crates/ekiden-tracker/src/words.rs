@@ -1,0 +1,271 @@
+//! What is written into an issue: our own words, with those of agents quoted, bounded, masked and defused.
+
+use ekiden_core::secrets::mask;
+use ekiden_core::text::{clean, one_line};
+use ekiden_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A line of an agent, in characters.
+const LINE_CHARS_MAX: usize = 240;
+/// Lines of an agent under one heading.
+const LINES_MAX: usize = 12;
+/// A document that is shown in the comment, in lines and bytes.
+const DOCUMENT_LINES_MAX: usize = 200;
+const DOCUMENT_BYTES_MAX: usize = 12_000;
+/// A comment, in bytes: GitHub takes 65,536 characters.
+const COMMENT_BYTES_MAX: usize = 60_000;
+/// Takes no room, and stands where a tracker would see a mention, a reference or an address.
+const BREAK: char = '\u{200b}';
+
+/// How a tracker folds text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Markup {
+    /// `<details>`
+    Html,
+    /// `+++ title`
+    Linear,
+}
+
+/// One checkpoint or handoff in the living comment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// `Session 3 · L2 at 86 %`
+    pub head: String,
+    pub at: Timestamp,
+    /// What else we say of it.
+    pub facts: Vec<String>,
+    /// In the agent's words.
+    pub done: Vec<String>,
+    pub next: Vec<String>,
+    /// What it asks a person.
+    pub asks: Vec<String>,
+    pub document: Document,
+}
+
+/// Where the handoff can be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Document {
+    /// On the web.
+    Link(String),
+    /// Nowhere else, so here.
+    Text(String),
+    None,
+}
+
+/// The living comment: oldest first, the newest open, the others folded.
+pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
+    let Some((newest, older)) = entries.split_last() else {
+        return head.to_owned();
+    };
+    let newest = format!("### {}\n\n{}", newest.head, body(newest, true, markup));
+    let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + newest.len());
+    // The oldest lose their text first, but never their line.
+    let mut folded = Vec::new();
+    let mut used = older
+        .iter()
+        .map(|entry| entry.head.len() + 2)
+        .sum::<usize>();
+    for entry in older.iter().rev() {
+        let whole = fold(&entry.head, &body(entry, false, markup), markup);
+        used += whole.len();
+        folded.push(match used <= room {
+            true => whole,
+            false => format!("{}\n\n", entry.head),
+        });
+    }
+    folded.reverse();
+    format!("{head}\n\n{}{newest}", folded.concat())
+}
+
+fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
+    let mut text = String::new();
+    for fact in &entry.facts {
+        text.push_str(&format!(
+            "{}\n\n",
+            defused(&mask(&one_line(fact, LINE_CHARS_MAX)))
+        ));
+    }
+    for (heading, lines) in [
+        ("Asks", &entry.asks),
+        ("Done", &entry.done),
+        ("Next", &entry.next),
+    ] {
+        if !lines.is_empty() {
+            text.push_str(&format!(
+                "{heading}:\n\n{}",
+                quoted(lines.iter().map(String::as_str), LINES_MAX)
+            ));
+        }
+    }
+    match &entry.document {
+        Document::Link(url) => text.push_str(&format!("Handoff: {url}\n\n")),
+        Document::Text(document) if with_document => {
+            let document = clean(&mask(document)).text;
+            text.push_str(&fold(
+                "Handoff",
+                &quoted(document.lines(), DOCUMENT_LINES_MAX),
+                markup,
+            ));
+        }
+        Document::Text(_) | Document::None => {}
+    }
+    text.push_str(&format!("{}\n\n", entry.at.rfc3339()));
+    text
+}
+
+fn fold(title: &str, text: &str, markup: Markup) -> String {
+    match markup {
+        Markup::Html => format!("<details><summary>{title}</summary>\n\n{text}</details>\n\n"),
+        Markup::Linear => format!("+++ {title}\n\n{text}+++\n\n"),
+    }
+}
+
+/// Lines as a quotation, bounded.
+fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String {
+    let lines = lines.filter(|line| !line.trim().is_empty());
+    let mut text = String::new();
+    for (count, line) in lines.enumerate() {
+        if count == lines_max || text.len() > DOCUMENT_BYTES_MAX {
+            text.push_str("> …\n");
+            break;
+        }
+        text.push_str(&format!(
+            "> {}  \n",
+            defused(&mask(&one_line(line, LINE_CHARS_MAX)))
+        ));
+    }
+    text + "\n"
+}
+
+/// The text with nothing that notifies, refers, closes, links, embeds or is markup of a page: `@name`, `#12`, `ANV-12`, `GH-12`, addresses,
+/// tags, brackets. A word such as "fixes" has then nothing that it could close.
+pub fn defused(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let (mut before, mut rest) = (' ', text.chars().peekable());
+    while let Some(c) = rest.next() {
+        let next = rest.peek().copied().unwrap_or(' ');
+        match c {
+            '<' => out.push_str("&lt;"),
+            '[' => out.push_str("\\["),
+            _ => out.push(c),
+        }
+        let refers = match c {
+            '@' => next.is_alphanumeric(),
+            '#' | '!' => next.is_ascii_digit(),
+            '-' => before.is_ascii_alphanumeric() && next.is_ascii_digit(),
+            ':' => next == '/',
+            'w' | 'W' => before.eq_ignore_ascii_case(&'w') && next == '.',
+            _ => false,
+        };
+        if refers {
+            out.push(BREAK);
+        }
+        before = c;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u32, done: &str) -> Entry {
+        Entry {
+            head: format!("Session {number} · L2 at 86 %"),
+            at: Timestamp(1_792_000_000_000),
+            facts: vec!["handed off after 14m".to_owned()],
+            done: vec![done.to_owned()],
+            next: vec!["Finish the parser".to_owned()],
+            asks: Vec::new(),
+            document: Document::Text(format!("# Handoff\n\nfixes #12 for @mia {number}")),
+        }
+    }
+
+    // shows: LIN-002
+    #[test]
+    fn each_session_has_an_entry_and_the_newest_is_open() {
+        let (one, two) = (entry(1, "Read the code"), entry(2, "Wrote the lexer"));
+        expect_test::expect![[r#"
+            ekiden works here.
+
+            <details><summary>Session 1 · L2 at 86 %</summary>
+
+            handed off after 14m
+
+            Done:
+
+            > Read the code  
+
+            Next:
+
+            > Finish the parser  
+
+            2026-10-14T17:46:40Z
+
+            </details>
+
+            ### Session 2 · L2 at 86 %
+
+            handed off after 14m
+
+            Done:
+
+            > Wrote the lexer  
+
+            Next:
+
+            > Finish the parser  
+
+            <details><summary>Handoff</summary>
+
+            > # Handoff  
+            > fixes #~12 for @~mia 2  
+
+            </details>
+
+            2026-10-14T17:46:40Z
+
+        "#]]
+        .assert_eq(&comment("ekiden works here.", &[&one, &two], Markup::Html).replace(BREAK, "~"));
+        let linear = comment("x", &[&one, &two], Markup::Linear);
+        assert!(
+            linear.contains("+++ Session 1 · L2 at 86 %\n") && !linear.contains("<details>"),
+            "{linear}"
+        );
+    }
+
+    // shows: LIN-002
+    #[test]
+    fn however_many_entries_there_are_none_is_missing_and_the_comment_fits() {
+        let mut all: Vec<Entry> = (1..=400)
+            .map(|number| entry(number, &"word ".repeat(60)))
+            .collect();
+        all[399].document = Document::Text("a long line of words\n".repeat(10_000));
+        let text = comment("x", &all.iter().collect::<Vec<_>>(), Markup::Html);
+        assert!(text.len() <= 65_000, "{}", text.len());
+        for entry in &all {
+            assert!(text.contains(&entry.head), "{}", entry.head);
+        }
+    }
+
+    // shows: LIN-002
+    #[test]
+    fn nothing_of_an_agent_notifies_refers_closes_or_is_markup() {
+        let hostile = "Fixes #12, closes GH-3 and ANV-123; @mia see https://github.com/a/b/issues/1 or www.x.org \
+                       <!-- ekiden:k --> </details> ![i](x) [l](y) a/b#4 !5";
+        let text = defused(hostile);
+        for live in [
+            "#12", "GH-3", "ANV-123", "@mia", "://", "www.", "<", "![", " [l", "#4", "!5",
+        ] {
+            assert!(!text.contains(live), "{live} in {text}");
+        }
+        assert_eq!(
+            defused("a - b: c @ # 1 well-known"),
+            "a - b: c @ # 1 well-known"
+        );
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let all = comment("x", &[&entry(1, &secret)], Markup::Html);
+        assert!(!all.contains(&secret), "{all}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Writes as data: what shall be in an issue.
+
+use std::path::PathBuf;
+
+use ekiden_core::issue::IssueRef;
+use ekiden_core::time::Timestamp;
+use ekiden_store::disk::DiskResult;
+use ekiden_store::outbox::{Kept, Outbox};
+use serde::{Deserialize, Serialize};
+
+use crate::Entry;
+
+/// A write as it lies in the outbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    pub v: u32,
+    /// By this it is known for good: the same key is written once.
+    pub key: String,
+    pub at: Timestamp,
+    /// Its place among those of the same comment.
+    pub order: u64,
+    /// The project, whose settings say where trackers are.
+    pub dir: PathBuf,
+    pub issue: IssueRef,
+    pub write: Write,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Write {
+    /// The living comment holds this entry.
+    Entry {
+        comment: String,
+        /// What the comment begins with.
+        head: String,
+        entry: Box<Entry>,
+    },
+    Label {
+        name: String,
+        is_set: bool,
+    },
+    State {
+        state: NewState,
+    },
+    SubIssue {
+        title: String,
+        text: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewState {
+    Named(String),
+    /// Whatever the tracker counts as done.
+    Done,
+}
+
+impl Queued {
+    pub const VERSION: u32 = 1;
+
+    /// Keeps it in the outbox. Whether it is new. Durable.
+    pub fn queue(&self, outbox: &Outbox) -> DiskResult<bool> {
+        outbox.queue(&self.key, &serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// What was kept; none if it is of a newer program, or damaged.
+    pub fn of(kept: &Kept) -> Option<Self> {
+        let queued: Self = serde_json::from_slice(&kept.bytes).ok()?;
+        (queued.v <= Self::VERSION).then_some(queued)
+    }
+
+    /// Comment, its head, and the entry, if it is one.
+    pub(crate) fn entry(&self) -> Option<(&str, &str, &Entry)> {
+        match &self.write {
+            Write::Entry {
+                comment,
+                head,
+                entry,
+            } => Some((comment, head, entry)),
+            Write::Label { .. } | Write::State { .. } | Write::SubIssue { .. } => None,
+        }
+    }
+
+    /// What it does, for people.
+    pub fn told(&self) -> String {
+        match &self.write {
+            Write::Entry { entry, .. } => format!("comment: {}", entry.head),
+            Write::Label { name, is_set: true } => format!("set label {name}"),
+            Write::Label {
+                name,
+                is_set: false,
+            } => format!("remove label {name}"),
+            Write::State {
+                state: NewState::Named(name),
+            } => format!("move to {name}"),
+            Write::State {
+                state: NewState::Done,
+            } => "close".to_owned(),
+            Write::SubIssue { title, .. } => format!("sub-issue {title}"),
+        }
+    }
+}

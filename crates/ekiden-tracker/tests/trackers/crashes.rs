@@ -1,0 +1,175 @@
+//! The machine dies at every operation of the disk, and the service loses every answer: nothing is lost, nothing is there twice.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_core::issue::IssueRef;
+use ekiden_store::disk::Disk;
+use ekiden_store::outbox::Outbox;
+use ekiden_testkit::sim::{SimDisk, every_crash};
+use ekiden_testkit::trackers::{FakeLinear, Trouble};
+use ekiden_tracker::{Fault, NewState, Queued, Sender, Tracker, Write};
+
+use crate::sending::DIR;
+use crate::{AT, Near, anv, entry, linear, other, planted};
+
+fn writes() -> Vec<Queued> {
+    let label = Write::Label {
+        name: "context-checkpointed".to_owned(),
+        is_set: true,
+    };
+    let sub = Write::SubIssue {
+        title: "Login".to_owned(),
+        text: String::new(),
+    };
+    let state = Write::State {
+        state: NewState::Named("In Progress".to_owned()),
+    };
+    vec![
+        entry(anv(1), 1),
+        other(anv(1), 2, label),
+        entry(anv(1), 3),
+        other(anv(1), 5, sub),
+        other(anv(1), 6, state),
+    ]
+}
+
+/// Sends what it can; the disk may be gone.
+fn send(outbox: &Outbox, near: &Near<FakeLinear>) {
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    let sender = Sender {
+        outbox,
+        open: &open,
+        now: AT,
+        jitter: 0,
+    };
+    let _ = sender.send(true);
+}
+
+fn outbox(disk: Arc<dyn Disk>) -> Outbox {
+    Outbox::of(disk, Path::new(DIR))
+}
+
+/// The issue is as the writes with these keys say, each once.
+fn check(fake: &FakeLinear, queued: &[Queued], place: &str) {
+    let issue = fake.issue("ANV-1");
+    let has = |order: u64| queued.iter().any(|queued| queued.order == order);
+    assert!(issue.comments.len() <= 1, "{place}: {:?}", issue.comments);
+    let body = issue
+        .comments
+        .first()
+        .map_or("", |comment| comment.body.as_str());
+    for order in [1, 3] {
+        let count = body.matches(&format!("Session {order} · ")).count();
+        assert_eq!(
+            count,
+            usize::from(has(order)),
+            "{place}: entry {order} in {body}"
+        );
+    }
+    assert_eq!(issue.labels.len(), usize::from(has(2)), "{place}: labels");
+    assert_eq!(
+        fake.labels.len(),
+        usize::from(has(2)),
+        "{place}: labels of the team"
+    );
+    assert_eq!(
+        fake.issues.len(),
+        1 + usize::from(has(5)),
+        "{place}: sub-issues"
+    );
+    assert_eq!(issue.state, usize::from(has(6)), "{place}: state");
+}
+
+// shows: TRK-06
+#[test]
+fn whatever_dies_when_each_write_arrives_once() {
+    let start = planted();
+    let work = |disk: &Arc<SimDisk>| {
+        let near = Near::new(FakeLinear::with(&["Accounts"]));
+        let outbox = outbox(disk.clone());
+        // What was said to be queued, and no more, must arrive.
+        let queued = writes()
+            .into_iter()
+            .take_while(|write| write.queue(&outbox).is_ok());
+        let queued: Vec<Queued> = queued.collect();
+        if queued.len() == writes().len() {
+            send(&outbox, &near);
+        }
+        let fake = near.0.lock().unwrap().service.clone();
+        (queued, fake)
+    };
+    let explored = every_crash(&start, work, |disk, (queued, fake), point| {
+        let near = Near::new(fake.clone());
+        let outbox = outbox(Arc::new(disk.clone()));
+        send(&outbox, &near);
+        let arrived: Vec<Queued> = outbox
+            .sent()
+            .unwrap()
+            .iter()
+            .filter_map(Queued::of)
+            .collect();
+        for write in queued {
+            assert!(
+                arrived.contains(write),
+                "{point:?}: {} is lost",
+                write.told()
+            );
+        }
+        check(
+            &near.0.lock().unwrap().service,
+            &arrived,
+            &format!("{point:?}"),
+        );
+        // The run goes on, and queues what its log says.
+        for write in writes() {
+            write.queue(&outbox).unwrap();
+        }
+        send(&outbox, &near);
+        check(
+            &near.0.lock().unwrap().service,
+            &writes(),
+            &format!("{point:?}, gone on"),
+        );
+    });
+    assert!(
+        explored.crashes > 60 && explored.worlds > 200,
+        "{explored:?}"
+    );
+}
+
+// shows: TRK-06
+#[test]
+fn whichever_answer_is_lost_each_write_arrives_once() {
+    let requests = {
+        let (outbox, near) = queued();
+        send(&outbox, &near);
+        near.0.lock().unwrap().asked.len()
+    };
+    assert!(requests >= 7, "{requests}");
+    for at in 0..requests {
+        for trouble in [
+            Trouble::Lost,
+            Trouble::Half,
+            Trouble::NoAnswer,
+            Trouble::Status(500),
+        ] {
+            let (outbox, near) = queued();
+            near.0.lock().unwrap().trouble_at(at, trouble);
+            send(&outbox, &near);
+            send(&outbox, &near);
+            let place = format!("{trouble:?} at request {at}");
+            check(&near.0.lock().unwrap().service, &writes(), &place);
+            assert!(outbox.waiting().unwrap().is_empty(), "{place}");
+        }
+    }
+}
+
+fn queued() -> (Outbox, Near<FakeLinear>) {
+    let outbox = outbox(Arc::new(planted()));
+    for write in writes() {
+        write.queue(&outbox).unwrap();
+    }
+    (outbox, Near::new(FakeLinear::with(&["Accounts"])))
+}

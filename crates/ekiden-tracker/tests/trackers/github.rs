@@ -1,0 +1,161 @@
+//! GitHub, by a service with its paths, pages and limits.
+
+use ekiden_testkit::trackers::{FakeGitHub, Trouble};
+use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Query, Tracker as _};
+
+use crate::{AT, GITHUB, Near, github};
+
+fn near() -> Near<FakeGitHub> {
+    let mut fake = FakeGitHub::with("me/app", &["Accounts", "Login"]);
+    fake.address = GITHUB.to_owned();
+    Near::new(fake)
+}
+
+fn living(body: &str) -> LivingComment<'_> {
+    LivingComment {
+        key: "7f3a",
+        body: body.to_owned(),
+        since: AT,
+        is_there: false,
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn an_issue_is_read_with_comments_of_its_last_pages() {
+    let near = near();
+    for number in 0..250 {
+        near.0
+            .lock()
+            .unwrap()
+            .service
+            .comment(1, "leo", &format!("comment {number}"));
+    }
+    near.0.lock().unwrap().service.issues[0].children = vec![2];
+    let issue = github(&near).issue("1").unwrap();
+    assert_eq!(
+        (issue.name.as_str(), issue.title.as_str()),
+        ("me/app#1", "Accounts")
+    );
+    let comments = github(&near).comments("1").unwrap();
+    assert_eq!(
+        (comments.len(), comments[149].text.as_str()),
+        (150, "comment 249")
+    );
+    assert_eq!(issue.children[0].name, "#2");
+    near.0.lock().unwrap().service.is_old = true;
+    assert!(github(&near).issue("1").unwrap().children.is_empty());
+}
+
+/// GitHub has no ids of ours: the marker is found, on whatever page it is.
+// shows: TRK-06
+#[test]
+fn what_arrived_without_an_answer_is_found_by_its_marker() {
+    let near = near();
+    let tracker = github(&near);
+    near.0.lock().unwrap().service.page = 2;
+    for number in 0..5 {
+        near.0
+            .lock()
+            .unwrap()
+            .service
+            .comment(1, "leo", &format!("comment {number}"));
+    }
+    // Three pages are looked through, then the comment is made and its answer lost.
+    near.0.lock().unwrap().trouble_at(3, Trouble::Lost);
+    assert!(tracker.put_comment("1", &living("one")).is_err());
+    near.0.lock().unwrap().service.comment(1, "leo", "later");
+    tracker.put_comment("1", &living("two")).unwrap();
+    let ours = |near: &Near<FakeGitHub>| {
+        let fake = near.0.lock().unwrap();
+        let ours = fake.service.issues[0]
+            .comments
+            .iter()
+            .filter(|comment| comment.body.contains("<!-- ekiden:"));
+        ours.map(|comment| comment.body.lines().next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ours(&near), ["two"]);
+    let new = NewIssue {
+        key: "sub",
+        title: "Part",
+        text: "what",
+        parent: Some("1"),
+        since: AT,
+    };
+    let made = tracker.create(&new).unwrap();
+    assert_eq!(
+        (made.as_str(), tracker.create(&new).unwrap().as_str()),
+        ("3", "3")
+    );
+    assert_eq!(near.0.lock().unwrap().service.issues[0].children, [3]);
+}
+
+// shows: LIN-001, LIN-004, TRK-05
+#[test]
+fn labels_and_states_are_as_they_shall_be() {
+    let near = near();
+    let tracker = github(&near);
+    for _ in 0..2 {
+        tracker
+            .set_label("1", "context-checkpointed", true)
+            .unwrap();
+        tracker.set_state("1", &NewState::Done).unwrap();
+    }
+    assert_eq!(
+        near.0.lock().unwrap().service.issues[0].labels,
+        ["context-checkpointed"]
+    );
+    let open = tracker.find(&Query::default()).unwrap();
+    assert_eq!((open.len(), open[0].name.as_str()), (1, "me/app#2"));
+    // GitHub knows no such state, and nothing is said about it.
+    tracker
+        .set_state("1", &NewState::Named("In Progress".to_owned()))
+        .unwrap();
+    for _ in 0..2 {
+        tracker
+            .set_label("1", "context-checkpointed", false)
+            .unwrap();
+    }
+    assert!(near.0.lock().unwrap().service.issues[0].labels.is_empty());
+}
+
+// shows: TRK-05
+#[test]
+fn what_goes_wrong_is_a_fault_with_its_reason() {
+    let near = near();
+    let fault = |trouble| {
+        near.0.lock().unwrap().trouble.push_back(trouble);
+        github(&near).issue("1").unwrap_err()
+    };
+    assert!(matches!(fault(Trouble::NoAnswer), Fault::Unreachable(_)));
+    assert!(matches!(fault(Trouble::Status(502)), Fault::Unreachable(_)));
+    assert!(matches!(fault(Trouble::Status(302)), Fault::Refused(_)));
+    assert!(matches!(fault(Trouble::Half), Fault::Garbage(_)));
+    assert!(matches!(fault(Trouble::Limited(60)), Fault::Limited { wait } if wait.as_secs() == 60));
+    assert_eq!(
+        github(&near).issue("9").unwrap_err(),
+        Fault::Missing("me/app/issues/9".to_owned())
+    );
+    near.0.lock().unwrap().service.refused_token = Some("token".to_owned());
+    assert_eq!(
+        github(&near).issue("1").unwrap_err().to_string(),
+        "it does not permit this: Bad credentials"
+    );
+}
+
+/// A link to the next page on another host would take the token there.
+// shows: TRK-05
+#[test]
+fn the_token_goes_to_no_other_address() {
+    let near = near();
+    near.0.lock().unwrap().service.page = 1;
+    near.0.lock().unwrap().service.address = "http://evil.test".to_owned();
+    for _ in 0..3 {
+        near.0.lock().unwrap().service.comment(1, "leo", "x");
+    }
+    github(&near).put_comment("1", &living("one")).unwrap();
+    let fake = near.0.lock().unwrap();
+    let looked = fake.asked.iter().filter(|asked| asked.method == "GET");
+    assert_eq!(looked.count(), 1);
+}

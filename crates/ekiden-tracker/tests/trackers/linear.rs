@@ -1,0 +1,163 @@
+//! Linear, by a service that executes what is asked.
+
+use ekiden_testkit::trackers::{FakeLinear, Trouble};
+use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Query, Tracker as _};
+
+use crate::{AT, Near, linear};
+
+fn living(body: &str, is_there: bool) -> LivingComment<'_> {
+    LivingComment {
+        key: "7f3a",
+        body: body.to_owned(),
+        since: AT,
+        is_there,
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn an_issue_is_read_with_all_that_belongs_to_it() {
+    let mut fake = FakeLinear::with(&["Accounts", "Login"]);
+    fake.issues[1].parent = Some("issue-1".to_owned());
+    fake.issues[0].description = "Everything of **accounts**".to_owned();
+    fake.issues[1].state = 2;
+    let comment = |number: usize| ekiden_testkit::trackers::LinearComment {
+        id: format!("c{number}"),
+        body: format!("comment {number}"),
+        author: "leo@example.org".to_owned(),
+        at: format!("2026-11-24T10:{:02}:{:02}Z", number / 60, number % 60),
+        versions: 1,
+    };
+    fake.issues[0].comments = (0..120).rev().map(comment).collect();
+    let near = Near::new(fake);
+    let issue = linear(&near).issue("ANV-1").unwrap();
+    assert_eq!(
+        (issue.title.as_str(), issue.state.as_str(), issue.is_closed),
+        ("Accounts", "Todo", false)
+    );
+    assert_eq!(issue.text, "Everything of **accounts**");
+    assert_eq!(
+        (issue.children[0].name.as_str(), issue.children[0].is_closed),
+        ("ANV-2", true)
+    );
+    let comments = linear(&near).comments("ANV-1").unwrap();
+    assert_eq!(
+        (comments.len(), comments[119].text.as_str()),
+        (120, "comment 119")
+    );
+    assert_eq!(
+        linear(&near).issue("ANV-2").unwrap().parent.as_deref(),
+        Some("ANV-1")
+    );
+    // A personal key goes without a word before it.
+    assert_eq!(
+        near.0.lock().unwrap().asked[0].header("authorization"),
+        Some("lin_api_key")
+    );
+}
+
+// shows: TRK-05
+#[test]
+fn what_goes_wrong_is_a_fault_with_its_reason() {
+    let near = Near::new(FakeLinear::with(&["Accounts"]));
+    let fault = |trouble| {
+        near.0.lock().unwrap().trouble.push_back(trouble);
+        linear(&near).issue("ANV-1").unwrap_err()
+    };
+    assert!(matches!(fault(Trouble::NoAnswer), Fault::Unreachable(_)));
+    assert!(matches!(fault(Trouble::Status(500)), Fault::Unreachable(_)));
+    assert!(matches!(fault(Trouble::Garbage), Fault::Garbage(_)));
+    assert!(matches!(fault(Trouble::Half), Fault::Garbage(_)));
+    assert!(matches!(fault(Trouble::Limited(30)), Fault::Limited { wait } if wait.as_secs() == 30));
+    assert_eq!(
+        linear(&near).issue("ANV-9").unwrap_err(),
+        Fault::Missing("ANV-9".to_owned())
+    );
+    near.0.lock().unwrap().service.refused_key = Some("lin_api_key".to_owned());
+    assert!(matches!(
+        linear(&near).issue("ANV-1").unwrap_err(),
+        Fault::NotPermitted(_)
+    ));
+}
+
+/// Linear refuses an id that it knows; so the second try finds the first.
+// shows: TRK-06
+#[test]
+fn what_arrived_without_an_answer_is_not_made_again() {
+    let near = Near::new(FakeLinear::with(&["Accounts"]));
+    let tracker = linear(&near);
+    let lose = || near.0.lock().unwrap().trouble.push_back(Trouble::Lost);
+    lose();
+    assert!(tracker.put_comment("ANV-1", &living("one", false)).is_err());
+    tracker.put_comment("ANV-1", &living("two", false)).unwrap();
+    let new = NewIssue {
+        key: "sub",
+        title: "Part",
+        text: "",
+        parent: None,
+        since: AT,
+    };
+    let made = tracker.create(&new).unwrap();
+    assert_eq!(tracker.create(&new).unwrap(), made);
+    let fake = near.0.lock().unwrap();
+    let comments = &fake.service.issue("ANV-1").comments;
+    assert_eq!((comments.len(), comments[0].body.as_str()), (1, "two"));
+    assert_eq!(fake.service.issues.len(), 2);
+}
+
+// shows: LIN-002
+#[test]
+fn a_comment_that_a_person_deleted_is_written_anew() {
+    let near = Near::new(FakeLinear::with(&["Accounts"]));
+    linear(&near)
+        .put_comment("ANV-1", &living("x", true))
+        .unwrap();
+    assert_eq!(
+        near.0.lock().unwrap().service.issue("ANV-1").comments.len(),
+        1
+    );
+}
+
+// shows: LIN-001, LIN-004
+#[test]
+fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
+    let near = Near::new(FakeLinear::with(&["Accounts"]));
+    let tracker = linear(&near);
+    for _ in 0..2 {
+        tracker
+            .set_label("ANV-1", "context-checkpointed", true)
+            .unwrap();
+        tracker
+            .set_state("ANV-1", &NewState::Named("in progress".to_owned()))
+            .unwrap();
+    }
+    let labels = |near: &Near<FakeLinear>| near.0.lock().unwrap().service.labels_of("ANV-1").len();
+    assert_eq!(labels(&near), 1);
+    assert_eq!(tracker.issue("ANV-1").unwrap().state, "In Progress");
+    let found = |label: &str| {
+        tracker
+            .find(&Query {
+                label: Some(label.to_owned()),
+            })
+            .unwrap()
+            .len()
+    };
+    assert_eq!((found("Context-Checkpointed"), found("other")), (1, 0));
+    for _ in 0..2 {
+        tracker
+            .set_label("ANV-1", "context-checkpointed", false)
+            .unwrap();
+        tracker.set_state("ANV-1", &NewState::Done).unwrap();
+    }
+    assert_eq!(
+        (labels(&near), tracker.issue("ANV-1").unwrap().is_closed),
+        (0, true)
+    );
+    let fault = tracker
+        .set_state("ANV-1", &NewState::Named("Nowhere".to_owned()))
+        .unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "it refuses: its states are Todo, In Progress, Done, Canceled"
+    );
+}

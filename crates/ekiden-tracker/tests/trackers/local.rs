@@ -1,0 +1,133 @@
+//! Issues as files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Query, Tracker as _};
+
+use crate::AT;
+
+fn tracker(dir: &Path) -> Local {
+    Local::new(Arc::new(RealDisk::fenced(dir)), &dir.join(".issues"))
+}
+
+fn put(dir: &Path, name: &str, text: &str) {
+    let disk = RealDisk::fenced(dir);
+    let _ = disk.create_dir(&dir.join(".issues"));
+    let path = dir.join(".issues").join(name);
+    disk.create_file(&path, text.as_bytes(), Reach::Cache)
+        .unwrap();
+}
+
+fn living(body: &str) -> LivingComment<'_> {
+    LivingComment {
+        key: "7f3a",
+        body: body.to_owned(),
+        since: AT,
+        is_there: false,
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn what_a_person_wrote_stays_as_it_is() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = "---\nid: login\ntitle: \"Log in\"\nestimate: 3\nlabels: [bug, ui]\nstate: open\n---\nBy mail.\n\n- a\n";
+    put(temp.path(), "login.md", text);
+    put(
+        temp.path(),
+        "mail.md",
+        "---\ntitle: Mail\nstate: Done\nparent: login\n---\n",
+    );
+    put(temp.path(), "bare.md", "no front matter\n");
+    let tracker = tracker(temp.path());
+    let issue = tracker.issue("login").unwrap();
+    assert_eq!(
+        (
+            issue.title.as_str(),
+            issue.state.as_str(),
+            issue.text.as_str()
+        ),
+        ("Log in", "open", "By mail.\n\n- a")
+    );
+    assert_eq!(
+        (issue.labels, issue.children[0].is_closed),
+        (vec!["bug".to_owned(), "ui".to_owned()], true)
+    );
+    for body in ["one", "two"] {
+        tracker
+            .set_label("login", "context-checkpointed", true)
+            .unwrap();
+        tracker
+            .set_state("login", &NewState::Named("doing".to_owned()))
+            .unwrap();
+        tracker.put_comment("login", &living(body)).unwrap();
+    }
+    let written = std::fs::read_to_string(temp.path().join(".issues/login.md")).unwrap();
+    expect_test::expect![[r#"
+        ---
+        id: login
+        title: "Log in"
+        estimate: 3
+        labels: bug, ui, context-checkpointed
+        state: doing
+        ---
+        By mail.
+
+        - a
+
+        <!-- ekiden:e691d0079f79eca4304219d11ee5e5ff -->
+        two
+        <!-- /ekiden -->
+    "#]]
+    .assert_eq(&written);
+    tracker.set_label("bare", "x", true).unwrap();
+    assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
+    let open: Vec<String> = tracker
+        .find(&Query::default())
+        .unwrap()
+        .into_iter()
+        .map(|issue| issue.name)
+        .collect();
+    assert_eq!(open, ["bare", "login"]);
+}
+
+// shows: TRK-05
+#[test]
+fn a_new_issue_is_made_once_and_takes_no_others_name() {
+    let temp = tempfile::tempdir().unwrap();
+    let tracker = tracker(temp.path());
+    let new = |key| NewIssue {
+        key,
+        title: "Log in, by mail!",
+        text: "now",
+        parent: None,
+        since: AT,
+    };
+    let made = ["a", "a", "b"].map(|key| tracker.create(&new(key)).unwrap());
+    assert_eq!(
+        made,
+        ["log-in-by-mail", "log-in-by-mail", "log-in-by-mail-2"]
+    );
+    assert!(tracker.has("log-in-by-mail-2"));
+    assert_eq!(
+        tracker.issue("nothing").unwrap_err(),
+        Fault::Missing("nothing".to_owned())
+    );
+}
+
+// shows: SEC-02
+#[test]
+fn nothing_is_written_through_a_link() {
+    let temp = tempfile::tempdir().unwrap();
+    put(temp.path(), "x.md", "x\n");
+    let outside = temp.path().join("outside.md");
+    RealDisk::new()
+        .create_file(&outside, b"theirs\n", Reach::Cache)
+        .unwrap();
+    std::os::unix::fs::symlink(&outside, temp.path().join(".issues/link.md")).unwrap();
+    let tracker = tracker(temp.path());
+    assert!(tracker.set_label("link", "x", true).is_err());
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "theirs\n");
+}

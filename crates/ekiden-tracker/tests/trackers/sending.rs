@@ -1,0 +1,163 @@
+//! What the sender does with what waits.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ekiden_core::issue::IssueRef;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_store::outbox::Outbox;
+
+use ekiden_testkit::trackers::{FakeLinear, Trouble};
+use ekiden_tracker::{Fault, Queued, Sender, Sent, Tracker, Write, standing};
+
+use crate::{AT, Near, anv, entry, linear, other, planted};
+
+pub(crate) const DIR: &str = "/home/outbox";
+
+pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all: bool) -> Sent {
+    let open =
+        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    let sender = Sender {
+        outbox,
+        open: &open,
+        now,
+        jitter: 0,
+    };
+    sender.send(all).unwrap()
+}
+
+fn outbox() -> Outbox {
+    Outbox::of(Arc::new(planted()), Path::new(DIR))
+}
+
+fn after(secs: u64) -> Timestamp {
+    AT + Millis::from_secs(secs)
+}
+
+// shows: LIN-002
+#[test]
+fn forty_sessions_leave_one_comment() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    for order in 1..=40 {
+        entry(anv(1), order).queue(&outbox).unwrap();
+        if order % 3 == 0 {
+            send(&outbox, &near, after(order), false);
+        }
+    }
+    assert_eq!(send(&outbox, &near, after(50), false).count, 1);
+    let fake = near.0.lock().unwrap();
+    let comments = &fake.service.issue("ANV-1").comments;
+    assert_eq!((comments.len(), comments[0].versions), (1, 14));
+    for order in 1..=40 {
+        let head = format!("Session {order} · L2 at 86 %");
+        assert_eq!(comments[0].body.matches(&head).count(), 1, "{head}");
+    }
+}
+
+// shows: TRK-06
+#[test]
+fn a_failure_is_tried_again_later_and_later_and_told() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    near.0
+        .lock()
+        .unwrap()
+        .trouble
+        .extend([Trouble::NoAnswer; 3]);
+    let sent = send(&outbox, &near, AT, false);
+    assert!(
+        matches!(sent.failed.as_slice(), [(issue, Fault::Unreachable(_))] if *issue == anv(1)),
+        "{sent:?}"
+    );
+    let standing = standing(&outbox, after(1)).unwrap();
+    let waiting = &standing.waiting[0];
+    assert_eq!(
+        (waiting.what.as_str(), waiting.why.as_deref()),
+        (
+            "comment: Session 1 · L2 at 86 %",
+            Some("no answer: it is gone")
+        )
+    );
+    assert!(!standing.is_due && waiting.next > Some(after(5)));
+    // 9 s, then 18 s, by the least jitter; nothing before.
+    for (at, asked) in [(5, 1), (10, 2), (20, 2), (30, 3), (31, 3)] {
+        send(&outbox, &near, after(at), false);
+        assert_eq!(near.0.lock().unwrap().asked.len(), asked, "after {at} s");
+    }
+    // A person does not wait.
+    assert_eq!(send(&outbox, &near, after(32), true).count, 1);
+}
+
+// shows: TRK-06
+#[test]
+fn a_limit_holds_the_whole_tracker_and_a_wrong_clock_nothing() {
+    let (outbox, near) = (
+        outbox(),
+        Near::new(FakeLinear::with(&["Accounts", "Login"])),
+    );
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    let second = Queued {
+        key: "second".to_owned(),
+        ..entry(anv(2), 2)
+    };
+    second.queue(&outbox).unwrap();
+    near.0
+        .lock()
+        .unwrap()
+        .trouble
+        .push_back(Trouble::Limited(600));
+    send(&outbox, &near, AT, false);
+    assert_eq!(
+        near.0.lock().unwrap().asked.len(),
+        1,
+        "the second issue is not even tried"
+    );
+    assert_eq!(send(&outbox, &near, after(300), true).count, 0);
+    // The clock was a day ahead, and is put right.
+    assert_eq!(
+        send(&outbox, &near, Timestamp(AT.0 - 24 * 3_600_000), false).count,
+        2
+    );
+}
+
+// shows: TRK-06
+#[test]
+fn what_is_a_month_old_is_dropped_but_no_entry_of_a_comment_that_lives() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let day = |days: u64| AT + Millis::from_secs(days * 24 * 3600);
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    send(&outbox, &near, AT, false);
+    let later = Queued {
+        at: day(29),
+        ..entry(anv(1), 2)
+    };
+    later.queue(&outbox).unwrap();
+    send(&outbox, &near, day(29), false);
+    entry(anv(9), 3).queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, day(31), false).dropped, 1);
+    assert_eq!(outbox.sent().unwrap().len(), 2);
+    send(&outbox, &near, day(60), false);
+    assert!(outbox.sent().unwrap().is_empty());
+}
+
+// shows: SHD-003
+#[test]
+fn a_sub_issue_is_made_under_its_parent_once() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    let write = Write::SubIssue {
+        title: "Login".to_owned(),
+        text: "by mail".to_owned(),
+    };
+    let queued = other(anv(1), 1, write);
+    assert!(queued.queue(&outbox).unwrap() && !queued.queue(&outbox).unwrap());
+    send(&outbox, &near, AT, false);
+    assert!(
+        !queued.queue(&outbox).unwrap(),
+        "the key is known after it was sent"
+    );
+    let fake = near.0.lock().unwrap();
+    assert_eq!(
+        fake.service.issue("ANV-2").parent.as_deref(),
+        Some("issue-1")
+    );
+}

@@ -1,0 +1,367 @@
+//! `ekiden issue`: looks at issues, makes new ones; and what `ekiden run --issue` takes from one.
+
+use clap::{Args, Subcommand};
+use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
+use ekiden_core::prompt::issue_task;
+use ekiden_core::settings::RunStarted;
+use ekiden_core::text::clean;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::git::branch;
+use ekiden_engine::workspace::Workspace;
+use ekiden_tracker::{NewIssue, Query, Tracker};
+
+use super::Invocation;
+use super::task::Task;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::json::Fields;
+use crate::output::line::{Line, Tone, one_line};
+use crate::settings::flags::{Asking, Typed};
+use crate::settings::table;
+use crate::tracker::{Trackers, failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden issue list                        the open issues of this project
+  ekiden issue show ANV-123
+  ekiden issue new 'Log in by mail'        in .issues/, or in the tracker that is set
+  ekiden run --issue ANV-123               work on it
+";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  ekiden issue list
+  ekiden issue list --label bug --json
+";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  ekiden issue show ANV-123
+  ekiden issue show me/app#12
+  ekiden issue show log-in-by-mail --json
+";
+const NEW_EXAMPLES: &str = "\
+Examples:
+  ekiden issue new 'Log in by mail'
+  ekiden issue new 'Log in by mail' --text spec.md --parent accounts
+";
+/// A branch's part that is made of a title, in characters.
+const TITLE_CHARS_MAX: usize = 40;
+
+/// List, show and make issues
+///
+/// Issues are files in .issues/ unless `tracker.kind` says linear or github: each file has a front matter with title, state, labels and
+/// parent, and a text. You may edit them by hand, and git may keep them.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct IssueArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List the open issues
+    #[command(before_help = LIST_EXAMPLES)]
+    List {
+        /// Only those with this label
+        #[arg(long, value_name = "NAME")]
+        label: Option<String>,
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Show an issue with its sub-issues and comments
+    #[command(before_help = SHOW_EXAMPLES)]
+    Show {
+        /// ANV-123, owner/name#12, #12, an address, or the name of a file
+        issue: String,
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Make an issue
+    #[command(before_help = NEW_EXAMPLES)]
+    New {
+        title: String,
+        /// Its text: a file, `-` for standard input, or the text itself
+        #[arg(long)]
+        text: Option<String>,
+        /// The issue that it is a part of
+        #[arg(long, value_name = "ISSUE")]
+        parent: Option<String>,
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+}
+
+pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let (What::List { typed, .. } | What::Show { typed, .. } | What::New { typed, .. }) =
+        &args.what;
+    let invocation = Invocation::new(typed.flags())?;
+    let trackers = invocation.trackers(&invocation.workspace_here()?);
+    let json = invocation.json()?;
+    match &args.what {
+        What::List { label, .. } => list(&trackers, label.as_ref(), json, output),
+        What::Show { issue, .. } => show(&trackers, issue, json, output),
+        What::New {
+            title,
+            text,
+            parent,
+            ..
+        } => {
+            let text = text
+                .as_ref()
+                .map(|text| Task::read_as("text", text, output));
+            let text = text.transpose()?.map(|task| task.text);
+            new(
+                &invocation,
+                &trackers,
+                title,
+                &text.unwrap_or_default(),
+                parent.as_deref(),
+                output,
+            )
+        }
+    }
+}
+
+fn list(
+    trackers: &Trackers,
+    label: Option<&String>,
+    json: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (kind, query) = (
+        kind(trackers),
+        Query {
+            label: label.cloned(),
+        },
+    );
+    let found = trackers
+        .open_project(kind)
+        .and_then(|tracker| tracker.find(&query));
+    let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
+    if json {
+        output.json(&Fields::versioned().with("issues", found));
+        return Ok(Exit::Done);
+    }
+    if found.is_empty() {
+        let text = format!("no open issue in {}", kind.name());
+        output.line(&Line::new(Tone::Plain, text));
+        output
+            .line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden issue new 'TITLE'"));
+    }
+    for issue in &found {
+        let name = format!("{:<16}  ", one_line(&issue.name));
+        let mut rest = format!("  {}", one_line(&issue.state));
+        issue
+            .labels
+            .iter()
+            .for_each(|label| rest.push_str(&format!(" · {}", one_line(label))));
+        let line = Line::new(Tone::Plain, name).with(Tone::Plain, one_line(&issue.title));
+        output.line(&line.with(Tone::Quiet, rest).hanging(18));
+    }
+    Ok(Exit::Done)
+}
+
+fn show(trackers: &Trackers, name: &str, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+    let issue = read(trackers, &trackers.named(name)?)?;
+    if json {
+        output.json(&Fields::versioned().with("issue", issue));
+        return Ok(Exit::Done);
+    }
+    issue
+        .told()
+        .iter()
+        .for_each(|line| output.line(&Line::new(Tone::Plain, one_line(line))));
+    for text in [&issue.parent, &Some(issue.url.clone())]
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
+    {
+        output.line(&Line::new(Tone::Quiet, one_line(text)));
+    }
+    if !issue.text.trim().is_empty() {
+        output.answer(&format!("\n{}\n", clean(issue.text.trim()).text));
+    }
+    for comment in &issue.comments {
+        output.line(&Line::default());
+        let head = format!("{}  {}", one_line(&comment.author), one_line(&comment.at));
+        output.line(&Line::new(Tone::Quiet, head));
+        output.answer(&format!("{}\n", clean(comment.text.trim()).text));
+    }
+    output.line(&Line::new(Tone::Quiet, "next  ").with(
+        Tone::Plain,
+        format!("ekiden run --issue {}", one_line(name)),
+    ));
+    Ok(Exit::Done)
+}
+
+fn new(
+    invocation: &Invocation,
+    trackers: &Trackers,
+    title: &str,
+    text: &str,
+    parent: Option<&str>,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let parent = parent.map(|parent| trackers.named(parent)).transpose()?;
+    let kind = parent
+        .as_ref()
+        .map_or(kind(trackers), |parent| parent.tracker);
+    if kind != TrackerKind::Local {
+        invocation.environment.refuse_a_session("make an issue")?;
+    }
+    if title.trim().is_empty() {
+        return Err(Failure::new(Exit::InvalidInput, "the title is empty")
+            .hint("say in a few words what is wanted"));
+    }
+    let tracker = match &parent {
+        Some(parent) => trackers.open(parent),
+        None => trackers.open_project(kind),
+    };
+    // Asked twice, a person wants two.
+    let key = uuid::Uuid::new_v4().to_string();
+    let new = NewIssue {
+        key: &key,
+        title,
+        text,
+        parent: parent.as_ref().map(|parent| parent.id.as_str()),
+        since: SystemClock.now(),
+    };
+    let made = tracker.and_then(|tracker| tracker.create(&new));
+    let made = made.map_err(|fault| failure("make the issue", kind, &fault))?;
+    let made = match kind {
+        TrackerKind::Github => format!("#{made}"),
+        TrackerKind::Linear | TrackerKind::Local => made,
+    };
+    if invocation.json()? {
+        output.json(&Fields::versioned().with("issue", made));
+        return Ok(Exit::Done);
+    }
+    output.line(&Line::new(Tone::Plain, format!("made {}", one_line(&made))));
+    output.line(&Line::new(Tone::Quiet, "next  ").with(
+        Tone::Plain,
+        format!("ekiden run --issue {}", one_line(&made)),
+    ));
+    Ok(Exit::Done)
+}
+
+/// Where issues are listed and made: files, unless the user set a tracker.
+fn kind(trackers: &Trackers) -> TrackerKind {
+    trackers.kind().unwrap_or(TrackerKind::Local)
+}
+
+/// All of an issue, with the name that we know it by.
+fn read(trackers: &Trackers, issue: &IssueRef) -> Result<Issue, Failure> {
+    let what = format!("read issue {issue}");
+    let read = |tracker: Box<dyn Tracker>| {
+        let found = tracker.issue(&issue.id)?;
+        Ok(Issue {
+            name: issue.to_string(),
+            comments: tracker.comments(&issue.id)?,
+            ..found
+        })
+    };
+    let found = trackers.open(issue).and_then(read);
+    found.map_err(|fault| match issue.tracker {
+        TrackerKind::Local => {
+            failure(&what, issue.tracker, &fault).hint("`ekiden issue list` shows what there is")
+        }
+        TrackerKind::Linear | TrackerKind::Github => failure(&what, issue.tracker, &fault),
+    })
+}
+
+/// What a run takes from an issue.
+pub(super) struct OfIssue {
+    pub(super) task: Task,
+    issue: IssueRef,
+    title: String,
+}
+
+impl OfIssue {
+    /// Reads the issue; `own` is what the user wants of it.
+    pub(super) fn read(
+        invocation: &Invocation,
+        workspace: &Workspace,
+        name: &str,
+        own: Option<&str>,
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
+        let trackers = invocation.trackers(workspace);
+        let issue = trackers.named(name)?;
+        let found = read(&trackers, &issue)?;
+        let own = own.map(|own| Task::read(own, output)).transpose()?;
+        let trust = invocation
+            .given
+            .get(&table::TRACKER_TRUST)?
+            .unwrap_or_default();
+        let text = issue_task(&found, own.as_ref().map(|own| own.text.as_str()), &trust);
+        let name = one_line(&format!("{issue} {}", found.title));
+        Ok(Self {
+            task: Task { text, name },
+            issue,
+            title: found.title,
+        })
+    }
+
+    /// Notes the issue in the run's first record, with the branch that the user wants for it.
+    pub(super) fn settle(
+        self,
+        header: &mut RunStarted,
+        invocation: &Invocation,
+        workspace: &Workspace,
+    ) -> Result<(), Failure> {
+        let named = invocation.given.get(&table::TRACKER_BRANCH)?;
+        let named = named.filter(|_| header.place.branch.is_none() && workspace.git.is_some());
+        let named = named.map(|form| branch_of(&form, &self.issue, &self.title));
+        if let Some(name) = &named {
+            branch::check(workspace, name).map_err(ekiden_engine::EngineError::from)?;
+            header.place.branch = named;
+        }
+        header.issue = Some(self.issue);
+        Ok(())
+    }
+}
+
+/// `feat/ANV-123-log-in-by-mail`
+fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            ' '
+        }
+    };
+    let title: String = title.chars().map(plain).take(TITLE_CHARS_MAX).collect();
+    let title: Vec<&str> = title.split_whitespace().collect();
+    form.replace("{issue}", &issue.id)
+        .replace("{title}", &title.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::guard::checkpoint::issue_of_branch;
+
+    use super::*;
+
+    // shows: TRK-07
+    #[test]
+    fn a_branch_that_is_made_for_an_issue_tells_it() {
+        let issue = |tracker, id: &str| IssueRef {
+            tracker,
+            repo: String::new(),
+            id: id.to_owned(),
+        };
+        let form = "feat/{issue}-{title}";
+        let linear = branch_of(
+            form,
+            &issue(TrackerKind::Linear, "ANV-123"),
+            "Log in: by ../mail!",
+        );
+        assert_eq!(
+            (linear.as_str(), issue_of_branch(&linear).as_deref()),
+            ("feat/ANV-123-log-in-by-mail", Some("ANV-123"))
+        );
+        let github = branch_of(form, &issue(TrackerKind::Github, "12"), "Log in");
+        assert_eq!(issue_of_branch(&github).as_deref(), Some("#12"));
+    }
+}

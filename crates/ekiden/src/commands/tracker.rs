@@ -1,0 +1,182 @@
+//! `ekiden tracker`: what waits to be written into issues, and writing it now.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_store::outbox::Outbox;
+use ekiden_tracker::{Standing, standing};
+use jiff::tz::TimeZone;
+
+use super::Invocation;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Typed};
+use crate::tracker::{Trackers, failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden tracker status     what waits, since when, and why
+  ekiden tracker flush      send it now
+";
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  ekiden tracker status
+  ekiden tracker status --json
+";
+const FLUSH_EXAMPLES: &str = "\
+Examples:
+  ekiden tracker flush
+";
+/// How long `flush` waits for another process that sends.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Show or send what waits to be written into issues
+///
+/// Runs and checkpoints write into the issue that they work on: a comment that is kept up to date, a label, a state. Each write waits on the
+/// disk until the tracker has it, for 30 days, and is tried again and again. A run never waits for it.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct TrackerArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Show what waits, since when, and why
+    #[command(before_help = STATUS_EXAMPLES)]
+    Status {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Send what waits now, though it would be tried later
+    ///
+    /// A limit that a service named is kept to. Exits with 69 if something waits on.
+    #[command(before_help = FLUSH_EXAMPLES)]
+    Flush {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+}
+
+pub fn tracker(args: &TrackerArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let (What::Status { typed } | What::Flush { typed }) = &args.what;
+    let invocation = Invocation::looking(typed.flags(), output)?;
+    let trackers = invocation.trackers(&invocation.workspace_here()?);
+    let outbox = trackers.outbox().ok_or_else(|| {
+        Failure::new(Exit::State, "there is no outbox without a home directory")
+            .hint("set HOME, or XDG_STATE_HOME")
+    })?;
+    match args.what {
+        What::Status { .. } => status(&outbox, invocation.json()?, output),
+        What::Flush { .. } => {
+            invocation
+                .environment
+                .refuse_a_session("write into issues")?;
+            flush(&trackers, &outbox, invocation.json()?, output)
+        }
+    }
+}
+
+fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Failure> {
+    let Standing {
+        waiting,
+        unreadable,
+        ..
+    } = standing(outbox, SystemClock.now())?;
+    if json {
+        output.json(
+            &Fields::versioned()
+                .with("waiting", &waiting)
+                .with("unreadable", unreadable),
+        );
+        return Ok(Exit::Done);
+    }
+    if waiting.is_empty() {
+        output.line(&Line::new(
+            Tone::Plain,
+            "nothing waits: trackers have all that was written",
+        ));
+    }
+    let zone = TimeZone::system();
+    for write in &waiting {
+        let line = Line::new(
+            Tone::Plain,
+            format!("{}  {}", one_line(&write.issue), one_line(&write.what)),
+        );
+        let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
+        output.line(&line.with(Tone::Quiet, since));
+        if let Some(why) = &write.why {
+            let next = write
+                .next
+                .map(|next| format!("; tried again {}", phrase::day_and_time(next, &zone)));
+            output.line(&Line::attention(format!(
+                "{}{}",
+                one_line(why),
+                next.unwrap_or_default()
+            )));
+        }
+    }
+    if unreadable > 0 {
+        output.warn(&format!(
+            "{} cannot be read: of a newer ekiden, or damaged",
+            phrase::count(unreadable as u64, "write")
+        ));
+    }
+    if !waiting.is_empty() {
+        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden tracker flush"));
+    }
+    Ok(Exit::Done)
+}
+
+fn flush(
+    trackers: &Trackers,
+    outbox: &Outbox,
+    json: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let Some(_sending) = outbox.lock(LOCK_PATIENCE)? else {
+        let text = "another ekiden sends what waits";
+        return Err(
+            Failure::new(Exit::Held, text).hint("`ekiden tracker status` shows what it leaves")
+        );
+    };
+    let now = SystemClock.now();
+    let sent = trackers.send(outbox, now, true)?;
+    let left = standing(outbox, now)?.waiting.len();
+    if json {
+        let failed = sent.failed.iter();
+        let failed = failed
+            .map(|(issue, fault)| fields! { "issue": issue.to_string(), "why": fault.to_string() });
+        let failed: Vec<Fields> = failed.collect();
+        let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left, "failed": failed };
+        output.json(&Fields::versioned().and(answer));
+    } else {
+        output.line(&Line::new(
+            Tone::Plain,
+            format!("sent {}", phrase::count(sent.count as u64, "write")),
+        ));
+    }
+    if sent.dropped > 0 {
+        output.warn(&format!(
+            "{} waited for 30 days and is dropped",
+            phrase::count(sent.dropped as u64, "write")
+        ));
+    }
+    match sent.failed.first() {
+        Some((issue, fault)) if !json => {
+            let text = format!("write into {issue}");
+            let failed = failure(&text, issue.tracker, fault);
+            Err(failed.hint(format!(
+                "{} on; `ekiden tracker status` shows all",
+                phrase::count(left as u64, "write waits")
+            )))
+        }
+        None if left == 0 => Ok(Exit::Done),
+        Some(_) | None => Ok(Exit::Unreachable),
+    }
+}

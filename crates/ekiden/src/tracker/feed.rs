@@ -1,0 +1,283 @@
+//! A run's writes to its issue, made from its log: one living comment, a label, a state.
+//!
+//! Everything follows from the records and has a key of the record that it follows from. So a run that goes on after a crash queues all of
+//! it again, and what is known already does nothing.
+
+use std::collections::BTreeMap;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ekiden_core::effect::Effect;
+use ekiden_core::guard::Level;
+use ekiden_core::handoff::{Heading, said};
+use ekiden_core::ids::StageId;
+use ekiden_core::issue::IssueRef;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::prompt::Author;
+use ekiden_core::record::Record;
+use ekiden_core::renewal::LastSession;
+use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_report::Timeline;
+use ekiden_report::timeline::Session;
+use ekiden_store::outbox::Outbox;
+use ekiden_tracker::{Document, Entry, NewState, Queued, Write, standing};
+
+use super::Trackers;
+use crate::output::phrase;
+use crate::settings::table;
+
+/// How often a run looks whether something is due again.
+const LOOK: Millis = Millis::from_secs(60);
+/// How long the end of a run waits for what is being sent; a process of its own does the rest.
+const AT_END: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(20);
+
+pub struct Feed {
+    trackers: Trackers,
+    outbox: Outbox,
+    issue: IssueRef,
+    /// The newest session of each stage that has its entry.
+    seen: BTreeMap<StageId, u32>,
+    /// The label and the state are set since the run began or went on.
+    is_marked: bool,
+    /// When it last looked for something that is due.
+    looked: Timestamp,
+    /// Sends at this moment.
+    sending: Option<JoinHandle<()>>,
+    has_failed: bool,
+}
+
+impl Feed {
+    /// Nothing without a home, in which the outbox would be.
+    pub fn new(trackers: Trackers, issue: IssueRef) -> Option<Self> {
+        Some(Self {
+            outbox: trackers.outbox()?,
+            trackers,
+            issue,
+            seen: BTreeMap::new(),
+            is_marked: false,
+            looked: Timestamp::default(),
+            sending: None,
+            has_failed: false,
+        })
+    }
+
+    /// Queues what follows from a record that is on the disk. What goes wrong is said once.
+    pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
+        let mut writes = self.of_sessions(record, run, timeline);
+        for effect in &record.effects {
+            if let Effect::EndRun { outcome } = effect {
+                writes.extend(self.of_end(outcome, record, run));
+            }
+        }
+        let queued = writes.into_iter().map(|(what, write)| {
+            let queued = Queued {
+                v: Queued::VERSION,
+                key: format!("{}/{}/{what}", run.header().run, record.seq),
+                at: SystemClock.now(),
+                order: record.seq,
+                dir: self.trackers.dir.clone(),
+                issue: self.issue.clone(),
+                write,
+            };
+            queued.queue(&self.outbox)
+        });
+        let queued: Result<Vec<bool>, _> = queued.collect();
+        match queued {
+            Ok(queued) => {
+                if queued.contains(&true) {
+                    self.send();
+                }
+                None
+            }
+            Err(error) => (!std::mem::replace(&mut self.has_failed, true))
+                .then(|| format!("the issue is not told: cannot {}", in_full(&error))),
+        }
+    }
+
+    /// Has what failed tried again when its time has come.
+    pub fn tick(&mut self, now: Timestamp) {
+        if now.since(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        if standing(&self.outbox, now).is_ok_and(|standing| standing.is_due) {
+            self.send();
+        }
+    }
+
+    /// Waits a moment for what is on its way, and leaves the rest to a process of its own.
+    pub fn finish(self) {
+        let mut waited = Duration::ZERO;
+        while self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| !sending.is_finished())
+            && waited < AT_END
+        {
+            thread::sleep(STEP);
+            waited += STEP;
+        }
+        if standing(&self.outbox, SystemClock.now())
+            .is_ok_and(|standing| !standing.waiting.is_empty())
+        {
+            // `ekiden tracker status` shows what waits.
+            let _ = super::begin(&self.trackers.dir);
+        }
+    }
+
+    fn send(&mut self) {
+        if self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| !sending.is_finished())
+        {
+            return;
+        }
+        let trackers = self.trackers.clone();
+        // Another process may send: then it is looked again in a minute.
+        let work = move || drop(trackers.drain(Duration::from_secs(1)));
+        self.sending = thread::Builder::new()
+            .name("tracker".to_owned())
+            .spawn(work)
+            .ok();
+    }
+
+    /// The entries of sessions that ended with this record, and the marks at the first of them.
+    fn of_sessions(
+        &mut self,
+        record: &Record,
+        run: &Run,
+        timeline: &Timeline,
+    ) -> Vec<(String, Write)> {
+        let mut writes = Vec::new();
+        for (stage, relay) in run.relays() {
+            let Some(last) = &relay.last else { continue };
+            let number = last.session.get();
+            let seen = self.seen.entry(stage.clone()).or_default();
+            if last.notes.by == Author::FollowUp || number <= *seen {
+                continue;
+            }
+            *seen = number;
+            let place = timeline.stages.iter().find(|of_it| of_it.id == *stage);
+            let session = place.and_then(|place| {
+                place
+                    .sessions
+                    .iter()
+                    .find(|session| session.number == number)
+            });
+            let name = timeline.is_plan.then_some(stage);
+            let entry = self.entry(name, number, session, last, record.time);
+            writes.push((format!("{stage}/entry"), self.comment(entry, run)));
+        }
+        if !writes.is_empty() && !std::mem::replace(&mut self.is_marked, true) {
+            let marks = self.trackers.marks().into_iter();
+            writes.extend(marks.map(|(what, write)| (what.to_owned(), write)));
+        }
+        writes
+    }
+
+    fn entry(
+        &self,
+        stage: Option<&StageId>,
+        number: u32,
+        session: Option<&Session>,
+        last: &LastSession,
+        at: Timestamp,
+    ) -> Entry {
+        let place = stage
+            .map(|stage| format!("Stage {stage} · "))
+            .unwrap_or_default();
+        let how = session
+            .and_then(level)
+            .unwrap_or_else(|| "handed off".to_owned());
+        let lines = |text: &str, heading: Heading| -> Vec<String> {
+            said(text, heading.name())
+                .iter()
+                .flat_map(|text| text.lines())
+                .map(str::to_owned)
+                .collect()
+        };
+        let whole = format!("{}\n\n{}", last.notes.progress, last.notes.next_prompt);
+        let next = lines(&last.notes.next_prompt, Heading::ResumeAt);
+        Entry {
+            head: format!("{place}Session {number} · {how}"),
+            at,
+            facts: session.and_then(fact).into_iter().collect(),
+            done: lines(&last.notes.progress, Heading::Done),
+            next,
+            asks: Vec::new(),
+            document: self.trackers.document(&format!("session-{number}"), whole),
+        }
+    }
+
+    /// The last entry, and what becomes of label and state.
+    fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
+        self.is_marked = false;
+        let asks = run
+            .questions()
+            .flat_map(|(_, question)| question.lines().map(str::to_owned));
+        let asks = asks.collect();
+        let entry = Entry {
+            head: format!("Run ended · {outcome}"),
+            at: record.time,
+            facts: Vec::new(),
+            done: Vec::new(),
+            next: Vec::new(),
+            asks,
+            document: Document::None,
+        };
+        let mut writes = vec![("end".to_owned(), self.comment(entry, run))];
+        if outcome.is_complete() {
+            let label = self.trackers.label().map(|name| Write::Label {
+                name,
+                is_set: false,
+            });
+            writes.extend(label.map(|label| ("label".to_owned(), label)));
+        }
+        let closes = self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true);
+        if closes && matches!(outcome, Outcome::Complete { verified: true }) {
+            let state = NewState::Done;
+            writes.push(("state".to_owned(), Write::State { state }));
+        }
+        writes
+    }
+
+    fn comment(&self, entry: Entry, run: &Run) -> Write {
+        let id = &run.header().run;
+        Write::Entry {
+            comment: format!("run/{id}"),
+            head: format!("ekiden works on this, run {id}. This comment is kept up to date."),
+            entry: Box::new(entry),
+        }
+    }
+}
+
+/// `L2 at 86 %`
+fn level(session: &Session) -> Option<String> {
+    let attempt = session.attempts.last()?;
+    let crossing = attempt
+        .crossings
+        .iter()
+        .max_by_key(|crossing| crossing.level)?;
+    let level = Some(crossing.level).filter(|level| *level > Level::L1)?;
+    let percent = attempt
+        .window
+        .map(|window| window.percent(crossing.usage_tokens));
+    Some(format!(
+        "{level}{}",
+        percent
+            .map(|percent| format!(" at {percent} %"))
+            .unwrap_or_default()
+    ))
+}
+
+/// `14m, 38 tool calls`
+fn fact(session: &Session) -> Option<String> {
+    let end = session.attempts.last()?.end.as_ref()?;
+    let calls = phrase::count(u64::from(end.tool_calls), "tool call");
+    Some(format!("Worked for {}, {calls}.", end.duration))
+}

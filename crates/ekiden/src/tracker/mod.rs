@@ -1,0 +1,276 @@
+//! Trackers by the settings: where they are, with which key, and which issue a name means.
+//!
+//! ```text
+//! run ──────► Feed ──┐                       ┌─► thread of the run
+//! checkpoint ────────┼─► outbox (user's) ────┤
+//! issue, tracker ────┘                       └─► `__tracker`, a process of its own
+//! ```
+//!
+//! Without `tracker.kind` nothing is written to an issue that nobody named: a branch of a cloned repository must not make ekiden
+//! speak there.
+
+mod credential;
+mod feed;
+mod role;
+mod watched;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ekiden_agent::task::run_quick;
+use ekiden_core::guard::checkpoint::issue_of_branch;
+use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
+use ekiden_core::limits;
+use ekiden_core::time::Timestamp;
+use ekiden_store::disk::RealDisk;
+use ekiden_store::outbox::Outbox;
+use ekiden_tracker::{Fault, GitHub, Linear, Local, RealWeb, Sender, Sent, Tracker};
+
+pub use self::feed::Feed;
+pub use self::role::{ROLE, begin, run};
+pub use self::watched::tell_checkpoint;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::environment::Environment;
+use crate::settings::given::{Flags, Given};
+use crate::settings::table::{self, Setting};
+
+/// How long a checkpoint and `orient` wait for what a tracker says.
+const ASK_PATIENCE: Duration = Duration::from_secs(4);
+
+#[derive(Debug, Clone)]
+pub struct Trackers {
+    given: Given,
+    environment: Environment,
+    /// The work dir.
+    dir: PathBuf,
+}
+
+impl Trackers {
+    pub fn new(given: &Given, environment: &Environment, dir: &Path) -> Self {
+        Self {
+            given: given.clone(),
+            environment: environment.clone(),
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// Those of a project, for processes that no person started. Settings that cannot be read name none.
+    pub fn of_project(dir: &Path) -> Option<Self> {
+        let environment = Environment::of_process();
+        let flags = Flags::from([(table::WORK_DIR.row.name, dir.to_string_lossy().into_owned())]);
+        let given = Given::gather(flags, &environment).ok()?;
+        Some(Self::new(&given, &environment, dir))
+    }
+
+    /// The user's outbox; none without a home.
+    pub fn outbox(&self) -> Option<Outbox> {
+        let dir = self.environment.state_home()?.join("ekiden/outbox");
+        Some(Outbox::of(Arc::new(RealDisk::new()), &dir))
+    }
+
+    /// The project's tracker, if the user set one.
+    pub fn kind(&self) -> Option<TrackerKind> {
+        self.get(&table::TRACKER_KIND).flatten()
+    }
+
+    /// The issue that a name, a number or an address means.
+    pub fn named(&self, text: &str) -> Result<IssueRef, Failure> {
+        self.read(text).map_err(|why| {
+            let text = format!("`{text}` names no issue: {why}");
+            Failure::new(Exit::MissingInput, text)
+                .hint("such as ANV-123, owner/name#12, or an issue's address")
+        })
+    }
+
+    /// The issue that the project's tracker has by this name, if the user set a tracker.
+    pub fn of_name(&self, name: &str) -> Option<IssueRef> {
+        self.kind()?;
+        self.read(name).ok()
+    }
+
+    /// The issue that a branch's name tells, if the user set a tracker.
+    pub fn of_branch(&self, branch: &str) -> Option<IssueRef> {
+        self.of_name(&issue_of_branch(branch)?)
+    }
+
+    fn read(&self, text: &str) -> Result<IssueRef, String> {
+        let host = self.github_host();
+        let kind = self.kind();
+        // Only a number needs it, and git has to be asked.
+        let needs_repo = kind == Some(TrackerKind::Github) || text.trim().starts_with('#');
+        let repo = needs_repo.then(|| self.repo(&host)).flatten();
+        let naming = Naming {
+            tracker: kind,
+            repo: repo.as_deref(),
+            github_host: &host,
+        };
+        let issue = IssueRef::read(text, naming)?;
+        // A file of that name is nearer than a service that nobody set.
+        let local =
+            kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);
+        Ok(if local { issue.as_local() } else { issue })
+    }
+
+    /// The tracker that has an issue.
+    pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
+        Ok(match issue.tracker {
+            TrackerKind::Local => Box::new(self.local()),
+            TrackerKind::Linear => {
+                let url = self.get(&table::TRACKER_LINEAR_URL).unwrap_or_default();
+                Box::new(Linear::new(RealWeb, url, &self.key(issue.tracker)?))
+            }
+            TrackerKind::Github => {
+                let url = self.get(&table::TRACKER_GITHUB_URL).unwrap_or_default();
+                let key = self.key(issue.tracker)?;
+                Box::new(GitHub::new(RealWeb, &url, issue.repo.clone(), &key))
+            }
+        })
+    }
+
+    /// The project's tracker without an issue: for lists and new issues.
+    pub fn open_project(&self, kind: TrackerKind) -> Result<Box<dyn Tracker>, Fault> {
+        let repo = match kind {
+            TrackerKind::Github => self.repo(&self.github_host()).unwrap_or_default(),
+            TrackerKind::Linear | TrackerKind::Local => String::new(),
+        };
+        if kind == TrackerKind::Github && repo.is_empty() {
+            return Err(Fault::Missing(
+                "a repository (`tracker.github.repo`)".to_owned(),
+            ));
+        }
+        let id = String::new();
+        self.open(&IssueRef {
+            tracker: kind,
+            repo,
+            id,
+        })
+    }
+
+    /// What the tracker says of an issue, in a few lines; or why it says nothing. Waits [`ASK_PATIENCE`] at most.
+    pub fn ask(&self, issue: &IssueRef) -> Result<Issue, String> {
+        let (trackers, issue) = (self.clone(), issue.clone());
+        let (sender, answer) = mpsc::channel();
+        let ask = move || {
+            let asked = trackers
+                .open(&issue)
+                .and_then(|tracker| tracker.issue(&issue.id));
+            let named = asked.map(|found| Issue {
+                name: issue.to_string(),
+                ..found
+            });
+            // Nobody may wait any more.
+            let _ = sender.send(named);
+        };
+        let started = std::thread::Builder::new()
+            .name("tracker".to_owned())
+            .spawn(ask);
+        started.map_err(|error| error.to_string())?;
+        match answer.recv_timeout(ASK_PATIENCE) {
+            Ok(asked) => asked.map_err(|fault| fault.to_string()),
+            Err(_) => Err("no answer".to_owned()),
+        }
+    }
+
+    /// Sends what is due, of all projects. To be called under the outbox's lock.
+    pub fn send(&self, outbox: &Outbox, now: Timestamp, all: bool) -> Result<Sent, Failure> {
+        // Each project has settings of its own.
+        let open = |dir: &Path, issue: &IssueRef| match dir == self.dir {
+            true => self.open(issue),
+            false => match Self::of_project(dir) {
+                Some(trackers) => trackers.open(issue),
+                None => self.open(issue),
+            },
+        };
+        let sender = Sender {
+            outbox,
+            open: &open,
+            now,
+            jitter: uuid::Uuid::new_v4().as_bytes()[0],
+        };
+        Ok(sender.send(all)?)
+    }
+
+    pub fn local(&self) -> Local {
+        let dir = self.get(&table::TRACKER_LOCAL_DIR).unwrap_or_default();
+        Local::new(Arc::new(RealDisk::fenced(&self.dir)), &self.dir.join(dir))
+    }
+
+    /// Where GitHub's pages are, by where its interface is.
+    fn github_host(&self) -> String {
+        let url = self.get(&table::TRACKER_GITHUB_URL).unwrap_or_default();
+        let rest = url.split_once("://").map_or(&*url, |(_, rest)| rest);
+        let host = rest.split('/').next().unwrap_or_default();
+        host.strip_prefix("api.").unwrap_or(host).to_owned()
+    }
+
+    /// The project's repository on GitHub: as set, else as `origin` says.
+    fn repo(&self, host: &str) -> Option<String> {
+        if let Some(repo) = self.get(&table::TRACKER_GITHUB_REPO) {
+            return Some(repo);
+        }
+        let args = ["config", "--get", "remote.origin.url"];
+        let origin = run_quick("git", &args, &self.dir, limits::NOTIFY_TIMEOUT).ok()?;
+        repo_of(String::from_utf8_lossy(&origin.stdout).trim(), host)
+    }
+
+    fn get<T>(&self, setting: &Setting<T>) -> Option<T> {
+        self.given.get(setting).ok().flatten()
+    }
+}
+
+/// `git@HOST:owner/name.git`, `https://HOST/owner/name`
+fn repo_of(origin: &str, host: &str) -> Option<String> {
+    let (_, rest) = origin.split_once(host)?;
+    let repo = rest.trim_start_matches([':', '/']).trim_end_matches('/');
+    let repo = repo.strip_suffix(".git").unwrap_or(repo);
+    ekiden_core::issue::is_repo(repo).then(|| repo.to_owned())
+}
+
+/// A fault as a failure of a command; `what` reads well after "cannot".
+pub fn failure(what: &str, kind: TrackerKind, fault: &Fault) -> Failure {
+    let exit = match fault {
+        Fault::Missing(_) => Exit::MissingInput,
+        Fault::NoKey(_) | Fault::NotPermitted(_) => Exit::NotPermitted,
+        Fault::Unreachable(_) | Fault::Limited { .. } | Fault::Garbage(_) => Exit::Unreachable,
+        Fault::Refused(_) => Exit::InvalidInput,
+    };
+    let failure = Failure::new(exit, format!("cannot {what}: {}: {fault}", kind.name()));
+    match fault {
+        Fault::NoKey(_) => failure.hint("or let a program print it: `tracker.credential_command`"),
+        Fault::NotPermitted(_) => failure.hint("`ekiden doctor` checks the key"),
+        Fault::Missing(_) if kind != TrackerKind::Local => {
+            failure.hint("or it is there, and the key may not see it")
+        }
+        Fault::Missing(_)
+        | Fault::Unreachable(_)
+        | Fault::Limited { .. }
+        | Fault::Garbage(_)
+        | Fault::Refused(_) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: TRK-05
+    #[test]
+    fn a_repository_is_found_by_its_remote() {
+        for (origin, host, repo) in [
+            ("git@github.com:me/app.git", "github.com", Some("me/app")),
+            ("https://github.com/me/app", "github.com", Some("me/app")),
+            (
+                "ssh://git@github.corp/me/app.git/",
+                "github.corp",
+                Some("me/app"),
+            ),
+            ("https://gitlab.com/me/app", "github.com", None),
+            ("", "github.com", None),
+        ] {
+            assert_eq!(repo_of(origin, host).as_deref(), repo, "{origin}");
+        }
+    }
+}

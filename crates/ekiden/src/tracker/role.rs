@@ -1,0 +1,62 @@
+//! The process that sends what waits, while nobody waits for it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use ekiden_agent::detached;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_tracker::standing;
+
+use super::Trackers;
+use crate::failure::Failure;
+
+/// The first argument of that process.
+pub const ROLE: &str = "__tracker";
+/// How long it waits for another that sends: that one may have looked before there was something.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// Rounds of one process, and the pause between them. What fails longer is tried by the next one.
+const ROUNDS: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(12);
+
+/// Has what waits sent by a process of its own, which outlives this one.
+pub fn begin(dir: &Path) -> io::Result<()> {
+    let own = std::env::current_exe()?;
+    detached::start(&own, &[OsString::from(ROLE)], dir)
+}
+
+/// That process: it sends what is due, and looks a few times more.
+pub fn run() {
+    detached::leave_session();
+    let trackers = std::env::current_dir()
+        .ok()
+        .and_then(|dir| Trackers::of_project(&dir));
+    if let Some(trackers) = trackers {
+        for round in 0..ROUNDS {
+            if round > 0 {
+                thread::sleep(PAUSE);
+            }
+            // What fails is noted in the outbox.
+            if trackers.drain(LOCK_PATIENCE).unwrap_or(true) {
+                break;
+            }
+        }
+    }
+}
+
+impl Trackers {
+    /// Sends what is due. Whether nothing waits any more.
+    pub(super) fn drain(&self, patience: Duration) -> Result<bool, Failure> {
+        let Some(outbox) = self.outbox() else {
+            return Ok(true);
+        };
+        let Some(_sending) = outbox.lock(patience)? else {
+            return Ok(true);
+        };
+        let now = SystemClock.now();
+        self.send(&outbox, now, false)?;
+        Ok(standing(&outbox, now)?.waiting.is_empty())
+    }
+}

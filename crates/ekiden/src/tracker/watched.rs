@@ -1,0 +1,112 @@
+//! What a checkpoint of a watched session writes into its issue.
+
+use ekiden_core::guard::document::KeyPoints;
+use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::checkpoint::{Request, Taken};
+use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_store::limits::DOCUMENT_BYTES_MAX;
+use ekiden_tracker::{Document, Entry, NewState, Queued, Write};
+
+use super::Trackers;
+use crate::settings::table;
+
+/// A part of a session's id that tells it from others.
+const SESSION_CHARS: usize = 8;
+
+/// Queues the checkpoint's entry, label and state, and has them sent. What goes wrong, as one line.
+pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Result<(), String> {
+    let Some(trackers) = Trackers::of_project(&request.project_dir) else {
+        return Ok(());
+    };
+    let issue = taken
+        .issue
+        .as_deref()
+        .and_then(|name| trackers.of_name(name));
+    let (Some(issue), Some(outbox)) = (issue, trackers.outbox()) else {
+        return Ok(());
+    };
+    let session = request.session_id.as_deref().unwrap_or("shell");
+    let text = RealDisk::new().read(&taken.document, DOCUMENT_BYTES_MAX);
+    let text = text
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
+    let points = KeyPoints::of(&text);
+    let short: String = session.chars().take(SESSION_CHARS).collect();
+    let percent = request.percent.map(|percent| format!(" at {percent} %"));
+    let entry = Entry {
+        head: format!(
+            "Session {short} · {}{}",
+            request.reason.name(),
+            percent.unwrap_or_default()
+        ),
+        at,
+        facts: points
+            .task
+            .into_iter()
+            .chain(points.branch.map(|branch| format!("Branch: {branch}")))
+            .collect(),
+        done: points.done,
+        next: points.next_steps,
+        asks: Vec::new(),
+        document: trackers.document(&taken.name, text),
+    };
+    let queued = |what: &str, write: Write| Queued {
+        v: Queued::VERSION,
+        key: format!("{session}/{}/{what}", taken.name),
+        at,
+        order: at.0,
+        dir: request.project_dir.clone(),
+        issue: issue.clone(),
+        write,
+    };
+    let comment = Write::Entry {
+        comment: format!("session/{session}"),
+        head: "A session is watched by ekiden. This comment is kept up to date.".to_owned(),
+        entry: Box::new(entry),
+    };
+    let mut all = vec![queued("entry", comment)];
+    all.extend(
+        trackers
+            .marks()
+            .into_iter()
+            .map(|(what, write)| queued(what, write)),
+    );
+    for queued in all {
+        queued
+            .queue(&outbox)
+            .map_err(|error| format!("cannot {}", in_full(&error)))?;
+    }
+    super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
+}
+
+impl Trackers {
+    /// Where a handoff can be read: on the web if the user says where, else in the comment.
+    pub(super) fn document(&self, name: &str, text: String) -> Document {
+        match self.get(&table::TRACKER_DOCUMENT_URL) {
+            Some(url) => Document::Link(url.replace("{name}", name)),
+            None if text.trim().is_empty() => Document::None,
+            None => Document::Text(text),
+        }
+    }
+
+    /// The label and the state of an issue that has a handoff.
+    pub(super) fn marks(&self) -> Vec<(&'static str, Write)> {
+        let state = self.get(&table::TRACKER_STATE);
+        let state = state.map(|name| Write::State {
+            state: NewState::Named(name),
+        });
+        let label = self.label().map(|name| Write::Label { name, is_set: true });
+        label
+            .map(|label| ("label", label))
+            .into_iter()
+            .chain(state.map(|state| ("state", state)))
+            .collect()
+    }
+
+    /// The label that says so; none if the user wants none.
+    pub(super) fn label(&self) -> Option<String> {
+        self.get(&table::TRACKER_LABEL)
+            .filter(|label| label != "none")
+    }
+}
