@@ -194,7 +194,7 @@ impl EndCause {
             ),
             Self::NotTaken(_) => (
                 Stop(Hint::Change),
-                "the agent does not take what it was started with",
+                "the agent rejects the arguments that it was started with",
             ),
             Self::PersonLeft => (Left, "the agent's interface was left"),
             Self::ContextFull => (TooLate, "the context is full: the handoff came too late"),
@@ -202,7 +202,7 @@ impl EndCause {
             Self::BudgetSpent => (TooLate, "the budget is spent"),
             Self::TimeUp => (TooLate, "the session's time is up"),
             Self::InvalidRequest => (Retry, "the service does not accept the request"),
-            Self::OutputLimit => (Retry, "the answer was cut off at its longest"),
+            Self::OutputLimit => (Retry, "the answer was cut off at its maximum length"),
             Self::Refused => (Retry, "the model refused"),
             Self::UnreadableCalls => (Retry, "the model's calls could not be read"),
             Self::Silent => (Retry, "the agent fell silent"),
@@ -212,7 +212,7 @@ impl EndCause {
             Self::NothingDone => (Retry, "the agent ended at once and had done nothing"),
             Self::Killed { .. } => (Retry, "the agent was killed"),
             Self::EngineLost => (Retry, "ekiden itself was killed"),
-            Self::Protocol(_) => (Retry, "the agent ended out of order"),
+            Self::Protocol(_) => (Retry, "the agent ended unexpectedly"),
         }
     }
 }

@@ -166,7 +166,7 @@ impl Outcome {
             Self::NoWorktree { .. } => (true, "it has no place to work"),
             Self::NotMerged { .. } => (true, "it cannot be merged"),
             Self::Unmerged { .. } => (true, "it does not merge with other stages"),
-            Self::NotDone { .. } => (true, "it was taken for done and is not"),
+            Self::NotDone { .. } => (true, "it was marked as done and is not"),
             Self::StagesFailed { .. } => (false, "stages failed"),
         }
     }

@@ -292,7 +292,7 @@ impl LockedWorkDir {
         observer: &'o mut dyn Observer,
     ) -> Result<Started<'o>, EngineError> {
         if !journal.is_copied() {
-            let text = "nothing is kept of this run's log outside of it: ";
+            let text = "no hashes of this run's log can be kept outside of it: ";
             observer.warn(&format!("{text}{}", self.uncopied()));
         }
         let header = journal.run().header();

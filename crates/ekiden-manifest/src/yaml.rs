@@ -87,7 +87,7 @@ impl<'t> Yaml<'t> {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    let text = "an alias stands inside what it names";
+                    let text = "an alias is inside the value that it names";
                     return Err(Fault::new(line, text));
                 };
                 let value = node.value.clone();
@@ -128,7 +128,7 @@ impl<'t> Yaml<'t> {
         let (size, deep) = node.size();
         self.copied += size;
         if self.copied > MANIFEST_ALIASED_MAX || depth + deep > MANIFEST_DEPTH_MAX + 1 {
-            let text = "aliases stand for too many values, or for too deep ones";
+            let text = "aliases expand to too many values, or too deep ones";
             return Err(Fault::new(node.line, text));
         }
         Ok(())

@@ -113,7 +113,7 @@ impl FileFault {
             }
             Self::Broken => "nothing is lost; free the disk and resume the run",
             Self::DamagedReceipt(_) => {
-                "remove it: the guard is still found then, but not put back byte for byte"
+                "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }
             Self::Differs | Self::NoJson(_) => return None,
         })

@@ -199,8 +199,8 @@ fn overlaps(dir: &Path, holder: &Holder) -> Failure {
 
 fn state_doubted(failure: Failure) -> Failure {
     failure
-        .hint("a state that came in an archive can name commands, which a run would go on with")
-        .hint("if it is yours, `--trust-state` believes it here from now on")
+        .hint("a state from an archive can name commands, and a run would execute them")
+        .hint("if it is yours, `--trust-state` trusts it here from now on")
 }
 
 fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Failure {
@@ -226,7 +226,7 @@ fn log_changed(run: &RunId, failure: Failure) -> Failure {
     failure
         .hint(format!("`ekiden log {run}` shows it as it is now"))
         .hint(format!(
-            "if that is what you want to go on from: `ekiden resume {run} --accept-log`"
+            "to continue from it as it is now: `ekiden resume {run} --accept-log`"
         ))
 }
 

@@ -180,7 +180,7 @@ impl Driver {
             && let Err(error) = raw.write_all(bytes)
         {
             self.raw = None;
-            let text = format!("the event stream is not kept any more: {error}");
+            let text = format!("the event stream is no longer saved: {error}");
             self.conversation.warn(text);
         }
     }

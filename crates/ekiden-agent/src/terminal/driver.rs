@@ -77,7 +77,7 @@ fn start(spec: &mut AttemptSpec) -> Result<Child, String> {
     let ekiden =
         std::env::current_exe().map_err(|error| format!("cannot find own executable: {error}"))?;
     let lock = spec.lock.as_ref().map(File::try_clone).transpose();
-    let lock = lock.map_err(|error| format!("cannot hand on the attempt's lock: {error}"))?;
+    let lock = lock.map_err(|error| format!("cannot pass on the attempt's lock: {error}"))?;
     let child = launch::child(spec, &ekiden, &socket(spec));
     spec.lock = lock;
     spawn(child).map_err(|error| error.to_string())

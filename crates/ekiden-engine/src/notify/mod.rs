@@ -184,7 +184,7 @@ pub fn try_out(
     let notice = Notice {
         at: SystemClock.now(),
         about: NoticeKind::NeedsYou,
-        text: "this is how ekiden tells you something".to_owned(),
+        text: "this is a test notification from ekiden".to_owned(),
         stage: None,
         session: 0,
     };
@@ -196,7 +196,7 @@ pub fn try_out(
             let way = endpoint.way.clone();
             let name = way.name();
             let failed = if way == Way::Desktop && !desktop::is_there() {
-                Some("there is no desktop here".to_owned())
+                Some("no desktop session was found".to_owned())
             } else {
                 tell(keeper.clone(), dir.to_owned(), way, event.clone())
                     .await

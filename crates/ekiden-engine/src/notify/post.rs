@@ -68,7 +68,7 @@ pub(super) async fn send(post: Post) -> Result<(), String> {
     };
     let thread = thread::Builder::new().name("notify".to_owned()).spawn(work);
     thread.map_err(|error| format!("start a thread: {error}"))?;
-    let lost = || Err("the sending ended without a word".to_owned());
+    let lost = || Err("the request ended without a result".to_owned());
     told.await.unwrap_or_else(|_| lost())
 }
 
@@ -145,7 +145,7 @@ fn judge(status: StatusCode) -> Result<(), Failed> {
 /// Never with the address, which may be a secret.
 fn failed(error: &Error) -> Failed {
     if matches!(error, Error::BadUri(_) | Error::Http(_)) {
-        return Failed::ForGood("it is no address".to_owned());
+        return Failed::ForGood("it is not a valid address".to_owned());
     }
     if matches!(error, Error::Timeout(_)) {
         let patience = limits::NOTIFY_TIMEOUT;

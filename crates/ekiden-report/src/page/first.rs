@@ -159,7 +159,7 @@ impl View<'_> {
             return Text::default();
         };
         let Some(command) = &stage.verification else {
-            return Text::own("none: nothing but the agent's word says that it is done");
+            return Text::own("none: only the agent says that it is done");
         };
         let last = stage
             .sessions

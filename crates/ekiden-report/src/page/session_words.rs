@@ -47,7 +47,7 @@ impl View<'_> {
             ));
         }
         if handoffs > HANDOFFS_BYTES_MAX {
-            notes.push("Whole handoffs stand only with the newest.".to_owned());
+            notes.push("Only the newest sessions are shown with their whole handoffs.".to_owned());
         }
         let told = told.into_iter().rev().flatten();
         notes.into_iter().map(Block::line).chain(told).collect()

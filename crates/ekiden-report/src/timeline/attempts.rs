@@ -64,7 +64,7 @@ impl Timeline {
             }
             AttemptEvent::RefusalsSpent => note(
                 Kind::Refusals,
-                "refused calls at L3 did not lead it to the handoff".to_owned(),
+                "calls were refused at L3, and it still did not hand off".to_owned(),
             ),
             AttemptEvent::SpendCrossed { crossing } => match crossing.mark {
                 Mark::Nearly => None,

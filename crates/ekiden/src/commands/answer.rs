@@ -138,7 +138,7 @@ fn go_on(
     let limits = chosen::limits_typed(&invocation.given)?;
     if is_running && let Ok(running) = RunningRun::find(workspace, Some(id.as_str())) {
         if limits != LimitsChanged::default() {
-            let text = "the run is running, and its limits are changed by another command";
+            let text = "the run is at work, and another command changes its limits";
             return Err(Failure::new(Exit::Usage, text)
                 .hint("`ekiden limits` changes them; answer without them"));
         }

@@ -38,16 +38,16 @@ pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<St
         if find_program(named.as_os_str(), &path).is_some() {
             continue;
         }
-        let mut hint = "correct `--verify`; a program that the work is to make is named by its path, such as `./check.sh`".to_owned();
+        let mut hint = "correct `--verify`; name a program that the work will create by its path, such as `./check.sh`".to_owned();
         let why = if !program.contains('/') {
             "is not on PATH"
         } else if named.exists() {
             hint =
                 format!("`chmod +x {program}`, or name the program that runs it: `sh {program}`");
-            "is not a program that may be executed"
+            "is not executable"
         } else if is_inside(Path::new(program), dir) {
             note = Some(format!(
-                "`{program}` of the verification is not there yet: the work has to make it"
+                "`{program}` of the verification does not exist yet: the work has to create it"
             ));
             continue;
         } else {

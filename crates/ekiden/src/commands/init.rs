@@ -61,10 +61,7 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
     disk.create_file(&path, template.as_bytes(), Reach::Disk)
         .map_err(|error| match error.is_already_there() {
             true => {
-                let text = format!(
-                    "{} is there already, and was not changed",
-                    phrase::path(&path)
-                );
+                let text = format!("{} exists already and was not changed", phrase::path(&path));
                 Failure::new(Exit::State, text).hint("name another file: `ekiden init FILE`")
             }
             false => Failure::from(error).hint("name a file in a directory that is there"),

@@ -123,7 +123,7 @@ fn check(text: &str, copy: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!(
-        "cannot save the edit: nothing would keep line {}",
+        "cannot save the edit: it would lose line {}",
         lost.join(", ")
     );
     let hint =

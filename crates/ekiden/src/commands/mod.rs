@@ -197,11 +197,11 @@ impl Invocation {
         };
         let dir = workspace.state_dir.clone();
         if self.given.need(&table::TRUST_STATE)? {
-            self.environment.refuse_a_session("believe a state")?;
+            self.environment.refuse_a_session("trust a state")?;
             workspace.is_trusted = true;
         } else if self.can_ask()? {
             workspace.is_trusted = output.confirm(&format!(
-                "The state in {} is not known here: {why}. A run goes on with the commands that it names. Believe it? [y/N] ",
+                "The state in {} was not made here: {why}. A run would execute the commands that it names. Trust it? [y/N] ",
                 phrase::path(&dir)
             ));
         }
@@ -215,7 +215,7 @@ impl Invocation {
     fn refuse_a_persons_run(&self, run: &Run) -> Result<(), Failure> {
         match run.header().in_session {
             true => Ok(()),
-            false => self.environment.refuse_a_session("go on with this run"),
+            false => self.environment.refuse_a_session("continue this run"),
         }
     }
 

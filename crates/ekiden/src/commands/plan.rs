@@ -118,7 +118,7 @@ impl<'a> Planner<'a> {
             .manifest(&document, Some(DOCUMENT))
             .map_err(|failure| {
                 failure.hint(format!(
-                    "`ekiden split {DOCUMENT}` continues from the document, which is written"
+                    "`ekiden split {DOCUMENT}` continues from the document, which is complete"
                 ))
             })?;
         author::write(&self.workspace.dir, &manifest, &planned)?;

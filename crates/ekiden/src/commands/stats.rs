@@ -68,7 +68,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
         let models: Vec<&str> = spending.unpriced.iter().map(String::as_str).collect();
         let price = phrase::money(PRICE_UNKNOWN_NANO_USD * 1_000);
         output.warn(&format!(
-            "no session told what {} costs: estimated at {price} for a million tokens read afresh",
+            "no session reported what {} costs: estimated at {price} for a million tokens read afresh",
             models.join(", ")
         ));
     }

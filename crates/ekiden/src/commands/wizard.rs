@@ -62,7 +62,7 @@ pub(super) fn begin(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     if !Invocation::new(flags.clone())?.can_ask()? || is_dumb() {
-        let failure = Failure::new(Exit::Usage, "nobody can be asked here");
+        let failure = Failure::new(Exit::Usage, "there is no terminal to ask on");
         return Err(failure
             .hint("`ekiden run task.md` starts a run without questions")
             .hint("`ekiden init` writes a template of a task"));
@@ -267,7 +267,7 @@ fn run_kind() -> Result<RunKind, Stop> {
     let kinds = [
         ("one task: a relay of fresh sessions", RunKind::Relay),
         (
-            "a large one: plan it in stages first, then carry them out",
+            "a large one: plan it in stages first, then run them",
             RunKind::Plan,
         ),
     ];
@@ -318,13 +318,10 @@ impl Answers {
             .map(|command| (command.clone(), Some(command)))
             .collect();
         if !is_set {
-            answers.push(("nothing: done is what the agent says".to_owned(), None));
+            answers.push(("nothing: the agent says when it is done".to_owned(), None));
         }
         answers.push(("another command".to_owned(), Some(String::new())));
-        let chosen = choose(
-            "Which command tells that it is done, by exit code 0?",
-            answers,
-        )?;
+        let chosen = choose("Which command exits with 0 when it is done?", answers)?;
         let command = match chosen {
             Some(command) if command.is_empty() => {
                 let check = |text: &str| form::text(text).map(|_| ());
@@ -362,7 +359,7 @@ impl Answers {
                 NO_BUDGET => Ok(()),
                 text => (table::RUN_BUDGET.row.check)(text),
             };
-            let help = "the run ends, resumably, when it is spent";
+            let help = "the run stops when it is spent, and can be resumed";
             let dollars = line("How many US dollars at most?", Some(&default), help, check)?;
             if dollars != NO_BUDGET {
                 self.take(budget, dollars);
@@ -421,7 +418,7 @@ impl Answers {
             let text = "in the agent's own interface, where you can type".to_owned();
             modes.push((text, Mode::Interface));
         }
-        match choose("How do you want to be there?", modes)? {
+        match choose("How do you want to follow it?", modes)? {
             Mode::Here => {}
             Mode::Background => return Ok(true),
             Mode::Guided => self.take(guided, "true".to_owned()),

@@ -128,7 +128,7 @@ fn merged(commit: &str, files: usize, undeclared: &[String]) -> Entry {
     let text = format!("{}, {count}, valid", phrase::commit(commit));
     let beside = (!undeclared.is_empty()).then(|| {
         let named = some(undeclared);
-        Line::attention(format!("changed what it had not declared: {named}"))
+        Line::attention(format!("changed files that it had not declared: {named}"))
     });
     let fields = fields! { "commit": commit, "files": files, "undeclared": undeclared };
     what("merged", fields)

@@ -60,11 +60,11 @@ fn handoff_requested(run: &Run) -> Entry {
     let at_work = working_sessions(run).filter(|_| takes_messages);
     let sessions: Vec<u32> = at_work.collect();
     let text = match sessions.as_slice() {
-        [] if takes_messages => "no session is at work that could hand off".to_owned(),
+        [] if takes_messages => "no session is running that could hand off".to_owned(),
         [] => "this agent cannot be asked to hand off; it does when it ends".to_owned(),
-        [session] => format!("session {session} is asked to hand off; the next one goes on"),
+        [session] => format!("session {session} is asked to hand off; the next one continues"),
         several => format!(
-            "{} sessions are asked to hand off; the next ones go on",
+            "{} sessions are asked to hand off; the next ones continue",
             several.len()
         ),
     };

@@ -61,7 +61,7 @@ pub fn approve(
 
 fn nobody(commands: usize) -> Failure {
     let commands = crate::output::phrase::count(commands as u64, "command");
-    let text = format!("this plan is not approved, which runs {commands} of its own");
+    let text = format!("this plan runs {commands} of its own, and nobody approved it");
     Failure::new(Exit::Settings, text)
         .hint("`ekiden execute MANIFEST --dry-run` shows them")
         .hint("run it once on a terminal and answer yes, or add `--yes`")

@@ -101,7 +101,7 @@ pub fn check(file: &SettingsFile, environment: &Environment) -> Result<(), Failu
     let what = &first.what;
     let text = format!("{place}: a project's own file may not set {what}{changed}");
     Err(Failure::new(Exit::Settings, text)
-        .hint("it would decide what runs, or what is told to whom, on the machine of everybody who clones the project")
+        .hint("it would decide which commands run, or who is notified, on the machine of everybody who clones the project")
         .hint(first.instead.clone())
         .hint("or read the file, and approve it as it is now: `ekiden config approve`"))
 }

@@ -59,7 +59,7 @@ fn a_log_that_was_edited_is_refused_and_shown() {
     --- standard error
     error: cannot continue run RUN: its log is not the one that ekiden wrote; record 3 was changed
     hint: `ekiden log RUN` shows it as it is now
-    hint: if that is what you want to go on from: `ekiden resume RUN --accept-log`
+    hint: to continue from it as it is now: `ekiden resume RUN --accept-log`
     --- exit code 74
     ");
     environment.run(&["resume", "-r", "1"]).expect(74);
@@ -85,7 +85,7 @@ fn records_that_are_missing_are_noticed() {
     --- standard error
     error: cannot continue run RUN: its log is not the one that ekiden wrote; records 14 to 15 are missing
     hint: `ekiden log RUN` shows it as it is now
-    hint: if that is what you want to go on from: `ekiden resume RUN --accept-log`
+    hint: to continue from it as it is now: `ekiden resume RUN --accept-log`
     --- exit code 74
     ");
 }
@@ -145,8 +145,8 @@ fn a_log_without_a_copy_of_its_links_is_not_believed() {
             insta::assert_snapshot!(environment.told(&["resume", "-m", "2"]), @"
             --- standard error
             error: cannot use the state in PROJECT/.git/ekiden/root: nothing outside of it says that ekiden wrote the log of run RUN
-            hint: a state that came in an archive can name commands, which a run would go on with
-            hint: if it is yours, `--trust-state` believes it here from now on
+            hint: a state from an archive can name commands, and a run would execute them
+            hint: if it is yours, `--trust-state` trusts it here from now on
             --- exit code 78
             ");
         }
@@ -198,7 +198,7 @@ fn a_session_believes_nothing_in_the_place_of_a_person() {
     let environment = environment.with("EKIDEN_RUN", "7f3a0b1c");
     insta::assert_snapshot!(environment.told(&["resume", "--trust-state"]), @"
     --- standard error
-    error: only a person can believe a state, and this is a session of ekiden
+    error: only a person can trust a state, and this is a session of ekiden
     hint: ask the person who runs it
     --- exit code 77
     ");
@@ -222,7 +222,7 @@ fn where_nothing_can_be_kept_a_run_says_so_and_asks_later() {
     ] {
         environment.write("task.md", &items(5));
         let said = environment.run(&RUN).expect(3);
-        let told = "nothing is kept of this run's log outside of it: ";
+        let told = "no hashes of this run's log can be kept outside of it: ";
         assert!(said.stderr.contains(told), "{said}");
         let said = environment.run(&["resume", "-m", "1"]).expect(78);
         assert!(said.stderr.contains("--trust-state"), "{said}");

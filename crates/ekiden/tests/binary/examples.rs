@@ -186,7 +186,7 @@ fn the_plan_builds_a_calculator_from_nothing() {
     for line in [
         // Which of the two is merged first is chance.
         "    ! changed the same lines as others: ops.h; it goes back to be fixed",
-        "S03    ! changed what it had not declared: ops.h",
+        "S03    ! changed files that it had not declared: ops.h",
         "S04    ! failed: all its sessions are used; the check failed in TIME (exit code 2); try 2 of 2 begins",
         "`main` is at",
         "verified complete · 7 sessions",

@@ -118,7 +118,7 @@ fn an_edit_that_would_lose_words_is_refused_and_kept() {
     let before = environment.read(".ekiden/KNOWLEDGE.md");
     insta::assert_snapshot!(environment.told(&["knowledge", "edit"]), @r"
     --- standard error
-    error: cannot save the edit: nothing would keep line 1
+    error: cannot save the edit: it would lose line 1
     hint: put it under `## Core Knowledge`, or under `### Session N - date` in `## Session Log`
     hint: your text is kept in .ekiden/KNOWLEDGE.edit.md; `ekiden knowledge edit` continues with it
     --- exit code 65

@@ -190,7 +190,7 @@ fn a_project_does_not_say_where_notifications_go() {
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
     error: .ekiden/config.toml:2: a project's own file may not set `notify.webhook`
-    hint: it would decide what runs, or what is told to whom, on the machine of everybody who clones the project
+    hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
     hint: put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78
@@ -253,7 +253,7 @@ fn the_doctor_tries_each_way() {
     ");
     assert!(hook.posted().is_empty());
     insta::assert_snapshot!(lines(&["--try-notify"]), @r"
-    warning  notify      notify.desktop: there is no desktop here
+    warning  notify      notify.desktop: no desktop session was found
                          see docs/notifications.md, or leave this way out of your settings
     warning  notify      notify.command: cannot find the program `no-such-program`
                          see docs/notifications.md, or leave this way out of your settings

@@ -467,7 +467,7 @@ fn from_a_stage_on_what_lies_before_must_be_done() {
     assert!(
         environment
             .normal(&said)
-            .contains("it was taken for done and is not: its validation failed"),
+            .contains("it was marked as done and is not: its validation failed"),
         "{}",
         said.stderr
     );
@@ -571,7 +571,7 @@ fn commands_of_a_plan_run_only_after_an_approval() {
     environment.commit_all();
     insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--agent", "rehearsal"]), @r"
     --- standard error
-    error: this plan is not approved, which runs 1 command of its own
+    error: this plan runs 1 command of its own, and nobody approved it
     hint: `ekiden execute MANIFEST --dry-run` shows them
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78

@@ -51,7 +51,7 @@ fn an_idea_becomes_a_plan_that_is_carried_out() {
     );
     insta::assert_snapshot!(environment.told(&rehearsal(&["execute", "plan.json"])), @r"
     --- standard error
-    error: this plan is not approved, which runs 1 command of its own
+    error: this plan runs 1 command of its own, and nobody approved it
     hint: `ekiden execute MANIFEST --dry-run` shows them
     hint: run it once on a terminal and answer yes, or add `--yes`
     --- exit code 78

@@ -257,7 +257,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
     error: .ekiden/config.toml:1: a project's own file may not set `verify`
-    hint: it would decide what runs, or what is told to whom, on the machine of everybody who clones the project
+    hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
     hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78
@@ -276,7 +276,7 @@ fn a_project_says_what_runs_once_a_person_has_approved_it() {
     insta::assert_snapshot!(environment.run(&["config", "show"]), @r"
     --- standard error
     error: .ekiden/config.toml:1: a project's own file may not set `verify`; the file changed since you approved it
-    hint: it would decide what runs, or what is told to whom, on the machine of everybody who clones the project
+    hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
     hint: give `--verify` on the command line, or put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`
     --- exit code 78

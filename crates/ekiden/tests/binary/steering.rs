@@ -86,7 +86,7 @@ fn next_lets_the_session_hand_off_and_the_run_goes_on() {
     let environment = Environment::with_git();
     let mut run = at_work(&environment);
     environment.run(&["next"]).expect(0);
-    run.wait_for("session 1 is asked to hand off; the next one goes on");
+    run.wait_for("session 1 is asked to hand off; the next one continues");
     environment.write("go", "");
     let end = run.end();
     assert_eq!(end.code, 0, "{}", end.stderr);
@@ -519,13 +519,13 @@ $E knowledge edit; echo $?",
         ),
     );
     insta::assert_snapshot!(said, @"
-    error: only a person can go on with this run, and this is a session of ekiden
+    error: only a person can continue this run, and this is a session of ekiden
     hint: ask the person who runs it
     77
-    error: only a person can go on with this run, and this is a session of ekiden
+    error: only a person can continue this run, and this is a session of ekiden
     hint: ask the person who runs it
     77
-    error: only a person can go on with this run, and this is a session of ekiden
+    error: only a person can continue this run, and this is a session of ekiden
     hint: ask the person who runs it
     77
     error: only a person can edit knowledge, and this is a session of ekiden

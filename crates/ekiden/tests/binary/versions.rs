@@ -165,8 +165,8 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     insta::assert_snapshot!(environment.told(&["resume"]), @"
     --- standard error
     error: cannot use the state in PROJECT/.git/ekiden/root: nothing outside of it says that ekiden wrote the log of run RUN
-    hint: a state that came in an archive can name commands, which a run would go on with
-    hint: if it is yours, `--trust-state` believes it here from now on
+    hint: a state from an archive can name commands, and a run would execute them
+    hint: if it is yours, `--trust-state` trusts it here from now on
     --- exit code 78
     ");
     // Its prompts had other words. What was recorded counts, and that is told.

@@ -81,7 +81,7 @@ fn a_task_to_fill_in_is_written_once() {
     environment.write("task.md", "mine");
     insta::assert_snapshot!(environment.told(&["init"]), @r"
     --- standard error
-    error: task.md is there already, and was not changed
+    error: task.md exists already and was not changed
     hint: name another file: `ekiden init FILE`
     --- exit code 74
     ");

@@ -19,7 +19,7 @@ const QUESTIONS: [&str; 8] = [
     "Which command tells that it is done",
     "How many sessions at most?",
     "How many US dollars at most?",
-    "How do you want to be there?",
+    "How do you want to follow it?",
     "And now?",
 ];
 
@@ -91,10 +91,10 @@ fn enter_takes_every_default_and_the_run_begins() {
     > Where does the agent work? .
     > What is to be done? the file task.md
     > How large is it? one task: a relay of fresh sessions
-    > Which command tells that it is done, by exit code 0? make test
+    > Which command exits with 0 when it is done? make test
     > How many sessions at most? 10
     > How many US dollars at most? none
-    > How do you want to be there? watch it here
+    > How do you want to follow it? watch it here
 
       ekiden run --agent rehearsal --verify 'make test' task.md
 
@@ -128,9 +128,9 @@ fn the_printed_line_starts_the_same_run() {
     > What is to be done? type it in a line
     > The task: -- it's "done"
     > How large is it? one task: a relay of fresh sessions
-    ? Which command tells that it is done, by exit code 0?
+    ? Which command exits with 0 when it is done?
     > cargo test
-      nothing: done is what the agent says
+      nothing: the agent says when it is done
       another command
     [up and down to move, enter to take it, esc to leave]
     "#);
@@ -148,12 +148,12 @@ fn the_printed_line_starts_the_same_run() {
     > What is to be done? type it in a line
     > The task: -- it's "done"
     > How large is it? one task: a relay of fresh sessions
-    > Which command tells that it is done, by exit code 0? anoth
+    > Which command exits with 0 when it is done? anoth
     er command
     > The command: test -e 'a b' || true
     > How many sessions at most? 3
     > How many US dollars at most? 2.50
-    > How do you want to be there? watch it here
+    > How do you want to follow it? watch it here
 
       ekiden run --agent rehearsal --max-sessions 3 --pause 1 --run-budget 2.50 --verify "test -e 'a b' || true" -- "-- it's \"done\""
 
@@ -291,7 +291,7 @@ fn without_a_terminal_nobody_is_asked() {
     let environment = project();
     insta::assert_snapshot!(environment.told(&["start"]), @r"
     --- standard error
-    error: nobody can be asked here
+    error: there is no terminal to ask on
     hint: `ekiden run task.md` starts a run without questions
     hint: `ekiden init` writes a template of a task
     --- exit code 2

@@ -82,7 +82,7 @@ pub fn dash(args: &DashArgs, output: &mut Output) -> Result<Exit, Failure> {
     let at = listener.local_addr().map_err(|error| bug(&error))?;
     let access = Access::new(at);
     if !ip.is_loopback() {
-        output.warn("whoever is on the way reads along: there is no TLS, unless a program in front of this one adds it");
+        output.warn("the connection is not encrypted: others on the network can read it, unless a program in front of this one adds TLS");
     }
     match invocation.json()? {
         true => output.json(&Fields::versioned().and(fields! { "address": access.address() })),

@@ -182,7 +182,7 @@ async fn from_no_session(
 fn refusal(status: StatusCode) -> Response {
     let text = match status {
         StatusCode::UNAUTHORIZED => {
-            "Open the address that `ekiden dash` printed: only it lets you in. It is another one after each start."
+            "Open the address that `ekiden dash` printed: only that address lets you in, and each start makes a new one."
         }
         _ => {
             "Refused: this request came from another page, by another name, or with a token that is not valid."

@@ -18,7 +18,7 @@ fn an_endless_line() {
     run_started
     session_started attempt=1 conversation="fresh" session=1
     window
-    warning text="the event stream is not kept any more: append to `PROJECT/.ekiden/state/runs/RUN/sessions/1/events.jsonl`: it has SIZE bytes; at most 67108864 may be"
+    warning text="the event stream is no longer saved: append to `PROJECT/.ekiden/state/runs/RUN/sessions/1/events.jsonl`: it has SIZE bytes; at most 67108864 may be"
     level level="L1" session=1
     level level="L2" session=1
     attempt_ended attempt=1 cause="completed" left="completion" malformed_lines=1 session=1
