@@ -128,13 +128,11 @@ impl DiskError {
     pub fn hint(&self) -> Option<&'static str> {
         let is_blocked = self.has_kind(io::ErrorKind::NotADirectory)
             || (self.operation == Operation::CreateDir && self.is_already_there());
-        match self.cause {
-            Cause::IsLink { .. } => {
-                Some("nothing was written; remove the link, or put what it leads to in its place")
-            }
-            _ if is_blocked => Some("a file is where a directory has to be; move it away"),
-            _ => None,
+        if is_blocked {
+            return Some("a file is where a directory has to be; move it away");
         }
+        matches!(self.cause, Cause::IsLink { .. })
+            .then_some("nothing was written; remove the link, or put what it leads to in its place")
     }
 
     fn has_kind(&self, kind: io::ErrorKind) -> bool {

@@ -53,6 +53,9 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
     if error.kind() == ErrorKind::MissingRequiredArgument {
         return missing(error, words);
     }
+    if error.kind() == ErrorKind::ValueValidation {
+        return no_session(error, words);
+    }
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::ArgumentConflict];
     let mut wrong = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
         .into_iter()
@@ -107,6 +110,21 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         // Flags come first, and which words are their values is not known here.
         _ => failure.hint(format!("put it in quotes: `ekiden {command} 'WHAT TO DO'`")),
     })
+}
+
+/// A run's id where a session's number belongs.
+fn no_session(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        Some(_) | None => None,
+    };
+    let value = text(ContextKind::InvalidValue)?;
+    text(ContextKind::InvalidArg).filter(|arg| *arg == "[N]")?;
+    let command = words.get(1)?.to_str()?;
+    let failure = Failure::new(Exit::Usage, format!("`{value}` is no session's number"));
+    Some(failure.hint(format!(
+        "the number comes first, then the run: `ekiden {command} 3 7f3a`"
+    )))
 }
 
 /// A command without what it works on: what that is, and a line that would do.
@@ -164,6 +182,7 @@ mod tests {
             "ekiden run Cargo.toml too",
             "ekiden run task.md --dangerously-skip-permissions",
             "ekiden run task.md --verifi x",
+            "ekiden show 7f3a",
         ];
         let said = lines.map(|line| format!("{line}\n{}\n", said(line)));
         expect_test::expect![[r#"
@@ -201,6 +220,10 @@ mod tests {
 
             ekiden run task.md --verifi x
             unexpected argument found
+
+            ekiden show 7f3a
+            error: `7f3a` is no session's number
+            hint: the number comes first, then the run: `ekiden show 3 7f3a`
         "#]]
         .assert_eq(&said.join("\n"));
     }

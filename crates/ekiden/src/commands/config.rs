@@ -215,7 +215,8 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let Some(file) = SettingsFile::of_project(&path)? else {
         let text = format!("there is no {shown}");
-        return Err(Failure::new(Exit::MissingInput, text));
+        return Err(Failure::new(Exit::MissingInput, text)
+            .hint("there is nothing to approve; `ekiden config show` lists what is set"));
     };
     let own = Given::of_user(&environment)?;
     let raises = |row: &Row, text: &str| own.is_raised_by(row, text);

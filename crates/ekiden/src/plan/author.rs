@@ -296,10 +296,8 @@ fn document(path: &Path) -> Result<String, Failure> {
         .metadata()
         .map_err(|error| Failure::caused(Exit::MissingInput, &what, &error))?;
     if size.is_dir() {
-        return Err(Failure::new(
-            Exit::MissingInput,
-            format!("{what}: it is a directory"),
-        ));
+        let text = format!("{what}: it is a directory");
+        return Err(Failure::new(Exit::MissingInput, text).hint("name a file in it"));
     }
     if size.len() > DOCUMENT_BYTES_MAX {
         return Err(Failure::new(

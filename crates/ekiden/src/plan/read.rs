@@ -185,6 +185,6 @@ fn refuse_endless(path: &Path) -> Result<(), Failure> {
     let failure = Failure::new(Exit::InvalidInput, text);
     Err(match kind.is_fifo() {
         true => failure.hint("`ekiden execute -` reads from standard input"),
-        false => failure,
+        false => failure.hint("name the manifest's file"),
     })
 }

@@ -344,6 +344,14 @@ mod tests {
             .unwrap_or_else(|| panic!("{}", row.name))
     }
 
+    /// A line of a settings file.
+    fn as_line(row: &Row, text: &str) -> String {
+        match row.takes == Takes::Switch {
+            true => format!("{} = {text}", row.name),
+            false => format!("{} = '{text}'", row.name),
+        }
+    }
+
     /// Whatever has a flag has the others, and each is heard.
     // shows: RUN-03
     #[test]
@@ -361,14 +369,7 @@ mod tests {
                 continue;
             }
             let home = Home::new();
-            let value = match row.takes {
-                Takes::Switch => text.to_owned(),
-                _ => format!("'{text}'"),
-            };
-            home.file(
-                "home/ekiden/config.toml",
-                &format!("{} = {value}", row.name),
-            );
+            home.file("home/ekiden/config.toml", &as_line(row, text));
             let given = home.gather(&[], &[]).unwrap();
             let heard = given.value(row).map(|value| (&*value.text, value.origin));
             assert_eq!(heard, Some((text, Origin::User)), "{}", row.name);
@@ -385,14 +386,7 @@ mod tests {
         for row in TABLE.iter().filter(|row| row.in_files) {
             let home = Home::new();
             let text = some_value(row);
-            let value = match row.takes {
-                Takes::Switch => text.to_owned(),
-                _ => format!("'{text}'"),
-            };
-            home.file(
-                "project/.ekiden/config.toml",
-                &format!("{} = {value}", row.name),
-            );
+            home.file("project/.ekiden/config.toml", &as_line(row, text));
             match home.gather(&[], &[]) {
                 Ok(_) => free.push(row.name),
                 Err(failure) => assert!(

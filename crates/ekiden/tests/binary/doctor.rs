@@ -240,7 +240,8 @@ fn the_clients_own_memory_and_compaction_are_off() {
     ");
 }
 
-/// Each question would find the other's file only if both are asked at the same time.
+/// The first question finds the other's file only if both are asked at the same time. A machine that is busy
+/// may begin them seconds apart; one after the other they never meet.
 // shows: RUN-20
 #[test]
 fn a_client_that_hangs_at_both_questions_holds_nothing_up() {
@@ -253,12 +254,15 @@ echo $1 >> side-by-side; exec sleep 600;;
 "
     );
     environment.script("bin/claude", &hangs);
-    let said = environment
-        .run(&[&["run", "Do the work."], &CHOSEN[..]].concat())
-        .expect(69);
-    assert!(said.stdout.contains("session 1"), "it began: {said}");
-    let asked = environment.read("side-by-side");
-    assert_eq!(asked.lines().count(), 2, "{asked}{said}");
+    let have_met = || {
+        environment.shell("rm -f asked* side-by-side");
+        let said = environment
+            .run(&[&["run", "Do the work.", "--new"], &CHOSEN[..]].concat())
+            .expect(69);
+        assert!(said.stdout.contains("session 1"), "it began: {said}");
+        environment.read("side-by-side").lines().count() == 2
+    };
+    assert!((0..5).any(|_| have_met()));
 }
 
 /// A person on a terminal is asked what the agent may do, and says everything.

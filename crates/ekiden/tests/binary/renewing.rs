@@ -127,12 +127,9 @@ fn only_a_complete_run_is_followed_up() {
     ");
     insta::assert_snapshot!(told(&["continue"]), @r"
     --- standard error
-    error: the following required arguments were not provided:
-      <PROMPT>
-
-    Usage: ekiden continue <PROMPT | -f FILE> [OPTIONS]
-
-    For more information, try '--help'.
+    error: `ekiden continue` needs PROMPT
+    hint: for example `ekiden continue 'Now add rate limiting to the API'`
+    hint: `ekiden continue --help` tells more
     --- exit code 2
     ");
     insta::assert_snapshot!(told(&["continue", "and now the docs", "-f", "task.md"]), @r"
