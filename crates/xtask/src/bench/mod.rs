@@ -10,6 +10,7 @@
 
 mod chain;
 mod client;
+mod dash;
 mod guard;
 mod handoff;
 mod machine;
@@ -57,6 +58,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         sessions::measure,
         plan::measure,
         client::measure,
+        dash::measure,
     ];
     for measure in measures {
         measure()?.into_iter().for_each(|row| table.push(row));
