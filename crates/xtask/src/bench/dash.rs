@@ -27,7 +27,7 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     let rows = measure_in(&directory);
     for run in 0..RUNS {
         // Those that were not started are not running.
-        let _ = ekiden(&directory, &["stop", "--now"], &work(run)).run();
+        let _ = ekiden(&directory, &["stop", "--now"], &work(run)).output();
     }
     shell::remove(&directory)?;
     rows

@@ -17,6 +17,7 @@ mod machine;
 mod plan;
 mod sessions;
 mod start;
+mod stats;
 mod stream;
 mod table;
 
@@ -59,6 +60,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         plan::measure,
         client::measure,
         dash::measure,
+        stats::measure,
     ];
     for measure in measures {
         measure()?.into_iter().for_each(|row| table.push(row));
