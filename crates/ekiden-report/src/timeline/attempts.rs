@@ -147,8 +147,8 @@ impl Timeline {
                 ..Session::default()
             });
             let old = sessions.len().checked_sub(HANDOFFS_KEPT + 1);
-            if let Some(words) = old.and_then(|old| sessions[old].words.as_mut()) {
-                words.whole = String::new();
+            if let Some(old) = old {
+                sessions[old].words = None;
             }
         }
         if let Some(session) = sessions.last_mut() {

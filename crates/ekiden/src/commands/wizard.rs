@@ -1,7 +1,7 @@
 //! `ekiden start`: questions with defaults, whose answer is a command line.
 //!
 //! The wizard decides nothing that a flag could not say: what it makes is the command line, and that is parsed and run as if it
-//! had been typed. Until the last answer nothing is written.
+//! had been typed. Until the last answer nothing is written but by a session that asks about the task.
 
 mod checks;
 mod question;
@@ -10,17 +10,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_core::prompt::Question;
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
 use self::question::{Stop, choose, line};
+use super::run::check_agents;
 use super::task::Task;
-use super::{CommandLine, Invocation, editor, init, offer};
+use super::{CommandLine, Invocation, editor, init, offer, plan};
 use crate::client::permission::{self, Choice};
 use crate::client::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::plan::author;
 use crate::settings::chosen;
 use crate::settings::flags::{self, Starting, Typed};
 use crate::settings::form;
@@ -36,10 +39,12 @@ Examples:
 
 /// Be asked what to do and how, then start the run
 ///
-/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. Enter takes
-/// the default of each. At the end it shows the command line that says the same, and runs it or only prints it.
+/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. If you want, the
+/// agent itself asks up to five questions about the task first; the answers become part of it. Enter takes the
+/// default of each. At the end it shows the command line that says the same, and runs it or only prints it.
 ///
-/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed.
+/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed, unless the agent was let ask: its
+/// session stays in the state directory until the next one.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StartArgs {
@@ -107,15 +112,64 @@ fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Sto
     let mut answers = Answers { invocation, flags };
     let goal = goal(&answers, &workspace, output)?;
     let way = way()?;
-    if way == Way::Relay {
-        answers.verification(&workspace)?;
-    }
+    let check = answers.verification(&workspace, way)?;
     answers.limits(way)?;
     let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
     answers.permission(&settings.agent, &workspace)?;
-    let detach = way == Way::Relay && answers.mode(settings.agent.kind)?;
-    let words = words(&answers.flags, &goal, way, detach, &answers.invocation.here);
+    let mode = match way {
+        Way::Relay => answers.mode(settings.agent.kind)?,
+        Way::Plan => mode_of_plan()?,
+    };
+    let mut sections: Vec<String> = check
+        .map(|command| done_when(&command))
+        .into_iter()
+        .collect();
+    sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
+    let goal = extended(goal, &sections, &workspace, output)?;
+    let words = words(&answers.flags, &goal, way, mode, &answers.invocation.here);
     finish(words, goal, &workspace, output)
+}
+
+/// The goal with what was answered about it, which makes it a new file.
+fn extended(
+    goal: Goal,
+    sections: &[String],
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Goal, Stop> {
+    if sections.is_empty() {
+        return Ok(goal);
+    }
+    let (path, text) = match goal {
+        Goal::New { path, text } => (path, text),
+        Goal::Named(task) => {
+            let path = workspace.dir.join(offer::new_name(workspace));
+            (path, Task::read(&task, output)?.text)
+        }
+    };
+    let text = format!("{}\n\n{}", text.trim_end(), sections.join("\n"));
+    Ok(Goal::New { path, text })
+}
+
+/// What a plan is told of the command that decides about all of it; a relay has a flag for it.
+fn done_when(command: &str) -> String {
+    format!(
+        "## Done\n\nAll of it is done when this exits with 0; it is the validation of the last stage:\n\n```sh\n{command}\n```\n"
+    )
+}
+
+/// How a plan is carried out: the flag that says so.
+fn mode_of_plan() -> Result<Option<&'static str>, Stop> {
+    let modes = [
+        ("see the plan first, and be asked", None),
+        (
+            "only have it planned; `ekiden execute` carries it out",
+            Some("--dry-run"),
+        ),
+        ("carry it out without asking", Some("--yes")),
+    ];
+    let modes = modes.map(|(text, flag)| (text.to_owned(), flag));
+    choose("How do you want to be there?", modes.into())
 }
 
 /// The command line, which the person runs or only keeps. The new file of a task is there in both cases.
@@ -144,7 +198,7 @@ fn finish(
     Ok(runs.then_some(words))
 }
 
-fn words(flags: &Flags, goal: &Goal, way: Way, detach: bool, here: &Path) -> Vec<String> {
+fn words(flags: &Flags, goal: &Goal, way: Way, mode: Option<&str>, here: &Path) -> Vec<String> {
     let command = match way {
         Way::Relay => "run",
         Way::Plan => "build",
@@ -158,7 +212,7 @@ fn words(flags: &Flags, goal: &Goal, way: Way, detach: bool, here: &Path) -> Vec
     };
     let mut words = vec!["ekiden".to_owned(), command.to_owned()];
     words.extend(flags::words(flags));
-    words.extend(detach.then(|| "--detach".to_owned()));
+    words.extend(mode.map(str::to_owned));
     words.extend(task.starts_with('-').then(|| "--".to_owned()));
     words.push(task);
     words
@@ -295,10 +349,13 @@ impl Answers {
         }
     }
 
-    fn verification(&mut self, workspace: &Workspace) -> Result<(), Stop> {
+    /// The command that decides: for a relay as its flag, for a plan as the answer.
+    fn verification(&mut self, workspace: &Workspace, way: Way) -> Result<Option<String>, Stop> {
         let row = &table::VERIFY.row;
-        if self.is_given(row) {
-            return Ok(());
+        match (self.is_given(row), way) {
+            (true, Way::Relay) => return Ok(None),
+            (true, Way::Plan) => return Ok(self.flags.remove(row.name)),
+            (false, _) => {}
         }
         let mut commands: Vec<String> = self.value(row).into_iter().collect();
         let is_set = !commands.is_empty();
@@ -311,8 +368,12 @@ impl Answers {
         let mut answers: Vec<_> = named
             .map(|command| (command.clone(), Some(command)))
             .collect();
-        if !is_set {
-            answers.push(("nothing: done is what the agent says".to_owned(), None));
+        match way {
+            Way::Plan => answers.insert(0, ("the checks of its stages".to_owned(), None)),
+            Way::Relay if !is_set => {
+                answers.push(("nothing: done is what the agent says".to_owned(), None));
+            }
+            Way::Relay => {}
         }
         answers.push(("another command".to_owned(), Some(String::new())));
         let chosen = choose(
@@ -330,10 +391,69 @@ impl Answers {
                 )?
             }
             Some(command) => command,
-            None => return Ok(()),
+            None => return Ok(None),
         };
-        self.take(row, command);
-        Ok(())
+        match way {
+            Way::Plan => Ok(Some(command)),
+            Way::Relay => {
+                self.take(row, command);
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the agent asks about the task and what the person answers, if they want to be asked.
+    fn asked(
+        &self,
+        agent: &AgentSpec,
+        goal: &Goal,
+        workspace: &Workspace,
+        output: &mut Output,
+    ) -> Result<Option<String>, Stop> {
+        let can_ask = author::check_planner(agent)
+            .and_then(|()| check_agents([agent], &self.invocation, &workspace.dir));
+        let answers = [
+            ("no: the task says all", false),
+            (
+                "yes, up to five questions: a session that reads the task and the project",
+                true,
+            ),
+        ];
+        let answers = answers.map(|(text, asks)| (text.to_owned(), asks));
+        if can_ask.is_err() || !choose("Should the agent ask you first?", answers.into())? {
+            return Ok(None);
+        }
+        let text = match goal {
+            Goal::Named(task) => Task::read(task, output)?.text,
+            Goal::New { text, .. } => text.clone(),
+        };
+        let mut flags = self.flags.clone();
+        flags.remove(table::TUI.row.name);
+        let questions = match plan::questions(flags, &text, output) {
+            Ok(questions) => questions,
+            Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => return Err(failure.into()),
+            Err(failure) => {
+                output.warn(&format!("the agent asks nothing: {}", failure.error()));
+                return Ok(None);
+            }
+        };
+        if questions.is_empty() {
+            output.message("the agent asks nothing\n");
+            return Ok(None);
+        }
+        let mut section = "## Asked before the start\n".to_owned();
+        for Question { question, default } in &questions {
+            let default = Some(default.as_str()).filter(|default| !default.is_empty());
+            let is_answer = |text: &str| form::text(text).map(|_| ());
+            let said = line(
+                question,
+                default,
+                "the agent asks; enter takes its default",
+                is_answer,
+            )?;
+            section.push_str(&format!("\n- {question}\n\n  {said}\n"));
+        }
+        Ok(Some(section))
     }
 
     fn limits(&mut self, way: Way) -> Result<(), Stop> {
@@ -394,11 +514,11 @@ impl Answers {
         Ok(())
     }
 
-    /// How the run is watched; whether it goes to the background.
-    fn mode(&mut self, kind: AgentKind) -> Result<bool, Stop> {
+    /// How the run is watched; the flag of one that goes to the background.
+    fn mode(&mut self, kind: AgentKind) -> Result<Option<&'static str>, Stop> {
         let (guided, tui) = (&table::GUIDED.row, &table::TUI.row);
         if self.is_given(guided) || self.is_given(tui) {
-            return Ok(false);
+            return Ok(None);
         }
         let mut modes = vec![
             ("watch it here".to_owned(), Mode::Here),
@@ -417,11 +537,11 @@ impl Answers {
         }
         match choose("How do you want to be there?", modes)? {
             Mode::Here => {}
-            Mode::Background => return Ok(true),
+            Mode::Background => return Ok(Some("--detach")),
             Mode::Guided => self.take(guided, "true".to_owned()),
             Mode::Interface => self.take(tui, "true".to_owned()),
         }
-        Ok(false)
+        Ok(None)
     }
 }
 
