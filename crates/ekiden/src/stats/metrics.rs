@@ -177,7 +177,7 @@ mod tests {
     // shows: UIX-09
     #[test]
     fn what_ended_before_setup_is_what_later_sessions_are_compared_with() {
-        let session = |last, lost, items_done| Requests {
+        let session = |last, lost: u64, items_done| Requests {
             all: vec![Request {
                 at: Timestamp(last),
                 ..Request::default()
