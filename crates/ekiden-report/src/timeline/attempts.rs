@@ -144,6 +144,8 @@ impl Timeline {
             sessions.push(Session {
                 number,
                 began: at,
+                // Most sessions have one, and a vector would take room for four.
+                attempts: Vec::with_capacity(1),
                 ..Session::default()
             });
             let old = sessions.len().checked_sub(HANDOFFS_KEPT + 1);

@@ -116,7 +116,7 @@ fn look(dash: &mut Child) -> Result<Vec<Row>, String> {
             times.push(took.as_secs_f64() * 1000.0);
             largest = largest.max(page.len());
         }
-        rows.push(first_byte(what, median(times)));
+        rows.push(first_byte(&what, median(times)));
     }
     rows.push(page(largest));
     rows.extend(sessions::look(dash.id()).map(|look| memory(look.memory_bytes)));
@@ -175,7 +175,7 @@ impl Browser {
     }
 }
 
-fn first_byte(what: String, ms: f64) -> Row {
+fn first_byte(what: &str, ms: f64) -> Row {
     let max = FIRST_BYTE_MAX.as_secs_f64() * 1000.0;
     Row {
         what: format!("{what}: first byte"),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn each_promise_can_be_missed() {
         let kept = |row: Row| row.kept;
-        let first = |ms| kept(first_byte(String::new(), ms));
+        let first = |ms| kept(first_byte("", ms));
         assert!(first(49.9) && !first(50.0) && !first(f64::NAN));
         assert!(kept(page(299_999)) && !kept(page(300_000)));
         assert!(kept(memory(39_999_999)) && !kept(memory(40_000_000)));
