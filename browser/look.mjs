@@ -2,7 +2,8 @@
 //
 //     node look.mjs CHROMIUM SCREENSHOTS URL...
 //
-// Each page, and each run that it links, is opened at a desk's and at a phone's width, light and dark.
+// Each page, and each run that it links, is opened at a desk's and at a phone's width, light and dark. Where a run can be
+// steered, its forms are used: a question is answered with its own words, up to the confirmation, and a pause is confirmed.
 import { chromium } from "playwright-core";
 import { join } from "node:path";
 
@@ -27,7 +28,7 @@ for (const { width, height, colorScheme } of looks) {
 await browser.close();
 console.log(JSON.stringify(seen));
 
-// Opens one page, and answers with the runs that it links.
+// Opens one page and those that lead on from it, and answers with the runs that it links.
 async function look(context, address, width) {
   const page = await context.newPage();
   const [requests, trouble] = [[], []];
@@ -43,19 +44,54 @@ async function look(context, address, width) {
     trouble.push(`dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
+  const see = () => examine(page, width, requests, trouble);
   // A live page keeps a request open, so it is never idle.
   await page.goto(address, { waitUntil: "load" });
-  await page.waitForTimeout(300);
-  const found = await page.evaluate(() => ({
-    title: document.title,
-    overflow: document.documentElement.scrollWidth - window.innerWidth,
-    scripts: [...document.scripts].map((script) => script.src),
-    // The tags with their classes, in their order: what texts must not change.
-    structure: [...document.querySelectorAll("body *")].map((one) => one.tagName + "." + (one.getAttribute("class") ?? "")),
-    runs: [...document.querySelectorAll("a[href^='run/']")].map((link) => link.href),
-  }));
-  await page.screenshot({ path: join(screenshots, `${seen.length}.png`), fullPage: true });
-  seen.push({ address: page.url(), width, requests, trouble, ...found });
+  const { runs, steer } = await see();
+  if (steer) {
+    await page.goto(steer, { waitUntil: "load" });
+    await see();
+    await use(page, see);
+  }
   await page.close();
-  return found.runs;
+  return runs;
+}
+
+async function use(page, see) {
+  if (await page.locator("textarea").count()) {
+    await page.fill("textarea", await page.innerText("blockquote"));
+    await page.click("button[value=answer]");
+    await see();
+  } else if (await page.locator("button[value=pause]").count()) {
+    await page.click("button[value=pause]");
+    await see();
+    await page.click("button[name=confirmed]");
+    await see();
+  }
+}
+
+async function examine(page, width, requests, trouble) {
+  await page.waitForTimeout(300);
+  const found = await page.evaluate(() => {
+    const all = [...document.querySelectorAll("body *")];
+    const own = /^(A|B|BLOCKQUOTE|BODY|BUTTON|CODE|DETAILS|DIV|EM|FIGCAPTION|FIGURE|FOOTER|FORM|H[1-4]|HEADER|I|INPUT|LABEL|LI|MAIN|NAV|OL|P|PRE|S|SECTION|SMALL|SPAN|STRONG|SUMMARY|TABLE|TBODY|TD|TEXTAREA|TH|THEAD|TR|UL|DL|DT|DD|SVG|G|PATH|RECT|TEXT|TITLE|LINE|POLYLINE|CIRCLE|POLYGON)$/;
+    const isForeign = (one) =>
+      !own.test(one.tagName.toUpperCase()) ||
+      [...one.attributes].some(({ name }) => name === "style" || name.startsWith("on")) ||
+      /^([a-z]+:|[/][/])/.test(one.getAttribute("href") ?? "");
+    return {
+      title: document.title,
+      text: document.body.innerText,
+      overflow: document.documentElement.scrollWidth - window.innerWidth,
+      scripts: [...document.scripts].map((script) => script.src),
+      foreign: all.filter(isForeign).map((one) => one.outerHTML.slice(0, 200)),
+      // The tags with their classes, in their order: what texts must not change.
+      structure: all.map((one) => one.tagName + "." + (one.getAttribute("class") ?? "")),
+      runs: [...document.querySelectorAll("a[href^='run/']")].map((link) => link.href),
+      steer: document.querySelector("a[href$='/steer']")?.href,
+    };
+  });
+  await page.screenshot({ path: join(screenshots, `${seen.length}.png`), fullPage: true });
+  seen.push({ address: page.url(), width, requests: [...requests], trouble: [...trouble], ...found });
+  return found;
 }

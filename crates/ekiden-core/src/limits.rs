@@ -229,6 +229,10 @@ pub const STAGE_RESULT_TOKENS_MAX: usize = 1_500;
 pub const STAGE_DIAGNOSIS_TOKENS_MAX: usize = 4_000;
 /// Tries that a diagnosis tells of, the last ones.
 pub const STAGE_DIAGNOSIS_TRIES_MAX: usize = 8;
+/// What an agent may ask before a task is begun: more would not be answered with care.
+pub const QUESTIONS_MAX: usize = 5;
+/// Its questions and their defaults are lines.
+pub const QUESTION_CHARS_MAX: usize = 300;
 /// The wording of a planning text, without the idea or the document.
 pub const PLANNING_TOKENS_MAX: usize = 900;
 /// The document that is split: a session still has room to read the project and to write the manifest.

@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use ekiden_core::budget::TokenCounts;
 use ekiden_core::time::{Millis, Timestamp};
@@ -32,14 +34,16 @@ pub struct Requests {
     pub costs: BTreeMap<String, (TokenCounts, u64)>,
     /// The directory that the session worked in.
     pub dir: Option<String>,
+    /// How many items of its own list of things to do it ticked, if it kept one.
+    pub items_done: Option<u64>,
 }
 
-/// A request to the model, with its response.
+/// A request to the model, with its response. Months of work are hundreds of thousands of them, so it is small.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// The response's id. Transcripts of forked and resumed sessions may hold the same one.
-    pub message_id: String,
-    pub model: String,
+    /// Stands for the response's id. Transcripts of forked and resumed sessions may hold the same one.
+    pub message: u64,
+    pub model: Arc<str>,
     /// When the last block of the response was written.
     pub at: Timestamp,
     pub usage: Usage,
@@ -136,6 +140,28 @@ struct Block<'a> {
     name: Option<Cow<'a, str>>,
     tool_use_id: Option<Cow<'a, str>>,
     is_error: Option<bool>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+/// A list of things to do as a whole, or one item of it.
+#[derive(Deserialize)]
+struct Todos<'a> {
+    #[serde(default, borrow)]
+    todos: Vec<Todo<'a>>,
+    #[serde(flatten, borrow)]
+    item: Todo<'a>,
+}
+
+#[derive(Deserialize)]
+struct Todo<'a> {
+    status: Option<Cow<'a, str>>,
+}
+
+impl Todo<'_> {
+    fn is_done(&self) -> bool {
+        self.status.as_deref() == Some("completed")
+    }
 }
 
 #[derive(Deserialize)]
@@ -188,14 +214,18 @@ impl Reader {
         else {
             return;
         };
-        let is_same = |last: &&mut Request| last.message_id == response.id;
-        if self.read.all.last_mut().filter(is_same).is_none() {
-            self.began = self.asked;
-            self.read.all.push(Request {
-                message_id: response.id,
-                model: response.model,
+        let message = hash(&response.id);
+        let last = self.read.all.last();
+        if last.is_none_or(|last| last.message != message) {
+            let model = last.map(|last| &last.model);
+            let model = model.filter(|model| ***model == *response.model);
+            let request = Request {
+                message,
+                model: model.map_or_else(|| response.model.into(), Arc::clone),
                 ..Request::default()
-            });
+            };
+            self.began = self.asked;
+            self.read.all.push(request);
         }
         let index = self.read.all.len() - 1;
         let request = &mut self.read.all[index];
@@ -209,6 +239,7 @@ impl Reader {
             request.calls += 1;
             let kind = block.name.as_deref().map(ToolKind::of);
             request.edits |= kind == Some(ToolKind::Edit);
+            ticked(&block, &mut self.read.items_done);
             self.calls.extend(block.id.map(|id| (id, index)));
         }
     }
@@ -261,6 +292,30 @@ impl Reader {
                 .insert(model, (tokens, nano_usd(cost.cost_usd)));
         }
     }
+}
+
+/// The same for the same text, in every run of the program.
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Counts the items that a call ticked. One form of the list is given whole each time, of another one item.
+fn ticked(call: &Block<'_>, done: &mut Option<u64>) {
+    let name = call.name.as_deref().unwrap_or_default();
+    if !matches!(name, "TodoWrite" | "TaskCreate" | "TaskUpdate") {
+        return;
+    }
+    let input = call
+        .input
+        .and_then(|input| serde_json::from_str(input.get()).ok());
+    let Some(Todos { todos, item }) = input else {
+        return;
+    };
+    let done = done.get_or_insert(0);
+    let listed = todos.iter().filter(|todo| todo.is_done()).count();
+    *done = (*done).max(listed as u64) + u64::from(item.is_done());
 }
 
 /// The blocks of this kind. Content may be a text, which has none.
@@ -327,6 +382,43 @@ mod tests {
         assert_eq!(told, [(true, 125_033, 7_689), (false, 0, 0)]);
         let (tokens, nano_usd) = read.costs["opus"];
         assert_eq!((tokens.cache_read, nano_usd), (449_890, 91_518_000));
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn ticked_items_are_counted_in_both_forms_of_the_list() {
+        let call = |name: &str, input: &str| {
+            CALLS.replace(
+                "Bash\",\"input\":{}",
+                &format!("{name}\",\"input\":{input}"),
+            )
+        };
+        let whole = r#"{"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]}"#;
+        let done = whole.replace("pending", "completed");
+        let update = r#"{"taskId":"1","status":"completed"}"#;
+        let begun = r#"{"taskId":"2","status":"in_progress"}"#;
+        let ticked = |lines: &[String]| {
+            read(&lines.iter().map(String::as_str).collect::<Vec<_>>()).items_done
+        };
+        assert_eq!(ticked(&[CALLS.to_owned()]), None, "it keeps no list");
+        let lists = [whole, whole, &done].map(|list| call("TodoWrite", list));
+        assert_eq!(ticked(&lists), Some(2));
+        let create = call("TaskCreate", r#"{"subject":"a"}"#);
+        assert_eq!(ticked(std::slice::from_ref(&create)), Some(0));
+        let items = [
+            create,
+            call("TaskUpdate", begun),
+            call("TaskUpdate", update),
+        ];
+        assert_eq!(ticked(&items), Some(1));
+        assert_eq!(ticked(&[call("TodoWrite", "[]")]), None);
+    }
+
+    /// A gigabyte of transcripts holds a hundred thousand and more of them at once.
+    // shows: EST-07
+    #[test]
+    fn a_request_is_small() {
+        assert!(size_of::<Request>() <= 120, "{}", size_of::<Request>());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -211,6 +211,13 @@ impl Program {
                 None => std::thread::sleep(every),
             }
         }
+    }
+
+    /// Starts it; its output is for whoever started it.
+    pub(crate) fn started(&self) -> Result<Child, String> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.spawn().map_err(|error| self.not_started(&error))
     }
 
     fn command(&self) -> Command {

@@ -2,7 +2,8 @@
 //!
 //! It only copies. The document repeats the idea's first paragraph and its items with their blocks. Each item becomes
 //! a stage, and the item is the stage's prompt. An item that says `(after: 1)` waits for the first one; all others are
-//! independent. A block marked `check` is the stage's validation.
+//! independent. A block marked `check` is the stage's validation. Of a task that has not begun it asks
+//! back the lines that end with a question mark.
 //!
 //! In the prompt the document's lines are marked as data. They stay data: the text of a manifest that a person
 //! approves.
@@ -19,6 +20,7 @@ use super::turn::{Mind, Move};
 
 const IDEA: &str = "# Idea\n\n";
 const DOCUMENT: &str = "# Document\n\n";
+const TASK: &str = "# Task to ask about\n\n";
 const WRITE_TO: &str = "\n# Document\n\nWrite it to this file:\n";
 /// How an item says that it waits for others.
 const AFTER: &str = "(after:";
@@ -40,6 +42,8 @@ enum Plan {
     },
     /// It answers with a manifest in every turn.
     Manifest(Value),
+    /// It asks about a task.
+    Questions(Value),
 }
 
 impl Planner {
@@ -66,6 +70,8 @@ impl Mind for Planner {
         } else if let Some(quoted) = stable.strip_prefix(DOCUMENT) {
             let lines = quoted.lines().filter_map(|line| line.strip_prefix(MARK));
             self.plan = Plan::Manifest(manifest(&lines.collect::<Vec<_>>().join("\n")));
+        } else if let Some(task) = stable.strip_prefix(TASK) {
+            self.plan = Plan::Questions(asked_back(task));
         } else if let Plan::Document { written, .. } = &mut self.plan {
             *written = false;
         }
@@ -81,6 +87,7 @@ impl Mind for Planner {
                 };
             }
             Plan::Document { .. } | Plan::Manifest(_) => "The plan is made.",
+            Plan::Questions(_) => "These are the questions.",
             Plan::Nothing => "There is nothing to plan in this conversation.",
         };
         Move::End {
@@ -93,10 +100,17 @@ impl Mind for Planner {
 
     fn answer(&self) -> Option<String> {
         match &self.plan {
-            Plan::Manifest(manifest) => Some(manifest.to_string()),
+            Plan::Manifest(answer) | Plan::Questions(answer) => Some(answer.to_string()),
             Plan::Nothing | Plan::Document { .. } => None,
         }
     }
+}
+
+/// A line of the task that ends with a question mark is asked back.
+fn asked_back(task: &str) -> Value {
+    let asked = task.lines().filter(|line| line.ends_with('?'));
+    let asked = asked.map(|line| json!({"question": line, "default": "As you think best."}));
+    json!({"questions": asked.collect::<Vec<_>>()})
 }
 
 /// The idea's first paragraph, and all from its first item on.
@@ -198,7 +212,9 @@ fn id(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ekiden_core::prompt::{PromptBlocks, architecture_prompt, split_prompt};
+    use ekiden_core::prompt::{
+        PromptBlocks, architecture_prompt, questions, questions_prompt, split_prompt,
+    };
     use ekiden_manifest::{Defaults, Document, Syntax, TextAlone, planned, read as read_manifest};
 
     use super::*;
@@ -213,6 +229,20 @@ mod tests {
 
     fn read(planner: &mut Planner, prompt: &PromptBlocks) {
         planner.read(&prompt.blocks().map(str::to_owned).collect::<Vec<_>>());
+    }
+
+    // shows: REL-26
+    #[test]
+    fn a_tasks_own_questions_are_asked_back() {
+        let mut planner = Planner::new("/p".into());
+        read(
+            &mut planner,
+            &questions_prompt("Sell tea.\nGreen or black?\n"),
+        );
+        assert!(matches!(planner.next(), Move::End { .. }));
+        let asked = questions(&planner.answer().unwrap()).unwrap();
+        assert_eq!(asked[0].question, "Green or black?");
+        assert_eq!(asked.len(), 1);
     }
 
     fn written(idea: &str) -> String {

@@ -4,6 +4,8 @@
 //! stands before, the last block is ours alone. They ask for outcomes and not for code, since wrong
 //! detail in a plan cascades; and for the project to be read first, since a plan beside it is no use.
 
+use serde::Deserialize;
+
 use super::PromptBlocks;
 use super::budget::{Keep, Mark, cut};
 use super::fill::fill;
@@ -11,10 +13,11 @@ use super::quote::{MARK, plain_name, quoted_within};
 use super::session::on_lines;
 use super::summary::has_summary;
 use crate::limits;
-use crate::text::grouped;
+use crate::text::{clean, grouped, one_line};
 
 pub(super) const ARCHITECTURE: &str = include_str!("texts/architecture.md");
 pub(super) const SPLIT: &str = include_str!("texts/split.md");
+pub(super) const QUESTIONS: &str = include_str!("texts/questions.md");
 pub(super) const MEND: &str = include_str!("texts/mend_manifest.md");
 pub(super) const MEND_DOCUMENT: &str = include_str!("texts/mend_document.md");
 /// The fault of an answer in which there is nothing to read.
@@ -24,6 +27,7 @@ pub(super) const NOT_TEXT: &str = "is not readable as text";
 pub(super) const NO_SUMMARY: &str = "has nothing under a heading \"Summary\"";
 pub(super) const IDEA: &str = "# Idea";
 pub(super) const DOCUMENT: &str = "# Document";
+pub(super) const TASK: &str = "# Task to ask about";
 pub(super) const DOCUMENT_INTRO: &str = "Write it to this file:";
 pub(super) const MORE_FAULTS: &str = "and {count} more, which are reported once these are fixed";
 
@@ -56,6 +60,41 @@ pub fn split_prompt(document: &str, path: &str, session_tokens: u64) -> PromptBl
         foreign: format!("{DOCUMENT}\n\n{document}\n"),
         now: now(SPLIT, &[("room", &tokens)]),
     }
+}
+
+/// What an agent asks about a task before it is begun, and the answer that it would take itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Question {
+    pub question: String,
+    pub default: String,
+}
+
+/// The shape to which the answer of [`questions_prompt`] is held.
+pub const QUESTIONS_SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["questions"],"properties":{"questions":{"type":"array","maxItems":5,"items":{"type":"object","additionalProperties":false,"required":["question","default"],"properties":{"question":{"type":"string","maxLength":300},"default":{"type":"string","maxLength":300}}}}}}"#;
+
+/// The prompt of the session that asks about a task. The task is the user's own words and is never cut.
+pub fn questions_prompt(task: &str) -> PromptBlocks {
+    PromptBlocks {
+        stable: format!("{TASK}\n\n{}", on_lines(task)),
+        foreign: String::new(),
+        now: now(QUESTIONS, &[]),
+    }
+}
+
+/// The questions of an answer, as lines to be shown; none if it holds none that can be read.
+pub fn questions(answer: &str) -> Option<Vec<Question>> {
+    #[derive(Deserialize)]
+    struct Asked {
+        questions: Vec<Question>,
+    }
+    let Asked { questions } = serde_json::from_str(answer).ok()?;
+    let line = |text: &str| one_line(&clean(text).text, limits::QUESTION_CHARS_MAX);
+    let questions = questions.iter().map(|asked| Question {
+        question: line(&asked.question),
+        default: line(&asked.default),
+    });
+    let said = questions.filter(|asked| !asked.question.is_empty());
+    Some(said.take(limits::QUESTIONS_MAX).collect())
 }
 
 /// What a session is told whose manifest is not valid: its faults, word for word. They name what the

@@ -357,9 +357,9 @@ fn what_was_spent_stands_beside_the_budget() {
     assert!(html.contains(r#"class="within""#) && html.contains(">16% of 1M tokens</text>"));
 }
 
-// shows: REL-27
+// shows: REL-27, UIX-05
 #[test]
-fn ten_thousand_sessions_fit_into_a_page() {
+fn ten_thousand_sessions_fit_into_a_page_and_into_memory() {
     let mut run = Scenario::relay(None);
     run.sessions_max(10_000).survey(&[], &[]);
     for session in 1..=10_000 {
@@ -387,6 +387,9 @@ fn ten_thousand_sessions_fit_into_a_page() {
     );
     let curve = html.split("polyline").nth(1).unwrap();
     assert!(curve.contains(','));
+    let timeline = run.timeline();
+    let speaking = timeline.sessions().filter(|(_, one)| one.words.is_some());
+    assert!(speaking.count() < 50, "their words are the most of them");
 }
 
 // shows: REL-27

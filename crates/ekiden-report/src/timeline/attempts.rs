@@ -144,11 +144,13 @@ impl Timeline {
             sessions.push(Session {
                 number,
                 began: at,
+                // Most sessions have one, and a vector would take room for four.
+                attempts: Vec::with_capacity(1),
                 ..Session::default()
             });
             let old = sessions.len().checked_sub(HANDOFFS_KEPT + 1);
-            if let Some(words) = old.and_then(|old| sessions[old].words.as_mut()) {
-                words.whole = String::new();
+            if let Some(old) = old {
+                sessions[old].words = None;
             }
         }
         if let Some(session) = sessions.last_mut() {

@@ -142,6 +142,7 @@ pub struct Session {
     pub left: Option<Left>,
     /// ekiden wrote a handoff for it, since it left none that is valid.
     pub is_rescued: bool,
+    /// Only the newest sessions of a stage keep them.
     pub words: Option<Words>,
     /// Items of its handoff that are done and open, if it lists them.
     pub items: Option<(usize, usize)>,

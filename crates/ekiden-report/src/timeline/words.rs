@@ -6,8 +6,9 @@ use ekiden_core::text::short;
 
 use super::WORDS_CHARS_MAX;
 
-/// What is kept of a handoff's file, of as many sessions of a stage.
+/// What is kept of a handoff's file.
 const HANDOFF_CHARS_MAX: usize = 10_000;
+/// Of how many sessions of a stage, the newest, words are kept: a page shows no more.
 pub(super) const HANDOFFS_KEPT: usize = 41;
 
 /// A session in the agent's own words, by the headings of its handoff.
@@ -19,7 +20,7 @@ pub struct Words {
     pub issues: Option<String>,
     pub works: Option<String>,
     pub avoid: Option<String>,
-    /// The files of the handoff. Only the newest sessions of a stage keep it.
+    /// The files of the handoff.
     pub whole: String,
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ekiden_core::agent::AgentSpec;
+use ekiden_core::agent::{AgentSpec, Permissions};
+use ekiden_core::prompt::Question;
 use ekiden_core::settings::Settings;
 use ekiden_core::time::Millis;
 use ekiden_engine::leftovers;
@@ -59,7 +60,7 @@ pub struct PlanArgs {
 }
 
 /// What all commands that plan take.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Writing {
     /// Where the manifest goes: a file, or a directory for `plan.json` in it [default: the work dir]
     #[arg(short, long, value_name = "PATH")]
@@ -77,6 +78,24 @@ pub fn plan(args: &PlanArgs, output: &mut Output) -> Result<Exit, Failure> {
     let idea = Task::read_as("idea", &args.idea, output)?;
     let written = planner.plan_idea(&idea, output)?;
     planner.show(&written, output)
+}
+
+/// What the agent of these settings asks about a task, in one session that may write nothing.
+pub(super) fn questions(
+    flags: Flags,
+    task: &str,
+    output: &mut Output,
+) -> Result<Vec<Question>, Failure> {
+    let writing = Writing::default();
+    let mut planner = Planner::new(flags, &writing)?;
+    // The client's mode in which whatever changes something is asked for, and nobody is there to say yes.
+    planner.settings.agent.permissions = Permissions {
+        mode: Some("default".to_owned()),
+        isolated: planner.settings.agent.permissions.isolated,
+        ..Permissions::default()
+    };
+    let file = planner.workspace.dir.join("task.md");
+    planner.author(output)?.questions(task, &file)
 }
 
 /// What all commands that plan do.

@@ -1,8 +1,9 @@
 //! `ekiden start`: questions with defaults, whose answer is a command line.
 //!
 //! The wizard decides nothing that a flag could not say: what it makes is the command line, and that is parsed and run as if it
-//! had been typed. Until the last answer nothing is written.
+//! had been typed. Until the last answer nothing is written but by a session that asks about the task.
 
+mod asked;
 mod checks;
 mod question;
 
@@ -13,6 +14,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 
+use self::asked::{done_when, extended};
 use self::question::{Stop, choose, line};
 use super::task::Task;
 use super::{CommandLine, Invocation, editor, init, offer};
@@ -36,10 +38,12 @@ Examples:
 
 /// Be asked what to do and how, then start the run
 ///
-/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. Enter takes
-/// the default of each. At the end it shows the command line that says the same, and runs it or only prints it.
+/// Asks for the folder, the task, a relay or a plan, the verification, limits, permissions and the mode. If you want, the
+/// agent itself asks up to five questions about the task first; the answers become part of it. Enter takes the
+/// default of each. At the end it shows the command line that says the same, and runs it or only prints it.
 ///
-/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed.
+/// Esc and ctrl-c leave at any question; then nothing was written and nothing changed, unless the agent was let ask: its
+/// session stays in the state directory until the next one.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct StartArgs {
@@ -107,21 +111,36 @@ fn ask(mut flags: Flags, output: &mut Output) -> Result<Option<Vec<String>>, Sto
     let mut answers = Answers { invocation, flags };
     let goal = goal(&answers, &workspace, output)?;
     let kind = run_kind()?;
-    if kind == RunKind::Relay {
-        answers.verification(&workspace)?;
-    }
+    let check = answers.verification(&workspace, kind)?;
     answers.limits(kind)?;
     let settings = chosen::settings(&answers.invocation.given, &answers.invocation.here)?;
     answers.permission(&settings.agent, &workspace)?;
-    let detach = kind == RunKind::Relay && answers.mode(settings.agent.kind)?;
-    let words = words(
-        &answers.flags,
-        &goal,
-        kind,
-        detach,
-        &answers.invocation.here,
-    );
+    let mode = match kind {
+        RunKind::Relay => answers.mode(settings.agent.kind)?,
+        RunKind::Plan => mode_of_plan()?,
+    };
+    let mut sections: Vec<String> = check
+        .map(|command| done_when(&command))
+        .into_iter()
+        .collect();
+    sections.extend(answers.asked(&settings.agent, &goal, &workspace, output)?);
+    let goal = extended(goal, &sections, &workspace, output)?;
+    let words = words(&answers.flags, &goal, kind, mode, &answers.invocation.here);
     finish(words, goal, &workspace, output)
+}
+
+/// How a plan is carried out: the flag that says so.
+fn mode_of_plan() -> Result<Option<&'static str>, Stop> {
+    let modes = [
+        ("see the plan first, and be asked", None),
+        (
+            "only have it planned; `ekiden execute` carries it out",
+            Some("--dry-run"),
+        ),
+        ("carry it out without asking", Some("--yes")),
+    ];
+    let modes = modes.map(|(text, flag)| (text.to_owned(), flag));
+    choose("How do you want to follow it?", modes.into())
 }
 
 /// The command line, which the person runs or only keeps. The new file of a task is there in both cases.
@@ -150,7 +169,7 @@ fn finish(
     Ok(runs.then_some(words))
 }
 
-fn words(flags: &Flags, goal: &Goal, kind: RunKind, detach: bool, here: &Path) -> Vec<String> {
+fn words(flags: &Flags, goal: &Goal, kind: RunKind, mode: Option<&str>, here: &Path) -> Vec<String> {
     let command = match kind {
         RunKind::Relay => "run",
         RunKind::Plan => "build",
@@ -164,7 +183,7 @@ fn words(flags: &Flags, goal: &Goal, kind: RunKind, detach: bool, here: &Path) -
     };
     let mut words = vec!["ekiden".to_owned(), command.to_owned()];
     words.extend(flags::words(flags));
-    words.extend(detach.then(|| "--detach".to_owned()));
+    words.extend(mode.map(str::to_owned));
     words.extend(task.starts_with('-').then(|| "--".to_owned()));
     words.push(task);
     words
@@ -301,10 +320,13 @@ impl Answers {
         }
     }
 
-    fn verification(&mut self, workspace: &Workspace) -> Result<(), Stop> {
+    /// The command that decides: for a relay as its flag, for a plan as the answer.
+    fn verification(&mut self, workspace: &Workspace, kind: RunKind) -> Result<Option<String>, Stop> {
         let row = &table::VERIFY.row;
-        if self.is_given(row) {
-            return Ok(());
+        match (self.is_given(row), kind) {
+            (true, RunKind::Relay) => return Ok(None),
+            (true, RunKind::Plan) => return Ok(self.flags.remove(row.name)),
+            (false, _) => {}
         }
         let mut commands: Vec<String> = self.value(row).into_iter().collect();
         let is_set = !commands.is_empty();
@@ -317,8 +339,12 @@ impl Answers {
         let mut answers: Vec<_> = named
             .map(|command| (command.clone(), Some(command)))
             .collect();
-        if !is_set {
-            answers.push(("nothing: the agent says when it is done".to_owned(), None));
+        match kind {
+            RunKind::Plan => answers.insert(0, ("the checks of its stages".to_owned(), None)),
+            RunKind::Relay if !is_set => {
+                answers.push(("nothing: the agent says when it is done".to_owned(), None));
+            }
+            RunKind::Relay => {}
         }
         answers.push(("another command".to_owned(), Some(String::new())));
         let chosen = choose("Which command exits with 0 when it is done?", answers)?;
@@ -333,10 +359,15 @@ impl Answers {
                 )?
             }
             Some(command) => command,
-            None => return Ok(()),
+            None => return Ok(None),
         };
-        self.take(row, command);
-        Ok(())
+        match kind {
+            RunKind::Plan => Ok(Some(command)),
+            RunKind::Relay => {
+                self.take(row, command);
+                Ok(None)
+            }
+        }
     }
 
     fn limits(&mut self, kind: RunKind) -> Result<(), Stop> {
@@ -397,11 +428,11 @@ impl Answers {
         Ok(())
     }
 
-    /// How the run is watched; whether it goes to the background.
-    fn mode(&mut self, kind: AgentKind) -> Result<bool, Stop> {
+    /// How the run is watched; the flag of one that goes to the background.
+    fn mode(&mut self, kind: AgentKind) -> Result<Option<&'static str>, Stop> {
         let (guided, tui) = (&table::GUIDED.row, &table::TUI.row);
         if self.is_given(guided) || self.is_given(tui) {
-            return Ok(false);
+            return Ok(None);
         }
         let mut modes = vec![
             ("watch it here".to_owned(), Mode::Here),
@@ -420,11 +451,11 @@ impl Answers {
         }
         match choose("How do you want to follow it?", modes)? {
             Mode::Here => {}
-            Mode::Background => return Ok(true),
+            Mode::Background => return Ok(Some("--detach")),
             Mode::Guided => self.take(guided, "true".to_owned()),
             Mode::Interface => self.take(tui, "true".to_owned()),
         }
-        Ok(false)
+        Ok(None)
     }
 }
 

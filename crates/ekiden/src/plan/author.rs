@@ -19,7 +19,7 @@ use ekiden_core::ends::{EndCause, EndClass};
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
 use ekiden_core::outcome::WaitCause;
-use ekiden_core::prompt::{self, DocumentFault};
+use ekiden_core::prompt::{self, DocumentFault, Question};
 use ekiden_core::time::Millis;
 use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
@@ -151,6 +151,22 @@ impl Author<'_> {
         }
     }
 
+    /// What the agent wants to know about a task before it is begun. The session may read `file`, and writes nothing.
+    pub fn questions(&mut self, task: &str, file: &Path) -> Result<Vec<Question>, Failure> {
+        self.begins("reads the task and the project, and asks");
+        let session = PlanningSession {
+            prompt: prompt::questions_prompt(task),
+            schema: Some(prompt::QUESTIONS_SCHEMA.to_owned()),
+            document: file,
+        };
+        let mut asked = None;
+        self.hold(&session, 0, &mut |answer| {
+            asked = said(&answer).and_then(prompt::questions);
+            None
+        })?;
+        asked.ok_or_else(|| Failure::new(Exit::Unfinished, "the agent's questions cannot be read"))
+    }
+
     fn begins(&mut self, what: &str) {
         if !self.voice.json {
             let session = self.planner.session();
@@ -245,13 +261,14 @@ impl Observer for Voice<'_> {
     }
 }
 
-/// Reads the answer that the agent held to the schema, else the JSON in its words.
+/// The answer that the agent held to the schema, else the JSON in its words.
+fn said(answer: &Answer) -> Option<&str> {
+    let structured = answer.structured.as_deref();
+    structured.or_else(|| prompt::extract_json(&answer.words))
+}
+
 fn read(answer: &Answer, architecture: Option<&str>) -> Result<String, Refused> {
-    let said = answer
-        .structured
-        .as_deref()
-        .or_else(|| prompt::extract_json(&answer.words));
-    match said {
+    match said(answer) {
         Some(said) => planned(said, architecture),
         None => {
             let faults = Fault::new(None, prompt::NO_MANIFEST).into();

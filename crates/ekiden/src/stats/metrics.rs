@@ -28,6 +28,8 @@ pub struct ClientSessions {
     pub compacted: u64,
     /// What their compactions dropped.
     pub lost_tokens: u64,
+    /// Items that they ticked, of how many of them that kept a list.
+    pub items: Fraction,
 }
 
 /// What runs and watched sessions show.
@@ -74,6 +76,10 @@ impl ClientSessions {
             .iter()
             .map(|one| one.before_tokens.saturating_sub(one.after_tokens));
         self.lost_tokens += lost.sum::<u64>();
+        if let Some(done) = requests.items_done {
+            self.items.part += done;
+            self.items.of += 1;
+        }
     }
 }
 
@@ -164,7 +170,51 @@ fn compacted(trouble: &[Problem]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use ekiden_wire::requests::{Compaction, Request};
+
     use super::*;
+
+    // shows: UIX-09
+    #[test]
+    fn what_ended_before_setup_is_what_later_sessions_are_compared_with() {
+        let session = |last, lost: u64, items_done| Requests {
+            all: vec![Request {
+                at: Timestamp(last),
+                ..Request::default()
+            }],
+            compactions: vec![
+                Compaction {
+                    at: Timestamp(last),
+                    automatic: true,
+                    before_tokens: 1_000 + lost,
+                    after_tokens: 1_000,
+                },
+                Compaction {
+                    at: Timestamp(last),
+                    automatic: false,
+                    before_tokens: 90_000,
+                    after_tokens: 1,
+                },
+            ],
+            items_done,
+            ..Requests::default()
+        };
+        let mut metrics = Metrics::default();
+        let setup = Some(Timestamp(100));
+        metrics.of_client(&session(99, 40_000, Some(3)), setup);
+        metrics.of_client(&session(98, 20_000, None), setup);
+        metrics.of_client(&session(100, 6_000, Some(5)), setup);
+        metrics.of_client(&Requests::default(), setup);
+        let before = metrics.before_setup;
+        assert_eq!((before.sessions, before.compacted), (2, 2));
+        assert_eq!(before.lost_by_session(), Some(30_000));
+        assert_eq!(before.items, Fraction { part: 3, of: 1 });
+        assert_eq!(metrics.since_setup.lost_by_session(), Some(6_000));
+        assert_eq!(metrics.since_setup.items, Fraction { part: 5, of: 1 });
+        let mut never = Metrics::default();
+        never.of_client(&session(99, 40_000, None), None);
+        assert_eq!(never.before_setup, ClientSessions::default());
+    }
 
     // shows: UIX-09
     #[test]

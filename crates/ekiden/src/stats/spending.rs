@@ -1,6 +1,6 @@
 //! What was spent, by day, project and model, as transcripts tell it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::budget::{Prices, TokenCounts};
@@ -68,10 +68,10 @@ impl Spending {
         }
         let mut spending = Self::default();
         let models = transcripts.iter().flat_map(|one| &one.requests.all);
-        let models: BTreeSet<&String> = models.map(|request| &request.model).collect();
+        let models: BTreeSet<&str> = models.map(|request| &*request.model).collect();
         let unpriced = models.into_iter().filter(|model| !prices.knows(model));
-        spending.unpriced = unpriced.cloned().collect();
-        let mut seen = BTreeSet::new();
+        spending.unpriced = unpriced.map(str::to_owned).collect();
+        let mut seen = HashSet::new();
         for transcript in transcripts {
             let samples = spending.take(transcript, &prices, zone, &mut seen);
             if !samples.is_empty() && !transcript.is_subagent {
@@ -86,16 +86,16 @@ impl Spending {
         self.sessions.iter().map(SessionSums::requests).sum()
     }
 
-    fn take<'a>(
+    fn take(
         &mut self,
-        transcript: &'a Transcript,
+        transcript: &Transcript,
         prices: &Prices,
         zone: &TimeZone,
-        seen: &mut BTreeSet<&'a str>,
+        seen: &mut HashSet<u64>,
     ) -> Vec<Sample> {
         let project = transcript.requests.dir.as_deref().unwrap_or("unknown");
         let fresh = transcript.requests.all.iter();
-        let fresh = fresh.filter(|request| seen.insert(&request.message_id));
+        let fresh = fresh.filter(|request| seen.insert(request.message));
         let samples = fresh.map(|request| {
             let tokens = request.token_counts();
             let price = prices.of(&request.model, AgentKind::Claude.price_unknown());
@@ -104,7 +104,7 @@ impl Spending {
             let sums = [
                 self.by_day.entry(day).or_default(),
                 self.by_project.entry(project.to_owned()).or_default(),
-                self.by_model.entry(request.model.clone()).or_default(),
+                self.by_model.entry(request.model.to_string()).or_default(),
                 &mut self.total,
             ];
             sums.into_iter().for_each(|sum| sum.add(tokens, nano_usd));
@@ -132,8 +132,8 @@ mod tests {
 
     fn transcript(ids: &[&str], is_subagent: bool) -> Transcript {
         let request = |id: &&str| Request {
-            message_id: (*id).to_owned(),
-            model: "m".to_owned(),
+            message: id.bytes().map(u64::from).sum(),
+            model: "m".into(),
             at: Timestamp(86_400_000),
             usage: Usage {
                 input: 1_000,

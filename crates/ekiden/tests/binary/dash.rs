@@ -183,7 +183,7 @@ fn every_answer_forbids_what_a_page_does_not_need() {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self';"));
         assert!(!policy.contains("unsafe"), "{policy}");
         assert!(policy.contains("frame-ancestors 'none'; base-uri 'none'; form-action 'self'"));
-        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
     }

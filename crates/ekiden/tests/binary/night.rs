@@ -60,7 +60,7 @@ at = "prompt"
 do = "ignore_messages"
 "###;
 
-// shows: UIX-02, UIX-04
+// shows: UIX-02, UIX-04, REL-27
 #[test]
 fn a_night_reads_well_in_the_morning() {
     let environment = Environment::new().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
@@ -252,6 +252,19 @@ fn a_night_reads_well_in_the_morning() {
     to continue:  ekiden resume -m 30
     --- exit code 3
     "#);
+    let run = &environment.runs()[0];
+    let report = environment.read(&format!(".ekiden/runs/{run}/report.md"));
+
+    for told in [
+        "**stopped (3): session limit reached after 30 of 30 sessions**",
+        "81 of 88 items",
+        "4 crashes",
+        "1 outage of the service",
+        "`ekiden resume -m 30",
+        "Item 82",
+    ] {
+        assert!(report.contains(told), "{told}: {report}");
+    }
     let log = environment.run(&["log"]).expect(0);
     let again = Said {
         stdout: log.stdout.split_once('\n').unwrap().1.to_owned(),

@@ -1,9 +1,11 @@
 //! The report of a run: at its end, and made anew.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
-use crate::running::wait_until;
+use crate::plan;
+use crate::running::{Running, wait_until};
 
 const RUN: [&str; 4] = ["run", "task.md", "--agent", "rehearsal"];
 
@@ -39,12 +41,9 @@ fn a_run_leaves_its_report() {
 
 // shows: REL-27
 #[test]
-fn a_run_that_works_or_was_killed_has_a_report_when_it_is_asked_for() {
+fn a_run_that_works_has_a_report_when_it_is_asked_for() {
     let environment = Environment::with_git();
-    let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
-    environment.write("task.md", &items(2).replacen("echo made", waits, 1));
-    let run = environment.start(&RUN);
-    wait_until("work", || environment.exists("started"));
+    let run = waiting(&environment);
     let said = environment.run(&["report", "--json"]).expect(0);
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     assert!(said["html"].as_str().unwrap().ends_with("report.html"));
@@ -52,6 +51,132 @@ fn a_run_that_works_or_was_killed_has_a_report_when_it_is_asked_for() {
     environment.write("go", "");
     run.end().expect(0);
     assert!(report(&environment, "report.md").contains("**complete (not verified)**"));
+}
+
+/// A run that waits for the file `go`.
+fn waiting(environment: &Environment) -> Running {
+    let waits = "touch started; while [ ! -e go ]; do sleep 0.02; done; echo made";
+    environment.write("task.md", &items(2).replacen("echo made", waits, 1));
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    run
+}
+
+/// Both forms of the newest run's report; each says all of this.
+fn says(environment: &Environment, parts: &[&str]) {
+    let html = report(environment, "report.html");
+    for part in parts {
+        let markdown = report(environment, "report.md");
+        assert!(markdown.contains(part), "{part}: {markdown}");
+        let bare = part.trim_matches('*').replace('`', "");
+        let escaped = bare.replace('&', "&amp;");
+        assert!(
+            html.replace("<code>", "")
+                .replace("</code>", "")
+                .contains(&escaped),
+            "{bare}: {html}"
+        );
+    }
+    // Nothing of it is elsewhere.
+    assert!(
+        html.trim_end().ends_with("</html>") && !html.contains(" src=") && !html.contains("href")
+    );
+}
+
+// shows: REL-27
+#[test]
+fn of_a_run_that_was_killed_the_report_says_so_and_how_to_go_on() {
+    let environment = Environment::with_git();
+    let run = waiting(&environment);
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    assert_eq!(
+        report(&environment, "report.md"),
+        "",
+        "it had no time for one"
+    );
+    environment.run(&["report"]).expect(0);
+    says(
+        &environment,
+        &[
+            "**ekiden was killed while it worked**",
+            "ekiden resume",
+            "session 1",
+        ],
+    );
+}
+
+// shows: REL-27
+#[test]
+fn a_run_that_was_stopped_leaves_its_report() {
+    let environment = Environment::with_git();
+    let run = waiting(&environment);
+    environment.run(&["stop", "--now"]).expect(0);
+    run.end();
+    says(
+        &environment,
+        &[
+            "**stopped (130): at once, as you asked**",
+            "ekiden resume",
+            "Item 2",
+        ],
+    );
+}
+
+// shows: REL-27
+#[test]
+fn a_run_that_asks_leaves_its_question_in_the_report() {
+    let environment = Environment::with_git().with("EKIDEN_REHEARSAL_SCENARIO", "scenario.toml");
+    let act = "[[act]]\nsession = 2\nat = \"prompt\"\ndo = { question = \"Keep it?\" }\n";
+    environment.write("scenario.toml", act);
+    environment.write("task.md", &items(9));
+    environment.run(&RUN).expect(4);
+    says(
+        &environment,
+        &[
+            "**blocked (4): session 2 needs your input**",
+            "Keep it?",
+            "ekiden answer",
+            "Item 9",
+        ],
+    );
+}
+
+// shows: REL-27
+#[test]
+fn a_plan_leaves_a_report_of_its_stages_and_their_trouble() {
+    let environment = plan::repository();
+    let stages = [
+        plan::stage("A", "", "echo made > a.txt", "test -e a.txt"),
+        plan::stage(
+            "B",
+            "needs = [\"A\"]\nretries = 0",
+            "true",
+            "test -e never.txt",
+        ),
+        plan::stage("C", "needs = [\"B\"]", "true", "true"),
+        plan::stage("D", "needs = [\"A\"]", "true", "true"),
+    ];
+    environment.write("plan.toml", &plan::plan(&stages));
+    environment.commit_all();
+    let said = environment.run(&plan::EXECUTE);
+    assert_ne!(said.code, 0, "{said}");
+    says(
+        &environment,
+        &[
+            "Stage A",
+            "Stage D",
+            "B asks",
+            "1 other stage blocked",
+            "2 of 4 stages",
+            "ekiden answer",
+        ],
+    );
+    let html = report(&environment, "report.html");
+    assert!(
+        html.contains("class=\"graph\"") || html.contains("The plan, by state"),
+        "{html}"
+    );
 }
 
 // shows: REL-27

@@ -79,7 +79,7 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     context lost to compaction                  38k tokens a session; nothing known from before setup  80% less
     sessions compacted in mid-task              25% (1 of 4)                                           under 5%
     handoffs that the next session worked from  none yet                                               over 90%
-    items done in a session                     4.0                                                    20% more
+    items done in a session                     4.0; nothing known from before setup                   20% more
     checkpoints that a person asked for         none yet                                               over 50%
     runs that were completed                    100% (1 of 1)                                          over 90%
     sessions of runs that were compacted        0% (0 of 1)                                            under 5%
@@ -90,6 +90,58 @@ fn what_was_spent_and_how_sessions_go_stands_beside_the_targets() {
     assert_eq!(told["total"]["requests"], 240);
     assert_eq!(told["by_project"]["/work/shop"], told["total"]);
     assert_eq!(told["metrics"]["since_setup"]["compacted"], 1);
+}
+
+// shows: UIX-09
+#[test]
+fn sessions_from_before_setup_are_the_baseline() {
+    let environment = with_transcripts(2);
+    let project = environment.path("home/.claude/projects/-work-shop");
+    let long_ago = noon() - Millis::from_secs(5 * 24 * 60 * 60);
+    let ticks = |done: u32| {
+        let todos: Vec<Value> = (0..done)
+            .map(|_| json!({"content": "a", "status": "completed"}))
+            .collect();
+        let block =
+            json!({"type": "tool_use", "id": "t", "name": "TodoWrite", "input": {"todos": todos}});
+        json!({"type": "assistant", "timestamp": long_ago.rfc3339(), "message": {"id": "todo", "model": "opus",
+            "content": [block], "usage": {"input_tokens": 5, "output_tokens": 300}}})
+    };
+    let before = format!(
+        "{}{}\n",
+        transcript(0, 60, long_ago).replace("\"m0-", "\"b-"),
+        ticks(3)
+    );
+    std::fs::write(project.join("before.jsonl"), before).unwrap();
+    // What `setup` keeps of a file that it changed.
+    let receipt = environment.path("home/.local/state/ekiden/setup/of-a-file/receipt");
+    std::fs::create_dir_all(receipt.parent().unwrap()).unwrap();
+    std::fs::write(&receipt, "").unwrap();
+    let at = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 60 * 60);
+    std::fs::File::open(&receipt)
+        .unwrap()
+        .set_modified(at)
+        .unwrap();
+    environment.write("task.md", &items(4));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal"])
+        .expect(0);
+    let told = environment.run(&["stats"]).expect(0).stdout;
+    let row = |name: &str| {
+        let line = told.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{told}"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(
+        row("context lost"),
+        "context lost to compaction 75k tokens a session, 150k before setup 80% less"
+    );
+    assert_eq!(
+        row("items done"),
+        "items done in a session 4.0, 3.0 before setup 20% more"
+    );
 }
 
 // shows: EST-07

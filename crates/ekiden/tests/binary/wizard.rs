@@ -12,14 +12,15 @@ const ENTER: &str = "\r";
 const DOWN: &str = "\x1b[B";
 const CTRL_C: &str = "\x03";
 /// What is asked of a relay on an agent that needs no permissions.
-const QUESTIONS: [&str; 8] = [
+const QUESTIONS: [&str; 9] = [
     "Where does the agent work?",
     "What is to be done?",
     "How large is it?",
-    "Which command tells that it is done",
+    "Which command exits with 0 when it is done",
     "How many sessions at most?",
     "How many US dollars at most?",
     "How do you want to follow it?",
+    "Should the agent ask you first?",
     "And now?",
 ];
 
@@ -95,6 +96,7 @@ fn enter_takes_every_default_and_the_run_begins() {
     > How many sessions at most? 10
     > How many US dollars at most? none
     > How do you want to follow it? watch it here
+    > Should the agent ask you first? no: the task says all
 
       ekiden run --agent rehearsal --verify 'make test' task.md
 
@@ -140,7 +142,8 @@ fn the_printed_line_starts_the_same_run() {
     answer(&mut pty, "a whole number from 1 to 10000", "\x7f3\r");
     answer(&mut pty, QUESTIONS[5], "2.50\r");
     answer(&mut pty, QUESTIONS[6], ENTER);
-    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    answer(&mut pty, QUESTIONS[7], ENTER);
+    answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 60);
     insta::assert_snapshot!(shown, @r#"
@@ -154,6 +157,7 @@ fn the_printed_line_starts_the_same_run() {
     > How many sessions at most? 3
     > How many US dollars at most? 2.50
     > How do you want to follow it? watch it here
+    > Should the agent ask you first? no: the task says all
 
       ekiden run --agent rehearsal --max-sessions 3 --pause 1 --run-budget 2.50 --verify "test -e 'a b' || true" -- "-- it's \"done\""
 
@@ -215,17 +219,17 @@ fn a_task_from_the_editor_is_a_file_only_at_the_end() {
         let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
         answer(&mut pty, QUESTIONS[0], ENTER);
         answer(&mut pty, QUESTIONS[1], &[DOWN, ENTER].concat());
-        for question in &QUESTIONS[2..7] {
+        for question in &QUESTIONS[2..8] {
             answer(&mut pty, question, ENTER);
         }
         pty
     };
     let mut left = start();
-    answer(&mut left, QUESTIONS[7], CTRL_C);
+    answer(&mut left, QUESTIONS[8], CTRL_C);
     assert_eq!(code(&mut left, "nothing was started"), Some(130));
     assert_eq!(files(&environment), before);
     let mut printed = start();
-    answer(&mut printed, QUESTIONS[7], &[DOWN, ENTER].concat());
+    answer(&mut printed, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut printed, "only print it\nekiden run"), Some(0));
     assert_eq!(environment.read("task-2.md"), "- [ ] Make it\n");
     assert!(screen(&printed, 100).ends_with("\nekiden run --agent rehearsal task-2.md"));
@@ -246,7 +250,8 @@ fn permissions_are_asked_for_where_the_client_needs_them() {
         &[DOWN, DOWN, ENTER].concat(),
     );
     answer(&mut pty, QUESTIONS[6], &[DOWN, ENTER].concat());
-    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    // There is no client here that could ask.
+    answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 100);
     assert!(
@@ -263,11 +268,120 @@ fn a_large_task_becomes_a_plan() {
     answer(&mut pty, QUESTIONS[0], ENTER);
     answer(&mut pty, QUESTIONS[1], ENTER);
     answer(&mut pty, QUESTIONS[2], &[DOWN, ENTER].concat());
+    answer(&mut pty, QUESTIONS[3], ENTER);
     answer(&mut pty, "How many sessions at most for each stage?", ENTER);
-    answer(&mut pty, QUESTIONS[5], ENTER);
-    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    for question in &QUESTIONS[5..8] {
+        answer(&mut pty, question, ENTER);
+    }
+    answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     assert!(screen(&pty, 100).ends_with("\nekiden build --agent rehearsal task.md"));
+}
+
+// shows: REL-26
+#[test]
+fn a_plan_is_told_what_decides_about_all_of_it_and_how_to_be_carried_out() {
+    let environment = project();
+    environment.write("Cargo.toml", "");
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, QUESTIONS[1], ENTER);
+    answer(&mut pty, QUESTIONS[2], &[DOWN, ENTER].concat());
+    answer(&mut pty, QUESTIONS[3], &[DOWN, ENTER].concat());
+    answer(&mut pty, "for each stage?", ENTER);
+    answer(&mut pty, QUESTIONS[5], ENTER);
+    answer(&mut pty, QUESTIONS[6], &[DOWN, DOWN, ENTER].concat());
+    answer(&mut pty, QUESTIONS[7], ENTER);
+    answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
+    assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
+    let shown = screen(&pty, 100);
+    assert!(
+        shown.contains("it is done, by exit code 0? cargo test"),
+        "{shown}"
+    );
+    assert!(
+        shown.ends_with("\nekiden build --agent rehearsal --yes task-2.md"),
+        "{shown}"
+    );
+    let task = environment.read("task-2.md");
+    let (before, done) = task.split_once("## Done\n").unwrap();
+    assert_eq!(before.trim_end(), environment.read("task.md").trim_end());
+    assert!(done.contains("\ncargo test\n"), "{done}");
+}
+
+// shows: REL-26
+#[test]
+fn what_the_agent_asks_and_the_person_answers_becomes_part_of_the_task() {
+    let environment = project();
+    let task = format!("Green or black tea?\nHow many?\n\n{}", items(1));
+    environment.write("task.md", &task);
+    let before = files(&environment);
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    for question in &QUESTIONS[..7] {
+        answer(&mut pty, question, ENTER);
+    }
+    answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+    answer(&mut pty, "Green or black tea?", ENTER);
+    answer(&mut pty, "How many?", "Twelve.\r");
+    answer(&mut pty, QUESTIONS[8], ENTER);
+    assert_eq!(code(&mut pty, "complete"), Some(0), "{}", screen(&pty, 100));
+    let shown = screen(&pty, 100);
+    let (_, questions) = shown.split_once("yes, up to").unwrap();
+    let (questions, _) = questions.split_once("\nrun ").unwrap();
+    insta::assert_snapshot!(questions, @r"
+     five questions: a session that reads the task and the p
+    roject
+    session 1 · reads the task and the project, and asks
+    > Green or black tea? As you think best.
+    > How many? Twelve.
+
+      ekiden run --agent rehearsal task-2.md
+
+    > And now? run it
+    ");
+    let file = environment.read("task-2.md");
+    let asked = "## Asked before the start\n\n- Green or black tea?\n\n  As you think best.\n\n- How many?\n\n  Twelve.\n";
+    assert_eq!(file, format!("{}\n\n{asked}", task.trim_end()));
+    assert_eq!(
+        environment.log()[0]["event"]["manifest"]["stages"][0]["task"],
+        file
+    );
+    // But for the new task and the run, only the session's own files are new.
+    let new: Vec<String> = files(&environment).difference(&before).cloned().collect();
+    assert!(
+        new.iter().all(|file| !file.starts_with("project/")
+            || file.contains(".ekiden")
+            || file.contains("task-2")
+            || file.contains("item-")),
+        "{new:?}"
+    );
+}
+
+// shows: REL-26
+#[test]
+fn an_agent_without_questions_or_that_cannot_ask_does_not_keep_the_run() {
+    let environment = project();
+    for (arguments, told) in [
+        (
+            vec!["start", "--agent", "rehearsal"],
+            "the agent asks nothing",
+        ),
+        (
+            vec!["start", "--agent", "rehearsal", "--agent-command", "false"],
+            "the agent asks nothing: ",
+        ),
+    ] {
+        let mut pty = asked(&environment, &arguments);
+        for question in &QUESTIONS[..7] {
+            answer(&mut pty, question, ENTER);
+        }
+        answer(&mut pty, QUESTIONS[7], &[DOWN, ENTER].concat());
+        answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
+        assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
+        let shown = screen(&pty, 200);
+        assert!(shown.contains(told), "{shown}");
+    }
+    assert!(!environment.exists("task-2.md"));
 }
 
 // shows: REL-26

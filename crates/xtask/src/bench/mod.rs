@@ -10,12 +10,14 @@
 
 mod chain;
 mod client;
+mod dash;
 mod guard;
 mod handoff;
 mod machine;
 mod plan;
 mod sessions;
 mod start;
+mod stats;
 mod stream;
 mod table;
 
@@ -57,6 +59,8 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         sessions::measure,
         plan::measure,
         client::measure,
+        dash::measure,
+        stats::measure,
     ];
     for measure in measures {
         measure()?.into_iter().for_each(|row| table.push(row));

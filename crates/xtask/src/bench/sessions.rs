@@ -23,13 +23,13 @@ const MEMORY_BYTES_MAX: u64 = 15_000_000;
 /// programs alone move the figure by a quarter; what grows with the sessions shows in multiples.
 const GROWTH_MAX: f64 = 1.5;
 /// The exit code of a run whose sessions are used up.
-const STOPPED_EARLY: i32 = 3;
+pub(super) const STOPPED_EARLY: i32 = 3;
 /// How often the program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-const TASK: &str = "# Nothing\n\n- [ ] Hand off for ever\n";
+pub(super) const TASK: &str = "# Nothing\n\n- [ ] Hand off for ever\n";
 /// Each handoff differs and brings a fact, and a file grows: a run that changes nothing would be ended.
-const AGENT: &str = r#"cat > /dev/null
+pub(super) const AGENT: &str = r#"cat > /dev/null
 read -r n < ../n || exit 1
 n=$((n + 1))
 echo "$n" > ../n
@@ -68,13 +68,13 @@ END
 
 /// The program at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+pub(super) struct Look {
     /// Milliseconds since 1970, as the log has them.
     at_ms: f64,
     /// All threads, in the kernel too.
     cpu_ms: f64,
     /// The most that was ever resident.
-    memory_bytes: u64,
+    pub(super) memory_bytes: u64,
 }
 
 pub(super) fn measure() -> Result<Vec<Row>, String> {
@@ -86,7 +86,7 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
 }
 
 /// Its own for each checkout's process, since all of them share this memory.
-fn place() -> PathBuf {
+pub(super) fn place() -> PathBuf {
     let memory = Path::new(IN_MEMORY);
     let parent = if memory.is_dir() {
         memory.to_owned()
@@ -201,7 +201,7 @@ fn cpu_at(looks: &[Look], at_ms: f64) -> f64 {
 }
 
 /// Looks at a process; nothing where the system does not tell.
-fn look(pid: u32) -> Option<Look> {
+pub(super) fn look(pid: u32) -> Option<Look> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let memory = status
         .lines()

@@ -216,6 +216,13 @@ pub(super) const CATALOGUE: &[Entry] = &[
         texts: &[planning::SPLIT],
     },
     Entry {
+        name: "Planning: questions",
+        channel: "first message of the session that asks about a task before it is begun, whose answer a schema holds",
+        why: "Few questions whose answers change the work, each with the answer that holds if nobody gives one.",
+        tokens_max: crate::limits::PLANNING_TOKENS_MAX,
+        texts: &[planning::TASK, planning::QUESTIONS],
+    },
+    Entry {
         name: "Planning: mend",
         channel: "message into the same conversation",
         why: "Every fault at once, word for word with its place; what is right stays.",

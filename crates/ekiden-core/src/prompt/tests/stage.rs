@@ -314,6 +314,8 @@ fn planning_texts_read_so() {
         &split.to_archive(),
         1_000,
     );
+    let asks = questions_prompt("Sell tea.\n");
+    assert_eq!(asks.stable, "# Task to ask about\n\nSell tea.\n\n");
     let mend = mend_manifest(&[
         "stages[2].needs[0]: there is no stage `S9`".to_owned(),
         "the edges make a circle: S01 -> S02 -> S01".to_owned(),
@@ -700,4 +702,31 @@ proptest! {
         let split = split_prompt(&long.repeat(20), &long, u64::MAX);
         prop_assert!(tokens(&split.foreign) <= limits::PLANNING_DOCUMENT_TOKENS_MAX + 10);
     }
+}
+
+// shows: REL-26
+#[test]
+fn questions_are_lines_and_at_most_five() {
+    let asked = |count: usize, question: &str| {
+        let one = serde_json::json!({"question": question, "default": "As today."});
+        let answer = serde_json::json!({"questions": vec![one; count]});
+        questions(&answer.to_string()).unwrap()
+    };
+    let hostile = "Which\u{202e}\ncolour?\u{1b}[31m".to_owned() + &"x".repeat(9_000);
+    let [question] = &asked(1, &hostile)[..] else {
+        panic!()
+    };
+    assert!(
+        question.question.starts_with("Which colour?"),
+        "{question:?}"
+    );
+    assert!(question.question.chars().count() <= limits::QUESTION_CHARS_MAX);
+    assert!(!question.question.contains(char::is_control));
+    assert_eq!(question.default, "As today.");
+    assert_eq!(asked(9, "Which?").len(), limits::QUESTIONS_MAX);
+    assert_eq!(asked(3, " \n"), []);
+    for other in ["", "[]", "{}", r#"{"questions":[{"question":"a"}]}"#] {
+        assert_eq!(questions(other), None, "{other}");
+    }
+    assert!(serde_json::from_str::<serde_json::Value>(QUESTIONS_SCHEMA).is_ok());
 }

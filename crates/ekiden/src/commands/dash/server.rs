@@ -47,7 +47,8 @@ const HEADERS: [(header::HeaderName, &str); 4] = [
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // Without any a browser would name no origin of a form.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
 ];

@@ -79,9 +79,11 @@ impl Asked {
             let value = value.trim();
             words.extend((!value.is_empty()).then(|| format!("--{flag}={value}").into()));
         }
-        words.extend(["--".into(), run.into()]);
         if let Wish::Answer = self.wish {
-            words.push(self.words.replace("\r\n", "\n").into());
+            let answer = self.words.replace("\r\n", "\n");
+            words.extend(["--".into(), run.into(), answer.into()]);
+        } else {
+            words.push(run.into());
         }
         words
     }

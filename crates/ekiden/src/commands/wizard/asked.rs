@@ -1,0 +1,99 @@
+//! What is added to the task before it is begun: the agent's questions with their answers, and what a plan is done by.
+
+use ekiden_core::agent::AgentSpec;
+use ekiden_core::prompt::Question;
+use ekiden_engine::workspace::Workspace;
+
+use super::super::run::check_agents;
+use super::super::task::Task;
+use super::super::{offer, plan};
+use super::question::{Stop, choose, line};
+use super::{Answers, Goal};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::plan::author;
+use crate::settings::{form, table};
+
+impl Answers {
+    /// What the agent asks about the task and what the person answers, if they want to be asked.
+    pub(super) fn asked(
+        &self,
+        agent: &AgentSpec,
+        goal: &Goal,
+        workspace: &Workspace,
+        output: &mut Output,
+    ) -> Result<Option<String>, Stop> {
+        let can_ask = author::check_planner(agent)
+            .and_then(|()| check_agents([agent], &self.invocation, &workspace.dir));
+        let answers = [
+            ("no: the task says all", false),
+            (
+                "yes, up to five questions: a session that reads the task and the project",
+                true,
+            ),
+        ];
+        let answers = answers.map(|(text, asks)| (text.to_owned(), asks));
+        if can_ask.is_err() || !choose("Should the agent ask you first?", answers.into())? {
+            return Ok(None);
+        }
+        let text = match goal {
+            Goal::Named(task) => Task::read(task, output)?.text,
+            Goal::New { text, .. } => text.clone(),
+        };
+        let mut flags = self.flags.clone();
+        flags.remove(table::TUI.row.name);
+        let questions = match plan::questions(flags, &text, output) {
+            Ok(questions) => questions,
+            Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => return Err(failure.into()),
+            Err(failure) => {
+                output.warn(&format!("the agent asks nothing: {}", failure.error()));
+                return Ok(None);
+            }
+        };
+        if questions.is_empty() {
+            output.message("the agent asks nothing\n");
+            return Ok(None);
+        }
+        let mut section = "## Asked before the start\n".to_owned();
+        for Question { question, default } in &questions {
+            let default = Some(default.as_str()).filter(|default| !default.is_empty());
+            let is_answer = |text: &str| form::text(text).map(|_| ());
+            let said = line(
+                question,
+                default,
+                "the agent asks; enter takes its default",
+                is_answer,
+            )?;
+            section.push_str(&format!("\n- {question}\n\n  {said}\n"));
+        }
+        Ok(Some(section))
+    }
+}
+
+/// The goal with what was answered about it, which makes it a new file.
+pub(super) fn extended(
+    goal: Goal,
+    sections: &[String],
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Goal, Stop> {
+    if sections.is_empty() {
+        return Ok(goal);
+    }
+    let (path, text) = match goal {
+        Goal::New { path, text } => (path, text),
+        Goal::Named(task) => {
+            let path = workspace.dir.join(offer::new_name(workspace));
+            (path, Task::read(&task, output)?.text)
+        }
+    };
+    let text = format!("{}\n\n{}", text.trim_end(), sections.join("\n"));
+    Ok(Goal::New { path, text })
+}
+
+/// What a plan is told of the command that decides about all of it; a relay has a flag for it.
+pub(super) fn done_when(command: &str) -> String {
+    format!(
+        "## Done\n\nAll of it is done when this exits with 0; it is the validation of the last stage:\n\n```sh\n{command}\n```\n"
+    )
+}
