@@ -36,5 +36,5 @@ pub use local::Local;
 pub use sender::{Open, Sender, Sent, Standing, Waiting, standing};
 pub use tracker::{LivingComment, NewIssue, Query, Tracker};
 pub use web::{Answer, RealWeb, Web};
-pub use words::{Document, Entry, Markup, comment, defused};
+pub use words::{Document, Entry, HEADS, Markup, comment, defused};
 pub use write::{NewState, Queued, Write};

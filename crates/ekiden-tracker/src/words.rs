@@ -14,6 +14,8 @@ const DOCUMENT_LINES_MAX: usize = 200;
 const DOCUMENT_BYTES_MAX: usize = 12_000;
 /// A comment, in bytes: GitHub takes 65,536 characters.
 const COMMENT_BYTES_MAX: usize = 60_000;
+/// How the living comments of runs and of watched sessions begin.
+pub const HEADS: [&str; 2] = ["ekiden works on this, run ", "ekiden watches a session, "];
 /// Takes no room, and stands where a tracker would see a mention, a reference or an address.
 const BREAK: char = '\u{200b}';
 
