@@ -32,10 +32,17 @@ pub struct RealWeb;
 impl Web for RealWeb {
     fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
         let agent = http_agent(&request.uri().to_string());
-        let mut answer = agent.run(request).map_err(|error| error.to_string())?;
+        let mut answer = agent.run(request).map_err(why)?;
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let body = body.read_to_vec().map_err(|error| error.to_string())?;
+        let body = body.read_to_vec().map_err(why)?;
         Ok(answer.map(|_| body))
+    }
+}
+
+fn why(error: ureq::Error) -> String {
+    match &error {
+        ureq::Error::Io(cause) => cause.kind().to_string(),
+        _ => error.to_string(),
     }
 }
 

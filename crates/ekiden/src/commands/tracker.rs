@@ -103,22 +103,19 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ));
     }
     let zone = TimeZone::system();
-    for write in &waiting {
-        let line = Line::new(
-            Tone::Plain,
-            format!("{}  {}", one_line(&write.issue), one_line(&write.what)),
-        );
+    for (write, next) in waiting
+        .iter()
+        .zip(waiting.iter().skip(1).map(Some).chain([None]))
+    {
+        let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
-        output.line(&line.with(Tone::Quiet, since));
-        if let Some(why) = &write.why {
-            let next = write
-                .next
-                .map(|next| format!("; tried again {}", phrase::day_and_time(next, &zone)));
-            output.line(&Line::attention(format!(
-                "{}{}",
-                one_line(why),
-                next.unwrap_or_default()
-            )));
+        output.line(&Line::new(Tone::Plain, what).with(Tone::Quiet, since));
+        // The reason is the issue's, and stands once below its writes.
+        let is_last = next.is_none_or(|next| next.issue != write.issue);
+        if let Some(why) = write.why.as_ref().filter(|_| is_last) {
+            let next = write.next.map(|next| phrase::day_and_time(next, &zone));
+            let next = next.map(|next| format!("; next try {next}"));
+            output.line(&Line::attention(one_line(why) + &next.unwrap_or_default()));
         }
     }
     if unreadable > 0 {
@@ -172,8 +169,7 @@ fn flush(
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
             Err(failed.hint(format!(
-                "{} on; `ekiden tracker status` shows all",
-                phrase::count(left as u64, "write waits")
+                "writes that wait on: {left}; `ekiden tracker status` shows them"
             )))
         }
         None if left == 0 => Ok(Exit::Done),

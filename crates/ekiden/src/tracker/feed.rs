@@ -34,6 +34,8 @@ use crate::settings::table;
 
 /// How often a run looks whether something is due again, and for comments.
 const LOOK: Millis = Millis::from_secs(60);
+/// More never follow from one record.
+const WRITES_MAX: u64 = 1_000;
 /// How long the end of a run waits for what is being sent; a process of its own does the rest.
 const AT_END: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(20);
@@ -86,12 +88,13 @@ impl Feed {
                 writes.extend(self.of_end(outcome, record, run));
             }
         }
-        let queued = writes.into_iter().map(|(what, write)| {
+        let places = record.seq * WRITES_MAX..;
+        let queued = places.zip(writes).map(|(order, (what, write))| {
             let queued = Queued {
                 v: Queued::VERSION,
                 key: format!("{}/{}/{what}", run.header().run, record.seq),
                 at: SystemClock.now(),
-                order: record.seq,
+                order,
                 dir: self.trackers.dir.clone(),
                 issue: self.issue.clone(),
                 write,
@@ -187,7 +190,8 @@ impl Feed {
             let entry = self.entry(name, number, session, last, record.time);
             writes.push((format!("{stage}/entry"), self.comment(entry, run)));
         }
-        if !writes.is_empty() && !std::mem::replace(&mut self.is_marked, true) {
+        let is_over = run.outcome().is_some_and(Outcome::is_complete);
+        if !writes.is_empty() && !is_over && !std::mem::replace(&mut self.is_marked, true) {
             let marks = self.trackers.marks().into_iter();
             writes.extend(marks.map(|(what, write)| (what.to_owned(), write)));
         }
@@ -250,12 +254,12 @@ impl Feed {
                 name,
                 is_set: false,
             });
-            writes.extend(label.map(|label| ("label".to_owned(), label)));
+            writes.extend(label.map(|label| ("end-label".to_owned(), label)));
         }
         let closes = self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true);
         if closes && matches!(outcome, Outcome::Complete { verified: true }) {
             let state = NewState::Done;
-            writes.push(("state".to_owned(), Write::State { state }));
+            writes.push(("end-state".to_owned(), Write::State { state }));
         }
         writes
     }

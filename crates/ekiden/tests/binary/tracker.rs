@@ -234,6 +234,8 @@ fn a_branch_makes_nobody_speak_unless_a_tracker_is_set() {
     environment.run(&run).expect(0);
     sent(&environment);
     assert!(body(&server).contains("Run ended"));
+    // It was complete with its first handoff, so nothing is to be continued.
+    assert!(server.fake().service.labels.is_empty());
 }
 
 // shows: TRK-05

@@ -5,7 +5,6 @@ use ekiden_tracker::standing;
 
 use super::Check;
 use crate::output::line::one_line;
-use crate::output::phrase;
 use crate::tracker::Trackers;
 
 /// Nothing where no tracker is set and nothing waits. A run never fails by it.
@@ -29,10 +28,7 @@ pub(super) fn check(trackers: &Trackers) -> Vec<Check> {
         .and_then(|outbox| standing(&outbox, SystemClock.now()).ok());
     let waiting = waiting.map_or(0, |standing| standing.waiting.len());
     if waiting > 0 {
-        let found = format!(
-            "{} for trackers",
-            phrase::count(waiting as u64, "write waits")
-        );
+        let found = format!("writes that wait for trackers: {waiting}");
         checks.push(Check::warning(
             "outbox",
             found,
