@@ -174,11 +174,11 @@ impl Feed {
         for (stage, relay) in run.relays() {
             let Some(last) = &relay.last else { continue };
             let number = last.session.get();
-            let seen = self.seen.entry(stage.clone()).or_default();
-            if last.notes.by == Author::FollowUp || number <= *seen {
+            let seen = self.seen.get(stage).copied().unwrap_or_default();
+            if last.notes.by == Author::FollowUp || number <= seen {
                 continue;
             }
-            *seen = number;
+            self.seen.insert(stage.clone(), number);
             let place = timeline.stages.iter().find(|of_it| of_it.id == *stage);
             let session = place.and_then(|place| {
                 place
@@ -269,7 +269,7 @@ impl Feed {
         Write::Entry {
             comment: format!("run/{id}"),
             head: format!("{}{id}. This comment is kept up to date.", HEADS[0]),
-            entry: Box::new(entry),
+            entry: Box::new(entry.bounded()),
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
     let comment = Write::Entry {
         comment: format!("session/{session}"),
         head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
-        entry: Box::new(entry),
+        entry: Box::new(entry.bounded()),
     };
     let mut all = vec![queued("entry", comment)];
     all.extend(
