@@ -1,18 +1,20 @@
 //! An issue as a task: the user's own sentence, then what the tracker has, as data.
 
+use super::budget::{Keep, Mark, cut};
 use super::fill::fill;
-use super::quote::quote;
+use super::quote::quoted_within;
 use crate::issue::{Comment, Issue};
-use crate::text::{clean, one_line, short};
+use crate::text::{clean, one_line};
 
-/// What is taken of a description, in characters.
-const TEXT_CHARS_MAX: usize = 24_000;
-/// The newest comments that are taken, and what of each, in characters.
+/// What is taken of an issue beside its comments, in tokens.
+const TEXT_TOKENS_MAX: usize = 8_000;
+/// The newest comments that are taken, and what of each, in tokens.
 const COMMENTS_MAX: usize = 20;
-const COMMENT_CHARS_MAX: usize = 3_000;
-
+const COMMENT_TOKENS_MAX: usize = 1_000;
 /// A note has to fit beside what the user says to a session.
-const NOTE_CHARS_MAX: usize = 2_000;
+const NOTE_TOKENS_MAX: usize = 600;
+/// Where the whole can be read.
+const WHOLE: &str = "the issue";
 
 pub(super) const ALL_OF_IT: &str = "Do what the issue {name} asks for.";
 pub(super) const TRUSTED: &str = "The user trusts {author}, who says:";
@@ -34,45 +36,34 @@ pub fn issue_task(issue: &Issue, own: Option<&str>, trust: &[String]) -> String 
         let mark = if child.is_closed { 'x' } else { ' ' };
         format!("- [{mark}] {}: {}\n", child.name, child.title)
     });
-    let text = format!(
-        "{head}{}\n{}",
-        parts.collect::<String>(),
-        short(&issue.text, TEXT_CHARS_MAX)
-    );
-    let mut task = format!("{own}\n\n{INTRODUCTION}\n\n{}", quote(&text).text);
+    let text = format!("{head}{}\n{}", parts.collect::<String>(), issue.text);
+    let text = quoted_within(&text, TEXT_TOKENS_MAX, Keep::First, WHOLE);
+    let mut task = format!("{own}\n\n{INTRODUCTION}\n\n{text}");
     let newest = issue.comments.len().saturating_sub(COMMENTS_MAX);
     for comment in &issue.comments[newest..] {
-        task.push_str(&said(comment, trust));
+        task.push_str(&said(comment, trust, COMMENT_TOKENS_MAX));
     }
     task
 }
 
 /// A comment that came while a run works, for its next session.
 pub fn comment_note(comment: &Comment, trust: &[String]) -> String {
-    short(
-        &format!("{NEW_COMMENT}{}", said(comment, trust)),
-        NOTE_CHARS_MAX,
-    )
+    format!("{NEW_COMMENT}{}", said(comment, trust, NOTE_TOKENS_MAX))
 }
 
 /// A comment: data, unless the user trusts its author.
-fn said(comment: &Comment, trust: &[String]) -> String {
-    let text = short(&clean(&comment.text).text, COMMENT_CHARS_MAX);
-    let is_trusted = |login: &String| !login.is_empty() && *login == comment.author;
-    match trust.iter().any(is_trusted) {
-        true => {
-            let head = fill(TRUSTED, &[("author", &one_line(&comment.author, 80))]);
-            format!("\n{head}\n{text}\n")
-        }
-        false => {
-            quote(&format!(
-                "\n{}, {}:\n{text}",
-                one_line(&comment.author, 80),
-                comment.at
-            ))
-            .text
-        }
+fn said(comment: &Comment, trust: &[String], tokens_max: usize) -> String {
+    let author = one_line(&comment.author, 80);
+    if author.is_empty() || !trust.contains(&comment.author) {
+        let text = format!("{author}, {}:\n{}", comment.at, comment.text);
+        return format!("\n{}", quoted_within(&text, tokens_max, Keep::First, WHOLE));
     }
+    let (text, head) = (
+        clean(&comment.text).text,
+        fill(TRUSTED, &[("author", &author)]),
+    );
+    let text = cut(&text, tokens_max, Keep::First, Mark::new("", WHOLE));
+    format!("\n{head}\n{}\n", text.trim_end())
 }
 
 #[cfg(test)]
@@ -127,7 +118,7 @@ mod tests {
         };
         let note = comment_note(&comment, &[]);
         assert!(note.starts_with(NEW_COMMENT) && note.contains("\n¦ eve, 2026-11-24:\n¦ line\n"));
-        assert!(note.chars().count() <= NOTE_CHARS_MAX, "{note}");
+        assert!(note.len() <= 2_000, "{note}");
         let note = comment_note(&comment, &["eve".to_owned()]);
         assert!(note.contains("The user trusts eve, who says:\nline\n"));
     }
