@@ -34,7 +34,7 @@ pub use github::GitHub;
 pub use linear::{DOCUMENTS, Linear};
 pub use local::Local;
 pub use sender::{Open, Sender, Sent, Standing, Waiting, standing};
-pub use tracker::{LivingComment, NewIssue, Query, Tracker};
+pub use tracker::{LivingComment, NewIssue, Tracker};
 pub use web::{Answer, RealWeb, Web};
 pub use words::{Document, Entry, HEADS, Markup, comment, defused};
 pub use write::{NewState, Queued, Write};

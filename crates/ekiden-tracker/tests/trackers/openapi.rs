@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ekiden_testkit::trackers::{Asked, FakeGitHub};
-use ekiden_tracker::{LivingComment, NewIssue, NewState, Query, Tracker as _};
+use ekiden_tracker::{LivingComment, NewIssue, NewState, Tracker as _};
 use serde_json::Value;
 
 use crate::{AT, GITHUB, Near, github};
@@ -72,13 +72,10 @@ fn everything() -> Vec<Asked> {
         since: AT,
     };
     let label = "context-checkpointed";
-    let query = Query {
-        label: Some(label.to_owned()),
-    };
     tracker.check().unwrap();
     tracker.issue("1").unwrap();
     tracker.comments("1").unwrap();
-    tracker.find(&query).unwrap();
+    tracker.find(Some(label)).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.create(&new).unwrap();

@@ -146,11 +146,7 @@ fn flush(
     let sent = trackers.send(outbox, now, true)?;
     let left = standing(outbox, now)?.waiting.len();
     if json {
-        let failed = sent.failed.iter();
-        let failed = failed
-            .map(|(issue, fault)| fields! { "issue": issue.to_string(), "why": fault.to_string() });
-        let failed: Vec<Fields> = failed.collect();
-        let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left, "failed": failed };
+        let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left };
         output.json(&Fields::versioned().and(answer));
     } else {
         output.line(&Line::new(
