@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Standing, standing};
+use ekiden_tracker::{Standing, Waiting, standing};
 use jiff::tz::TimeZone;
 
 use super::Invocation;
@@ -89,11 +89,15 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ..
     } = standing(outbox, SystemClock.now())?;
     if json {
-        output.json(
-            &Fields::versioned()
-                .with("waiting", &waiting)
-                .with("unreadable", unreadable),
-        );
+        let write = |write: &Waiting| {
+            fields! {
+                "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
+                "since": phrase::utc(write.since), "next": write.next.map(phrase::utc),
+            }
+        };
+        let waiting: Vec<Fields> = waiting.iter().map(write).collect();
+        let answer = fields! { "waiting": waiting, "unreadable": unreadable };
+        output.json(&Fields::versioned().and(answer));
         return Ok(Exit::Done);
     }
     if waiting.is_empty() {
