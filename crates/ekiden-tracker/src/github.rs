@@ -8,7 +8,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
-use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::tracker::{LivingComment, NewIssue, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
@@ -145,8 +145,7 @@ impl<W: Web> Tracker for GitHub<W> {
         Ok(all.iter().map(comment).collect())
     }
 
-    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
-        let label = query.label.as_deref();
+    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
         let label = label.map(|label| format!("&labels={}", escaped(label)));
         let path = format!(
             "/issues?state=open&per_page=50{}",

@@ -9,7 +9,7 @@ use ekiden_core::time::Millis;
 use serde_json::{Value, json};
 use uuid::{Builder, Uuid};
 
-use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::tracker::{LivingComment, NewIssue, Tracker};
 use crate::web::{self, Web, text};
 use crate::{Fault, Markup, NewState};
 
@@ -190,9 +190,9 @@ impl<W: Web> Tracker for Linear<W> {
         Ok(all)
     }
 
-    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
+    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
         let mut filter = json!({ "state": { "type": { "nin": ["completed", "canceled"] } } });
-        if let Some(label) = &query.label {
+        if let Some(label) = label {
             filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
         }
         let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;

@@ -27,7 +27,7 @@ use ekiden_store::disk::{Disk, DiskError, Kind, if_there};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 
-use crate::tracker::{LivingComment, NewIssue, Query, Tracker};
+use crate::tracker::{LivingComment, NewIssue, Tracker};
 use crate::{Fault, Markup, NewState};
 
 /// The largest file that is read, in bytes.
@@ -137,19 +137,15 @@ impl Tracker for Local {
         Ok(Vec::new())
     }
 
-    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault> {
+    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
         let all = self
             .all()?
             .into_iter()
             .map(|(id, file)| Self::outline(&id, &file));
         let wanted = |issue: &Issue| {
-            let has = |label: &String| {
-                issue
-                    .labels
-                    .iter()
-                    .any(|known| known.eq_ignore_ascii_case(label))
-            };
-            !issue.is_closed && query.label.as_ref().is_none_or(has)
+            let is_it =
+                |known: &String| label.is_none_or(|label| known.eq_ignore_ascii_case(label));
+            !issue.is_closed && (label.is_none() || issue.labels.iter().any(is_it))
         };
         Ok(all.filter(wanted).collect())
     }

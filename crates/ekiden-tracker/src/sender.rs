@@ -54,7 +54,7 @@ struct Try {
 type Tries = BTreeMap<String, Try>;
 
 /// A write that waits, for people.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Waiting {
     pub issue: String,
     pub tracker: TrackerKind,

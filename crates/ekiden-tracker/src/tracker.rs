@@ -29,12 +29,6 @@ pub struct NewIssue<'a> {
     pub since: Timestamp,
 }
 
-/// Which open issues are asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
-    pub label: Option<String>,
-}
-
 /// A tracker, or a part of one: a repository, a directory. `id` is an issue's id there.
 ///
 /// Each write says what shall be: done already, it does nothing. What a tracker does not have is left out, as `docs/trackers.md` says.
@@ -45,8 +39,8 @@ pub trait Tracker {
     fn issue(&self, id: &str) -> Result<Issue, Fault>;
     /// The newest, oldest first.
     fn comments(&self, id: &str) -> Result<Vec<Comment>, Fault>;
-    /// Open issues without texts, comments and children, newest first, bounded.
-    fn find(&self, query: &Query) -> Result<Vec<Issue>, Fault>;
+    /// Open issues, of one label or all, without texts, comments and children, newest first, bounded.
+    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault>;
     fn put_comment(&self, id: &str, comment: &LivingComment<'_>) -> Result<(), Fault>;
     fn set_label(&self, id: &str, label: &str, is_set: bool) -> Result<(), Fault>;
     fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault>;

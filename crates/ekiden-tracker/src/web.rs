@@ -32,11 +32,19 @@ pub struct RealWeb;
 impl Web for RealWeb {
     fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
         let agent = http_agent(&request.uri().to_string());
-        let mut answer = agent.run(request).map_err(|error| error.to_string())?;
+        let mut answer = agent.run(request).map_err(|error| why(&error))?;
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let body = body.read_to_vec().map_err(|error| error.to_string())?;
+        let body = body.read_to_vec().map_err(|error| why(&error))?;
         Ok(answer.map(|_| body))
     }
+}
+
+/// Never with the address.
+fn why(error: &ureq::Error) -> String {
+    if let ureq::Error::Io(cause) = error {
+        return cause.kind().to_string();
+    }
+    error.to_string()
 }
 
 /// A request with these headers, and a body if there is one. Never with what is wrong in it, which may be a key.

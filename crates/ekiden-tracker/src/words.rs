@@ -1,7 +1,7 @@
 //! What is written into an issue: our own words, with those of agents quoted, bounded, masked and defused.
 
 use ekiden_core::secrets::mask;
-use ekiden_core::text::{clean, one_line};
+use ekiden_core::text::{clean, one_line, short};
 use ekiden_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 const LINE_CHARS_MAX: usize = 240;
 /// Lines of an agent under one heading.
 const LINES_MAX: usize = 12;
-/// A document that is shown in the comment, in lines and bytes.
+/// A document that is shown in the comment, in lines and characters.
 const DOCUMENT_LINES_MAX: usize = 200;
-const DOCUMENT_BYTES_MAX: usize = 12_000;
+const DOCUMENT_CHARS_MAX: usize = 12_000;
 /// A comment, in bytes: GitHub takes 65,536 characters.
 const COMMENT_BYTES_MAX: usize = 60_000;
+/// How the living comments of runs and of watched sessions begin.
+pub const HEADS: [&str; 2] = ["ekiden works on this, run ", "ekiden watches a session, "];
 /// Takes no room, and stands where a tracker would see a mention, a reference or an address.
 const BREAK: char = '\u{200b}';
 
@@ -53,6 +55,32 @@ pub enum Document {
     None,
 }
 
+impl Entry {
+    /// The same with secrets masked, and no longer than is ever shown: so it is kept.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let lines = |lines: Vec<String>| -> Vec<String> {
+            let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
+            // One more shows that some are left out.
+            let lines = lines.take(LINES_MAX + 1);
+            lines
+                .map(|line| one_line(&mask(&line), LINE_CHARS_MAX))
+                .collect()
+        };
+        Self {
+            facts: lines(self.facts),
+            done: lines(self.done),
+            next: lines(self.next),
+            asks: lines(self.asks),
+            document: match self.document {
+                Document::Text(text) => Document::Text(short(&mask(&text), DOCUMENT_CHARS_MAX)),
+                document @ (Document::Link(_) | Document::None) => document,
+            },
+            ..self
+        }
+    }
+}
+
 /// The living comment: oldest first, the newest open, the others folded.
 pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
     let Some((newest, older)) = entries.split_last() else {
@@ -81,10 +109,7 @@ pub fn comment(head: &str, entries: &[&Entry], markup: Markup) -> String {
 fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
     let mut text = String::new();
     for fact in &entry.facts {
-        text.push_str(&format!(
-            "{}\n\n",
-            defused(&mask(&one_line(fact, LINE_CHARS_MAX)))
-        ));
+        text.push_str(&format!("{}\n\n", defused(&one_line(fact, LINE_CHARS_MAX))));
     }
     for (heading, lines) in [
         ("Asks", &entry.asks),
@@ -101,7 +126,7 @@ fn body(entry: &Entry, with_document: bool, markup: Markup) -> String {
     match &entry.document {
         Document::Link(url) => text.push_str(&format!("Handoff: {url}\n\n")),
         Document::Text(document) if with_document => {
-            let document = clean(&mask(document)).text;
+            let document = clean(document).text;
             text.push_str(&fold(
                 "Handoff",
                 &quoted(document.lines(), DOCUMENT_LINES_MAX),
@@ -126,13 +151,13 @@ fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String 
     let lines = lines.filter(|line| !line.trim().is_empty());
     let mut text = String::new();
     for (count, line) in lines.enumerate() {
-        if count == lines_max || text.len() > DOCUMENT_BYTES_MAX {
+        if count == lines_max || text.len() > 2 * DOCUMENT_CHARS_MAX {
             text.push_str("> …\n");
             break;
         }
         text.push_str(&format!(
             "> {}  \n",
-            defused(&mask(&one_line(line, LINE_CHARS_MAX)))
+            defused(&one_line(line, LINE_CHARS_MAX))
         ));
     }
     text + "\n"
@@ -242,6 +267,7 @@ mod tests {
             .map(|number| entry(number, &"word ".repeat(60)))
             .collect();
         all[399].document = Document::Text("a long line of words\n".repeat(10_000));
+        let all: Vec<Entry> = all.into_iter().map(Entry::bounded).collect();
         let text = comment("x", &all.iter().collect::<Vec<_>>(), Markup::Html);
         assert!(text.len() <= 65_000, "{}", text.len());
         for entry in &all {
@@ -265,7 +291,7 @@ mod tests {
             "a - b: c @ # 1 well-known"
         );
         let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
-        let all = comment("x", &[&entry(1, &secret)], Markup::Html);
+        let all = comment("x", &[&entry(1, &secret).bounded()], Markup::Html);
         assert!(!all.contains(&secret), "{all}");
     }
 }

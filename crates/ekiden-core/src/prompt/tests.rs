@@ -17,6 +17,7 @@ use crate::handoff::{
     vanished,
 };
 use crate::ids::SessionNumber;
+use crate::issue::{Child, Comment, Issue};
 use crate::knowledge::{Knowledge, NewKnowledge};
 use crate::limits;
 
@@ -454,6 +455,42 @@ fn no_hostile_handoff_changes_a_line_of_ours() {
     assert!(corpus.len() >= 60);
     for hostile in &corpus {
         assert_invariant(&hostile.text, &hostile.name);
+    }
+}
+
+// shows: TRK-07, REL-33
+#[test]
+fn no_hostile_issue_changes_a_line_of_ours() {
+    let task_of = |text: &str| {
+        let comment = Comment {
+            author: text.to_owned(),
+            at: text.to_owned(),
+            text: text.to_owned(),
+        };
+        let child = Child {
+            name: text.to_owned(),
+            title: text.to_owned(),
+            is_closed: false,
+        };
+        let issue = Issue {
+            name: "ANV-1".to_owned(),
+            title: text.to_owned(),
+            text: text.to_owned(),
+            state: text.to_owned(),
+            labels: vec![text.to_owned()],
+            children: vec![child],
+            comments: vec![comment.clone()],
+            ..Issue::default()
+        };
+        issue_task(&issue, None, &[]) + &comment_note(&comment, &[])
+    };
+    let ours = |task: &str| {
+        let lines = task.lines().filter(|line| !line.starts_with(MARK));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let calm = ours(&task_of("plain"));
+    for hostile in corpus() {
+        assert_eq!(ours(&task_of(&hostile.text)), calm, "{}", hostile.name);
     }
 }
 

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ekiden_core::issue::IssueRef;
+use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_store::disk::Disk;
 use ekiden_store::outbox::Outbox;
 use ekiden_testkit::sim::{SimDisk, every_crash};
-use ekiden_testkit::trackers::{FakeLinear, Trouble};
-use ekiden_tracker::{Fault, NewState, Queued, Sender, Tracker, Write};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, Trouble};
+use ekiden_tracker::{NewState, Open, Queued, Sender, Write};
 
 use crate::sending::DIR;
-use crate::{AT, Near, anv, entry, linear, other, planted};
+use crate::{AT, Near, anv, entry, github, linear, other, planted};
 
 fn writes() -> Vec<Queued> {
     let label = Write::Label {
@@ -34,13 +34,15 @@ fn writes() -> Vec<Queued> {
     ]
 }
 
-/// Sends what it can; the disk may be gone.
 fn send(outbox: &Outbox, near: &Near<FakeLinear>) {
-    let open =
-        |_: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> { Ok(Box::new(linear(near))) };
+    send_to(outbox, &|_, _| Ok(Box::new(linear(near))));
+}
+
+/// Sends what it can; the disk may be gone.
+fn send_to(outbox: &Outbox, open: &Open<'_>) {
     let sender = Sender {
         outbox,
-        open: &open,
+        open,
         now: AT,
         jitter: 0,
     };
@@ -172,4 +174,53 @@ fn queued() -> (Outbox, Near<FakeLinear>) {
         write.queue(&outbox).unwrap();
     }
     (outbox, Near::new(FakeLinear::with(&["Accounts"])))
+}
+
+/// Requests that bring all of it to GitHub.
+const REQUESTS: usize = 7;
+
+/// The same on GitHub, which takes no id of ours.
+// shows: TRK-06
+#[test]
+fn whichever_answer_of_github_is_lost_each_write_arrives_once() {
+    let issue = IssueRef {
+        tracker: TrackerKind::Github,
+        repo: "me/app".to_owned(),
+        id: "1".to_owned(),
+    };
+    let writes = writes().into_iter().map(|write| Queued {
+        issue: issue.clone(),
+        ..write
+    });
+    let writes: Vec<Queued> = writes.collect();
+    let mut all = 1;
+    for at in 0..REQUESTS {
+        for trouble in [Trouble::Lost, Trouble::Half, Trouble::NoAnswer] {
+            let outbox = outbox(Arc::new(planted()));
+            for write in &writes {
+                write.queue(&outbox).unwrap();
+            }
+            let near = Near::new(FakeGitHub::with("me/app", &["Accounts"]));
+            near.0.lock().unwrap().trouble_at(at, trouble);
+            for _ in 0..2 {
+                send_to(&outbox, &|_, _| Ok(Box::new(github(&near))));
+            }
+            let (place, fake) = (format!("{trouble:?} at {at}"), near.0.lock().unwrap());
+            let issue = &fake.service.issues[0];
+            assert_eq!(issue.comments.len(), 1, "{place}: {:?}", issue.comments);
+            for order in [1, 3] {
+                let entry = format!("Session {order} · ");
+                assert_eq!(issue.comments[0].body.matches(&entry).count(), 1, "{place}");
+            }
+            assert_eq!(
+                (issue.labels.len(), &issue.children),
+                (1, &vec![2]),
+                "{place}"
+            );
+            assert_eq!(fake.service.issues.len(), 2, "{place}");
+            assert!(outbox.waiting().unwrap().is_empty(), "{place}");
+            all = all.max(fake.asked.len());
+        }
+    }
+    assert!(all > REQUESTS, "{all} requests");
 }

@@ -1,7 +1,7 @@
 //! GitHub, by a service with its paths, pages and limits.
 
 use ekiden_testkit::trackers::{FakeGitHub, Trouble};
-use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Query, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
 
 use crate::{AT, GITHUB, Near, github};
 
@@ -106,7 +106,7 @@ fn labels_and_states_are_as_they_shall_be() {
         near.0.lock().unwrap().service.issues[0].labels,
         ["context-checkpointed"]
     );
-    let open = tracker.find(&Query::default()).unwrap();
+    let open = tracker.find(None).unwrap();
     assert_eq!((open.len(), open[0].name.as_str()), (1, "me/app#2"));
     // GitHub knows no such state, and nothing is said about it.
     tracker

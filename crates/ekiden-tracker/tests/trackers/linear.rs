@@ -1,7 +1,7 @@
 //! Linear, by a service that executes what is asked.
 
 use ekiden_testkit::trackers::{FakeLinear, Trouble};
-use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Query, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
 
 use crate::{AT, Near, linear};
 
@@ -134,14 +134,7 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     let labels = |near: &Near<FakeLinear>| near.0.lock().unwrap().service.labels_of("ANV-1").len();
     assert_eq!(labels(&near), 1);
     assert_eq!(tracker.issue("ANV-1").unwrap().state, "In Progress");
-    let found = |label: &str| {
-        tracker
-            .find(&Query {
-                label: Some(label.to_owned()),
-            })
-            .unwrap()
-            .len()
-    };
+    let found = |label: &str| tracker.find(Some(label)).unwrap().len();
     assert_eq!((found("Context-Checkpointed"), found("other")), (1, 0));
     for _ in 0..2 {
         tracker

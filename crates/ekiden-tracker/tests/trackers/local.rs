@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ekiden_store::disk::{Disk as _, Reach, RealDisk};
-use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Query, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, Local, NewIssue, NewState, Tracker as _};
 
 use crate::AT;
 
@@ -85,7 +85,7 @@ fn what_a_person_wrote_stays_as_it_is() {
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
     let open: Vec<String> = tracker
-        .find(&Query::default())
+        .find(None)
         .unwrap()
         .into_iter()
         .map(|issue| issue.name)

@@ -6,6 +6,7 @@ mod crashes;
 mod github;
 mod linear;
 mod local;
+mod openapi;
 mod schema;
 mod sending;
 

@@ -8,7 +8,7 @@ use ekiden_core::text::clean;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::workspace::Workspace;
-use ekiden_tracker::{NewIssue, Query, Tracker};
+use ekiden_tracker::{NewIssue, Tracker};
 
 use super::Invocation;
 use super::task::Task;
@@ -99,7 +99,7 @@ pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
     let trackers = invocation.trackers(&invocation.workspace_here()?);
     let json = invocation.json()?;
     match &args.what {
-        What::List { label, .. } => list(&trackers, label.as_ref(), json, output),
+        What::List { label, .. } => list(&trackers, label.as_deref(), json, output),
         What::Show { issue, .. } => show(&trackers, issue, json, output),
         What::New {
             title,
@@ -125,19 +125,14 @@ pub fn issue(args: &IssueArgs, output: &mut Output) -> Result<Exit, Failure> {
 
 fn list(
     trackers: &Trackers,
-    label: Option<&String>,
+    label: Option<&str>,
     json: bool,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (kind, query) = (
-        kind(trackers),
-        Query {
-            label: label.cloned(),
-        },
-    );
+    let kind = kind(trackers);
     let found = trackers
         .open_project(kind)
-        .and_then(|tracker| tracker.find(&query));
+        .and_then(|tracker| tracker.find(label));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
     if json {
         output.json(&Fields::versioned().with("issues", found));

@@ -122,10 +122,7 @@ pub(super) fn begin(
     }
     let mut live = invocation.live(output, workspace)?;
     live.begun = begun;
-    live.tracker = header
-        .issue
-        .clone()
-        .and_then(|issue| Feed::new(trackers, issue));
+    live.tracker = Feed::new(trackers, workspace, &header);
     notes.iter().for_each(|note| live.warn(note));
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
@@ -186,8 +183,8 @@ pub(super) fn continue_with(
     }
     let mut live = invocation.live(output, workspace)?;
     live.begun = begun;
-    let issue = summary.run.header().issue.clone();
-    live.tracker = issue.and_then(|issue| Feed::new(invocation.trackers(workspace), issue));
+    let header = summary.run.header();
+    live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
     history::read(workspace, &run, |record, run| live.catch_up(record, run))?;
     if guide::goes_on(invocation, &summary, &mut limits, &mut live)? {
         live.guide(guide::listen(workspace, &run));

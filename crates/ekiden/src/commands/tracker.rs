@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Standing, standing};
+use ekiden_tracker::{Standing, Waiting, standing};
 use jiff::tz::TimeZone;
 
 use super::Invocation;
@@ -89,11 +89,15 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ..
     } = standing(outbox, SystemClock.now())?;
     if json {
-        output.json(
-            &Fields::versioned()
-                .with("waiting", &waiting)
-                .with("unreadable", unreadable),
-        );
+        let write = |write: &Waiting| {
+            fields! {
+                "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
+                "since": phrase::utc(write.since), "next": write.next.map(phrase::utc),
+            }
+        };
+        let waiting: Vec<Fields> = waiting.iter().map(write).collect();
+        let answer = fields! { "waiting": waiting, "unreadable": unreadable };
+        output.json(&Fields::versioned().and(answer));
         return Ok(Exit::Done);
     }
     if waiting.is_empty() {
@@ -103,22 +107,19 @@ fn status(outbox: &Outbox, json: bool, output: &mut Output) -> Result<Exit, Fail
         ));
     }
     let zone = TimeZone::system();
-    for write in &waiting {
-        let line = Line::new(
-            Tone::Plain,
-            format!("{}  {}", one_line(&write.issue), one_line(&write.what)),
-        );
+    for (write, next) in waiting
+        .iter()
+        .zip(waiting.iter().skip(1).map(Some).chain([None]))
+    {
+        let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
         let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
-        output.line(&line.with(Tone::Quiet, since));
-        if let Some(why) = &write.why {
-            let next = write
-                .next
-                .map(|next| format!("; tried again {}", phrase::day_and_time(next, &zone)));
-            output.line(&Line::attention(format!(
-                "{}{}",
-                one_line(why),
-                next.unwrap_or_default()
-            )));
+        output.line(&Line::new(Tone::Plain, what).with(Tone::Quiet, since));
+        // The reason is the issue's, and stands once below its writes.
+        let is_last = next.is_none_or(|next| next.issue != write.issue);
+        if let Some(why) = write.why.as_ref().filter(|_| is_last) {
+            let next = write.next.map(|next| phrase::day_and_time(next, &zone));
+            let next = next.map(|next| format!("; next try {next}"));
+            output.line(&Line::attention(one_line(why) + &next.unwrap_or_default()));
         }
     }
     if unreadable > 0 {
@@ -149,11 +150,7 @@ fn flush(
     let sent = trackers.send(outbox, now, true)?;
     let left = standing(outbox, now)?.waiting.len();
     if json {
-        let failed = sent.failed.iter();
-        let failed = failed
-            .map(|(issue, fault)| fields! { "issue": issue.to_string(), "why": fault.to_string() });
-        let failed: Vec<Fields> = failed.collect();
-        let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left, "failed": failed };
+        let answer = fields! { "sent": sent.count, "dropped": sent.dropped, "waiting": left };
         output.json(&Fields::versioned().and(answer));
     } else {
         output.line(&Line::new(
@@ -172,8 +169,7 @@ fn flush(
             let text = format!("write into {issue}");
             let failed = failure(&text, issue.tracker, fault);
             Err(failed.hint(format!(
-                "{} on; `ekiden tracker status` shows all",
-                phrase::count(left as u64, "write waits")
+                "writes that wait on: {left}; `ekiden tracker status` shows them"
             )))
         }
         None if left == 0 => Ok(Exit::Done),

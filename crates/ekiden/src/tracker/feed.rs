@@ -17,20 +17,25 @@ use ekiden_core::prompt::Author;
 use ekiden_core::record::Record;
 use ekiden_core::renewal::LastSession;
 use ekiden_core::run::Run;
+use ekiden_core::settings::RunStarted;
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::workspace::Workspace;
 use ekiden_report::Timeline;
 use ekiden_report::timeline::Session;
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Document, Entry, NewState, Queued, Write, standing};
+use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write, standing};
 
 use super::Trackers;
+use super::comments::Listener;
 use crate::output::phrase;
 use crate::settings::table;
 
-/// How often a run looks whether something is due again.
+/// How often a run looks whether something is due again, and for comments.
 const LOOK: Millis = Millis::from_secs(60);
+/// More never follow from one record.
+const WRITES_MAX: u64 = 1_000;
 /// How long the end of a run waits for what is being sent; a process of its own does the rest.
 const AT_END: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(20);
@@ -39,6 +44,7 @@ pub struct Feed {
     trackers: Trackers,
     outbox: Outbox,
     issue: IssueRef,
+    listener: Listener,
     /// The newest session of each stage that has its entry.
     seen: BTreeMap<StageId, u32>,
     /// The label and the state are set since the run began or went on.
@@ -51,9 +57,17 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Nothing without a home, in which the outbox would be.
-    pub fn new(trackers: Trackers, issue: IssueRef) -> Option<Self> {
+    /// Nothing without an issue, or without a home, in which the outbox would be.
+    pub fn new(trackers: Trackers, workspace: &Workspace, header: &RunStarted) -> Option<Self> {
+        let issue = header.issue.clone()?;
+        let listener = Listener {
+            workspace: workspace.clone(),
+            issue: issue.clone(),
+            run: header.run.clone(),
+            since: SystemClock.now(),
+        };
         Some(Self {
+            listener,
             outbox: trackers.outbox()?,
             trackers,
             issue,
@@ -67,18 +81,20 @@ impl Feed {
 
     /// Queues what follows from a record that is on the disk. What goes wrong is said once.
     pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
+        self.listener.since = run.started_at();
         let mut writes = self.of_sessions(record, run, timeline);
         for effect in &record.effects {
             if let Effect::EndRun { outcome } = effect {
                 writes.extend(self.of_end(outcome, record, run));
             }
         }
-        let queued = writes.into_iter().map(|(what, write)| {
+        let places = record.seq * WRITES_MAX..;
+        let queued = places.zip(writes).map(|(order, (what, write))| {
             let queued = Queued {
                 v: Queued::VERSION,
                 key: format!("{}/{}/{what}", run.header().run, record.seq),
                 at: SystemClock.now(),
-                order: record.seq,
+                order,
                 dir: self.trackers.dir.clone(),
                 issue: self.issue.clone(),
                 write,
@@ -98,15 +114,13 @@ impl Feed {
         }
     }
 
-    /// Has what failed tried again when its time has come.
+    /// Has what failed tried again when its time has come, and looks for new comments.
     pub fn tick(&mut self, now: Timestamp) {
         if now.since(self.looked) < LOOK {
             return;
         }
         self.looked = now;
-        if standing(&self.outbox, now).is_ok_and(|standing| standing.is_due) {
-            self.send();
-        }
+        self.send();
     }
 
     /// Waits a moment for what is on its way, and leaves the rest to a process of its own.
@@ -137,9 +151,12 @@ impl Feed {
         {
             return;
         }
-        let trackers = self.trackers.clone();
-        // Another process may send: then it is looked again in a minute.
-        let work = move || drop(trackers.drain(Duration::from_secs(1)));
+        let (trackers, listener) = (self.trackers.clone(), self.listener.clone());
+        let work = move || {
+            // Another process may send: then it is looked again in a minute.
+            let _ = trackers.drain(Duration::from_secs(1));
+            listener.look(&trackers);
+        };
         self.sending = thread::Builder::new()
             .name("tracker".to_owned())
             .spawn(work)
@@ -157,11 +174,11 @@ impl Feed {
         for (stage, relay) in run.relays() {
             let Some(last) = &relay.last else { continue };
             let number = last.session.get();
-            let seen = self.seen.entry(stage.clone()).or_default();
-            if last.notes.by == Author::FollowUp || number <= *seen {
+            let seen = self.seen.get(stage).copied().unwrap_or_default();
+            if last.notes.by == Author::FollowUp || number <= seen {
                 continue;
             }
-            *seen = number;
+            self.seen.insert(stage.clone(), number);
             let place = timeline.stages.iter().find(|of_it| of_it.id == *stage);
             let session = place.and_then(|place| {
                 place
@@ -173,7 +190,8 @@ impl Feed {
             let entry = self.entry(name, number, session, last, record.time);
             writes.push((format!("{stage}/entry"), self.comment(entry, run)));
         }
-        if !writes.is_empty() && !std::mem::replace(&mut self.is_marked, true) {
+        let is_over = run.outcome().is_some_and(Outcome::is_complete);
+        if !writes.is_empty() && !is_over && !std::mem::replace(&mut self.is_marked, true) {
             let marks = self.trackers.marks().into_iter();
             writes.extend(marks.map(|(what, write)| (what.to_owned(), write)));
         }
@@ -236,12 +254,12 @@ impl Feed {
                 name,
                 is_set: false,
             });
-            writes.extend(label.map(|label| ("label".to_owned(), label)));
+            writes.extend(label.map(|label| ("end-label".to_owned(), label)));
         }
         let closes = self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true);
         if closes && matches!(outcome, Outcome::Complete { verified: true }) {
             let state = NewState::Done;
-            writes.push(("state".to_owned(), Write::State { state }));
+            writes.push(("end-state".to_owned(), Write::State { state }));
         }
         writes
     }
@@ -250,8 +268,8 @@ impl Feed {
         let id = &run.header().run;
         Write::Entry {
             comment: format!("run/{id}"),
-            head: format!("ekiden works on this, run {id}. This comment is kept up to date."),
-            entry: Box::new(entry),
+            head: format!("{}{id}. This comment is kept up to date.", HEADS[0]),
+            entry: Box::new(entry.bounded()),
         }
     }
 }

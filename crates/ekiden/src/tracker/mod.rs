@@ -9,6 +9,7 @@
 //! Without `tracker.kind` nothing is written to an issue that nobody named: a branch of a cloned repository must not make ekiden
 //! speak there.
 
+mod comments;
 mod credential;
 mod feed;
 mod role;

@@ -6,7 +6,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_engine::checkpoint::{Request, Taken};
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::limits::DOCUMENT_BYTES_MAX;
-use ekiden_tracker::{Document, Entry, NewState, Queued, Write};
+use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write};
 
 use super::Trackers;
 use crate::settings::table;
@@ -62,8 +62,8 @@ pub fn tell_checkpoint(request: &Request, taken: &Taken, at: Timestamp) -> Resul
     };
     let comment = Write::Entry {
         comment: format!("session/{session}"),
-        head: "A session is watched by ekiden. This comment is kept up to date.".to_owned(),
-        entry: Box::new(entry),
+        head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
+        entry: Box::new(entry.bounded()),
     };
     let mut all = vec![queued("entry", comment)];
     all.extend(

@@ -1,8 +1,8 @@
 //! Every wording that agents read, in one list: for the lint and the manual.
 
 use crate::prompt::{
-    OrderReason, context, continuation, loaded, measured, messages, notes, now, planning, protocol,
-    rescue, session, setback, skills, stage,
+    OrderReason, context, continuation, issue, loaded, measured, messages, notes, now, planning,
+    protocol, rescue, session, setback, skills, stage,
 };
 
 /// One text of the catalogue.
@@ -42,6 +42,19 @@ pub(super) const CATALOGUE: &[Entry] = &[
             session::CHECK_INTRO,
             session::KNOWS,
             session::KNOWS_INTRO,
+        ],
+    },
+    Entry {
+        name: "Task from an issue",
+        channel: "the task of a run that works on an issue; a later comment beside the user's words",
+        why: "The user's own sentence stands above, and all that the tracker says is marked as data, since anybody may \
+              write there. Whom the user trusts by name may give orders.",
+        tokens_max: crate::limits::KNOWLEDGE_LOG_TOKENS_MAX,
+        texts: &[
+            issue::ALL_OF_IT,
+            issue::INTRODUCTION,
+            issue::TRUSTED,
+            issue::NEW_COMMENT,
         ],
     },
     Entry {

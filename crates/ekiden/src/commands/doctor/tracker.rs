@@ -1,43 +1,19 @@
-//! Whether the project's tracker takes the key, by one harmless request; and what waits for trackers.
-
-use ekiden_engine::clock::{Clock as _, SystemClock};
-use ekiden_tracker::standing;
+//! Whether the project's tracker takes the key, by one harmless request.
 
 use super::Check;
 use crate::output::line::one_line;
-use crate::output::phrase;
 use crate::tracker::Trackers;
 
-/// Nothing where no tracker is set and nothing waits. A run never fails by it.
-pub(super) fn check(trackers: &Trackers) -> Vec<Check> {
-    let mut checks = Vec::new();
-    if let Some(kind) = trackers.kind() {
-        let asked = trackers
-            .open_project(kind)
-            .and_then(|tracker| tracker.check());
-        checks.push(match asked {
-            Ok(who) => Check::ok("tracker", format!("{}: {}", kind.name(), one_line(&who))),
-            Err(fault) => Check::warning(
-                "tracker",
-                format!("{}: {fault}", kind.name()),
-                "issues are told later; `ekiden tracker status` shows what waits",
-            ),
-        });
-    }
-    let waiting = trackers
-        .outbox()
-        .and_then(|outbox| standing(&outbox, SystemClock.now()).ok());
-    let waiting = waiting.map_or(0, |standing| standing.waiting.len());
-    if waiting > 0 {
-        let found = format!(
-            "{} for trackers",
-            phrase::count(waiting as u64, "write waits")
-        );
-        checks.push(Check::warning(
-            "outbox",
-            found,
-            "`ekiden tracker status` says why, `ekiden tracker flush` tries now",
-        ));
-    }
-    checks
+/// None where no tracker is set. A run never fails by it.
+pub(super) fn check(trackers: &Trackers) -> Option<Check> {
+    let kind = trackers.kind()?;
+    let asked = trackers.open_project(kind);
+    Some(match asked.and_then(|tracker| tracker.check()) {
+        Ok(who) => Check::ok("tracker", format!("{}: {}", kind.name(), one_line(&who))),
+        Err(fault) => Check::warning(
+            "tracker",
+            format!("{}: {fault}", kind.name()),
+            "issues are told later; `ekiden tracker status` shows what waits",
+        ),
+    })
 }

@@ -1,0 +1,56 @@
+//! What people say in the issue while a run works on it: each new comment reaches the session that begins next.
+
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::{MessageId, RunId};
+use ekiden_core::issue::{Comment, IssueRef};
+use ekiden_core::limits;
+use ekiden_core::prompt::comment_note;
+use ekiden_core::steering::{Steered, Steering};
+use ekiden_core::time::Timestamp;
+use ekiden_engine::steering::Sender;
+use ekiden_engine::workspace::Workspace;
+use ekiden_tracker::HEADS;
+
+use super::Trackers;
+use crate::settings::table;
+
+#[derive(Clone)]
+pub(super) struct Listener {
+    pub(super) workspace: Workspace,
+    pub(super) issue: IssueRef,
+    pub(super) run: RunId,
+    /// What was said before stands in the task.
+    pub(super) since: Timestamp,
+}
+
+impl Listener {
+    /// Asks once. What fails is asked again at the next look.
+    pub(super) fn look(&self, trackers: &Trackers) {
+        let tracker = trackers.open(&self.issue);
+        let Ok(comments) = tracker.and_then(|tracker| tracker.comments(&self.issue.id)) else {
+            return;
+        };
+        let trust = trackers.get(&table::TRACKER_TRUST).unwrap_or_default();
+        for comment in comments.iter().filter(|comment| self.is_new(comment)) {
+            // The same comment has the same id, which the run knows for good.
+            let id = format!("{}{}{}", comment.author, comment.at, comment.text);
+            let Ok(message) = MessageId::try_from(sha256_hex(id.as_bytes())) else {
+                continue;
+            };
+            let words = comment_note(comment, &trust);
+            let message = Steered {
+                message,
+                from: None,
+                steering: Steering::Instruct { words },
+            };
+            let sender = Sender::to(&self.workspace, &self.run);
+            let _ = sender.send(&message, limits::STEER_PATIENCE);
+        }
+    }
+
+    fn is_new(&self, comment: &Comment) -> bool {
+        let at = Timestamp::parse_rfc3339(&comment.at);
+        let is_ours = HEADS.iter().any(|head| comment.text.starts_with(head));
+        at.is_some_and(|at| at > self.since) && !is_ours
+    }
+}
