@@ -325,15 +325,15 @@ impl ReadRun {
     }
 
     /// The session with this number, or the newest.
-    fn session(&self, number: Option<u32>) -> Result<&Session, Failure> {
+    fn session(&self, number: Option<u32>) -> Result<Session<'_>, Failure> {
         let Some(number) = number else {
-            return self.sessions.all.last().ok_or_else(|| {
+            return self.sessions.all().next_back().ok_or_else(|| {
                 let text = format!("run {}: no session has begun yet", self.id);
                 Failure::new(Exit::MissingInput, text)
             });
         };
         self.sessions.get(number).ok_or_else(|| {
-            let begun = phrase::count(self.sessions.all.len() as u64, "session");
+            let begun = phrase::count(self.sessions.all().count() as u64, "session");
             let text = format!("run {} has no session {number}: {begun} began", self.id);
             Failure::new(Exit::MissingInput, text)
                 .hint(format!("`ekiden sessions {}` lists them", self.id))

@@ -57,7 +57,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         state: State::of(session, at_work),
         is_heard,
     };
-    let rows: Vec<Row<'_>> = read.sessions.all.iter().map(row).collect();
+    let rows: Vec<Row<'_>> = read.sessions.all().map(row).collect();
     let timeline = read.sessions.reporter.timeline();
     if read.json {
         let sessions: Vec<Fields> = rows.iter().map(Row::json).collect();
@@ -65,7 +65,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         output.json(&answer.and(timeline.and_then(problems::json)));
         return Ok(Exit::Done);
     }
-    let Some(last) = rows.last().map(|row| row.session.number) else {
+    let Some(last) = rows.last().map(|row| row.session.kept.number) else {
         let text = format!("run {}: no session has begun yet", read.id);
         output.line(&Line::new(Tone::Plain, text));
         return Ok(Exit::Done);
@@ -82,7 +82,7 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
 }
 
 struct Row<'a> {
-    session: &'a Session,
+    session: Session<'a>,
     state: State,
     /// The agent reports its tool calls.
     is_heard: bool,
@@ -101,8 +101,8 @@ enum State {
 }
 
 impl State {
-    fn of(session: &Session, at_work: bool) -> Self {
-        match (&session.end, at_work) {
+    fn of(session: Session<'_>, at_work: bool) -> Self {
+        match (session.left(), at_work) {
             (Some(_), _) => Self::Ended,
             (None, true) => Self::AtWork,
             (None, false) => Self::CutOff,
@@ -112,47 +112,48 @@ impl State {
 
 impl Row<'_> {
     fn json(&self) -> Fields {
-        let session = self.session;
-        let end = session.end.as_ref();
+        let (session, Session { told, kept }) = (self.session, self.session);
+        let (end, spend) = (session.left(), told.spend());
         fields! {
-            "session": session.number,
+            "session": told.number,
             "state": self.state,
-            "began": phrase::utc(session.began),
-            "attempts": session.attempts.len(),
-            "duration_ms": session.duration,
-            "usage_tokens": session.usage_tokens,
-            "percent": session.percent,
-            "tool_calls": self.is_heard.then_some(session.tool_calls),
-            "cost_micro_usd": session.spend.micro_usd,
-            "cost_estimated": session.spend.estimated,
+            "began": phrase::utc(told.began),
+            "attempts": told.attempts.len(),
+            "duration_ms": told.duration(),
+            "usage_tokens": session.usage_tokens(),
+            "percent": kept.percent,
+            "tool_calls": self.is_heard.then_some(told.tool_calls()),
+            "cost_micro_usd": spend.micro_usd,
+            "cost_estimated": spend.estimated,
             "left": end.map(|(left, _)| left),
-            "rescued": session.is_rescued,
+            "rescued": told.is_rescued,
             "cause": end.map(|(_, cause)| cause),
-            "items_open": session.items.map(|(_, open)| open),
-            "items_done": session.items.map(|(done, _)| done),
-            "verification": session.check.as_ref().map(|check| &check.outcome),
+            "items_open": told.items.map(|(_, open)| open),
+            "items_done": told.items.map(|(done, _)| done),
+            "verification": told.check.as_ref().map(|check| &check.outcome),
             "veto": session.is_vetoed(),
         }
     }
 
     fn cells(&self, started: Timestamp, zone: &TimeZone) -> Vec<Cell> {
-        let (session, spend) = (self.session, self.session.spend);
+        let Session { told, kept } = self.session;
+        let (spend, usage_tokens) = (told.spend(), self.session.usage_tokens());
         let is_over = self.state == State::Ended;
-        let has_ended = is_over || session.attempts.len() > 1;
-        let items = session.items.filter(|(done, open)| done + open > 0);
+        let has_ended = is_over || told.attempts.len() > 1;
+        let items = told.items.filter(|(done, open)| done + open > 0);
         let cell = |wanted: bool, text: &dyn Fn() -> String| {
             (Tone::Plain, if wanted { text() } else { String::new() })
         };
-        let check = session.check.as_ref();
+        let check = told.check.as_ref();
         let (tone, verified) = check.map_or((Tone::Plain, ""), |check| check_word(&check.outcome));
         vec![
-            cell(true, &|| session.number.to_string()),
-            (Tone::Quiet, phrase::clock(session.began, started, zone)),
-            cell(has_ended, &|| phrase::duration(session.duration)),
-            cell(session.usage_tokens > 0, &|| {
-                phrase::usage(session.usage_tokens, session.percent)
+            cell(true, &|| told.number.to_string()),
+            (Tone::Quiet, phrase::clock(told.began, started, zone)),
+            cell(has_ended, &|| phrase::duration(told.duration())),
+            cell(usage_tokens > 0, &|| {
+                phrase::usage(usage_tokens, kept.percent)
             }),
-            cell(is_over && self.is_heard, &|| session.tool_calls.to_string()),
+            cell(is_over && self.is_heard, &|| told.tool_calls().to_string()),
             cell(spend.micro_usd > 0, &|| {
                 phrase::cost(spend.micro_usd, spend.estimated, false)
             }),
@@ -166,14 +167,14 @@ impl Row<'_> {
     }
 
     fn ended(&self) -> Cell {
-        let (tone, mut text) = match (self.state, &self.session.end) {
+        let (tone, mut text) = match (self.state, self.session.left()) {
             (State::AtWork, _) => (Tone::Plain, "at work".to_owned()),
             (State::CutOff, _) | (State::Ended, None) => {
                 let text = "cut off; `ekiden resume` continues it";
                 (Tone::Attention, text.to_owned())
             }
             (State::Ended, Some((left, cause))) => match left {
-                _ if self.session.is_rescued => (Tone::Attention, format!("rescued: {cause}")),
+                _ if self.session.told.is_rescued => (Tone::Attention, format!("rescued: {cause}")),
                 Left::Handoff => (Tone::Plain, "handed off".to_owned()),
                 Left::Completion if self.session.is_vetoed() => {
                     (Tone::Attention, "says all is done; vetoed".to_owned())
@@ -183,7 +184,7 @@ impl Row<'_> {
                 Left::Nothing => (Tone::Attention, cause.to_string()),
             },
         };
-        if let attempts @ 2.. = self.session.attempts.len() {
+        if let attempts @ 2.. = self.session.told.attempts.len() {
             text.push_str(&format!(" ({attempts} attempts)"));
         }
         (tone, one_line(&text))

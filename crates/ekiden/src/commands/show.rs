@@ -114,11 +114,11 @@ impl ShowArgs {
 }
 
 /// The attempt that was asked for, or the last.
-fn attempt(session: &Session, asked: Option<u32>) -> Result<&Attempt, Failure> {
+fn attempt(session: Session<'_>, asked: Option<u32>) -> Result<&Attempt, Failure> {
     let is_asked = |attempt: &&Attempt| asked.is_none_or(|asked| attempt.id.attempt.get() == asked);
-    session.attempts.iter().rfind(is_asked).ok_or_else(|| {
-        let had = phrase::count(session.attempts.len() as u64, "attempt");
-        let number = session.number;
+    session.kept.attempts.iter().rfind(is_asked).ok_or_else(|| {
+        let had = phrase::count(session.kept.attempts.len() as u64, "attempt");
+        let number = session.kept.number;
         let what = format!("session {number} had {had}, so there is nothing to show of another");
         Failure::new(Exit::MissingInput, what)
     })
@@ -127,7 +127,7 @@ fn attempt(session: &Session, asked: Option<u32>) -> Result<&Attempt, Failure> {
 /// A session, and where everything of it is found.
 struct Shown<'a> {
     read: &'a ReadRun,
-    session: &'a Session,
+    session: Session<'a>,
     attempt: &'a Attempt,
     archive: SessionArchive,
 }
@@ -173,7 +173,7 @@ impl Shown<'_> {
         };
         let gone = format!("{} is no longer in the archive; this is", self.name(part));
         let ended = self.attempt.ended.as_ref();
-        let (text, note) = match (part, &self.session.notes, &self.session.check) {
+        let (text, note) = match (part, &self.session.kept.notes, &self.session.told.check) {
             (Part::Handoff(HandoffFile::NextPrompt), Some(notes), _)
                 if matches!(notes.by, Author::Rescue | Author::Both) =>
             {
@@ -196,14 +196,14 @@ impl Shown<'_> {
 
     /// Why a part is not there, as far as it can be known.
     fn missing(&self, part: Part) -> Failure {
-        let (number, name) = (self.session.number, self.name(part));
+        let (number, name) = (self.session.kept.number, self.name(part));
         let why = match part {
             Part::Handoff(_) if self.attempt.ended.is_none() => {
                 let attempt = self.attempt.id.attempt;
                 format!("attempt {attempt} of session {number} has not handed off")
             }
             Part::Handoff(_) => format!("session {number} left no {name}"),
-            Part::Verify if self.session.check.is_none() => {
+            Part::Verify if self.session.told.check.is_none() => {
                 format!("no verification ran after session {number}")
             }
             Part::Prompt | Part::Events | Part::Verify => {
@@ -216,16 +216,16 @@ impl Shown<'_> {
     }
 
     fn overview(&self, output: &mut Output) {
-        let (number, named) = (self.session.number, &self.read.named);
+        let (number, named) = (self.session.kept.number, &self.read.named);
         let head = format!("session {number} of run {}", self.read.id);
-        let day = phrase::day_and_time(self.session.began, &self.read.sessions.reporter.zone);
+        let day = phrase::day_and_time(self.session.told.began, &self.read.sessions.reporter.zone);
         output.line(&Line::new(Tone::Plain, head).with(Tone::Quiet, format!(" · {day}")));
         // The first entry says when it began, as the head does.
-        let entries = self.session.entries.iter().skip(1);
+        let entries = self.session.kept.entries.iter().skip(1);
         for line in entries.flat_map(|(_, entry)| &entry.lines) {
             output.line(line);
         }
-        if self.session.end.is_none() {
+        if self.session.told.end().is_none() {
             let open = "its last attempt has not ended, as far as the log knows";
             output.line(&Line::labelled("", Tone::Attention, open));
         }
@@ -241,7 +241,7 @@ impl Shown<'_> {
 
     fn facts(&self) -> Vec<Line> {
         let mut lines = Vec::new();
-        if let Some(survey) = &self.session.survey {
+        if let Some(survey) = &self.session.kept.survey {
             let commits = phrase::count(survey.commits.len() as u64, "commit");
             let open = phrase::files(survey.status.len());
             let text = format!("{commits}, {open} not committed at its end");
@@ -270,7 +270,7 @@ impl Shown<'_> {
     }
 
     fn json(&self, parts: &[Part]) -> Result<Fields, Failure> {
-        let entries = self.session.entries.iter();
+        let entries = self.session.kept.entries.iter();
         let story: Vec<Fields> = entries
             .map(|(at, entry)| entry.json_of_session(*at))
             .collect();
@@ -287,12 +287,12 @@ impl Shown<'_> {
             .map(|part| (self.name(*part), text(part)))
             .collect();
         Ok(self.read.json().and(fields! {
-            "session": self.session.number,
+            "session": self.session.kept.number,
             "attempt": self.attempt.id.attempt,
-            "attempts": self.session.attempts.len(),
+            "attempts": self.session.kept.attempts.len(),
             "story": story,
             "prompt_sha256": self.attempt.prompt,
-            "survey": self.session.survey,
+            "survey": self.session.kept.survey,
             "traces": self.attempt.ended.as_ref().map(|ended| &ended.traces),
             "dir": self.archive.dir(),
             "kept": files,

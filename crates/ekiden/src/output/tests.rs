@@ -305,8 +305,8 @@ fn a_verification_that_was_cancelled_is_neither_a_check_nor_a_veto() {
         .survey(&[" M b"])
         .check(CheckOutcome::Cancelled, "");
     let session = scenario.sessions.get(1).unwrap();
-    assert!(session.survey.is_some() && matches!(session.end, Some((Left::Completion, _))));
-    assert!(session.check.is_none() && !session.is_vetoed());
+    assert!(session.kept.survey.is_some() && matches!(session.left(), Some((Left::Completion, _))));
+    assert!(session.told.check.is_none() && !session.is_vetoed());
 }
 
 // shows: UIX-02
@@ -370,13 +370,14 @@ fn a_look_at_the_tree_and_a_check_belong_to_the_session_before_or_after_which_th
         }))
         .survey(&[" M c"])
         .check(CheckOutcome::Failed { code: 1 }, "2 failed\n");
-    let session = |number| scenario.sessions.get(number).unwrap();
+    let kept = |number| scenario.sessions.get(number).unwrap().kept;
+    let check = |number| &scenario.sessions.get(number).unwrap().told.check;
     let status = |survey: &Option<Survey>| survey.clone().map(|survey| survey.status.concat());
-    assert_eq!(status(&session(1).survey_before).as_deref(), Some(" M a"));
-    assert_eq!(status(&session(1).survey).as_deref(), Some(" M b"));
-    assert!(session(1).check.as_ref().unwrap().passed());
-    assert_eq!(status(&session(2).survey_before).as_deref(), Some(" M c"));
-    assert!(session(2).survey.is_none() && session(2).check.is_none());
+    assert_eq!(status(&kept(1).survey_before).as_deref(), Some(" M a"));
+    assert_eq!(status(&kept(1).survey).as_deref(), Some(" M b"));
+    assert!(check(1).as_ref().unwrap().passed());
+    assert_eq!(status(&kept(2).survey_before).as_deref(), Some(" M c"));
+    assert!(kept(2).survey.is_none() && check(2).is_none());
     let text = scenario.text();
     let after = text.rsplit("continues").next().unwrap();
     assert!(
