@@ -137,7 +137,8 @@ impl<'a> Live<'a> {
         let (desk, shown) = (desk(), Arc::clone(&self.shown));
         let done = thread::scope(|scope| {
             let show = move || desk::show(&shown, desk, &stopped);
-            let view = thread::Builder::new().spawn_scoped(scope, show);
+            let view = thread::Builder::new().name(desk::VIEW_THREAD.to_owned());
+            let view = view.spawn_scoped(scope, show);
             self.has_view = view.is_ok();
             let done = drive(self);
             drop(stop);
