@@ -33,6 +33,7 @@ mod tracker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    output::desk::end_on_panic();
     // The same executable is the keeper, a worker, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();

@@ -150,7 +150,8 @@ impl<'a> Live<'a> {
         let (controls, shown) = (controls(), Arc::clone(&self.shown));
         let done = thread::scope(|scope| {
             let show = move || view_thread::show(&shown, controls, &stopped);
-            let view = thread::Builder::new().spawn_scoped(scope, show);
+            let view = thread::Builder::new().name(view_thread::VIEW_THREAD.to_owned());
+            let view = view.spawn_scoped(scope, show);
             self.has_view = view.is_ok();
             let done = drive(self);
             drop(stop);

@@ -116,11 +116,25 @@ impl Prompting {
         None
     }
 
-    /// The line, with the end of what is typed if not all of it has room.
-    pub(super) fn line(&self, summary: &Summary, columns: usize) -> Line {
+    /// The keys, on as many lines as they need, or what is asked, told or typed.
+    pub(super) fn lines(&self, summary: &Summary, columns: usize) -> Vec<Line> {
+        if self.state == State::Idle && self.told.is_none() {
+            let rows = rows_of(&self.keys(summary), columns);
+            let line = |row| Line::new(Tone::Quiet, format!("  {row}"));
+            return rows.into_iter().map(line).collect();
+        }
+        vec![self.line(columns)]
+    }
+
+    /// With the end of what is typed if not all of it has room.
+    fn line(&self, columns: usize) -> Line {
         match (&self.state, &self.told) {
-            (State::Idle, Some((tone, text))) => Line::new(*tone, format!("  {}", one_line(text))),
-            (State::Idle, None) => Line::new(Tone::Quiet, format!("  {}", self.keys(summary))),
+            (State::Idle, told) => {
+                let (tone, text) = told
+                    .as_ref()
+                    .map_or((Tone::Quiet, ""), |(tone, text)| (*tone, text));
+                Line::new(tone, format!("  {}", one_line(text)))
+            }
             (State::Stopping, _) => Line::new(Tone::Attention, "  stop, after a handoff? ")
                 .with(Tone::Quiet, "y stops, any other key does not"),
             (State::Typing(about, text), _) => {
@@ -136,7 +150,7 @@ impl Prompting {
         }
     }
 
-    fn keys(&self, summary: &Summary) -> String {
+    fn keys(&self, summary: &Summary) -> Vec<&'static str> {
         let pause = match summary.is_paused {
             true => "p go on",
             false => "p pause",
@@ -147,14 +161,26 @@ impl Prompting {
             Some(pause),
             Some("n next"),
             Some("s stop"),
-            // The last ones have no room in 60 columns.
             has(self.watches, "q leave"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
             has(self.watches && summary.has_handoff, "o handoff"),
         ];
-        keys.into_iter().flatten().collect::<Vec<_>>().join("  ")
+        keys.into_iter().flatten().collect()
     }
+}
+
+/// The keys row by row; none is cut off.
+fn rows_of(keys: &[&str], columns: usize) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for key in keys {
+        match rows.last_mut() {
+            // Two columns before them, two between them, and the last one of the terminal stays free.
+            Some(row) if row.len() + key.len() + 5 <= columns => row.push_str(&format!("  {key}")),
+            _ => rows.push((*key).to_owned()),
+        }
+    }
+    rows
 }
 
 impl About {

@@ -44,7 +44,8 @@ pub fn lines(board: &Board, prompting: Option<&Prompting>, frame: Frame<'_>) -> 
     let is_held = board.first().is_some_and(RelayProgress::is_paused);
     let note = notes(summary, is_held);
     lines.extend((!note.is_empty()).then(|| Line::labelled("", Tone::Attention, note.join(", "))));
-    lines.extend(prompting.map(|prompting| prompting.line(summary, frame.columns)));
+    let keys = prompting.map(|prompting| prompting.lines(summary, frame.columns));
+    lines.extend(keys.unwrap_or_default());
     lines
 }
 

@@ -3,7 +3,10 @@
 //! It has a thread of its own, which nobody waits for: whoever feeds the board goes on meanwhile. What is pressed is
 //! sent to the run by a further thread, as a command at another terminal would send it.
 
+use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::panic::{self, AssertUnwindSafe};
+use std::process;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +24,9 @@ use super::view::{self, Frame};
 
 /// How often it is drawn while no key is pressed.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The only thread that may panic alone.
+pub const VIEW_THREAD: &str = "view";
 
 /// What a person wanted is done, or why it cannot be.
 type Done = Result<(), String>;
@@ -75,8 +81,37 @@ impl Controls {
     }
 }
 
-/// Shows the view until `stopped` is closed at its other end.
-pub fn show(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped: &OwnedFd) {
+/// From now on a panic ends the process, but for one of the view, which [`show`] tells.
+pub fn end_on_panic() {
+    let told = panic::take_hook();
+    panic::set_hook(Box::new(move |fault| {
+        if thread::current().name() != Some(VIEW_THREAD) {
+            told(fault);
+            process::abort();
+        }
+    }));
+}
+
+/// Shows the view until `stopped` is closed at its other end. A view that panics is gone, and nothing else.
+pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &OwnedFd) {
+    let showing = AssertUnwindSafe(|| show_until(shown, controls, stopped));
+    if let Err(fault) = panic::catch_unwind(showing) {
+        let mut shown = lock(shown);
+        shown.frame.clear();
+        shown.draw();
+        let why = words_of(fault.as_ref());
+        let text = format!("the live view failed and is left out; the run goes on: {why}");
+        shown.output.warn(&text);
+    }
+}
+
+fn words_of(fault: &(dyn Any + Send)) -> &str {
+    let text = fault.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| fault.downcast_ref::<&str>().copied())
+        .unwrap_or("a fault without words")
+}
+
+fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped: &OwnedFd) {
     let zone = TimeZone::system();
     loop {
         if let Some(controls) = &mut controls {
@@ -113,7 +148,17 @@ fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone
     let mut shown = lock(shown);
     shown.frame = lines;
     shown.draw();
+    fail_if_a_test_wants(&shown.frame);
     board
+}
+
+/// Where it hurts most: something is drawn, and what the run prints with is held.
+fn fail_if_a_test_wants(frame: &[Line]) {
+    let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some();
+    assert!(
+        !cfg!(debug_assertions) || frame.is_empty() || !is_wanted(),
+        "as a test wants"
+    );
 }
 
 impl Shown<'_> {

@@ -102,6 +102,28 @@ fn a_run_is_steered_by_keys() {
     assert!(log.contains("spare the docs"), "{log}");
 }
 
+/// A view that panics is gone, with the terminal as it was; what the run prints is the same.
+// shows: UIX-01
+#[test]
+fn a_view_that_fails_changes_nothing_for_the_run() {
+    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "1");
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, "the live view failed");
+    let is_sane = pty.wait_until(WITHIN, |pty| pty.is_sane());
+    assert!(is_sane, "the terminal was not given back");
+    environment.write("go", "");
+    ends(&mut pty, 0);
+    assert_eq!(environment.read("item-5.txt"), "made\n");
+    let kept = kept(&pty.written(), 100);
+    let lines = kept
+        .lines()
+        .filter(|line| !line.contains("as a test wants"));
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let (_, log) = log.split_once('\n').unwrap();
+    assert_eq!(lines, log);
+}
+
 /// Whoever watches from elsewhere leaves, is killed or has another size: the run goes on.
 // shows: UIX-01, RUN-18
 #[test]

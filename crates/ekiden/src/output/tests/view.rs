@@ -108,7 +108,8 @@ fn a_relay_at_work_is_seen_at_each_width() {
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message  o…
+          p pause  n next  s stop  q leave  l limits  m message
+          o handoff
         80
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
