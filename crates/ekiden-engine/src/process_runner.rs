@@ -132,6 +132,12 @@ impl ProcessRunner {
                 "EKIDEN_HANDOFF".to_owned(),
                 handoff_dir.display().to_string(),
             ),
+            // For our MCP server: where the sessions before this one are, and which one this is.
+            ("EKIDEN_RELAY".to_owned(), relay.dir().display().to_string()),
+            (
+                "EKIDEN_SESSION".to_owned(),
+                launch.attempt.session.to_string(),
+            ),
         ];
         let ceiling = self.paths.trees.as_deref();
         env.extend(ceiling.map(|trees| (CEILING.to_owned(), trees.display().to_string())));

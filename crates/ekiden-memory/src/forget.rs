@@ -8,9 +8,8 @@ use rusqlite::params;
 
 use crate::error::MemoryError;
 use crate::index::{Memory, add_words, count_words, number_of};
-use crate::query::Filter;
 use crate::reading::Place;
-use crate::words::indexed;
+use crate::words::{indexed, project_key};
 
 const PATIENCE: Duration = Duration::from_secs(150);
 
@@ -39,7 +38,10 @@ impl Memory {
         for seq in &seqs {
             for place in self.places(*seq)? {
                 if let Some(line) = self.texts.line(place).map(<[u8]>::to_vec) {
-                    lines.entry(place.segment).or_default().push((place.at, line));
+                    lines
+                        .entry(place.segment)
+                        .or_default()
+                        .push((place.at, line));
                 }
             }
             if let Some(observation) = self.at(*seq)? {
@@ -62,7 +64,10 @@ impl Memory {
         }
         add_words(&transaction, &words)?;
         for seq in &seqs {
-            transaction.execute("DELETE FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)", [seq])?;
+            transaction.execute(
+                "DELETE FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)",
+                [seq],
+            )?;
             transaction.execute("DELETE FROM obs WHERE seq = ?1", [seq])?;
         }
         transaction.execute("DELETE FROM words WHERE rows <= 0", [])?;
@@ -80,15 +85,11 @@ impl Memory {
                 ("SELECT seq FROM obs WHERE time < ?1", time)
             }
             Forget::Project(path) => {
-                let filter = Filter {
-                    project: Some(path.clone()),
-                    ..Filter::default()
-                };
-                let Some((_, keys)) = self.bounds(&filter)? else {
+                let Some(number) = number_of(&self.db, path)? else {
                     return Ok(Vec::new());
                 };
                 let sql = "SELECT rowid FROM fts WHERE fts MATCH ?1";
-                (sql, keys.join(" ").into())
+                (sql, project_key(number).into())
             }
         };
         let mut seqs = self.db.prepare(sql)?;

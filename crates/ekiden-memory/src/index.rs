@@ -20,7 +20,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::MemoryError;
 use crate::reading::{Place, Texts};
-use crate::words::{indexed, is_key};
+use crate::words::indexed;
 
 const DATABASE: &str = "index.db";
 const ASIDE: &str = "index.aside.db";
@@ -103,7 +103,10 @@ fn set_aside(files: &MemoryFiles) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the index is the one file outside of the store")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is the one file outside of the store"
+)]
 fn move_over(from: &Path, to: &Path) {
     // What is missing has nothing to keep.
     let _ = std::fs::remove_file(to);
@@ -116,7 +119,9 @@ impl Memory {
         files.make_private(DATABASE)?;
         let db = Connection::open(files.path(DATABASE))?;
         db.busy_timeout(PATIENCE)?;
-        db.execute_batch("PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;")?;
+        db.execute_batch(
+            "PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+        )?;
         let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version > VERSION {
             return Err(MemoryError::Newer);
@@ -136,10 +141,16 @@ impl Memory {
     fn create(&mut self) -> Result<(), MemoryError> {
         let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         // There is no shared memory for a WAL between machines.
-        let mode = if is_remote(self.files.dir()) { "DELETE" } else { "WAL" };
+        let mode = if is_remote(self.files.dir()) {
+            "DELETE"
+        } else {
+            "WAL"
+        };
         self.db.pragma_update(None, "journal_mode", mode)?;
         self.db.pragma_update(None, "synchronous", "NORMAL")?;
-        let version: i64 = self.db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let version: i64 = self
+            .db
+            .query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version == 0 {
             self.db.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
         }
@@ -202,12 +213,18 @@ impl Memory {
                 return Ok(true);
             }
         }
-        let broken = self.db.query_row("SELECT count(*) FROM forgetting", [], |row| row.get::<_, i64>(0));
+        let broken = self
+            .db
+            .query_row("SELECT count(*) FROM forgetting", [], |row| {
+                row.get::<_, i64>(0)
+            });
         Ok(broken? > 0)
     }
 
     fn new_segments(&mut self) -> Result<Vec<Segment>, MemoryError> {
-        let mut found = self.db.prepare_cached("SELECT number, read FROM segment WHERE name = ?1")?;
+        let mut found = self
+            .db
+            .prepare_cached("SELECT number, read FROM segment WHERE name = ?1")?;
         let mut new = Vec::new();
         for (name, len) in self.files.segments() {
             let known: Option<(i64, u64)> = found
@@ -293,8 +310,16 @@ impl Memory {
     }
 
     pub fn stats(&mut self) -> Result<Stats, MemoryError> {
-        let number = |sql: &str| self.db.query_row(sql, [], |row| row.get::<_, Option<u64>>(0));
-        let size = |name: &str| self.files.path(name).metadata().map_or(0, |found| found.len());
+        let number = |sql: &str| {
+            self.db
+                .query_row(sql, [], |row| row.get::<_, Option<u64>>(0))
+        };
+        let size = |name: &str| {
+            self.files
+                .path(name)
+                .metadata()
+                .map_or(0, |found| found.len())
+        };
         let counted = |sql: &str| -> rusqlite::Result<Vec<(String, u64)>> {
             let mut counted = self.db.prepare(sql)?;
             let rows = counted.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -353,16 +378,23 @@ impl<'a> Batch<'a> {
             "INSERT OR IGNORE INTO obs(seq, id, place, len, time) VALUES(?1, ?2, ?3, ?4, ?5)",
         )?;
         if insert.execute(params![seq, id, place.packed(), len, observation.time.0])? == 0 {
-            let mut again = self.db.prepare_cached("INSERT INTO again VALUES(?1, ?2, ?3)")?;
+            let mut again = self
+                .db
+                .prepare_cached("INSERT INTO again VALUES(?1, ?2, ?3)")?;
             again.execute(params![id, place.packed(), len])?;
             return Ok(());
         }
         self.next += 1;
         let body = indexed(observation, self.project(&observation.from.project)?);
-        let mut insert = self.db.prepare_cached("INSERT INTO fts(rowid, words) VALUES(?1, ?2)")?;
+        let mut insert = self
+            .db
+            .prepare_cached("INSERT INTO fts(rowid, words) VALUES(?1, ?2)")?;
         insert.execute(params![seq, body])?;
         count_words(&body, &mut self.words, 1);
-        let days = self.days.entry(observation.time.0 / DAY_MS).or_insert((seq, seq));
+        let days = self
+            .days
+            .entry(observation.time.0 / DAY_MS)
+            .or_insert((seq, seq));
         days.1 = seq;
         Ok(())
     }
@@ -371,7 +403,8 @@ impl<'a> Batch<'a> {
         if let Some(number) = self.projects.get(path) {
             return Ok(*number);
         }
-        self.db.execute("INSERT OR IGNORE INTO project(path) VALUES(?1)", [path])?;
+        self.db
+            .execute("INSERT OR IGNORE INTO project(path) VALUES(?1)", [path])?;
         let number = number_of(self.db, path)?.unwrap_or_default();
         self.projects.insert(path.to_owned(), number);
         Ok(number)
@@ -395,8 +428,7 @@ pub(crate) fn count_words(body: &str, words: &mut HashMap<String, i64>, by: i64)
     let mut all: Vec<&str> = body.split_ascii_whitespace().collect();
     all.sort_unstable();
     all.dedup();
-    let wanted = all.into_iter().filter(|word| !is_key(word) || word.starts_with("zzk") || word.starts_with("zzp"));
-    for word in wanted {
+    for word in all {
         match words.get_mut(word) {
             Some(count) => *count += by,
             None => drop(words.insert(word.to_owned(), by)),
@@ -431,7 +463,14 @@ pub(crate) fn stored(id: u64) -> i64 {
 fn is_remote(dir: &Path) -> bool {
     // NFS, SMB, CIFS, SMB2, AFS, Ceph, 9P, and FUSE, of which sshfs is one.
     const REMOTE: [i64; 8] = [
-        0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x00c3_6400, 0x0102_1997, 0x6573_5546,
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x5346_414f,
+        0x00c3_6400,
+        0x0102_1997,
+        0x6573_5546,
     ];
     rustix::fs::statfs(dir).is_ok_and(|found| REMOTE.contains(&(found.f_type & 0xffff_ffff)))
 }

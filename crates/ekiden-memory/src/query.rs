@@ -101,7 +101,10 @@ impl Filter {
             .as_ref()
             .is_none_or(|project| *project == found.from.project)
             && self.kind.is_none_or(|kind| kind == found.kind)
-            && self.concepts.iter().all(|name| found.concepts.contains(name))
+            && self
+                .concepts
+                .iter()
+                .all(|name| found.concepts.contains(name))
             && self.files.iter().all(file)
             && self.since.is_none_or(|since| found.time >= since)
             && self.until.is_none_or(|until| found.time < until)

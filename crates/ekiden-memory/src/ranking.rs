@@ -42,7 +42,10 @@ impl Scale<'_> {
             .flat_map(|(group, _)| &group.words)
             .map(String::as_str)
             .collect();
-        let (title, text) = (asked(&found.title, &known, self), asked(&found.text, &known, self));
+        let (title, text) = (
+            asked(&found.title, &known, self),
+            asked(&found.text, &known, self),
+        );
         let files = asked(&found.files.join(" "), &known, self);
         let count = f64::from(u32::try_from(title.count + text.count).unwrap_or(u32::MAX));
         let mut score = 0.0;

@@ -11,7 +11,7 @@
 //!   that has the file open loses nothing.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +22,9 @@ use rustix::fs::OFlags;
 use crate::archive::ensure_dir;
 use crate::disk::{DiskError, DiskResult, Operation, RealDisk};
 use crate::lock::{open_private, wait_for};
+
+/// What is read at a session's start: some hundred observations, in a millisecond.
+const TAIL_BYTES: u64 = 256 * 1024;
 
 /// The directory of a user's memory.
 #[derive(Debug, Clone)]
@@ -76,6 +79,27 @@ impl MemoryFiles {
         found
     }
 
+    /// The newest observations of a project, the newest first, without the index: of what was recorded last, by
+    /// whomever, only the end is read.
+    pub fn newest_of(&self, project: &str, count: usize) -> Vec<Observation> {
+        let mut found = Vec::new();
+        for (name, len) in self.segments().into_iter().rev().take(2) {
+            let mut bytes = Vec::new();
+            let opened = File::open(self.path(&name)).and_then(|mut file| {
+                file.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES)))?;
+                file.take(TAIL_BYTES).read_to_end(&mut bytes)
+            });
+            let lines = bytes.rsplit(|byte| *byte == b'\n');
+            let of_project = lines
+                .filter_map(|line| serde_json::from_slice::<Observation>(line).ok())
+                .filter(|found| found.from.project == project);
+            if opened.is_ok() {
+                found.extend(of_project.take(count - found.len()));
+            }
+        }
+        found
+    }
+
     /// Blanks lines out, durably. What does not stand where it should is left alone.
     pub fn blank(&self, name: &str, lines: &[(u64, Vec<u8>)]) -> DiskResult<()> {
         let path = self.path(name);
@@ -108,8 +132,13 @@ impl MemoryFiles {
         let opened = match open_private(path, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Others may make it at the same time: then it is there.
-                ensure_dir(&RealDisk::new(), &self.dir)
-                    .or_else(|error| if self.dir.is_dir() { Ok(()) } else { Err(error) })?;
+                ensure_dir(&RealDisk::new(), &self.dir).or_else(|error| {
+                    if self.dir.is_dir() {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    }
+                })?;
                 open_private(path, flags)
             }
             opened => opened,
@@ -141,7 +170,9 @@ mod tests {
     fn read(files: &MemoryFiles, name: &str) -> Vec<Observation> {
         let text = std::fs::read(files.path(name)).unwrap();
         let lines = text.split(|byte| *byte == b'\n');
-        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect()
     }
 
     // shows: MEM-07
@@ -179,11 +210,32 @@ mod tests {
         files.append(&all).unwrap();
         let text = std::fs::read(files.path("1970-01.jsonl")).unwrap();
         let line = serde_json::to_vec(&all[1]).unwrap();
-        let at = text.windows(line.len()).position(|found| found == line).unwrap();
-        files.blank("1970-01.jsonl", &[(at as u64, line.clone())]).unwrap();
-        assert_eq!(read(&files, "1970-01.jsonl"), [all[0].clone(), all[2].clone()]);
+        let at = text
+            .windows(line.len())
+            .position(|found| found == line)
+            .unwrap();
+        files
+            .blank("1970-01.jsonl", &[(at as u64, line.clone())])
+            .unwrap();
+        assert_eq!(
+            read(&files, "1970-01.jsonl"),
+            [all[0].clone(), all[2].clone()]
+        );
         assert_eq!(files.segments()[0].1, text.len() as u64);
+        let titles = |count| {
+            files
+                .newest_of("", count)
+                .into_iter()
+                .map(|found| found.title)
+        };
+        assert_eq!(titles(5).collect::<Vec<_>>(), ["three", "one"]);
+        assert_eq!(titles(1).count(), 1);
+        assert!(files.newest_of("/other", 5).is_empty());
         files.blank("1970-01.jsonl", &[(0, line)]).unwrap();
-        assert_eq!(read(&files, "1970-01.jsonl").len(), 2, "another line is left alone");
+        assert_eq!(
+            read(&files, "1970-01.jsonl").len(),
+            2,
+            "another line is left alone"
+        );
     }
 }

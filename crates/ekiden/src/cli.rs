@@ -15,8 +15,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
-    execute, handoff, hook, init, knowledge, log, man, orient, plan, report, resume, run, sessions,
-    setup, show, split, stats, status, steer,
+    execute, handoff, hook, init, knowledge, log, man, mcp, memory, orient, plan, report, resume,
+    run, sessions, setup, show, split, stats, status, steer,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -94,6 +94,8 @@ commands! {
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
+    Memory(memory::MemoryArgs) memory::memory;
+    Mcp(mcp::McpArgs) mcp::mcp;
     Checkpoint(checkpoint::CheckpointArgs) checkpoint::checkpoint;
     Hook(hook::HookArgs) hook::hook;
     Statusline(hook::StatuslineArgs) hook::statusline;

@@ -98,7 +98,10 @@ impl Observation {
     ) -> Option<Self> {
         // Clean before it is masked: an invisible character would hide a secret.
         let shown = |text: &str| mask(&clean(&without_private(text)).text).into_owned();
-        let (title, text) = (one_line(&shown(title), OBSERVATION_TITLE_CHARS_MAX), shown(text));
+        let (title, text) = (
+            one_line(&shown(title), OBSERVATION_TITLE_CHARS_MAX),
+            shown(text),
+        );
         let mark = Mark::new("", "what the session left");
         let text = cut_by_size(
             text.trim(),
@@ -217,7 +220,9 @@ impl ObservationKind {
 
 /// The text names no kind of observation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary")]
+#[error(
+    "one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary"
+)]
 pub struct KindError;
 
 impl FromStr for ObservationKind {

@@ -3,9 +3,7 @@
 use super::ObservationKind as Kind;
 use super::watched::checkpoint_title;
 use super::{Observation, Origin};
-use crate::event::{
-    AttemptEnded, AttemptEvent, Commit, Event, RelayEvent, Survey, TaskOutcome,
-};
+use crate::event::{AttemptEnded, AttemptEvent, Commit, Event, RelayEvent, Survey, TaskOutcome};
 use crate::guard::{Level, Window};
 use crate::handoff::{FileText, HandoffFile, Heading, said};
 use crate::ids::{AttemptId, StageId};
@@ -67,7 +65,9 @@ fn of_stage(
                         checkpoint_title(&level.to_string(), percent, from.issue.as_deref());
                     let text = format!("Context: {usage_tokens} tokens");
                     let made = Observation::new(&from, time, Kind::Change, &title, &text);
-                    made.map(|made| made.concept("checkpoint")).into_iter().collect()
+                    made.map(|made| made.concept("checkpoint"))
+                        .into_iter()
+                        .collect()
                 }
                 AttemptEvent::Ended(ended) => of_end(&from, time, *attempt, ended),
                 AttemptEvent::LevelCrossed { .. }
@@ -110,7 +110,9 @@ fn of_task(from: &Origin, time: Timestamp, outcome: &TaskOutcome) -> Vec<Observa
 /// Commits and files that a session changed; nothing if it changed none.
 fn of_survey(from: &Origin, time: Timestamp, survey: &Survey) -> Option<Observation> {
     let changed = survey.changed();
-    let files = changed.iter().filter_map(|line| line.trim_start().split_once(' '));
+    let files = changed
+        .iter()
+        .filter_map(|line| line.trim_start().split_once(' '));
     let files: Vec<&str> = files.map(|(_, path)| path.trim()).collect();
     let title = match survey.commits.as_slice() {
         [] if files.is_empty() => return None,
@@ -136,10 +138,15 @@ fn of_end(
     let mut all = Vec::new();
     if let Some(resume) = &resume {
         let first = resume.lines().next().unwrap_or_default();
-        let sections = [Heading::State, Heading::ResumeAt, Heading::Done, Heading::Issues];
-        let sections = sections.into_iter().filter_map(|heading| {
-            Some(format!("{}: {}", heading.name(), under(heading)?))
-        });
+        let sections = [
+            Heading::State,
+            Heading::ResumeAt,
+            Heading::Done,
+            Heading::Issues,
+        ];
+        let sections = sections
+            .into_iter()
+            .filter_map(|heading| Some(format!("{}: {}", heading.name(), under(heading)?)));
         let body: Vec<String> = sections.collect();
         let title = format!("Session {number} handed off: {first}");
         all.extend(of_one(Kind::Handoff, &title, &body.join("\n")));
@@ -150,10 +157,17 @@ fn of_end(
         all.extend(bullets.filter_map(|line| of_one(kind, line, "")));
     };
     each(Kind::Failure, under(Heading::WhatToAvoid));
-    each(Kind::Decision, said(text(HandoffFile::NextPrompt), "Decisions"));
+    each(
+        Kind::Decision,
+        said(text(HandoffFile::NextPrompt), "Decisions"),
+    );
     if let FileText::Text(text) = ended.files.get(HandoffFile::Knowledge) {
         let facts = NewKnowledge::parse(text).core;
-        all.extend(facts.iter().filter_map(|new| of_one(Kind::Discovery, &new.fact.text, "")));
+        all.extend(
+            facts
+                .iter()
+                .filter_map(|new| of_one(Kind::Discovery, &new.fact.text, "")),
+        );
     }
     let failed = ended.traces.failed.iter();
     all.extend(failed.filter_map(|failed| of_one(Kind::Failure, &failed.command, &how(failed))));

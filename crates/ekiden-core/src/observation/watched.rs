@@ -19,7 +19,11 @@ pub struct Checkpoint<'a> {
 
 /// `Context Checkpoint L2 at 87% - ANV-123`, and its commit if it made one.
 pub fn checkpoint(from: &Origin, time: Timestamp, taken: &Checkpoint<'_>) -> Vec<Observation> {
-    let title = checkpoint_title(&taken.reason.to_string(), taken.percent, from.issue.as_deref());
+    let title = checkpoint_title(
+        &taken.reason.to_string(),
+        taken.percent,
+        from.issue.as_deref(),
+    );
     let mut text = format!("Handoff document: {}", taken.document);
     if !taken.files.is_empty() {
         text += &format!("\nNot committed: {}", taken.files.join(", "));
@@ -28,7 +32,10 @@ pub fn checkpoint(from: &Origin, time: Timestamp, taken: &Checkpoint<'_>) -> Vec
     let made = made.map(|made| made.concept("checkpoint").about(taken.files));
     let commit = taken.commit.and_then(|commit| {
         let place = taken.wip_ref.unwrap_or("the branch");
-        let title = format!("Work in progress kept in {}", &commit[..commit.len().min(10)]);
+        let title = format!(
+            "Work in progress kept in {}",
+            &commit[..commit.len().min(10)]
+        );
         let text = format!("Commit {commit} on {place}");
         let made = Observation::new(from, time, Kind::Commit, &title, &text)?;
         Some(made.concept("wip").about(taken.files))
@@ -65,7 +72,13 @@ pub fn session_end(
     let mut all: Vec<Observation> = told
         .failed
         .iter()
-        .filter_map(|failed| of_one(Kind::Failure, &failed.command, &super::of_record::how(failed)))
+        .filter_map(|failed| {
+            of_one(
+                Kind::Failure,
+                &failed.command,
+                &super::of_record::how(failed),
+            )
+        })
         .collect();
     let decided = filled.decisions.iter();
     all.extend(decided.filter_map(|line| of_one(Kind::Decision, line, "")));

@@ -24,6 +24,8 @@ pub mod init;
 pub mod knowledge;
 pub mod log;
 pub mod man;
+pub mod mcp;
+pub mod memory;
 mod offer;
 pub mod orient;
 mod pager;
@@ -64,6 +66,7 @@ use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
 use crate::output::sessions::{Session, Sessions};
@@ -178,6 +181,11 @@ impl Invocation {
             }
             Err(fault) => live.warn(&format!("no telemetry is sent: {fault}")),
         }
+        live.memory = crate::memory::allowed(&self.given).and_then(|exclude| {
+            let place = ProjectPlace::find(&workspace.dir, None)?;
+            let capture = crate::memory::Capture::of(&self.environment, &place, &exclude)?;
+            Some(Recorder::new(capture))
+        });
         Ok(live)
     }
 

@@ -32,6 +32,7 @@ use super::line::Line;
 use super::moving::{self, Moving};
 use super::reporter::Reporter;
 use super::summary::Summary;
+use crate::memory::observer::Recorder;
 use crate::report;
 
 /// The columns that a stage's id has at most before each line.
@@ -56,6 +57,7 @@ pub struct Live<'a> {
     typed: Option<Receiver<String>>,
     pub reports: Reports,
     pub telemetry: Option<Telemetry>,
+    pub memory: Option<Recorder>,
     /// Somebody waits until the run has begun, and then nobody reads what it prints.
     pub begun: Option<Begun>,
 }
@@ -91,6 +93,7 @@ impl<'a> Live<'a> {
             typed: None,
             reports: Reports::Unknown,
             telemetry: None,
+            memory: None,
             begun: None,
         }
     }
@@ -262,6 +265,10 @@ impl Observer for Live<'_> {
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.recorded(record, run);
         }
+        let forgets = |memory: &mut Recorder| memory.recorded(record, run);
+        if let Some(why) = self.memory.as_mut().and_then(forgets) {
+            self.warn(&why);
+        }
         // The agent's own interface and we must not print at the same time.
         if run.header().settings.agent.interface == Interface::Headless {
             self.shown().output.print_beside();
@@ -308,6 +315,9 @@ impl Observer for Live<'_> {
 
     fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window) {
         let now = self.now;
+        if let Some(memory) = &mut self.memory {
+            memory.usage(stage, window);
+        }
         self.show(stage, |moving| moving.uses(usage_tokens, window, now));
     }
 

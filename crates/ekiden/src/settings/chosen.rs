@@ -190,6 +190,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
             skip: permissions.skip.unwrap_or(false),
             allowed_tools: permissions.allowed_tools,
             isolated: given.need(&table::ISOLATED)?,
+            mcp: kind == AgentKind::Claude && given.need(&table::MCP)?,
         },
         interface: interface(given, kind)?,
     })
