@@ -38,6 +38,9 @@ pub(crate) struct Ask {
     rows: i64,
 }
 
+/// The rows and the keys that a filter asks for.
+type Bounds = (RangeInclusive<i64>, Vec<Ask>);
+
 /// A group as the index is asked for it; all of these together.
 struct Term(Vec<Ask>);
 
@@ -281,10 +284,7 @@ impl Memory {
     }
 
     /// The range of rows and the keys that a filter asks for; none if it accepts nothing.
-    pub(crate) fn bounds(
-        &self,
-        filter: &Filter,
-    ) -> Result<Option<(RangeInclusive<i64>, Vec<Ask>)>, MemoryError> {
+    pub(crate) fn bounds(&self, filter: &Filter) -> Result<Option<Bounds>, MemoryError> {
         let mut keys = Vec::new();
         if let Some(project) = &filter.project {
             let Some(number) = number_of(&self.db, project)? else {

@@ -192,7 +192,7 @@ impl Memory {
                 .execute("INSERT INTO fts(fts, rank) VALUES('hashsize', 8000000)", [])?;
         }
         for segment in new {
-            self.read_on(segment)?;
+            self.read_on(&segment)?;
         }
         if is_much {
             self.db
@@ -242,7 +242,7 @@ impl Memory {
     }
 
     /// Indexes the lines of a file that end before its end, a transaction for each chunk.
-    fn read_on(&mut self, segment: Segment) -> Result<(), MemoryError> {
+    fn read_on(&mut self, segment: &Segment) -> Result<(), MemoryError> {
         let Ok(mut file) = File::open(self.files.path(&segment.name)) else {
             return Ok(());
         };
