@@ -239,7 +239,8 @@ impl Asked<'_> {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         if self.json {
-            return Ok(self.tell(&found, output));
+            self.tell(&found, output);
+            return Ok(());
         }
         for (nth, found) in found.iter().enumerate() {
             if nth > 0 {

@@ -337,9 +337,10 @@ impl Arguments<'_> {
 
     /// A list, or one text with commas.
     fn list(&self, name: &str) -> Vec<String> {
-        let texts: Vec<&str> = match &self.0[name] {
-            Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
-            value => value.as_str().unwrap_or_default().split(',').collect(),
+        let value = &self.0[name];
+        let texts: Vec<&str> = match value.as_array() {
+            Some(texts) => texts.iter().filter_map(Value::as_str).collect(),
+            None => value.as_str().unwrap_or_default().split(',').collect(),
         };
         let texts = texts.into_iter().map(|text| text.trim().to_owned());
         texts.filter(|text| !text.is_empty()).take(50).collect()
