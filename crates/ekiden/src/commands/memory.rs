@@ -25,6 +25,8 @@ Examples:
   ekiden memory recent                        what sessions left here last
   ekiden memory timeline 3f09                 what came before and after it
   ekiden memory get 3f09 a1b2                 all of it
+  ekiden memory stats                         what is kept, and how much
+  ekiden memory rebuild                       make the index anew
   ekiden memory forget --project              take back what was recorded here
 ";
 
