@@ -49,6 +49,9 @@ pub struct Permissions {
     pub allowed_tools: Vec<String>,
     /// The user's own settings, hooks and servers of the agent are left out.
     pub isolated: bool,
+    /// It has ekiden's MCP server, whose tools run without asking.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mcp: bool,
 }
 
 /// Permissions that whoever carries a run on wants changed; nothing where one stays.

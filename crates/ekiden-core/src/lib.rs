@@ -30,6 +30,7 @@ pub mod limits;
 pub mod manifest;
 mod markdown;
 pub mod notice;
+pub mod observation;
 pub mod outcome;
 pub mod plan;
 pub mod prompt;

@@ -332,3 +332,11 @@ pub const PATH_BYTES_MAX: usize = 1_024;
 pub const STAGE_DOLLARS_MAX: u32 = 100_000;
 /// Stages named in a cycle; of a longer one the beginning and the end are.
 pub const CYCLE_TOLD_MAX: usize = 12;
+
+// ── Memory ───────────────────────────────────────────────────────────────────────────────────
+
+/// The title of an observation: a line of an index, which shall cost 50 to 100 tokens.
+pub const OBSERVATION_TITLE_CHARS_MAX: usize = 160;
+/// The text of an observation: about 1,000 tokens in detail.
+pub const OBSERVATION_TEXT_CHARS_MAX: usize = 3_000;
+pub const OBSERVATION_FILES_MAX: usize = 20;

@@ -142,6 +142,12 @@ impl ProcessRunner {
                 "EKIDEN_HANDOFF".to_owned(),
                 handoff_dir.display().to_string(),
             ),
+            // For our MCP server: where the sessions before this one are, and which one this is.
+            ("EKIDEN_RELAY".to_owned(), relay.dir().display().to_string()),
+            (
+                "EKIDEN_SESSION".to_owned(),
+                launch.attempt.session.to_string(),
+            ),
         ];
         let ceiling = self.paths.trees.as_deref();
         // Those who only write to an issue through ekiden need no key, and empty ones count as none.

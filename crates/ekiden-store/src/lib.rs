@@ -36,6 +36,7 @@ pub mod layout;
 pub mod limits;
 pub mod lock;
 pub mod log;
+pub mod memory;
 pub mod outbox;
 pub mod place;
 pub mod published;

@@ -46,6 +46,13 @@ impl ProjectPlace {
         })
     }
 
+    /// By what the memory knows the project: the main worktree of its repository, else the directory.
+    pub fn project(&self) -> &Path {
+        let main = self.common_dir.as_deref();
+        let main = main.filter(|common| common.ends_with(".git"));
+        main.and_then(Path::parent).unwrap_or(&self.dir)
+    }
+
     /// The branch that is checked out, if one is.
     pub fn branch(&self) -> Option<String> {
         let head = fs::read_to_string(self.git_dir.as_ref()?.join("HEAD")).ok()?;

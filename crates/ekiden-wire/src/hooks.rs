@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::HookInput;
 use ekiden_core::guard::watch::BatchCall;
+use ekiden_core::observation::without_private;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -72,7 +73,7 @@ pub struct HookCall {
     pub last_words: String,
     /// At a Stop: how much work still runs in the background.
     pub background_tasks: usize,
-    /// At a prompt: its beginning and end.
+    /// At a prompt: its beginning and end, without `<private>` spans.
     pub prompt: String,
     /// Where the client keeps the conversation.
     pub transcript: PathBuf,
@@ -136,7 +137,7 @@ impl HookCall {
             tool_use_id: text("tool_use_id"),
             last_words: cut("last_assistant_message"),
             background_tasks,
-            prompt: cut("prompt"),
+            prompt: excerpt::of_text(&without_private(&text("prompt")), limits::WORDS),
             transcript: text("transcript_path").into(),
             // At another event `error` is the text of a tool, not a kind.
             failure: if event == HookEvent::StopFailure {

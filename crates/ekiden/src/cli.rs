@@ -15,8 +15,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
-    execute, handoff, hook, init, issue, knowledge, log, man, orient, plan, report, resume, run,
-    sessions, setup, show, split, stats, status, steer, tracker,
+    execute, handoff, hook, init, issue, knowledge, log, man, mcp, memory, orient, plan, report,
+    resume, run, sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -96,6 +96,8 @@ commands! {
     Issue(issue::IssueArgs) issue::issue;
     Tracker(tracker::TrackerArgs) tracker::tracker;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
+    Memory(memory::MemoryArgs) memory::memory;
+    Mcp(mcp::McpArgs) mcp::mcp;
     Checkpoint(checkpoint::CheckpointArgs) checkpoint::checkpoint;
     Hook(hook::HookArgs) hook::hook;
     Statusline(hook::StatuslineArgs) hook::statusline;

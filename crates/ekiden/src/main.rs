@@ -22,6 +22,7 @@ mod docs;
 mod exit;
 mod failure;
 mod guard;
+mod memory;
 mod output;
 mod plan;
 mod report;
@@ -33,7 +34,7 @@ mod tracker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    output::desk::end_on_panic();
+    output::view_thread::end_on_panic();
     // The same executable is the keeper, a worker, a hook and the rehearsal agent; those roles never return.
     ekiden_agent::keeper::run_if_asked();
     ekiden_agent::terminal::hook::run_if_asked();

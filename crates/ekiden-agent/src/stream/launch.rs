@@ -1,7 +1,10 @@
 //! How such an agent is started.
 
+use std::collections::BTreeMap;
+
 use ekiden_core::agent::AgentKind;
 use ekiden_core::effect::StartMode;
+use serde_json::json;
 
 use crate::attempt::AttemptSpec;
 use crate::child::{ChildSpec, StdinKind};
@@ -96,5 +99,16 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
     }
     let allowed = permissions.allowed_tools.iter();
     args.extend(allowed.map(|rule| format!("--allowedTools={rule}")));
+    if permissions.mcp {
+        args.push(format!("--mcp-config={}", own_server(spec)));
+        args.push("--allowedTools=mcp__ekiden".to_owned());
+    }
     args
+}
+
+/// Our MCP server, as the client reads it: with the variables by which it knows the session.
+fn own_server(spec: &AttemptSpec) -> String {
+    let env: BTreeMap<_, _> = spec.env.iter().cloned().collect();
+    let server = json!({ "command": spec.ekiden, "args": ["mcp"], "env": env });
+    json!({ "mcpServers": { "ekiden": server } }).to_string()
 }

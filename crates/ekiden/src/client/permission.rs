@@ -93,6 +93,7 @@ pub fn is_chosen(agent: &AgentSpec) -> bool {
         skip,
         allowed_tools,
         isolated: _,
+        mcp: _,
     } = &agent.permissions;
     let by_flag = |word: &String| CHOOSING_FLAGS.iter().any(|flag| word.starts_with(flag));
     *skip || mode.is_some() || !allowed_tools.is_empty() || agent.command.iter().any(by_flag)

@@ -25,6 +25,8 @@ pub mod issue;
 pub mod knowledge;
 pub mod log;
 pub mod man;
+pub mod mcp;
+pub mod memory;
 mod offer;
 pub mod orient;
 mod pager;
@@ -66,6 +68,7 @@ use ekiden_store::state::StateDir;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::memory::observer::Recorder;
 use crate::output::json::Fields;
 use crate::output::live::{Live, Reports};
 use crate::output::sessions::{Session, Sessions};
@@ -181,6 +184,11 @@ impl Invocation {
             }
             Err(fault) => live.warn(&format!("no telemetry is sent: {fault}")),
         }
+        live.memory = crate::memory::allowed(&self.given).and_then(|exclude| {
+            let place = ProjectPlace::find(&workspace.dir, None)?;
+            let capture = crate::memory::Capture::of(&self.environment, &place, &exclude)?;
+            Some(Recorder::new(capture))
+        });
         Ok(live)
     }
 

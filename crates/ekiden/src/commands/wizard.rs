@@ -169,7 +169,13 @@ fn finish(
     Ok(runs.then_some(words))
 }
 
-fn words(flags: &Flags, goal: &Goal, kind: RunKind, mode: Option<&str>, here: &Path) -> Vec<String> {
+fn words(
+    flags: &Flags,
+    goal: &Goal,
+    kind: RunKind,
+    mode: Option<&str>,
+    here: &Path,
+) -> Vec<String> {
     let command = match kind {
         RunKind::Relay => "run",
         RunKind::Plan => "build",
@@ -321,7 +327,11 @@ impl Answers {
     }
 
     /// The command that decides: for a relay as its flag, for a plan as the answer.
-    fn verification(&mut self, workspace: &Workspace, kind: RunKind) -> Result<Option<String>, Stop> {
+    fn verification(
+        &mut self,
+        workspace: &Workspace,
+        kind: RunKind,
+    ) -> Result<Option<String>, Stop> {
         let row = &table::VERIFY.row;
         match (self.is_given(row), kind) {
             (true, RunKind::Relay) => return Ok(None),

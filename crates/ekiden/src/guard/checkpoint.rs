@@ -4,6 +4,7 @@
 //! [`limits::CHECKPOINT_PATIENCE`] the next hook says that it failed.
 
 use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +13,11 @@ use std::time::Duration;
 use ekiden_agent::detached;
 use ekiden_core::guard::Reading;
 use ekiden_core::guard::checkpoint::CheckpointReason;
+use ekiden_core::guard::document::Filled;
 use ekiden_core::guard::watch::{Taken, Trigger, WatchEvent, WatchRecord};
 use ekiden_core::limits;
+use ekiden_core::observation::watched::session_end;
+use ekiden_core::observation::{self, Observation, Origin};
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::checkpoint::{self, CheckpointError, Request};
@@ -22,6 +26,7 @@ use ekiden_otel::{Endpoints, WatchedCheckpoint};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::GuardFiles;
 use ekiden_store::place::ProjectPlace;
+use ekiden_wire::recall::Recall;
 
 use super::Watched;
 use super::hook::settle;
@@ -38,6 +43,8 @@ pub(super) const ROLE: &str = "__checkpoint";
 pub(super) const TURN_ROLE: &str = "__turn";
 /// The first argument of the process that sends a checkpoint by OTLP.
 pub(super) const TELL_ROLE: &str = "__telemetry";
+/// The first argument of the process that remembers a session that is over.
+pub(super) const END_ROLE: &str = "__remember";
 /// How often, and for how long, it looks for the turn's last response. The client writes its transcript in
 /// batches of some 100 ms.
 const TURN_LOOKS: u32 = 30;
@@ -83,8 +90,17 @@ pub fn begin(request: &Request) -> io::Result<()> {
 /// Judges the end of the turn once its last response is in the transcript. WHY: a Stop hook is called before
 /// the client has written it, in almost every second turn.
 pub(super) fn judge_turn(watched: &Watched) -> io::Result<()> {
+    start_for(TURN_ROLE, watched)
+}
+
+/// Remembers what a session that ends came to, and indexes the memory.
+pub(super) fn remember_end(watched: &Watched) -> io::Result<()> {
+    start_for(END_ROLE, watched)
+}
+
+fn start_for(role: &str, watched: &Watched) -> io::Result<()> {
     let words = [
-        TURN_ROLE.as_ref(),
+        role.as_ref(),
         watched.session.as_ref(),
         watched.transcript.as_os_str(),
     ];
@@ -113,11 +129,7 @@ pub(super) fn run(args: &[OsString]) {
 /// to read them.
 pub(super) fn run_turn(args: &[OsString]) {
     detached::leave_session();
-    let ([session, transcript], Ok(dir)) = (args, std::env::current_dir()) else {
-        return;
-    };
-    let session = session.to_string_lossy();
-    let Some(mut watched) = Watched::of(&session, transcript.into(), &dir) else {
+    let Some(mut watched) = watched_of(args) else {
         return;
     };
     for _ in 0..TURN_LOOKS {
@@ -139,6 +151,29 @@ pub(super) fn run_turn(args: &[OsString]) {
     } else if let Some(reading) = &reading {
         watched.publish(&watched.watch(), reading);
     }
+}
+
+/// The process that remembers a session that is over.
+pub(super) fn run_end(args: &[OsString]) {
+    detached::leave_session();
+    let Some(watched) = watched_of(args) else {
+        return;
+    };
+    let recall = File::open(&watched.transcript).ok();
+    let recall = recall.and_then(|mut file| Recall::of(&mut file).ok());
+    let told = recall.unwrap_or_default().into_told();
+    let document = watched.watch().last.map(|last| last.taken.document);
+    let document = document.and_then(|name| fs::read_to_string(watched.place.dir.join(name)).ok());
+    let filled = Filled::of(&document.unwrap_or_default());
+    watched.remember(|from| session_end(from, watched.now, &told, &filled));
+    watched.or_complain(watched.index_memory());
+}
+
+fn watched_of(args: &[OsString]) -> Option<Watched> {
+    let ([session, transcript], Ok(dir)) = (args, std::env::current_dir()) else {
+        return None;
+    };
+    Watched::of(&session.to_string_lossy(), transcript.into(), &dir)
 }
 
 /// Has it sent by a process of its own, where the user wants that: neither a hook nor a person waits for an endpoint.
@@ -252,10 +287,32 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         super::report::note(&in_full(&error));
     }
     let transcript = request.transcript.clone().unwrap_or_default();
-    if let Some(watched) = Watched::of(&session, transcript, &place.dir)
-        && let Some(reading) = watched.reading()
-    {
-        watched.publish(&watched.watch(), &reading);
+    if let Some(watched) = Watched::of(&session, transcript, &place.dir) {
+        if let Ok(taken) = &taken
+            && !taken.again
+        {
+            watched.remember(|from| observed(from, &request, taken));
+        }
+        if let Some(reading) = watched.reading() {
+            watched.publish(&watched.watch(), &reading);
+        }
     }
     taken
+}
+
+fn observed(from: &Origin, request: &Request, taken: &checkpoint::Taken) -> Vec<Observation> {
+    let issue = taken.issue.clone().or_else(|| from.issue.clone());
+    let from = Origin {
+        issue,
+        ..from.clone()
+    };
+    let taken = observation::watched::Checkpoint {
+        reason: request.reason,
+        percent: request.percent,
+        document: &taken.document.display().to_string(),
+        commit: taken.commit.as_deref(),
+        wip_ref: taken.wip_ref.as_deref(),
+        files: &taken.modified_files,
+    };
+    observation::watched::checkpoint(&from, request.now, &taken)
 }

@@ -11,6 +11,7 @@ use ekiden_core::guard::watch::{
 use ekiden_core::guard::{
     Denial, GuardView, HookInput, Level, Profile, Reading, ToolUse, Verdict, verdict,
 };
+use ekiden_core::{limits, observation};
 use ekiden_wire::hook_output;
 use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::tools::runs_guard;
@@ -22,6 +23,8 @@ use crate::settings::environment::Environment;
 
 /// How long a call waits for another that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);
+/// What a session reads of the memory at its start: about 1,000 tokens.
+const CONTEXT_CHARS_MAX: usize = 3_000;
 /// How the client's own prompts begin: what a background task has to say.
 const OWN_PROMPTS: [&str; 2] = ["<task-notification>", "<system-reminder>"];
 
@@ -68,6 +71,15 @@ impl Hook<'_> {
         }
         if trigger == Trigger::Prompt {
             self.note_prompt();
+            let (now, prompt) = (self.watched.now, &self.call.prompt);
+            self.watched.remember(|from| {
+                let made = observation::watched::prompt(from, now, prompt);
+                made.into_iter().collect()
+            });
+        }
+        if trigger == Trigger::Ends {
+            self.watched
+                .or_complain(checkpoint::remember_end(self.watched));
         }
         let reading = self.watched.reading();
         let (watch, decision) = settle(self.watched, &trigger, reading.as_ref());
@@ -105,7 +117,19 @@ impl Hook<'_> {
         let loaded = loaded
             .and_then(|loaded| self.watched.or_complain(loaded))
             .flatten();
-        Some(self.tell(&alerts, loaded.as_deref()))
+        let recent = self.recent(&trigger, loaded.as_deref().unwrap_or_default());
+        let both: Vec<String> = loaded.into_iter().chain(recent).collect();
+        Some(self.tell(&alerts, Some(&both.join("\n\n"))))
+    }
+
+    /// What the memory holds, for a session that begins anew: in the room that the handoff leaves.
+    fn recent(&self, trigger: &Trigger, handoff: &str) -> Option<String> {
+        let anew = [Source::Startup, Source::Clear, Source::Compact].map(Trigger::Begins);
+        let used = handoff.encode_utf16().count() + 2;
+        let room = limits::DOCUMENT_CHARS_MAX.saturating_sub(used);
+        let room = room.min(CONTEXT_CHARS_MAX);
+        anew.contains(trigger)
+            .then(|| self.watched.recent_context(room))?
     }
 
     /// Makes the session known to commands in a shell, and shows plan mode as its phase while that lasts.

@@ -17,7 +17,8 @@
 //!   block the client; nothing is answered, and a line in `guard/errors.log` says why.
 //! - *It stands aside* in sessions of ekiden and in whatever those start: their engine watches them.
 //! - *Subagents are not watched.* Their context is not the session's.
-//! - This path reaches core, wire and store only; [`checkpoint`] alone starts a process, and asks a tracker there.
+//! - This path reaches core, wire and store only; [`checkpoint`] alone starts a process, and asks a tracker there. What is
+//!   remembered is appended to a file; a hook never waits for the memory's index.
 
 mod checkpoint;
 mod handoff;
@@ -60,6 +61,7 @@ pub fn run_if_asked() -> Option<Exit> {
         checkpoint::ROLE => Some(failing_open(|| checkpoint::run(rest))),
         checkpoint::TELL_ROLE => Some(failing_open(|| checkpoint::run_tell(rest))),
         crate::tracker::ROLE => Some(failing_open(crate::tracker::run)),
+        checkpoint::END_ROLE => Some(failing_open(|| checkpoint::run_end(rest))),
         checkpoint::TURN_ROLE => Some(failing_open(|| checkpoint::run_turn(rest))),
         _ => None,
     }

@@ -8,9 +8,11 @@ use ekiden_core::guard::checkpoint::{Wip, issue_of_branch};
 use ekiden_core::guard::estimate::{Estimate, named_files};
 use ekiden_core::guard::watch::{Decision, Trigger, Watch, WatchSettings, decide};
 use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
+use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_memory::MemoryError;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::{Figure, GuardFiles, sweep, watched_sessions};
 use ekiden_store::layout::Published;
@@ -24,11 +26,14 @@ use crate::client::settings::{ClientSettings, config_dir};
 use crate::client::transcript;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::memory::{self, Capture, has_claude_mem};
 use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
 use crate::tracker::Trackers;
 
+/// Observations that a session reads at its start: with titles as they are, 500 to 1,000 tokens.
+const CONTEXT_LINES: usize = 15;
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -53,6 +58,9 @@ pub struct Watched {
     pub now: Timestamp,
     line_format: Option<LineFormat>,
     environment: Environment,
+    /// What may be remembered; none if nothing may.
+    memory: Option<Vec<String>>,
+    memory_context: bool,
 }
 
 impl Watched {
@@ -88,6 +96,8 @@ impl Watched {
         let issue = setting(given, &table::GUARD_ISSUE);
         let wip = setting(given, &table::GUARD_WIP).unwrap_or_default();
         let line_format = setting(given, &table::GUARD_LINE);
+        let memory = given.and_then(memory::allowed);
+        let memory_context = setting(given, &table::MEMORY_CONTEXT).unwrap_or(false);
         let now = SystemClock.now();
         super::report::at(&place.state_dir, now);
         let session = session.to_owned();
@@ -103,11 +113,43 @@ impl Watched {
             now,
             line_format,
             environment,
+            memory,
+            memory_context,
         })
     }
 
     pub(super) fn line_format(&self) -> LineFormat {
         self.line_format.clone().unwrap_or_default()
+    }
+
+    /// Remembers what `observed` makes of the session's origin, unless this project is left out.
+    pub(super) fn remember(&self, observed: impl FnOnce(&Origin) -> Vec<Observation>) {
+        let Some(exclude) = &self.memory else { return };
+        if let Some(capture) = Capture::of(&self.environment, &self.place, exclude) {
+            let from = Origin {
+                session: Some(self.session.clone()),
+                issue: self.issue_name(),
+                ..capture.origin.clone()
+            };
+            self.or_complain(capture.keep(observed(&from)));
+        }
+    }
+
+    /// Brings the memory's index up to date. Takes time: never in a hook.
+    pub(super) fn index_memory(&self) -> Result<(), MemoryError> {
+        match memory::files(&self.environment).filter(|_| self.memory.is_some()) {
+            Some(files) => ekiden_memory::ask(&files, |_| Ok(())).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// What sessions left here lately, if the person wants it shown and claude-mem does not do so already. At most so
+    /// many characters.
+    pub(super) fn recent_context(&self, chars_max: usize) -> Option<String> {
+        let wanted = self.memory_context && !has_claude_mem(&self.environment);
+        let files = memory::files(&self.environment).filter(|_| wanted)?;
+        let project = self.place.project().display().to_string();
+        memory::shown::recent_context(&files.newest_of(&project, CONTEXT_LINES), chars_max)
     }
 
     /// Forgets sessions that are long over.

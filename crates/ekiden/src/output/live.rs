@@ -32,6 +32,7 @@ use super::relay_progress::{self, RelayProgress};
 use super::reporter::Reporter;
 use super::summary::Summary;
 use super::view_thread::{self, Controls, Shown};
+use crate::memory::observer::Recorder;
 use crate::report;
 use crate::tracker::Feed;
 
@@ -59,6 +60,7 @@ pub struct Live<'a> {
     pub telemetry: Option<Telemetry>,
     /// Tells the issue that the run works on.
     pub tracker: Option<Feed>,
+    pub memory: Option<Recorder>,
     /// Somebody waits until the run has begun, and then nobody reads what it prints.
     pub begun: Option<Begun>,
 }
@@ -95,6 +97,7 @@ impl<'a> Live<'a> {
             reports: Reports::Unknown,
             telemetry: None,
             tracker: None,
+            memory: None,
             begun: None,
         }
     }
@@ -279,6 +282,10 @@ impl Observer for Live<'_> {
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.recorded(record, run);
         }
+        let forgets = |memory: &mut Recorder| memory.recorded(record, run);
+        if let Some(why) = self.memory.as_mut().and_then(forgets) {
+            self.warn(&why);
+        }
         // The agent's own interface and we must not print at the same time.
         if run.header().settings.agent.interface == Interface::Headless {
             self.shown().output.print_beside();
@@ -326,6 +333,9 @@ impl Observer for Live<'_> {
 
     fn usage(&mut self, stage: &StageId, usage_tokens: u64, window: Window) {
         let now = self.now;
+        if let Some(memory) = &mut self.memory {
+            memory.usage(stage, window);
+        }
         self.show(stage, |progress| progress.uses(usage_tokens, window, now));
     }
 

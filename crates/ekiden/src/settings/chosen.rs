@@ -190,6 +190,7 @@ fn agent(given: &Given, here: &Path) -> Result<AgentSpec, Failure> {
             skip: permissions.skip.unwrap_or(false),
             allowed_tools: permissions.allowed_tools,
             isolated: given.need(&table::ISOLATED)?,
+            mcp: kind == AgentKind::Claude && given.need(&table::MCP)?,
         },
         interface: interface(given, kind)?,
     })
@@ -310,6 +311,16 @@ mod tests {
     #[test]
     fn permissions_are_the_users_choice_or_none() {
         let permissions = chosen(&[], &[]).unwrap().agent.permissions;
+        // Only our own server is there without a choice.
+        let of_ours = Permissions {
+            mcp: true,
+            ..Permissions::default()
+        };
+        assert_eq!(permissions, of_ours);
+        let permissions = chosen(&[], &[("EKIDEN_MCP", "false")])
+            .unwrap()
+            .agent
+            .permissions;
         assert_eq!(permissions, Permissions::default());
         let flags = [
             ("allowed_tool", "Read\nBash(git:*)"),

@@ -379,6 +379,19 @@ settings! {
         default: Some("ref"), user_only: true;
     /// The issue that watched sessions work on, such as ANV-123 [default: from the branch's name]
     GUARD_ISSUE: String = "guard.issue", One("ISSUE"), NoFlag, form::text;
+    /// Remember what sessions leave, for `ekiden memory` and later sessions
+    MEMORY_RECORD: bool = "memory.record", Switch, NoFlag, form::switch;
+        raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false)),
+        default: Some("true");
+    /// Projects and directories of which nothing is remembered, by the rules of .gitignore, such as ~/private
+    MEMORY_EXCLUDE: Vec<String> = "memory.exclude", Lines("RULES"), NoFlag, form::lines;
+        user_only: true;
+    /// Give sessions recent context from the memory at their start: watched sessions, with a handoff
+    MEMORY_CONTEXT: bool = "memory.context", Switch, NoFlag, form::switch;
+        default: Some("true");
+    /// Give Claude Code in a run ekiden's MCP server: memory, earlier sessions of the run, context use
+    MCP: bool = "mcp", Switch, NoFlag, form::switch;
+        default: Some("true"), user_only: true;
     /// Count down 10 s between sessions: press enter to pause, then tell the next session something,
     /// change limits or quit; needs a terminal
     GUIDED: bool = "guided", Switch, Guided, form::switch;

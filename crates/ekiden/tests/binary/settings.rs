@@ -129,6 +129,10 @@ fn every_setting_says_where_it_comes_from() {
     on_hangup                   continue                          default
     guard.wip                   ref                               default
     guard.issue                 -                                 default
+    memory.record               true                              default
+    memory.exclude              -                                 default
+    memory.context              true                              default
+    mcp                         true                              default
     guided                      false                             default
     verbose                     false                             default
     json                        false                             default

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "ekiden-engine",
         &["ekiden-core", "ekiden-wire", "ekiden-store", "ekiden-agent"],
     ),
+    ("ekiden-memory", &["ekiden-core", "ekiden-store"]),
     (
         "ekiden-otel",
         &["ekiden-core", "ekiden-engine", "ekiden-report"],
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ekiden-agent",
             "ekiden-engine",
             "ekiden-manifest",
+            "ekiden-memory",
             "ekiden-otel",
             "ekiden-report",
             "ekiden-tracker",

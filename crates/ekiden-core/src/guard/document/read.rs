@@ -57,6 +57,29 @@ impl Filled {
         }
     }
 
+    /// The document with these lines in the places that are still empty.
+    pub fn fill(&self, document: &str) -> String {
+        let places = [
+            (sections::DONE, &self.done),
+            (sections::DECISIONS, &self.decisions),
+            (sections::BLOCKERS, &self.blockers),
+        ];
+        let mut filled = String::new();
+        let mut under: &[String] = &[];
+        for line in document.split_inclusive('\n') {
+            if let Some(heading) = line.strip_prefix("## ") {
+                let place = places.iter().find(|(name, _)| heading.trim() == *name);
+                under = place.map_or(&[], |(_, lines)| lines);
+            }
+            if line.starts_with(sections::EMPTY) && !under.is_empty() {
+                filled.extend(under.iter().map(|line| format!("- {line}\n")));
+            } else {
+                filled.push_str(line);
+            }
+        }
+        filled
+    }
+
     /// The places that are still empty, by their headings.
     pub fn missing(&self) -> Vec<&'static str> {
         let places = [

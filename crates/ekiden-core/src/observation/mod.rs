@@ -1,0 +1,260 @@
+//! What a session leaves for later ones: observations, each small enough to be read whole.
+//!
+//! ```text
+//!  records of a run ───► of_record ──┐
+//!  checkpoint, prompt,               ├──► Observation: clean, masked, bounded ──► one line of the memory
+//!  end of a watched session ► watched┘
+//! ```
+//!
+//! They are derived from structure alone: headings of handoffs, exit codes, tool calls. No model is asked.
+//!
+//! Invariants:
+//! - *The id follows from content and origin.* The same thing offered twice is one observation.
+//! - *Secrets are masked and `<private>` spans are gone* in whatever [`Observation::new`] returns.
+
+mod of_record;
+pub mod watched;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::hash::sha256_hex;
+use crate::limits::{
+    OBSERVATION_FILES_MAX, OBSERVATION_TEXT_CHARS_MAX, OBSERVATION_TITLE_CHARS_MAX,
+};
+use crate::prompt::budget::{Keep, Mark, cut_by_size};
+use crate::secrets::mask;
+use crate::text::{clean, one_line};
+use crate::time::Timestamp;
+
+pub use of_record::of_record;
+
+/// 64 bits of the hash of content and origin; 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ObservationId(pub u64);
+
+/// What kind of thing an observation tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObservationKind {
+    /// Files or the state of the work changed; a checkpoint.
+    Change,
+    Handoff,
+    Decision,
+    /// A fact that was found out.
+    Discovery,
+    Failure,
+    Verification,
+    Commit,
+    /// What a person asked for.
+    Prompt,
+    /// What a session came to.
+    Summary,
+}
+
+/// Where an observation comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// The directory of the project, absolute.
+    pub project: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The client's id of the session, or its number in a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue: Option<String>,
+}
+
+/// One thing that a session left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    pub id: ObservationId,
+    pub time: Timestamp,
+    pub from: Origin,
+    #[serde(rename = "type")]
+    pub kind: ObservationKind,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub concepts: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    pub title: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl Observation {
+    /// An observation; none if nothing of the title is left once it is clean. A text that is too long keeps both ends.
+    pub fn new(
+        from: &Origin,
+        time: Timestamp,
+        kind: ObservationKind,
+        title: &str,
+        text: &str,
+    ) -> Option<Self> {
+        // Clean before it is masked: an invisible character would hide a secret.
+        let shown = |text: &str| mask(&clean(&without_private(text)).text).into_owned();
+        let (title, text) = (
+            one_line(&shown(title), OBSERVATION_TITLE_CHARS_MAX),
+            shown(text),
+        );
+        let mark = Mark::new("", "what the session left");
+        let text = cut_by_size(
+            text.trim(),
+            OBSERVATION_TEXT_CHARS_MAX,
+            Keep::Ends,
+            mark,
+            |text| text.chars().count(),
+        );
+        let made = Self {
+            id: ObservationId::default(),
+            time,
+            from: from.clone(),
+            kind,
+            concepts: Vec::new(),
+            files: Vec::new(),
+            title,
+            text: text.trim().to_owned(),
+        };
+        (!made.title.is_empty()).then(|| made.identified())
+    }
+
+    #[must_use]
+    pub fn concept(mut self, concept: &str) -> Self {
+        self.concepts.push(concept.to_owned());
+        self.identified()
+    }
+
+    #[must_use]
+    pub fn about(mut self, files: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let names = files.into_iter().map(|file| one_line(file.as_ref(), 300));
+        self.files = names.take(OBSERVATION_FILES_MAX).collect();
+        self.identified()
+    }
+
+    /// Without the files that `is_left_out` names, and the lines of the text that name them; none if it was about those
+    /// alone.
+    pub fn without(mut self, is_left_out: impl Fn(&str) -> bool) -> Option<Self> {
+        let (out, rest): (Vec<_>, Vec<_>) =
+            self.files.into_iter().partition(|file| is_left_out(file));
+        self.files = rest;
+        if out.is_empty() {
+            return Some(self);
+        }
+        let names = |line: &str| out.iter().any(|file| line.contains(file.as_str()));
+        if self.files.is_empty() || names(&self.title) {
+            return None;
+        }
+        let lines: Vec<&str> = self.text.lines().filter(|line| !names(line)).collect();
+        self.text = lines.join("\n");
+        Some(self.identified())
+    }
+
+    fn identified(mut self) -> Self {
+        self.id = ObservationId::default();
+        let content = serde_json::to_vec(&self).unwrap_or_default();
+        let digits = &sha256_hex(&content)[..16];
+        self.id = ObservationId(u64::from_str_radix(digits, 16).unwrap_or_default());
+        self
+    }
+}
+
+/// The text without its `<private>` spans. One that is not closed reaches to the end, and one whose beginning is
+/// missing, because the text was cut, to the beginning.
+pub fn without_private(text: &str) -> String {
+    const TAGS: [&str; 2] = ["<private>", "</private>"];
+    let lower = text.to_ascii_lowercase();
+    let (mut kept, mut at, mut depth) = (String::new(), 0, 0_u32);
+    while let Some((tag, start)) = TAGS
+        .iter()
+        .filter_map(|tag| Some((*tag, lower[at..].find(tag)? + at)))
+        .min_by_key(|(_, start)| *start)
+    {
+        if depth == 0 {
+            kept.push_str(&text[at..start]);
+        }
+        match (tag == TAGS[0], depth) {
+            (true, _) => depth += 1,
+            (false, 0) => kept.clear(),
+            (false, _) => depth -= 1,
+        }
+        at = start + tag.len();
+    }
+    if depth == 0 {
+        kept.push_str(&text[at..]);
+    }
+    kept
+}
+
+impl ObservationKind {
+    pub const ALL: [Self; 9] = [
+        Self::Change,
+        Self::Handoff,
+        Self::Decision,
+        Self::Discovery,
+        Self::Failure,
+        Self::Verification,
+        Self::Commit,
+        Self::Prompt,
+        Self::Summary,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Handoff => "handoff",
+            Self::Decision => "decision",
+            Self::Discovery => "discovery",
+            Self::Failure => "failure",
+            Self::Verification => "verification",
+            Self::Commit => "commit",
+            Self::Prompt => "prompt",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// The text names no kind of observation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary"
+)]
+pub struct KindError;
+
+impl FromStr for ObservationKind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.name() == text).ok_or(KindError)
+    }
+}
+
+impl fmt::Display for ObservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for ObservationId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObservationId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let is_whole = text.len() == 16;
+        let id = u64::from_str_radix(&text, 16).ok().filter(|_| is_whole);
+        id.map(Self)
+            .ok_or_else(|| serde::de::Error::custom("an id has 16 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

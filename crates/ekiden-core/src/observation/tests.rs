@@ -1,0 +1,164 @@
+use super::watched::{self, Checkpoint};
+use super::*;
+use crate::guard::checkpoint::CheckpointReason;
+use crate::guard::document::{Filled, TranscriptFacts};
+use crate::prompt::FailedCommand;
+
+const AT: Timestamp = Timestamp(1_000);
+
+fn from() -> Origin {
+    Origin {
+        project: "/p".to_owned(),
+        issue: Some("ANV-123".to_owned()),
+        ..Origin::default()
+    }
+}
+
+fn made(title: &str, text: &str) -> Observation {
+    Observation::new(&from(), AT, ObservationKind::Discovery, title, text).unwrap()
+}
+
+// shows: MEM-07
+#[test]
+fn the_same_from_the_same_place_has_the_same_id_and_nothing_else_has() {
+    let one = made("a fact", "and why");
+    assert_eq!(one, made("a fact", "and why"));
+    let ids = [
+        one.id,
+        made("a fact", "and how").id,
+        made("another", "and why").id,
+        one.clone().concept("x").id,
+        one.clone().about(["a.rs"]).id,
+        Observation::new(&Origin::default(), AT, one.kind, "a fact", "and why")
+            .unwrap()
+            .id,
+        Observation::new(&from(), Timestamp(1_001), one.kind, "a fact", "and why")
+            .unwrap()
+            .id,
+    ];
+    let different: std::collections::BTreeSet<_> = ids.into_iter().collect();
+    assert_eq!(different.len(), ids.len());
+    let line = serde_json::to_string(&one).unwrap();
+    assert_eq!(serde_json::from_str::<Observation>(&line).unwrap(), one);
+}
+
+// shows: MEM-12
+#[test]
+fn secrets_are_masked_even_behind_characters_that_nobody_sees() {
+    let token = "ghp_q7Rk2Xw9Lm4Tz8Yc5Nb3Vd6Hs1Jf0Gp2Ae4u".to_owned();
+    let hidden = format!("ghp_\u{200b}{}", "q7Rk2Xw9Lm4Tz8Yc5Nb3Vd6Hs1Jf0Gp2Ae4u");
+    let found = made(
+        &format!("key {hidden}"),
+        &format!("use {token} and {hidden}"),
+    );
+    let line = serde_json::to_string(&found).unwrap();
+    assert!(
+        !line.contains(&token) && line.contains("[masked: "),
+        "{line}"
+    );
+}
+
+// shows: MEM-13
+#[test]
+fn private_spans_are_gone_wherever_a_text_was_cut() {
+    for (text, kept) in [
+        ("a <private>b</private> c", "a  c"),
+        ("a <PRIVATE>b <private>c</private> d</Private> e", "a  e"),
+        ("a <private>b", "a "),
+        ("b</private> c", " c"),
+        ("a b", "a b"),
+        ("<private></private>", ""),
+    ] {
+        assert_eq!(without_private(text), kept, "{text}");
+    }
+    assert_eq!(
+        watched::prompt(&from(), AT, "<private>all of it</private>\n"),
+        None
+    );
+    let asked = watched::prompt(&from(), AT, "\nPort it\n<private>to X</private>soon").unwrap();
+    assert_eq!(
+        (asked.title.as_str(), asked.kind),
+        ("Port it", ObservationKind::Prompt)
+    );
+    assert!(!asked.text.contains("to X") && asked.text.contains("soon"));
+}
+
+// shows: MEM-001
+// shows: MEM-002
+#[test]
+fn a_checkpoint_has_its_type_its_concept_and_its_title() {
+    let files = ["src/a.rs".to_owned()];
+    let taken = Checkpoint {
+        reason: CheckpointReason::Level2,
+        percent: Some(87),
+        document: ".ekiden/handoffs/x.md",
+        commit: Some("0123456789abcdef"),
+        wip_ref: Some("refs/ekiden/wip/s"),
+        files: &files,
+    };
+    let all = watched::checkpoint(&from(), AT, &taken);
+    assert_eq!(all[0].title, "Context Checkpoint L2 at 87% - ANV-123");
+    assert_eq!(
+        (all[0].kind, &*all[0].concepts),
+        (ObservationKind::Change, &["checkpoint".to_owned()][..])
+    );
+    assert_eq!(all[0].files, files);
+    assert_eq!(
+        (all[1].kind, &*all[1].title),
+        (
+            ObservationKind::Commit,
+            "Work in progress kept in 0123456789"
+        )
+    );
+}
+
+// shows: MEM-13
+#[test]
+fn the_end_of_a_session_leaves_a_summary_and_what_failed() {
+    let told = TranscriptFacts {
+        task: Some("Port the parser\nto Rust".to_owned()),
+        edited: vec!["src/a.rs".to_owned()],
+        last_words: Some("It builds".to_owned()),
+        failed: vec![FailedCommand {
+            command: "cargo test".to_owned(),
+            code: Some(101),
+            last_line: "1 failed".to_owned(),
+        }],
+        ..TranscriptFacts::default()
+    };
+    let filled = Filled {
+        decisions: vec!["no macros".to_owned()],
+        ..Filled::default()
+    };
+    let all = watched::session_end(&from(), AT, &told, &filled);
+    let shown: Vec<String> = all
+        .iter()
+        .map(|found| format!("{} {}", found.kind.name(), found.title))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "failure cargo test",
+            "decision no macros",
+            "summary Session: Port the parser"
+        ]
+    );
+    assert_eq!(all[0].text, "exit code 101: 1 failed");
+    assert!(
+        watched::session_end(&from(), AT, &TranscriptFacts::default(), &Filled::default())
+            .is_empty()
+    );
+}
+
+#[test]
+fn what_is_left_out_takes_its_lines_with_it() {
+    let found = made("two files", "a.rs is fine\nb.key is not").about(["a.rs", "b.key"]);
+    let rest = found.clone().without(|file| file == "b.key").unwrap();
+    assert_eq!(
+        (rest.text.as_str(), rest.files.as_slice()),
+        ("a.rs is fine", &["a.rs".to_owned()][..])
+    );
+    assert_ne!(rest.id, found.id);
+    assert_eq!(found.clone().without(|_| true), None);
+    assert_eq!(found.clone().without(|_| false), Some(found));
+}

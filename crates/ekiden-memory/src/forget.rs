@@ -1,0 +1,108 @@
+//! Taking back what was recorded: from the truth and from the index.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ekiden_core::time::Timestamp;
+use rusqlite::params;
+
+use crate::error::MemoryError;
+use crate::index::{Memory, add_words, count_words, number_of};
+use crate::reading::Place;
+use crate::words::{indexed, project_key};
+
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// What is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forget {
+    /// By ids, or their beginnings.
+    These(Vec<String>),
+    Before(Timestamp),
+    /// All of a project, by its directory.
+    Project(String),
+}
+
+impl Memory {
+    /// Forgets, and how many those were. The lines become blanks first; a crash before the index follows is seen by
+    /// whoever comes next, who builds the index again.
+    pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
+        let seqs = self.seqs(what)?;
+        if seqs.is_empty() {
+            return Ok(0);
+        }
+        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        self.db.execute("INSERT INTO forgetting VALUES(1)", [])?;
+        let mut lines: HashMap<i64, Vec<(u64, Vec<u8>)>> = HashMap::new();
+        let mut bodies = Vec::new();
+        for seq in &seqs {
+            for place in self.places(*seq)? {
+                if let Some(line) = self.texts.line(place).map(<[u8]>::to_vec) {
+                    lines
+                        .entry(place.segment)
+                        .or_default()
+                        .push((place.at, line));
+                }
+            }
+            if let Some(observation) = self.at(*seq)? {
+                let number = number_of(&self.db, &observation.from.project)?;
+                bodies.push((*seq, indexed(&observation, number.unwrap_or_default())));
+            }
+        }
+        for (segment, lines) in lines {
+            if let Some(name) = self.texts.name_of(segment) {
+                self.files.blank(name, &lines)?;
+            }
+        }
+        let transaction = self.db.transaction()?;
+        let mut words = HashMap::new();
+        for (seq, body) in &bodies {
+            transaction
+                .prepare_cached("INSERT INTO fts(fts, rowid, words) VALUES('delete', ?1, ?2)")?
+                .execute(params![seq, body])?;
+            count_words(body, &mut words, -1);
+        }
+        add_words(&transaction, &words)?;
+        for seq in &seqs {
+            transaction.execute(
+                "DELETE FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)",
+                [seq],
+            )?;
+            transaction.execute("DELETE FROM obs WHERE seq = ?1", [seq])?;
+        }
+        transaction.execute("DELETE FROM words WHERE rows <= 0", [])?;
+        transaction.execute("DELETE FROM forgetting", [])?;
+        transaction.commit()?;
+        self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
+        Ok(bodies.len())
+    }
+
+    fn seqs(&self, what: &Forget) -> Result<Vec<i64>, MemoryError> {
+        let (sql, value): (_, rusqlite::types::Value) = match what {
+            Forget::These(ids) => return ids.iter().map(|id| self.seq_of(id)).collect(),
+            Forget::Before(time) => {
+                let time = time.0.cast_signed().into();
+                ("SELECT seq FROM obs WHERE time < ?1", time)
+            }
+            Forget::Project(path) => {
+                let Some(number) = number_of(&self.db, path)? else {
+                    return Ok(Vec::new());
+                };
+                let sql = "SELECT rowid FROM fts WHERE fts MATCH ?1";
+                (sql, project_key(number).into())
+            }
+        };
+        let mut seqs = self.db.prepare(sql)?;
+        let rows = seqs.query_map([value], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Where an observation stands: it may have been recorded more than once.
+    fn places(&self, seq: i64) -> Result<Vec<Place>, MemoryError> {
+        let sql = "SELECT place, len FROM obs WHERE seq = ?1
+                   UNION ALL SELECT place, len FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)";
+        let mut places = self.db.prepare_cached(sql)?;
+        let rows = places.query_map([seq], |row| Ok(Place::unpacked(row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}

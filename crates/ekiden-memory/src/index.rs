@@ -1,0 +1,482 @@
+//! The index: a database that follows the files of the memory.
+//!
+//! ```text
+//! segment (name, read to, skipped)    obs (seq, id, place, time)    again (id, place)
+//! fts (words, without content)        words (word, rows)            day (first and last seq)
+//! ```
+//!
+//! `seq` rises with time, as far as lines are appended in the order of their times.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+use ekiden_core::observation::Observation;
+use ekiden_core::time::Timestamp;
+use ekiden_store::memory::MemoryFiles;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::error::MemoryError;
+use crate::reading::{Place, Texts};
+use crate::words::indexed;
+
+const DATABASE: &str = "index.db";
+const ASIDE: &str = "index.aside.db";
+const VERSION: i64 = 1;
+/// Longer lines are none of ours.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// What is read at once, and indexed in one transaction.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+/// How long one waits for another process that indexes.
+const PATIENCE: Duration = Duration::from_secs(150);
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+const SCHEMA: &str = "
+CREATE TABLE segment(number INTEGER PRIMARY KEY, name TEXT UNIQUE, read INTEGER, skipped INTEGER, in_long INTEGER);
+CREATE TABLE obs(seq INTEGER PRIMARY KEY, id INTEGER UNIQUE, place INTEGER, len INTEGER, time INTEGER);
+CREATE TABLE again(id INTEGER, place INTEGER, len INTEGER);
+CREATE TABLE project(number INTEGER PRIMARY KEY, path TEXT UNIQUE);
+CREATE TABLE words(word TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
+CREATE TABLE day(day INTEGER PRIMARY KEY, first INTEGER, last INTEGER);
+CREATE TABLE forgetting(yes INTEGER);
+CREATE VIRTUAL TABLE fts USING fts5(words, content='', columnsize=0, tokenize='ascii');
+INSERT INTO fts(fts, rank) VALUES('secure-delete', 1);
+PRAGMA user_version = 1;
+";
+
+/// A user's memory.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) files: MemoryFiles,
+    pub(crate) db: Connection,
+    pub(crate) texts: Texts,
+}
+
+/// What is kept, and how much.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Stats {
+    pub observations: u64,
+    /// By type, the most frequent first.
+    pub types: Vec<(String, u64)>,
+    /// By project, the most frequent first.
+    pub projects: Vec<(String, u64)>,
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    pub text_bytes: u64,
+    pub index_bytes: u64,
+    /// Lines that are no observations.
+    pub skipped_lines: u64,
+    /// A database that could not be used is kept here.
+    pub set_aside: Option<String>,
+}
+
+/// Asks the memory once it has caught up. A database that is damaged or newer is set aside and built again; then the
+/// second value says so.
+pub fn ask<T>(
+    files: &MemoryFiles,
+    question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
+) -> Result<(T, Option<String>), MemoryError> {
+    let answer = || question(&mut Memory::open(files.clone())?);
+    match answer() {
+        Err(error) if error.is_damage() => {
+            let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+            set_aside(files);
+            drop(lock);
+            let aside = files.path(ASIDE);
+            let told = format!(
+                "the index of the memory was damaged or from a newer ekiden: it was built again, and is kept in {}",
+                aside.display()
+            );
+            Ok((answer()?, Some(told)))
+        }
+        answer => answer.map(|answer| (answer, None)),
+    }
+}
+
+/// The journal beside a database belongs to it.
+fn set_aside(files: &MemoryFiles) {
+    for end in ["", "-wal", "-shm"] {
+        let [from, to] = [DATABASE, ASIDE].map(|name| files.path(&format!("{name}{end}")));
+        move_over(&from, &to);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is the one file outside of the store"
+)]
+fn move_over(from: &Path, to: &Path) {
+    // What is missing has nothing to keep.
+    let _ = std::fs::remove_file(to);
+    let _ = std::fs::rename(from, to);
+}
+
+impl Memory {
+    /// Opens the index and follows the files. Waits for whoever else indexes.
+    pub fn open(files: MemoryFiles) -> Result<Self, MemoryError> {
+        files.make_private(DATABASE)?;
+        let db = Connection::open(files.path(DATABASE))?;
+        db.busy_timeout(PATIENCE)?;
+        db.execute_batch(
+            "PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+        )?;
+        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version > VERSION {
+            return Err(MemoryError::Newer);
+        }
+        let mut memory = Self {
+            texts: Texts::new(files.clone()),
+            files,
+            db,
+        };
+        if version == 0 {
+            memory.create()?;
+        }
+        memory.catch_up()?;
+        Ok(memory)
+    }
+
+    fn create(&mut self) -> Result<(), MemoryError> {
+        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        // There is no shared memory for a WAL between machines.
+        let mode = if is_remote(self.files.dir()) {
+            "DELETE"
+        } else {
+            "WAL"
+        };
+        self.db.pragma_update(None, "journal_mode", mode)?;
+        self.db.pragma_update(None, "synchronous", "NORMAL")?;
+        let version: i64 = self
+            .db
+            .query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version == 0 {
+            self.db.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
+        }
+        Ok(())
+    }
+
+    /// Builds the index again from the files alone.
+    pub fn rebuild(files: &MemoryFiles) -> Result<Self, MemoryError> {
+        let lock = files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        set_aside(files);
+        drop(lock);
+        let memory = Self::open(files.clone())?;
+        for end in ["", "-wal", "-shm"] {
+            let aside = files.path(&format!("{ASIDE}{end}"));
+            move_over(Path::new("/nonexistent"), &aside);
+        }
+        Ok(memory)
+    }
+
+    /// Indexes what is new in the files.
+    fn catch_up(&mut self) -> Result<(), MemoryError> {
+        if self.new_segments()?.is_empty() && !self.must_start_again()? {
+            return Ok(());
+        }
+        let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
+        if self.must_start_again()? {
+            self.db.execute_batch(
+                "BEGIN; DROP TABLE segment; DROP TABLE obs; DROP TABLE again; DROP TABLE project; DROP TABLE words;
+                 DROP TABLE day; DROP TABLE forgetting; DROP TABLE fts;",
+            )?;
+            self.db.execute_batch(&format!("{SCHEMA} COMMIT;"))?;
+        }
+        // Another process may have done it meanwhile.
+        let new = self.new_segments()?;
+        let bytes: u64 = new.iter().map(|new| new.len - new.read).sum();
+        let is_much = bytes > 8 * CHUNK_BYTES as u64;
+        if is_much {
+            self.db
+                .execute("INSERT INTO fts(fts, rank) VALUES('hashsize', 8000000)", [])?;
+        }
+        for segment in new {
+            self.read_on(&segment)?;
+        }
+        if is_much {
+            self.db
+                .execute_batch("INSERT INTO fts(fts) VALUES('optimize');")?;
+        }
+        self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
+        Ok(())
+    }
+
+    /// A file is shorter than what was read of it, or a crash interrupted a forgetting.
+    fn must_start_again(&self) -> Result<bool, MemoryError> {
+        let lens: HashMap<String, u64> = self.files.segments().into_iter().collect();
+        let mut known = self.db.prepare_cached("SELECT name, read FROM segment")?;
+        let known = known.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        for known in known {
+            let (name, read): (String, u64) = known?;
+            if lens.get(&name).copied().unwrap_or(0) < read {
+                return Ok(true);
+            }
+        }
+        let broken = self
+            .db
+            .query_row("SELECT count(*) FROM forgetting", [], |row| {
+                row.get::<_, i64>(0)
+            });
+        Ok(broken? > 0)
+    }
+
+    fn new_segments(&mut self) -> Result<Vec<Segment>, MemoryError> {
+        let mut found = self
+            .db
+            .prepare_cached("SELECT number, read FROM segment WHERE name = ?1")?;
+        let mut new = Vec::new();
+        for (name, len) in self.files.segments() {
+            let known: Option<(i64, u64)> = found
+                .query_row([&name], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            if let Some((number, _)) = known {
+                self.texts.name(number, &name);
+            }
+            let read = known.map_or(0, |(_, read)| read);
+            if len > read {
+                new.push(Segment { name, read, len });
+            }
+        }
+        Ok(new)
+    }
+
+    /// Indexes the lines of a file that end before its end, a transaction for each chunk.
+    fn read_on(&mut self, segment: &Segment) -> Result<(), MemoryError> {
+        let Ok(mut file) = File::open(self.files.path(&segment.name)) else {
+            return Ok(());
+        };
+        let mut at = segment.read;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let mut filled = 0;
+            if file.seek(SeekFrom::Start(at)).is_err() {
+                return Ok(());
+            }
+            while let Ok(count @ 1..) = file.read(&mut chunk[filled..]) {
+                filled += count;
+            }
+            let whole = chunk[..filled].iter().rposition(|byte| *byte == b'\n');
+            // A chunk without an end of a line is the middle of one that is far too long.
+            let taken = match whole {
+                Some(end) => end + 1,
+                None if filled == CHUNK_BYTES => filled,
+                None => return Ok(()),
+            };
+            self.index(&segment.name, at, &chunk[..taken])?;
+            at += taken as u64;
+        }
+    }
+
+    fn index(&mut self, name: &str, at: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let transaction = self.db.transaction()?;
+        transaction.execute(
+            "INSERT OR IGNORE INTO segment(name, read, skipped, in_long) VALUES(?1, 0, 0, 0)",
+            [name],
+        )?;
+        let (number, mut in_long): (i64, bool) = transaction.query_row(
+            "SELECT number, in_long FROM segment WHERE name = ?1",
+            [name],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let mut batch = Batch::new(&transaction)?;
+        let (mut skipped, mut from) = (0_u64, at);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = line.trim_ascii();
+            let place = Place {
+                segment: number,
+                at: from + (text.as_ptr().addr() - line.as_ptr().addr()) as u64,
+                len: text.len(),
+            };
+            from += line.len() as u64;
+            let is_whole = line.ends_with(b"\n");
+            if in_long || !is_whole || text.len() > LINE_BYTES_MAX {
+                skipped += u64::from(!in_long);
+                in_long = !is_whole;
+            } else if let Ok(observation) = serde_json::from_slice(text) {
+                batch.add(&observation, place)?;
+            } else {
+                skipped += u64::from(!text.is_empty());
+            }
+        }
+        batch.finish()?;
+        transaction.execute(
+            "UPDATE segment SET read = ?2, skipped = skipped + ?3, in_long = ?4 WHERE number = ?1",
+            params![number, from, skipped, in_long],
+        )?;
+        transaction.commit()?;
+        self.texts.name(number, name);
+        Ok(())
+    }
+
+    pub fn stats(&mut self) -> Result<Stats, MemoryError> {
+        let number = |sql: &str| {
+            self.db
+                .query_row(sql, [], |row| row.get::<_, Option<u64>>(0))
+        };
+        let size = |name: &str| {
+            self.files
+                .path(name)
+                .metadata()
+                .map_or(0, |found| found.len())
+        };
+        let counted = |sql: &str| -> rusqlite::Result<Vec<(String, u64)>> {
+            let mut counted = self.db.prepare(sql)?;
+            let rows = counted.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        let aside = self.files.path(ASIDE);
+        Ok(Stats {
+            observations: number("SELECT count(*) FROM obs")?.unwrap_or(0),
+            types: counted(
+                "SELECT substr(word, 4), rows FROM words WHERE word GLOB 'zzk*' AND rows > 0 ORDER BY rows DESC",
+            )?,
+            projects: counted(
+                "SELECT path, rows FROM project JOIN words ON word = 'zzp' || number WHERE rows > 0 ORDER BY rows DESC",
+            )?,
+            first: number("SELECT min(time) FROM obs")?.map(Timestamp),
+            last: number("SELECT max(time) FROM obs")?.map(Timestamp),
+            text_bytes: self.files.segments().iter().map(|(_, len)| len).sum(),
+            index_bytes: size(DATABASE) + size(&format!("{DATABASE}-wal")),
+            skipped_lines: number("SELECT sum(skipped) FROM segment")?.unwrap_or(0),
+            set_aside: aside.exists().then(|| aside.display().to_string()),
+        })
+    }
+}
+
+/// A file that has grown.
+struct Segment {
+    name: String,
+    read: u64,
+    len: u64,
+}
+
+/// What one transaction adds.
+struct Batch<'a> {
+    db: &'a Connection,
+    next: i64,
+    words: HashMap<String, i64>,
+    days: HashMap<u64, (i64, i64)>,
+    projects: HashMap<String, i64>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(db: &'a Connection) -> rusqlite::Result<Self> {
+        let last = db.query_row("SELECT max(seq) FROM obs", [], |row| row.get(0));
+        Ok(Self {
+            db,
+            next: last.map(|last: Option<i64>| last.unwrap_or(0) + 1)?,
+            words: HashMap::new(),
+            days: HashMap::new(),
+            projects: HashMap::new(),
+        })
+    }
+
+    fn add(&mut self, observation: &Observation, place: Place) -> rusqlite::Result<()> {
+        let (seq, id, len) = (self.next, stored(observation.id.0), place.len);
+        let mut insert = self.db.prepare_cached(
+            "INSERT OR IGNORE INTO obs(seq, id, place, len, time) VALUES(?1, ?2, ?3, ?4, ?5)",
+        )?;
+        if insert.execute(params![seq, id, place.packed(), len, observation.time.0])? == 0 {
+            let mut again = self
+                .db
+                .prepare_cached("INSERT INTO again VALUES(?1, ?2, ?3)")?;
+            again.execute(params![id, place.packed(), len])?;
+            return Ok(());
+        }
+        self.next += 1;
+        let body = indexed(observation, self.project(&observation.from.project)?);
+        let mut insert = self
+            .db
+            .prepare_cached("INSERT INTO fts(rowid, words) VALUES(?1, ?2)")?;
+        insert.execute(params![seq, body])?;
+        count_words(&body, &mut self.words, 1);
+        let days = self
+            .days
+            .entry(observation.time.0 / DAY_MS)
+            .or_insert((seq, seq));
+        days.1 = seq;
+        Ok(())
+    }
+
+    fn project(&mut self, path: &str) -> rusqlite::Result<i64> {
+        if let Some(number) = self.projects.get(path) {
+            return Ok(*number);
+        }
+        self.db
+            .execute("INSERT OR IGNORE INTO project(path) VALUES(?1)", [path])?;
+        let number = number_of(self.db, path)?.unwrap_or_default();
+        self.projects.insert(path.to_owned(), number);
+        Ok(number)
+    }
+
+    fn finish(self) -> rusqlite::Result<()> {
+        add_words(self.db, &self.words)?;
+        let mut day = self.db.prepare_cached(
+            "INSERT INTO day VALUES(?1, ?2, ?3) ON CONFLICT(day) DO UPDATE SET
+             first = min(first, excluded.first), last = max(last, excluded.last)",
+        )?;
+        for (number, (first, last)) in self.days {
+            day.execute(params![number, first, last])?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows that hold each word, more or fewer by `by` for one row of these words.
+pub(crate) fn count_words(body: &str, words: &mut HashMap<String, i64>, by: i64) {
+    let mut all: Vec<&str> = body.split_ascii_whitespace().collect();
+    all.sort_unstable();
+    all.dedup();
+    for word in all {
+        match words.get_mut(word) {
+            Some(count) => *count += by,
+            None => drop(words.insert(word.to_owned(), by)),
+        }
+    }
+}
+
+pub(crate) fn add_words(db: &Connection, words: &HashMap<String, i64>) -> rusqlite::Result<()> {
+    let mut add = db.prepare_cached(
+        "INSERT INTO words VALUES(?1, ?2) ON CONFLICT(word) DO UPDATE SET rows = rows + excluded.rows",
+    )?;
+    let mut sorted: Vec<_> = words.iter().collect();
+    sorted.sort_unstable();
+    for (word, count) in sorted {
+        add.execute(params![word, count])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn number_of(db: &Connection, project: &str) -> rusqlite::Result<Option<i64>> {
+    let mut number = db.prepare_cached("SELECT number FROM project WHERE path = ?1")?;
+    number.query_row([project], |row| row.get(0)).optional()
+}
+
+/// An id as a signed number of the same order.
+pub(crate) fn stored(id: u64) -> i64 {
+    (id ^ 1 << 63).cast_signed()
+}
+
+/// The directory lies on a network file system.
+#[cfg(target_os = "linux")]
+fn is_remote(dir: &Path) -> bool {
+    // NFS, SMB, CIFS, SMB2, AFS, Ceph, 9P, and FUSE, of which sshfs is one.
+    const REMOTE: [i64; 8] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x5346_414f,
+        0x00c3_6400,
+        0x0102_1997,
+        0x6573_5546,
+    ];
+    rustix::fs::statfs(dir).is_ok_and(|found| REMOTE.contains(&(found.f_type & 0xffff_ffff)))
+}
+
+/// Where nothing tells, the mode that works everywhere.
+#[cfg(not(target_os = "linux"))]
+fn is_remote(_dir: &Path) -> bool {
+    true
+}

@@ -1,0 +1,28 @@
+//! What sessions left, found again in milliseconds.
+//!
+//! ```text
+//! <month>.jsonl ──► Memory::catch_up ──► index.db ──► candidates ──► texts by their places ──► ranking
+//! the truth         under a lock         FTS5         newest first   read from the truth
+//! ```
+//!
+//! Invariants:
+//! - *The index can be thrown away.* How far each file was read moves in the same transaction as its rows, so a crash
+//!   undoes both; a known id is passed over, so nothing is doubled.
+//! - *A reader takes no lock* unless there is something new.
+//! - *Bounded time*: however common a word is, some hundred of its newest rows are looked at.
+//!
+//! Does not know: runs in progress, terminals. Its database is the one file that is written outside of the store.
+
+mod candidates;
+mod error;
+mod forget;
+mod index;
+mod query;
+mod ranking;
+mod reading;
+mod words;
+
+pub use error::MemoryError;
+pub use forget::Forget;
+pub use index::{Memory, Stats, ask};
+pub use query::{Filter, Here, Query};

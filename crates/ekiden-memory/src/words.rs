@@ -1,0 +1,172 @@
+//! The words of a text, as they are indexed and asked for.
+//!
+//! A word is a run of letters and digits in lower case, without a plural's `s`. `handoff_dir` is two neighbours, hence
+//! a phrase. `WorkDirLock` is one word, whose parts are indexed behind the text, as those of `sha256` are.
+//! Words that stand in every text are left out on both sides: half of an index would be theirs.
+
+use std::collections::HashSet;
+
+use ekiden_core::observation::Observation;
+
+/// The longest word, in bytes: what is longer differs in its beginning.
+const WORD_BYTES_MAX: usize = 40;
+/// A word of more parts is a hash, and gets none.
+const PARTS_MAX: usize = 6;
+
+/// What says nothing about a text. Sorted.
+const SILENT: [&str; 44] = [
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from",
+    "had", "has", "have", "how", "if", "in", "into", "is", "it", "its", "no", "not", "of", "on",
+    "or", "so", "that", "the", "their", "then", "there", "this", "to", "was", "what", "when",
+    "which", "why", "with", "you",
+];
+
+/// Calls `each` with the words of a text in their order, each with the run that it was made of.
+pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str, &str)) {
+    let mut word = String::new();
+    for run in text.split(|c: char| !c.is_alphanumeric()) {
+        if normal(run, &mut word) {
+            each(&word, run);
+        }
+    }
+}
+
+/// Puts the run's word into `word`; false if there is none.
+fn normal(run: &str, word: &mut String) -> bool {
+    word.clear();
+    if run.is_ascii() {
+        word.push_str(run);
+        word.make_ascii_lowercase();
+    } else {
+        word.extend(run.chars().flat_map(char::to_lowercase));
+    }
+    word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
+    if SILENT.binary_search(&&**word).is_ok() {
+        return false;
+    }
+    if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") {
+        word.pop();
+    }
+    !word.is_empty()
+}
+
+/// Calls `each` with the parts of an identifier; with none if it has only one.
+pub(crate) fn each_part(run: &str, mut each: impl FnMut(&str)) {
+    // Most words have none, and this is asked of every word.
+    if run.bytes().skip(1).all(|byte| byte.is_ascii_lowercase()) {
+        return;
+    }
+    let chars: Vec<(usize, char)> = run.char_indices().collect();
+    let begins = |at: usize| {
+        let (before, here) = (chars[at - 1].1, chars[at].1);
+        let next = chars.get(at + 1).is_some_and(|(_, c)| c.is_lowercase());
+        before.is_numeric() != here.is_numeric()
+            || here.is_uppercase() && (before.is_lowercase() || before.is_uppercase() && next)
+    };
+    let starts = (1..chars.len()).filter(|at| begins(*at));
+    let starts: Vec<usize> = starts.map(|at| chars[at].0).take(PARTS_MAX).collect();
+    if starts.is_empty() || starts.len() >= PARTS_MAX {
+        return;
+    }
+    let ends = starts.iter().copied().chain([run.len()]);
+    let mut from = 0;
+    let mut word = String::new();
+    for end in ends {
+        if normal(&run[from..end], &mut word) {
+            each(&word);
+        }
+        from = end;
+    }
+}
+
+/// What the full-text index gets of an observation: its words, then the parts of its identifiers and paths, then the
+/// keys that filters ask for.
+pub(crate) fn indexed(observation: &Observation, project: i64) -> String {
+    let mut body = String::with_capacity(observation.text.len() + 200);
+    let mut seen = HashSet::new();
+    let mut parts = String::new();
+    let mut add_part = |part: &str| {
+        if seen.insert(part.to_owned()) {
+            parts.push_str(part);
+            parts.push(' ');
+        }
+    };
+    for text in [&observation.title, &observation.text] {
+        each_word(text, |word, run| {
+            body.push_str(word);
+            body.push(' ');
+            each_part(run, &mut add_part);
+        });
+    }
+    for file in &observation.files {
+        each_word(file, |word, run| {
+            add_part(word);
+            each_part(run, &mut add_part);
+        });
+    }
+    body.push_str(&parts);
+    let mut keys: Vec<String> = vec![project_key(project), key('k', observation.kind.name())];
+    keys.extend(observation.concepts.iter().map(|name| key('c', name)));
+    let pieces = observation.files.iter().flat_map(|file| file.split('/'));
+    let mut pieces: Vec<String> = pieces.map(|piece| key('f', piece)).collect();
+    pieces.sort_unstable();
+    pieces.dedup();
+    keys.extend(pieces);
+    body + &keys.join(" ")
+}
+
+pub(crate) fn project_key(project: i64) -> String {
+    format!("zzp{project}")
+}
+
+/// A word that no text has: `zz`, what it is about, and a name's letters and digits.
+pub(crate) fn key(about: char, name: &str) -> String {
+    let plain = name.chars().filter(|c| c.is_alphanumeric());
+    let mut word = format!("zz{about}");
+    word.extend(plain.flat_map(char::to_lowercase));
+    word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
+    word
+}
+
+/// Whether a word of the index is one of those.
+pub(crate) fn is_key(word: &str) -> bool {
+    word.strip_prefix("zz")
+        .is_some_and(|rest| rest.starts_with(['p', 'k', 'c', 'f']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        each_word(text, |word, _| words.push(word.to_owned()));
+        words
+    }
+
+    fn parts(run: &str) -> Vec<String> {
+        let mut parts = Vec::new();
+        each_part(run, |part| parts.push(part.to_owned()));
+        parts
+    }
+
+    // shows: MEM-08
+    #[test]
+    fn identifiers_paths_and_numbers_have_parts() {
+        assert!(SILENT.is_sorted());
+        assert_eq!(
+            words("The keeper holds `handoff_dir`"),
+            ["keeper", "hold", "handoff", "dir"]
+        );
+        assert_eq!(
+            words("crates/core/src/lock.rs:42"),
+            ["crate", "core", "src", "lock", "rs", "42"]
+        );
+        assert_eq!(parts("WorkDirLock"), ["work", "dir", "lock"]);
+        assert_eq!(parts("sha256"), ["sha", "256"]);
+        assert_eq!(parts("HTTPServer2"), ["http", "server", "2"]);
+        assert_eq!(parts("plain"), [""; 0]);
+        assert_eq!(parts("a1b2c3d4e5f6"), [""; 0]);
+        assert_eq!(words("Ünïcode ß"), ["ünïcode", "ß"]);
+    }
+}

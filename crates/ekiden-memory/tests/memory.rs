@@ -1,0 +1,410 @@
+//! The memory over its files: what is found, what a crash or bad input costs, what is forgotten.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests break the files that they read"
+)]
+
+use std::path::PathBuf;
+
+use ekiden_core::observation::{Observation, ObservationKind as Kind, Origin};
+use ekiden_core::time::Timestamp;
+use ekiden_memory::{Filter, Forget, Here, Memory, MemoryError, Query, ask};
+use ekiden_store::memory::MemoryFiles;
+use rusqlite::Connection;
+
+const DAY: u64 = 24 * 60 * 60 * 1000;
+const START: u64 = 20_000 * DAY;
+
+struct Home {
+    _dir: tempfile::TempDir,
+    files: MemoryFiles,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let files = MemoryFiles::of(dir.path());
+        Self { _dir: dir, files }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.files.path("index.db")
+    }
+
+    fn segment(&self) -> PathBuf {
+        self.files.path(&self.files.segments()[0].0)
+    }
+
+    fn add(&self, title: &str, text: &str, day: u64) -> Observation {
+        self.keep(made(title, text, day))
+    }
+
+    fn keep(&self, observation: Observation) -> Observation {
+        self.files
+            .append(std::slice::from_ref(&observation))
+            .unwrap();
+        observation
+    }
+
+    fn titles(&self, text: &str, filter: Filter) -> Vec<String> {
+        let query = Query {
+            text: text.to_owned(),
+            filter,
+            limit: 10,
+            now: Timestamp(START + 400 * DAY),
+            ..Query::default()
+        };
+        let (found, _) = ask(&self.files, |memory| memory.search(&query)).unwrap();
+        found.into_iter().map(|found| found.title).collect()
+    }
+
+    fn found(&self, text: &str) -> Vec<String> {
+        self.titles(text, Filter::default())
+    }
+}
+
+fn made(title: &str, text: &str, day: u64) -> Observation {
+    let from = Origin {
+        project: "/p".to_owned(),
+        branch: Some("main".to_owned()),
+        ..Origin::default()
+    };
+    Observation::new(
+        &from,
+        Timestamp(START + day * DAY),
+        Kind::Change,
+        title,
+        text,
+    )
+    .unwrap()
+}
+
+// shows: MEM-08
+#[test]
+fn words_phrases_prefixes_identifiers_and_paths_are_found() {
+    let home = Home::new();
+    home.add(
+        "The keeper holds attempt.lock",
+        "It calls take_handoff(dir) of WorkDirLock",
+        1,
+    );
+    home.add(
+        "Lock of an attempt",
+        "sha256 of crates/store/src/lock.rs",
+        2,
+    );
+    home.keep(made("A file", "nothing else", 3).about(["crates/core/src/guard_view.rs"]));
+    let keeper = ["The keeper holds attempt.lock"];
+    let lock = ["Lock of an attempt"];
+    for (query, found) in [
+        ("keeper", &keeper[..]),
+        ("keepers", &keeper),
+        ("\"attempt lock\"", &keeper),
+        ("take_handoff", &keeper),
+        ("handoff", &keeper),
+        ("WorkDirLock", &keeper),
+        ("workdirlock", &keeper),
+        ("work", &keeper),
+        ("keep*", &keeper),
+        ("sha256", &lock),
+        ("256", &lock),
+        ("store/src/lock.rs", &lock),
+        ("guard_view.rs", &["A file"]),
+        ("view", &["A file"]),
+        ("nowhere", &[]),
+        ("\"attempt keeper\"", &[]),
+        ("zzp1", &[]),
+    ] {
+        assert_eq!(home.found(query), found, "{query}");
+    }
+    let common = home.found("the");
+    assert_eq!(common[0], "A file", "words that say nothing: the newest");
+}
+
+// shows: MEM-08
+// shows: MEM-006
+#[test]
+fn filters_hold_by_project_type_concept_file_and_date() {
+    let home = Home::new();
+    home.keep(made("Context Checkpoint L2 at 87%", "", 10).concept("checkpoint"));
+    home.keep(made("with a file", "checkpoint", 20).about(["crates/core/src/a.rs", "b.md"]));
+    let from = Origin {
+        project: "/q".to_owned(),
+        ..Origin::default()
+    };
+    let at = Timestamp(START + 30 * DAY);
+    home.keep(Observation::new(&from, at, Kind::Failure, "checkpoint failed", "").unwrap());
+    let all = Filter::default();
+    let project = |path: &str| Filter {
+        project: Some(path.to_owned()),
+        ..Filter::default()
+    };
+    let file = |path: &str| Filter {
+        files: vec![path.to_owned()],
+        ..Filter::default()
+    };
+    let with = |filter| home.titles("checkpoint", filter);
+    assert_eq!(with(all.clone()).len(), 3);
+    assert_eq!(with(project("/q")), ["checkpoint failed"]);
+    assert!(with(project("/none")).is_empty());
+    assert_eq!(
+        with(Filter {
+            kind: Some(Kind::Failure),
+            ..all.clone()
+        }),
+        ["checkpoint failed"]
+    );
+    let concepts = vec!["checkpoint".to_owned()];
+    assert_eq!(
+        home.titles(
+            "L2",
+            Filter {
+                concepts,
+                ..all.clone()
+            }
+        ),
+        ["Context Checkpoint L2 at 87%"]
+    );
+    for path in ["a.rs", "core/src", "crates/core/src/a.rs", "b.md"] {
+        assert_eq!(with(file(path)), ["with a file"], "{path}");
+    }
+    assert!(with(file("src/core")).is_empty());
+    let (since, until) = (
+        Some(Timestamp(START + 15 * DAY)),
+        Some(Timestamp(START + 25 * DAY)),
+    );
+    assert_eq!(
+        with(Filter {
+            since,
+            until,
+            ..all.clone()
+        }),
+        ["with a file"]
+    );
+    let early = Some(Timestamp(START + 15 * DAY));
+    assert_eq!(
+        with(Filter {
+            until: early,
+            ..all
+        }),
+        ["Context Checkpoint L2 at 87%"]
+    );
+}
+
+// shows: MEM-08
+#[test]
+fn what_is_near_is_ranked_higher_but_never_above_a_better_match() {
+    let home = Home::new();
+    home.add("Parser rewritten", "old", 1);
+    home.add("Parser rewritten", "new, on the same day as now", 399);
+    home.add(
+        "Something else",
+        "the parser is named once among many other words that say nothing of it",
+        400,
+    );
+    let query = Query {
+        text: "parser".to_owned(),
+        limit: 10,
+        now: Timestamp(START + 400 * DAY),
+        here: Here {
+            branch: Some("main".to_owned()),
+            files: Vec::new(),
+        },
+        ..Query::default()
+    };
+    let (found, _) = ask(&home.files, |memory| memory.search(&query)).unwrap();
+    let texts: Vec<&str> = found.iter().map(|found| &found.text[..3]).collect();
+    assert_eq!(texts, ["new", "old", "the"]);
+}
+
+// shows: MEM-005
+#[test]
+fn a_timeline_has_both_sides_and_ids_may_be_short() {
+    let home = Home::new();
+    let all: Vec<Observation> = (0..9)
+        .map(|day| home.add(&format!("day {day}"), "", day))
+        .collect();
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    let short = &all[4].id.to_string()[..10];
+    let found = memory.timeline(short, 2, 1).unwrap();
+    let titles: Vec<&str> = found.iter().map(|found| found.title.as_str()).collect();
+    assert_eq!(titles, ["day 2", "day 3", "day 4", "day 5"]);
+    assert_eq!(memory.get(short).unwrap(), all[4]);
+    for unknown in ["", "xyz", "00000000000000000", "../x"] {
+        assert!(
+            matches!(memory.get(unknown), Err(MemoryError::Unknown(_))),
+            "{unknown}"
+        );
+    }
+    let more: Vec<Observation> = (0..40)
+        .map(|day| home.add(&format!("more {day}"), "", day))
+        .collect();
+    let first = more[0].id.to_string()[..1].to_owned();
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    assert!(matches!(
+        memory.get(&first),
+        Err(MemoryError::Ambiguous { .. })
+    ));
+}
+
+// shows: MEM-07
+#[test]
+fn lines_that_are_none_of_ours_are_skipped_and_counted() {
+    let home = Home::new();
+    home.add("before", "", 1);
+    let mut text = std::fs::read(home.segment()).unwrap();
+    text.extend(b"{\"id\":\"torn\n\xff\xfe\x00binary\n{\"a\":1}\n");
+    text.extend(vec![b'x'; 10 * 1024 * 1024]);
+    text.extend(b"\n");
+    std::fs::write(home.segment(), text).unwrap();
+    home.add("after", "", 2);
+    let (stats, _) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!((stats.observations, stats.skipped_lines), (2, 4));
+    assert_eq!(home.found("after"), ["after"]);
+    // A line without its end is not read before it has one.
+    let mut text = std::fs::read(home.segment()).unwrap();
+    let line = serde_json::to_vec(&made("half", "", 3)).unwrap();
+    let (begin, end) = line.split_at(20);
+    text.extend(begin);
+    std::fs::write(home.segment(), &text).unwrap();
+    assert!(home.found("half").is_empty());
+    text.extend(end);
+    text.push(b'\n');
+    std::fs::write(home.segment(), &text).unwrap();
+    assert_eq!(home.found("half"), ["half"]);
+}
+
+// shows: MEM-07
+#[test]
+fn nothing_is_doubled_and_the_index_can_be_thrown_away() {
+    let home = Home::new();
+    let one = home.add("one", "text", 1);
+    home.add("two", "text", 2);
+    let before = home.found("text");
+    home.keep(one.clone());
+    assert_eq!(home.found("text"), before);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(home.files.path(&format!("index.db{end}")));
+    }
+    assert_eq!(home.found("text"), before);
+    let mut memory = Memory::rebuild(&home.files).unwrap();
+    let stats = memory.stats().unwrap();
+    assert_eq!((stats.observations, stats.set_aside), (2, None));
+    // The files were cut by somebody: the index follows them.
+    std::fs::write(
+        home.segment(),
+        format!("{}\n", serde_json::to_string(&one).unwrap()),
+    )
+    .unwrap();
+    assert_eq!(home.found("text"), ["one"]);
+}
+
+// shows: MEM-07
+#[test]
+fn indexers_at_the_same_time_find_each_observation_once() {
+    let home = Home::new();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let home = &home;
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    home.add(&format!("writer{writer} turn{turn}"), "shared", turn);
+                    Memory::open(home.files.clone()).unwrap();
+                }
+            });
+        }
+    });
+    let (stats, _) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!((stats.observations, stats.skipped_lines), (80, 0));
+}
+
+// shows: MEM-07
+#[test]
+fn a_database_that_is_damaged_or_newer_is_set_aside_and_built_again() {
+    let home = Home::new();
+    home.add("kept", "", 1);
+    assert_eq!(home.found("kept"), ["kept"]);
+    let newer = |home: &Home| {
+        Connection::open(home.database())
+            .unwrap()
+            .pragma_update(None, "user_version", 99)
+            .unwrap();
+    };
+    let damaged =
+        |home: &Home| std::fs::write(home.database(), "no database at all".repeat(99)).unwrap();
+    for harm in [newer as fn(&Home), damaged] {
+        harm(&home);
+        let (stats, told) = ask(&home.files, Memory::stats).unwrap();
+        assert_eq!(stats.observations, 1);
+        assert!(told.unwrap().contains("index.aside.db"));
+        assert!(stats.set_aside.is_some());
+    }
+}
+
+// shows: MEM-08
+#[test]
+fn what_is_forgotten_is_in_no_file_any_more() {
+    let home = Home::new();
+    let secret = home.add("Xylophone", "quetzalcoatl twice", 1);
+    home.keep(secret.clone());
+    home.add("other", "stays", 2);
+    assert_eq!(home.found("quetzalcoatl"), ["Xylophone"]);
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    let these = Forget::These(vec![secret.id.to_string()]);
+    assert_eq!(memory.forget(&these).unwrap(), 1);
+    drop(memory);
+    assert!(home.found("quetzalcoatl").is_empty());
+    for entry in std::fs::read_dir(home.files.dir()).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        for word in ["quetzalcoatl", "ylophone"] {
+            let has = bytes
+                .windows(word.len())
+                .any(|found| found == word.as_bytes());
+            assert!(!has, "{word} in {}", path.display());
+        }
+    }
+    Memory::rebuild(&home.files).unwrap();
+    assert!(home.found("quetzalcoatl").is_empty());
+    assert_eq!(home.found("stays"), ["other"]);
+    home.add("late", "", 50);
+    let mut memory = Memory::open(home.files.clone()).unwrap();
+    assert_eq!(
+        memory
+            .forget(&Forget::Before(Timestamp(START + 9 * DAY)))
+            .unwrap(),
+        1
+    );
+    assert_eq!(
+        memory.forget(&Forget::Project("/none".to_owned())).unwrap(),
+        0
+    );
+    assert_eq!(memory.forget(&Forget::Project("/p".to_owned())).unwrap(), 1);
+    assert_eq!(memory.stats().unwrap().observations, 0);
+}
+
+// shows: MEM-07
+#[test]
+fn a_crash_between_file_and_index_while_forgetting_is_made_good() {
+    let home = Home::new();
+    let one = home.add("gone", "", 1);
+    home.add("kept", "", 2);
+    home.found("kept");
+    Connection::open(home.database())
+        .unwrap()
+        .execute("INSERT INTO forgetting VALUES(1)", [])
+        .unwrap();
+    let text = std::fs::read(home.segment()).unwrap();
+    let line = serde_json::to_vec(&one).unwrap();
+    let at = text
+        .windows(line.len())
+        .position(|found| found == line)
+        .unwrap();
+    let (name, _) = home.files.segments()[0].clone();
+    home.files.blank(&name, &[(at as u64, line)]).unwrap();
+    let (stats, _) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!(stats.observations, 1);
+    assert!(home.found("gone").is_empty());
+}

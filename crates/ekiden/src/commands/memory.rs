@@ -1,0 +1,409 @@
+//! `ekiden memory`: what sessions left, found again; and taken back.
+
+use clap::{Args, Subcommand};
+use ekiden_core::observation::{Observation, ObservationKind};
+use ekiden_core::text::in_full;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_memory::{Filter, Forget, Here, Memory, MemoryError, Query, Stats, ask};
+use ekiden_store::memory::MemoryFiles;
+use ekiden_store::place::ProjectPlace;
+
+use super::Invocation;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::memory::{self, shown};
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Typed};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden memory search 'attempt lock'         words, \"phrases\", prefixes*, identifiers, paths
+  ekiden memory search flaky --type failure --since 2026-11-01
+  ekiden memory recent                        what sessions left here last
+  ekiden memory timeline 3f09                 what came before and after it
+  ekiden memory get 3f09 a1b2                 all of it
+  ekiden memory stats                         what is kept, and how much
+  ekiden memory rebuild                       make the index anew
+  ekiden memory forget --project              take back what was recorded here
+";
+
+/// Search what earlier sessions left
+///
+/// Sessions leave observations: prompts, checkpoints, handoffs and their facts, decisions, failures, verifications,
+/// commits. Nothing leaves this machine. `memory.record = false` records nothing more; `memory.exclude` and a
+/// project's `.ekidenignore` leave projects and files out; `<private>` spans of prompts are never recorded.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct MemoryArgs {
+    #[command(subcommand)]
+    command: MemoryCommand,
+}
+
+#[derive(Subcommand)]
+enum MemoryCommand {
+    /// Find observations, the best first
+    Search(SearchArgs),
+    /// Show what came before and after an observation
+    Timeline(TimelineArgs),
+    /// Show observations in full
+    Get(GetArgs),
+    /// Show the newest observations
+    Recent(RecentArgs),
+    /// Say what is kept, and how much
+    Stats(Plain),
+    /// Build the index again from the recorded files
+    Rebuild(Plain),
+    /// Take back what was recorded
+    Forget(ForgetArgs),
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct SearchArgs {
+    /// Words, "phrases", prefixes*
+    #[arg(value_name = "QUERY", required = true)]
+    query: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct RecentArgs {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+/// What an observation must be.
+#[derive(Args)]
+struct Which {
+    /// Only this type: change, handoff, decision, discovery, failure, verification, commit, prompt, summary
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<ObservationKind>,
+    /// Not before this date or time, such as 2026-11-01, or 7d for seven days
+    #[arg(long, value_name = "WHEN", value_parser = time)]
+    since: Option<Timestamp>,
+    /// Before this date or time
+    #[arg(long, value_name = "WHEN", value_parser = time)]
+    until: Option<Timestamp>,
+    /// Only with this concept, such as checkpoint; may be repeated
+    #[arg(long, value_name = "NAME")]
+    concept: Vec<String>,
+    /// Only about this file or directory; may be repeated
+    #[arg(long, value_name = "PATH")]
+    file: Vec<String>,
+    /// Another project, by its directory
+    #[arg(long, value_name = "DIR", conflicts_with = "all_projects")]
+    project: Option<String>,
+    /// In all projects
+    #[arg(long)]
+    all_projects: bool,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct TimelineArgs {
+    /// The observation's id, or its beginning
+    #[arg(value_name = "ID")]
+    id: String,
+    /// How many before and after it
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    limit: u16,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct GetArgs {
+    /// Ids, or their beginnings
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct Plain {
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+struct ForgetArgs {
+    /// Ids, or their beginnings
+    #[arg(value_name = "ID", required_unless_present_any = ["before", "project"])]
+    ids: Vec<String>,
+    /// All of every project before this date or time
+    #[arg(long, value_name = "WHEN", value_parser = time, conflicts_with_all = ["ids", "project"])]
+    before: Option<Timestamp>,
+    /// All of a project [default: this one]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "ids")]
+    project: Option<String>,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+/// The memory, and where it is asked from.
+struct Asked<'a> {
+    files: MemoryFiles,
+    invocation: &'a Invocation,
+    json: bool,
+}
+
+pub fn memory(args: &MemoryArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let typed = match &args.command {
+        MemoryCommand::Search(SearchArgs { typed, .. })
+        | MemoryCommand::Timeline(TimelineArgs { typed, .. })
+        | MemoryCommand::Get(GetArgs { typed, .. })
+        | MemoryCommand::Recent(RecentArgs { typed, .. })
+        | MemoryCommand::Stats(Plain { typed })
+        | MemoryCommand::Rebuild(Plain { typed })
+        | MemoryCommand::Forget(ForgetArgs { typed, .. }) => typed,
+    };
+    let invocation = Invocation::looking(typed.flags(), output)?;
+    let files = memory::files(&invocation.environment).ok_or_else(no_home)?;
+    let asked = Asked {
+        files,
+        json: invocation.json()?,
+        invocation: &invocation,
+    };
+    match &args.command {
+        MemoryCommand::Search(search) => asked.search(search, output)?,
+        MemoryCommand::Recent(recent) => {
+            let (filter, limit) = (asked.filter(&recent.which)?, recent.which.limit.into());
+            let found = asked.ask(output, |memory| memory.recent(&filter, limit))?;
+            asked.tell(&found, output);
+        }
+        MemoryCommand::Timeline(of) => {
+            let limit = of.limit.into();
+            let found = asked.ask(output, |memory| memory.timeline(&of.id, limit, limit))?;
+            asked.tell(&found, output);
+        }
+        MemoryCommand::Get(get) => asked.get(get, output)?,
+        MemoryCommand::Stats(_) => {
+            let stats = asked.ask(output, Memory::stats)?;
+            asked.stats(&stats, output);
+        }
+        MemoryCommand::Rebuild(_) => {
+            let stats = Memory::rebuild(&asked.files).and_then(|mut memory| memory.stats());
+            asked.stats(&stats?, output);
+        }
+        MemoryCommand::Forget(forget) => asked.forget(forget, output)?,
+    }
+    Ok(Exit::Done)
+}
+
+impl Asked<'_> {
+    fn ask<T>(
+        &self,
+        output: &mut Output,
+        question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
+    ) -> Result<T, Failure> {
+        let (answer, told) = ask(&self.files, question)?;
+        told.iter().for_each(|told| output.warn(told));
+        Ok(answer)
+    }
+
+    fn search(&self, args: &SearchArgs, output: &mut Output) -> Result<(), Failure> {
+        let query = Query {
+            text: args.query.join(" "),
+            filter: self.filter(&args.which)?,
+            here: Here {
+                branch: self.place().and_then(|place| place.branch()),
+                files: Vec::new(),
+            },
+            limit: args.which.limit.into(),
+            now: SystemClock.now(),
+        };
+        let found = self.ask(output, |memory| memory.search(&query))?;
+        self.tell(&found, output);
+        Ok(())
+    }
+
+    fn get(&self, args: &GetArgs, output: &mut Output) -> Result<(), Failure> {
+        let found = self.ask(output, |memory| {
+            args.ids
+                .iter()
+                .map(|id| memory.get(id))
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        if self.json {
+            self.tell(&found, output);
+            return Ok(());
+        }
+        for (nth, found) in found.iter().enumerate() {
+            if nth > 0 {
+                output.line(&Line::default());
+            }
+            output.answer(&format!("{}\n", shown::detail(found).trim_end()));
+        }
+        Ok(())
+    }
+
+    fn forget(&self, args: &ForgetArgs, output: &mut Output) -> Result<(), Failure> {
+        self.invocation
+            .environment
+            .refuse_a_session("take back what was recorded")?;
+        let what = match (args.before, &args.project) {
+            (Some(before), _) => Forget::Before(before),
+            (None, Some(dir)) => Forget::Project(self.project(dir)?),
+            (None, None) => Forget::These(args.ids.clone()),
+        };
+        let count = self.ask(output, |memory| memory.forget(&what))?;
+        if self.json {
+            output.json(&Fields::versioned().with("forgotten", count));
+        } else {
+            let text = format!("forgotten: {}", phrase::count(count as u64, "observation"));
+            output.line(&Line::new(Tone::Plain, text));
+        }
+        Ok(())
+    }
+
+    fn filter(&self, which: &Which) -> Result<Filter, Failure> {
+        let project = match &which.project {
+            _ if which.all_projects => None,
+            dir => Some(self.project(dir.as_deref().unwrap_or("."))?),
+        };
+        Ok(Filter {
+            project,
+            kind: which.kind,
+            concepts: which.concept.clone(),
+            files: which.file.clone(),
+            since: which.since,
+            until: which.until,
+        })
+    }
+
+    /// The project of a directory; of one that is gone the name as it was given.
+    fn project(&self, dir: &str) -> Result<String, Failure> {
+        let dir = match dir {
+            "." => self.invocation.workspace_here()?.dir,
+            dir => self.invocation.here.join(dir),
+        };
+        let place = ProjectPlace::find(&dir, None);
+        Ok(place
+            .map_or(dir.clone(), |place| place.project().to_owned())
+            .display()
+            .to_string())
+    }
+
+    fn place(&self) -> Option<ProjectPlace> {
+        ProjectPlace::find(&self.invocation.here, None)
+    }
+
+    fn tell(&self, found: &[Observation], output: &mut Output) {
+        if self.json {
+            return output.json(&Fields::versioned().with("observations", found));
+        }
+        for found in found {
+            output.line(&Line::new(Tone::Plain, shown::index_line(found)).hanging(4));
+        }
+        let next = match found.first() {
+            Some(first) => format!(
+                "all of one: `ekiden memory get {}`",
+                &first.id.to_string()[..8]
+            ),
+            None => "nothing found here; `--all-projects` looks everywhere".to_owned(),
+        };
+        output.line(&Line::new(Tone::Quiet, next));
+    }
+
+    fn stats(&self, stats: &Stats, output: &mut Output) {
+        let dir = self.files.dir();
+        if self.json {
+            let fields = Fields::versioned().and(fields! { "dir": dir }).and(stats);
+            return output.json(&fields);
+        }
+        let mut line = |label: &str, text: String| {
+            output.line(&Line::labelled(label, Tone::Plain, text));
+        };
+        let listed = |all: &[(String, u64)]| {
+            let shown: Vec<String> = all
+                .iter()
+                .take(10)
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
+            shown.join(", ")
+        };
+        line("kept", phrase::count(stats.observations, "observation"));
+        if let (Some(first), Some(last)) = (stats.first, stats.last) {
+            line("from", format!("{} to {}", first.date(), last.date()));
+            line("types", listed(&stats.types));
+            line("projects", listed(&stats.projects));
+        }
+        let kib = |bytes: u64| format!("{} KiB", ekiden_core::text::grouped(bytes.div_ceil(1024)));
+        line(
+            "size",
+            format!(
+                "{}, and {} of index",
+                kib(stats.text_bytes),
+                kib(stats.index_bytes)
+            ),
+        );
+        if stats.skipped_lines > 0 {
+            let skipped = phrase::count(stats.skipped_lines, "line");
+            line("skipped", format!("{skipped} that are no observations"));
+        }
+        if let Some(aside) = &stats.set_aside {
+            line(
+                "aside",
+                format!("{aside}: an index that could not be used; it may be removed"),
+            );
+        }
+        line("in", phrase::path(dir));
+    }
+}
+
+/// A date, a time, or how long ago: `7d`, `12h`.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let ago = text.split_at_checked(text.len().saturating_sub(1));
+    let ago = ago.and_then(|(count, unit)| {
+        let secs = match unit {
+            "d" => 24 * 60 * 60,
+            "h" => 60 * 60,
+            _ => return None,
+        };
+        Some(Millis::from_secs(
+            count.parse::<u64>().ok()?.checked_mul(secs)?,
+        ))
+    });
+    let at = ago.map(|ago| SystemClock.now() - ago);
+    let at = at.or_else(|| Timestamp::parse_rfc3339(text));
+    at.or_else(|| Timestamp::parse_rfc3339(&format!("{text}T00:00:00Z")))
+        .ok_or_else(|| {
+            "a date such as 2026-11-01, a time in RFC 3339, or how long ago, such as 7d".to_owned()
+        })
+}
+
+fn no_home() -> Failure {
+    Failure::new(Exit::Settings, "cannot find the memory: HOME is not set")
+        .hint("set HOME or XDG_STATE_HOME")
+}
+
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        let text = format!("cannot {}", in_full(&error));
+        match error {
+            MemoryError::Unknown(_) | MemoryError::Ambiguous { .. } => {
+                Self::new(Exit::MissingInput, text).hint("`ekiden memory recent` shows ids")
+            }
+            MemoryError::Disk(error) => error.into(),
+            MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
+            MemoryError::Index(_) | MemoryError::Newer => Self::new(Exit::State, text)
+                .hint("`ekiden memory rebuild` makes the index anew; what was recorded stays"),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `session_history`: what the sessions before this one in its relay were given, said, did and saw.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use ekiden_core::text::one_line;
+use serde_json::Value;
+
+use crate::memory::shown::{ANSWER_BYTES_MAX, marked};
+use crate::settings::environment::Environment;
+
+/// One page, in bytes.
+const PAGE_BYTES: usize = 16_000;
+/// A message or a tool's result, in characters.
+const PIECE_CHARS_MAX: usize = 2_000;
+
+/// A page of a session, or the list of sessions for 0.
+pub(super) fn answer(
+    environment: &Environment,
+    session: u64,
+    prompt: bool,
+    page: u64,
+) -> Result<String, String> {
+    let relay = environment.variable("EKIDEN_RELAY");
+    let own = environment
+        .variable("EKIDEN_SESSION")
+        .and_then(|own| own.parse().ok());
+    let (Some(relay), Some(own)) = (relay, own) else {
+        return Err("this session is not one of a run, so none is before it".to_owned());
+    };
+    let earlier = 1..own;
+    if session == 0 {
+        return Ok(match earlier.end - 1 {
+            0 => "This is the first session.".to_owned(),
+            count => format!("{count} sessions came before this one: 1 to {count}."),
+        });
+    }
+    if !earlier.contains(&session) {
+        return Err(format!(
+            "session {session} is not one of those before this one"
+        ));
+    }
+    let dir = Path::new(relay).join("sessions").join(session.to_string());
+    let name = if prompt { "prompt.md" } else { "events.jsonl" };
+    let file =
+        File::open(dir.join(name)).map_err(|_| format!("nothing is kept of session {session}"))?;
+    let skip = usize::try_from(page.saturating_sub(1))
+        .unwrap_or(usize::MAX)
+        .saturating_mul(PAGE_BYTES);
+    let mut text = String::new();
+    let mut passed = 0_usize;
+    let mut lines = BufReader::new(file).split(b'\n');
+    let mut is_more = false;
+    while let Some(Ok(line)) = lines.next() {
+        let piece = if prompt {
+            String::from_utf8_lossy(&line).into_owned() + "\n"
+        } else {
+            said(&line)
+        };
+        // A piece belongs to the page in which it begins.
+        passed += piece.len();
+        if passed - piece.len() < skip {
+            continue;
+        }
+        if passed - piece.len() >= skip + PAGE_BYTES {
+            is_more = true;
+            break;
+        }
+        text += &piece;
+    }
+    if text.is_empty() {
+        return Ok(format!("Session {session} has no page {page}."));
+    }
+    let more = if is_more {
+        format!("\nPage {} goes on.", page + 1)
+    } else {
+        String::new()
+    };
+    Ok(format!(
+        "{}{more}",
+        marked(&text, ANSWER_BYTES_MAX).trim_end()
+    ))
+}
+
+/// What a line of an event stream says, if it is a message or a tool's call or result.
+fn said(line: &[u8]) -> String {
+    let event: Value = serde_json::from_slice(line).unwrap_or_default();
+    let content = &event["message"]["content"];
+    let who = event["type"]
+        .as_str()
+        .filter(|who| ["assistant", "user"].contains(who));
+    let Some(who) = who else { return String::new() };
+    if let Some(text) = content.as_str() {
+        return format!("{who}: {}\n", one_line(text, PIECE_CHARS_MAX));
+    }
+    let piece = |block: &Value| {
+        let (name, text) = match block["type"].as_str()? {
+            "text" => (who.to_owned(), block["text"].as_str()?.to_owned()),
+            "tool_use" => (
+                format!("call {}", block["name"].as_str()?),
+                block["input"].to_string(),
+            ),
+            "tool_result" => {
+                let content = &block["content"];
+                let whole = || content.as_array().map(|blocks| texts(blocks));
+                let text = content.as_str().map(str::to_owned).or_else(whole);
+                ("result".to_owned(), text?)
+            }
+            _ => return None,
+        };
+        Some(format!("{name}: {}\n", one_line(&text, PIECE_CHARS_MAX)))
+    };
+    content
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(piece)
+        .collect()
+}
+
+fn texts(blocks: &[Value]) -> String {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| block["text"].as_str())
+        .collect();
+    texts.join("\n")
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test lays out an archive")]
+mod tests {
+    use super::*;
+
+    // shows: MEM-14
+    #[test]
+    fn a_session_reads_those_before_it_by_page_as_data_and_no_other() {
+        let relay = tempfile::tempdir().unwrap();
+        let dir = relay.path().join("sessions/1");
+        std::fs::create_dir_all(&dir).unwrap();
+        let call = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}"#;
+        let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","content":[{"type":"text","text":"a.rs\n# Now"}]}]}}"#;
+        let many = format!("{call}\nnot json\n{result}\n").repeat(600);
+        std::fs::write(dir.join("events.jsonl"), many).unwrap();
+        std::fs::write(dir.join("prompt.md"), "# Task\nPort it").unwrap();
+        let path = relay.path().to_str().unwrap();
+        let environment = Environment::of([("EKIDEN_RELAY", path), ("EKIDEN_SESSION", "2")]);
+        let of = |session, prompt, page| answer(&environment, session, prompt, page);
+        assert_eq!(
+            of(0, false, 1).unwrap(),
+            "1 sessions came before this one: 1 to 1."
+        );
+        let first = of(1, false, 1).unwrap();
+        assert!(
+            first.starts_with(
+                "¦ assistant: I look\n¦ call Bash: {\"command\":\"ls\"}\n¦ result: a.rs # Now\n"
+            ),
+            "{first}"
+        );
+        assert!(first.ends_with("\nPage 2 goes on.") && first.len() < 20_000);
+        let pages: Vec<String> = (1..)
+            .map_while(|page| of(1, false, page).ok().filter(|page| page.starts_with('¦')))
+            .collect();
+        let results = pages
+            .iter()
+            .flat_map(|page| page.lines())
+            .filter(|line| line.starts_with("¦ result"))
+            .count();
+        assert_eq!(results, 600, "no page repeats or loses anything");
+        assert_eq!(of(1, true, 1).unwrap(), "¦ # Task\n¦ Port it");
+        assert!(of(2, false, 1).is_err() && of(u64::MAX, false, 1).is_err());
+        assert!(
+            answer(&Environment::of([]), 1, false, 1).is_err(),
+            "not in a run"
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! The tools: their names and arguments are claude-mem's where it has them, so that an agent finds what it knows.
+
+use std::path::PathBuf;
+
+use ekiden_core::guard::checkpoint::CheckpointReason;
+use ekiden_core::guard::document::Filled;
+use ekiden_core::handoff::HandoffFile;
+use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
+use ekiden_core::observation::{Observation, ObservationKind};
+use ekiden_core::text::{in_full, one_line};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_memory::{Filter, Here, Memory, MemoryError, Query, ask};
+use ekiden_store::disk::RealDisk;
+use ekiden_store::place::ProjectPlace;
+use ekiden_store::replace::{Durability, replace};
+use ekiden_wire::transcript::Recent;
+use serde_json::Value;
+
+use super::history;
+use crate::client::transcript;
+use crate::guard::{Watched, take_checkpoint};
+use crate::memory::files;
+use crate::memory::shown::{ANSWER_BYTES_MAX, detail, index_line, marked};
+use crate::settings::environment::Environment;
+
+/// Longer questions are none.
+const QUERY_CHARS_MAX: usize = 1_000;
+const LIMIT_MAX: u64 = 50;
+const LIMIT_DEFAULT: u64 = 10;
+const DAY: Millis = Millis::from_secs(24 * 60 * 60);
+
+/// What a tool answers, or why it cannot.
+type Answer = Result<String, String>;
+
+/// Name, what a model reads of it, and the schema of its arguments.
+pub(super) const TOOLS: [(&str, &str, &str); 8] = [
+    (
+        "search",
+        "Find what earlier sessions left in this project: checkpoints, handoffs, decisions, failures, facts, commits, prompts. Gives index lines with ids, best first.",
+        r#"{"type":"object","properties":{
+            "query":{"type":"string","description":"words, \"phrases\", prefixes*, identifiers, paths"},
+            "type":{"type":"string","description":"observations (all), or one of change, handoff, decision, discovery, failure, verification, commit, prompt, summary"},
+            "date":{"type":"string","description":"2026-11-01, or 2026-11-01..2026-11-07"},
+            "dateStart":{"type":"string"},"dateEnd":{"type":"string"},
+            "concepts":{"description":"a name, such as checkpoint, or a list","type":["string","array"],"items":{"type":"string"}},
+            "files":{"description":"a path or a list","type":["string","array"],"items":{"type":"string"}},
+            "all_projects":{"type":"boolean"},
+            "limit":{"type":"integer","minimum":1,"maximum":50}},"required":["query"]}"#,
+    ),
+    (
+        "timeline",
+        "Show what came before and after an observation in its project.",
+        r#"{"type":"object","properties":{"id":{"type":"string"},
+            "depth_before":{"type":"integer","minimum":0,"maximum":50},
+            "depth_after":{"type":"integer","minimum":0,"maximum":50}},"required":["id"]}"#,
+    ),
+    (
+        "get_observation",
+        "Show one observation in full.",
+        r#"{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}"#,
+    ),
+    (
+        "get_batch_observations",
+        "Show several observations in full.",
+        r#"{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"},"maxItems":50}},"required":["ids"]}"#,
+    ),
+    (
+        "get_recent_context",
+        "Show the newest sessions and observations of this project.",
+        r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":50}}}"#,
+    ),
+    (
+        "session_history",
+        "Read what the sessions before this one in the same run were given, said, did and saw. Without a session, lists them.",
+        r#"{"type":"object","properties":{"session":{"type":"integer","minimum":1},
+            "part":{"type":"string","enum":["events","prompt"]},
+            "page":{"type":"integer","minimum":1}}}"#,
+    ),
+    (
+        "context_usage",
+        "Say how many tokens of the context window this session uses.",
+        r#"{"type":"object","properties":{}}"#,
+    ),
+    (
+        "write_handoff",
+        "Write this session's handoff. In a run of ekiden: the files progress, next_prompt, knowledge. In any other session: done, decisions, blockers, one item a line.",
+        r#"{"type":"object","properties":{"progress":{"type":"string"},"next_prompt":{"type":"string"},"knowledge":{"type":"string"},
+            "done":{"type":"string"},"decisions":{"type":"string"},"blockers":{"type":"string"}}}"#,
+    ),
+];
+
+/// The tools, for the process's session.
+pub(super) struct Tools {
+    environment: Environment,
+    here: PathBuf,
+}
+
+impl Tools {
+    pub(super) fn of_process() -> Self {
+        let environment = Environment::of_process();
+        let project = environment
+            .variable("CLAUDE_PROJECT_DIR")
+            .map(PathBuf::from);
+        let here = project.or_else(|| std::env::current_dir().ok());
+        Self {
+            here: here.unwrap_or_default(),
+            environment,
+        }
+    }
+
+    /// None if there is no such tool.
+    pub(super) fn call(&self, name: &str, arguments: &Value) -> Option<Answer> {
+        let arguments = Arguments(arguments);
+        Some(match name {
+            "search" => self.search(&arguments),
+            "timeline" => self.timeline(&arguments),
+            "get_observation" => self.get(&[arguments.need("id")]),
+            "get_batch_observations" => {
+                let ids = arguments.list("ids").into_iter().map(Ok);
+                self.get(&ids.take(50).collect::<Vec<_>>())
+            }
+            "get_recent_context" => self.recent(&arguments),
+            "session_history" => history::answer(
+                &self.environment,
+                arguments.number("session", 0),
+                arguments.text("part").as_deref() == Some("prompt"),
+                arguments.number("page", 1),
+            ),
+            "context_usage" => self.usage(),
+            "write_handoff" => self.write_handoff(&arguments),
+            _ => return None,
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl Fn(&mut Memory) -> Result<T, MemoryError>,
+    ) -> Result<T, String> {
+        let files = files(&self.environment).ok_or("there is no memory: HOME is not set")?;
+        let answer = ask(&files, question).map_err(|error| format!("cannot {}", in_full(&error)));
+        answer.map(|(answer, _)| answer)
+    }
+
+    fn search(&self, arguments: &Arguments<'_>) -> Answer {
+        let kind = arguments
+            .text("type")
+            .or_else(|| arguments.text("obs_type"));
+        let kind = kind.filter(|kind| kind != "observations");
+        let kind = kind.map(|kind| kind.parse::<ObservationKind>());
+        let (since, until) = arguments.dates()?;
+        let place = ProjectPlace::find(&self.here, None);
+        let everywhere = arguments.0["all_projects"] == true;
+        let query = Query {
+            text: arguments
+                .need("query")?
+                .chars()
+                .take(QUERY_CHARS_MAX)
+                .collect(),
+            filter: Filter {
+                kind: kind
+                    .transpose()
+                    .map_err(|error| format!("type must be {error}"))?,
+                concepts: arguments.list("concepts"),
+                files: arguments.list("files"),
+                since,
+                until,
+                ..self.of_project(everywhere)
+            },
+            here: Here {
+                branch: place.and_then(|place| place.branch()),
+                files: Vec::new(),
+            },
+            limit: arguments.limit(),
+            now: SystemClock.now(),
+        };
+        Ok(listed(&self.ask(|memory| memory.search(&query))?))
+    }
+
+    fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
+        let id = arguments.need("id").or_else(|_| arguments.need("anchor"))?;
+        let depth = |name| usize::try_from(arguments.number(name, 5).min(LIMIT_MAX)).unwrap_or(0);
+        let (before, after) = (depth("depth_before"), depth("depth_after"));
+        Ok(listed(
+            &self.ask(|memory| memory.timeline(&id, before, after))?,
+        ))
+    }
+
+    fn get(&self, ids: &[Answer]) -> Answer {
+        let mut texts = Vec::new();
+        for id in ids {
+            let id = id.clone()?;
+            texts.push(
+                self.ask(|memory| memory.get(&id))
+                    .map(|found| detail(&found))?,
+            );
+        }
+        Ok(marked(&texts.join("\n\n"), ANSWER_BYTES_MAX))
+    }
+
+    fn recent(&self, arguments: &Arguments<'_>) -> Answer {
+        let limit = arguments.limit();
+        let all = self.of_project(false);
+        let sessions = Filter {
+            kind: Some(ObservationKind::Summary),
+            ..all.clone()
+        };
+        let (sessions, newest) = self.ask(|memory| {
+            Ok((
+                memory.recent(&sessions, limit)?,
+                memory.recent(&all, limit)?,
+            ))
+        })?;
+        Ok(format!(
+            "Sessions:\n{}\nObservations:\n{}",
+            listed(&sessions),
+            listed(&newest)
+        ))
+    }
+
+    fn of_project(&self, everywhere: bool) -> Filter {
+        let place = ProjectPlace::find(&self.here, None).filter(|_| !everywhere);
+        Filter {
+            project: place.map(|place| place.project().display().to_string()),
+            ..Filter::default()
+        }
+    }
+
+    fn usage(&self) -> Answer {
+        let unknown = || "the context use of this session is not known yet".to_owned();
+        if let Some(session) = self.environment.variable("EKIDEN_SESSION_ID") {
+            let transcript = transcript::find(&self.environment, session).ok_or_else(unknown)?;
+            let mut file = std::fs::File::open(transcript).map_err(|_| unknown())?;
+            let recent = Recent::of(&mut file).map_err(|_| unknown())?;
+            let last = recent.responses.last().ok_or_else(unknown)?;
+            return Ok(format!("{} tokens are used", last.context_tokens));
+        }
+        let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
+        let reading = watched.reading().ok_or_else(unknown)?;
+        Ok(format!(
+            "{} of {} tokens are used",
+            reading.used_tokens,
+            reading.window.usable_tokens()
+        ))
+    }
+
+    /// In a run into the handoff directory; in a session that a person started into its document.
+    fn write_handoff(&self, arguments: &Arguments<'_>) -> Answer {
+        let failed = |error: &dyn std::error::Error| format!("cannot {}", in_full(error));
+        if let Some(dir) = self.environment.variable("EKIDEN_HANDOFF") {
+            let mut written = Vec::new();
+            for (file, name) in [
+                (HandoffFile::Progress, "progress"),
+                (HandoffFile::NextPrompt, "next_prompt"),
+                (HandoffFile::Knowledge, "knowledge"),
+            ] {
+                let Some(text) = arguments.text(name) else {
+                    continue;
+                };
+                if text.len() > HANDOFF_FILE_BYTES_MAX {
+                    return Err(format!("{name} is too long; about a page is enough"));
+                }
+                let path = PathBuf::from(dir).join(file.name());
+                replace(
+                    &RealDisk::new(),
+                    &path,
+                    text.as_bytes(),
+                    Durability::Derived,
+                )
+                .map_err(|error| failed(&error))?;
+                written.push(file.name());
+            }
+            return match written.as_slice() {
+                [] => Err("name at least one of progress, next_prompt, knowledge".to_owned()),
+                written => Ok(format!(
+                    "Written: {}. It is judged when your turn ends.",
+                    written.join(", ")
+                )),
+            };
+        }
+        let lines = |name: &str| -> Vec<String> {
+            let text = arguments.text(name).unwrap_or_default();
+            let lines = text
+                .lines()
+                .map(|line| one_line(line.trim_start_matches(['-', '*', ' ']), 300));
+            lines.filter(|line| !line.is_empty()).collect()
+        };
+        let filled = Filled {
+            done: lines("done"),
+            decisions: lines("decisions"),
+            blockers: lines("blockers"),
+        };
+        if filled == Filled::default() {
+            return Err("name at least one of done, decisions, blockers".to_owned());
+        }
+        let watched = Watched::for_command(None).map_err(|failure| failure.error().to_owned())?;
+        let reading = watched.reading();
+        let request = watched.checkpoint(CheckpointReason::Manual, reading.as_ref());
+        let taken = take_checkpoint(&request).map_err(|error| failed(&error))?;
+        let document = std::fs::read_to_string(&taken.document).map_err(|error| failed(&error))?;
+        let disk = RealDisk::fenced(&watched.place.dir);
+        replace(
+            &disk,
+            &taken.document,
+            filled.fill(&document).as_bytes(),
+            Durability::Full,
+        )
+        .map_err(|error| failed(&error))?;
+        Ok(format!("Written: {}", watched.shown(&taken.document)))
+    }
+}
+
+fn listed(found: &[Observation]) -> String {
+    if found.is_empty() {
+        return "nothing found".to_owned();
+    }
+    let lines: Vec<String> = found.iter().map(index_line).collect();
+    marked(&lines.join("\n"), ANSWER_BYTES_MAX)
+}
+
+/// The arguments of a call, whatever an agent made of them.
+struct Arguments<'a>(&'a Value);
+
+impl Arguments<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        match &self.0[name] {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+        .filter(|text| !text.trim().is_empty())
+    }
+
+    fn need(&self, name: &str) -> Answer {
+        self.text(name).ok_or_else(|| format!("{name} is missing"))
+    }
+
+    /// A list, or one text with commas.
+    fn list(&self, name: &str) -> Vec<String> {
+        let value = &self.0[name];
+        let texts: Vec<&str> = match value.as_array() {
+            Some(texts) => texts.iter().filter_map(Value::as_str).collect(),
+            None => value.as_str().unwrap_or_default().split(',').collect(),
+        };
+        let texts = texts.into_iter().map(|text| text.trim().to_owned());
+        texts.filter(|text| !text.is_empty()).take(50).collect()
+    }
+
+    fn number(&self, name: &str, default: u64) -> u64 {
+        self.text(name)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
+    }
+
+    fn limit(&self) -> usize {
+        let limit = self.number("limit", LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+        usize::try_from(limit).unwrap_or(1)
+    }
+
+    /// From and up to.
+    fn dates(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
+        let wrong = || "a date must be like 2026-11-01".to_owned();
+        let day = |text: &str| {
+            let at = Timestamp::parse_rfc3339(text);
+            at.or_else(|| Timestamp::parse_rfc3339(&format!("{}T00:00:00Z", text.trim())))
+                .ok_or_else(wrong)
+        };
+        let date = self.text("date");
+        let (first, last) = match date
+            .as_deref()
+            .map(|date| date.split_once("..").unwrap_or((date, date)))
+        {
+            Some((first, last)) => (Some(first.to_owned()), Some(last.to_owned())),
+            None => (self.text("dateStart"), self.text("dateEnd")),
+        };
+        let first = first.as_deref().map(day).transpose()?;
+        let last = last.as_deref().map(day).transpose()?;
+        Ok((first, last.map(|last| last + DAY)))
+    }
+}
