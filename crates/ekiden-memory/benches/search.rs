@@ -7,7 +7,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
-    clippy::disallowed_types,
+    clippy::unwrap_used,
     reason = "a measurement"
 )]
 

@@ -36,7 +36,7 @@ pub struct Outbox {
 
 /// A write as it was queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct QueuedWrite {
     /// Its file's name.
     pub name: String,
     pub bytes: Vec<u8>,
@@ -68,12 +68,12 @@ impl Outbox {
     }
 
     /// What the trackers do not have yet, in no order.
-    pub fn waiting(&self) -> DiskResult<Vec<Kept>> {
+    pub fn waiting(&self) -> DiskResult<Vec<QueuedWrite>> {
         self.all_in(&self.waiting_dir())
     }
 
     /// What they have, as long as it is kept.
-    pub fn sent(&self) -> DiskResult<Vec<Kept>> {
+    pub fn sent(&self) -> DiskResult<Vec<QueuedWrite>> {
         self.all_in(&self.sent_dir())
     }
 
@@ -121,7 +121,7 @@ impl Outbox {
         Ok(wait_for(&file, &path, patience)?.then_some(file))
     }
 
-    fn all_in(&self, dir: &Path) -> DiskResult<Vec<Kept>> {
+    fn all_in(&self, dir: &Path) -> DiskResult<Vec<QueuedWrite>> {
         let names = if_there(self.disk.list(dir))?.unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         let mut all = Vec::new();
@@ -129,7 +129,7 @@ impl Outbox {
         for name in names.filter(|name| !name.starts_with('.')) {
             if let Some(bytes) = if_there(self.disk.read(&dir.join(name), OUTBOX_FILE_BYTES_MAX))? {
                 let name = name.to_owned();
-                all.push(Kept { name, bytes });
+                all.push(QueuedWrite { name, bytes });
             }
         }
         Ok(all)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ekiden_core::issue::IssueRef;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::DiskResult;
-use ekiden_store::outbox::{Kept, Outbox};
+use ekiden_store::outbox::{Outbox, QueuedWrite};
 use serde::{Deserialize, Serialize};
 
 use crate::Entry;
@@ -65,7 +65,7 @@ impl Queued {
     }
 
     /// What was kept; none if it is of a newer program, or damaged.
-    pub fn of(kept: &Kept) -> Option<Self> {
+    pub fn of(kept: &QueuedWrite) -> Option<Self> {
         let queued: Self = serde_json::from_slice(&kept.bytes).ok()?;
         (queued.v <= Self::VERSION).then_some(queued)
     }

@@ -53,7 +53,7 @@ impl Answered {
 
 /// What goes wrong with the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ServiceFault {
     /// It never arrives.
     NoAnswer,
     /// It is done, and the answer is lost.
@@ -78,9 +78,9 @@ pub trait Service {
 #[derive(Debug, Default)]
 pub struct Fake<S> {
     pub service: S,
-    pub trouble: VecDeque<Trouble>,
+    pub fault: VecDeque<ServiceFault>,
     /// What goes wrong with a later request, by its place from 0.
-    later: Option<(std::ops::Range<usize>, Trouble)>,
+    later: Option<(std::ops::Range<usize>, ServiceFault)>,
     pub asked: Vec<Asked>,
 }
 
@@ -88,44 +88,44 @@ impl<S: Service> Fake<S> {
     pub fn new(service: S) -> Self {
         Self {
             service,
-            trouble: VecDeque::new(),
+            fault: VecDeque::new(),
             later: None,
             asked: Vec::new(),
         }
     }
 
     /// One request goes wrong: the one that has so many before it.
-    pub fn trouble_at(&mut self, place: usize, trouble: Trouble) {
-        self.later = Some((place..place + 1, trouble));
+    pub fn fault_at(&mut self, place: usize, fault: ServiceFault) {
+        self.later = Some((place..place + 1, fault));
     }
 
     /// Every request goes wrong from here on.
-    pub fn trouble_from(&mut self, place: usize, trouble: Trouble) {
-        self.later = Some((place..usize::MAX, trouble));
+    pub fn fault_from(&mut self, place: usize, fault: ServiceFault) {
+        self.later = Some((place..usize::MAX, fault));
     }
 
     /// The answer, if one arrives.
     pub fn answer(&mut self, asked: Asked) -> Option<Answered> {
         let place = self.asked.len();
         let later = self.later.as_ref().filter(|(at, _)| at.contains(&place));
-        let later = later.map(|(_, trouble)| *trouble);
-        let trouble = self.trouble.pop_front().or(later);
+        let later = later.map(|(_, fault)| *fault);
+        let fault = self.fault.pop_front().or(later);
         let mut done = || self.service.serve(&asked);
-        let answered = match trouble {
+        let answered = match fault {
             None => Some(done()),
-            Some(Trouble::NoAnswer) => None,
-            Some(Trouble::Lost) => {
+            Some(ServiceFault::NoAnswer) => None,
+            Some(ServiceFault::Lost) => {
                 done();
                 None
             }
-            Some(Trouble::Half) => {
+            Some(ServiceFault::Half) => {
                 let mut answered = done();
                 answered.body.truncate(answered.body.len() / 2);
                 Some(answered)
             }
-            Some(Trouble::Limited(secs)) => Some(self.service.limited(secs)),
-            Some(Trouble::Status(status)) => Some(Answered::json(status, &json!({}))),
-            Some(Trouble::Garbage) => Some(Answered {
+            Some(ServiceFault::Limited(secs)) => Some(self.service.limited(secs)),
+            Some(ServiceFault::Status(status)) => Some(Answered::json(status, &json!({}))),
+            Some(ServiceFault::Garbage) => Some(Answered {
                 body: b"<html>".to_vec(),
                 ..Answered::json(200, &Value::Null)
             }),

@@ -7,7 +7,7 @@ use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_store::disk::Disk;
 use ekiden_store::outbox::Outbox;
 use ekiden_testkit::sim::{SimDisk, every_crash};
-use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, Trouble};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault};
 use ekiden_tracker::{NewState, Open, Queued, Sender, Write};
 
 use crate::sending::DIR;
@@ -151,17 +151,17 @@ fn whichever_answer_is_lost_each_write_arrives_once() {
     };
     assert!(requests >= 7, "{requests}");
     for at in 0..requests {
-        for trouble in [
-            Trouble::Lost,
-            Trouble::Half,
-            Trouble::NoAnswer,
-            Trouble::Status(500),
+        for fault in [
+            ServiceFault::Lost,
+            ServiceFault::Half,
+            ServiceFault::NoAnswer,
+            ServiceFault::Status(500),
         ] {
             let (outbox, near) = queued();
-            near.0.lock().unwrap().trouble_at(at, trouble);
+            near.0.lock().unwrap().fault_at(at, fault);
             send(&outbox, &near);
             send(&outbox, &near);
-            let place = format!("{trouble:?} at request {at}");
+            let place = format!("{fault:?} at request {at}");
             check(&near.0.lock().unwrap().service, &writes(), &place);
             assert!(outbox.waiting().unwrap().is_empty(), "{place}");
         }
@@ -195,17 +195,21 @@ fn whichever_answer_of_github_is_lost_each_write_arrives_once() {
     let writes: Vec<Queued> = writes.collect();
     let mut all = 1;
     for at in 0..REQUESTS {
-        for trouble in [Trouble::Lost, Trouble::Half, Trouble::NoAnswer] {
+        for fault in [
+            ServiceFault::Lost,
+            ServiceFault::Half,
+            ServiceFault::NoAnswer,
+        ] {
             let outbox = outbox(Arc::new(planted()));
             for write in &writes {
                 write.queue(&outbox).unwrap();
             }
             let near = Near::new(FakeGitHub::with("me/app", &["Accounts"]));
-            near.0.lock().unwrap().trouble_at(at, trouble);
+            near.0.lock().unwrap().fault_at(at, fault);
             for _ in 0..2 {
                 send_to(&outbox, &|_, _| Ok(Box::new(github(&near))));
             }
-            let (place, fake) = (format!("{trouble:?} at {at}"), near.0.lock().unwrap());
+            let (place, fake) = (format!("{fault:?} at {at}"), near.0.lock().unwrap());
             let issue = &fake.service.issues[0];
             assert_eq!(issue.comments.len(), 1, "{place}: {:?}", issue.comments);
             for order in [1, 3] {

@@ -1,6 +1,6 @@
 //! GitHub, by a service with its paths, pages and limits.
 
-use ekiden_testkit::trackers::{FakeGitHub, Trouble};
+use ekiden_testkit::trackers::{FakeGitHub, ServiceFault};
 use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
 
 use crate::{AT, GITHUB, Near, github};
@@ -62,7 +62,7 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
             .comment(1, "leo", &format!("comment {number}"));
     }
     // Three pages are looked through, then the comment is made and its answer lost.
-    near.0.lock().unwrap().trouble_at(3, Trouble::Lost);
+    near.0.lock().unwrap().fault_at(3, ServiceFault::Lost);
     assert!(tracker.put_comment("1", &living("one")).is_err());
     near.0.lock().unwrap().service.comment(1, "leo", "later");
     tracker.put_comment("1", &living("two")).unwrap();
@@ -124,15 +124,26 @@ fn labels_and_states_are_as_they_shall_be() {
 #[test]
 fn what_goes_wrong_is_a_fault_with_its_reason() {
     let near = near();
-    let fault = |trouble| {
-        near.0.lock().unwrap().trouble.push_back(trouble);
+    let fault = |fault| {
+        near.0.lock().unwrap().fault.push_back(fault);
         github(&near).issue("1").unwrap_err()
     };
-    assert!(matches!(fault(Trouble::NoAnswer), Fault::Unreachable(_)));
-    assert!(matches!(fault(Trouble::Status(502)), Fault::Unreachable(_)));
-    assert!(matches!(fault(Trouble::Status(302)), Fault::Refused(_)));
-    assert!(matches!(fault(Trouble::Half), Fault::Garbage(_)));
-    assert!(matches!(fault(Trouble::Limited(60)), Fault::Limited { wait } if wait.as_secs() == 60));
+    assert!(matches!(
+        fault(ServiceFault::NoAnswer),
+        Fault::Unreachable(_)
+    ));
+    assert!(matches!(
+        fault(ServiceFault::Status(502)),
+        Fault::Unreachable(_)
+    ));
+    assert!(matches!(
+        fault(ServiceFault::Status(302)),
+        Fault::Refused(_)
+    ));
+    assert!(matches!(fault(ServiceFault::Half), Fault::Garbage(_)));
+    assert!(
+        matches!(fault(ServiceFault::Limited(60)), Fault::Limited { wait } if wait.as_secs() == 60)
+    );
     assert_eq!(
         github(&near).issue("9").unwrap_err(),
         Fault::Missing("me/app/issues/9".to_owned())

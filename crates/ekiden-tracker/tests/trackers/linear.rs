@@ -1,6 +1,6 @@
 //! Linear, by a service that executes what is asked.
 
-use ekiden_testkit::trackers::{FakeLinear, Trouble};
+use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
 
 use crate::{AT, Near, linear};
@@ -60,15 +60,23 @@ fn an_issue_is_read_with_all_that_belongs_to_it() {
 #[test]
 fn what_goes_wrong_is_a_fault_with_its_reason() {
     let near = Near::new(FakeLinear::with(&["Accounts"]));
-    let fault = |trouble| {
-        near.0.lock().unwrap().trouble.push_back(trouble);
+    let fault = |fault| {
+        near.0.lock().unwrap().fault.push_back(fault);
         linear(&near).issue("ANV-1").unwrap_err()
     };
-    assert!(matches!(fault(Trouble::NoAnswer), Fault::Unreachable(_)));
-    assert!(matches!(fault(Trouble::Status(500)), Fault::Unreachable(_)));
-    assert!(matches!(fault(Trouble::Garbage), Fault::Garbage(_)));
-    assert!(matches!(fault(Trouble::Half), Fault::Garbage(_)));
-    assert!(matches!(fault(Trouble::Limited(30)), Fault::Limited { wait } if wait.as_secs() == 30));
+    assert!(matches!(
+        fault(ServiceFault::NoAnswer),
+        Fault::Unreachable(_)
+    ));
+    assert!(matches!(
+        fault(ServiceFault::Status(500)),
+        Fault::Unreachable(_)
+    ));
+    assert!(matches!(fault(ServiceFault::Garbage), Fault::Garbage(_)));
+    assert!(matches!(fault(ServiceFault::Half), Fault::Garbage(_)));
+    assert!(
+        matches!(fault(ServiceFault::Limited(30)), Fault::Limited { wait } if wait.as_secs() == 30)
+    );
     assert_eq!(
         linear(&near).issue("ANV-9").unwrap_err(),
         Fault::Missing("ANV-9".to_owned())
@@ -86,7 +94,7 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
 fn what_arrived_without_an_answer_is_not_made_again() {
     let near = Near::new(FakeLinear::with(&["Accounts"]));
     let tracker = linear(&near);
-    let lose = || near.0.lock().unwrap().trouble.push_back(Trouble::Lost);
+    let lose = || near.0.lock().unwrap().fault.push_back(ServiceFault::Lost);
     lose();
     assert!(tracker.put_comment("ANV-1", &living("one", false)).is_err());
     tracker.put_comment("ANV-1", &living("two", false)).unwrap();

@@ -7,7 +7,7 @@ use ekiden_core::issue::IssueRef;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::Outbox;
 
-use ekiden_testkit::trackers::{FakeLinear, Trouble};
+use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
 use ekiden_tracker::{Fault, Queued, Sender, Sent, Tracker, Write, standing};
 
 use crate::{AT, Near, anv, entry, linear, other, planted};
@@ -62,8 +62,8 @@ fn a_failure_is_tried_again_later_and_later_and_told() {
     near.0
         .lock()
         .unwrap()
-        .trouble
-        .extend([Trouble::NoAnswer; 3]);
+        .fault
+        .extend([ServiceFault::NoAnswer; 3]);
     let sent = send(&outbox, &near, AT, false);
     assert!(
         matches!(sent.failed.as_slice(), [(issue, Fault::Unreachable(_))] if *issue == anv(1)),
@@ -104,8 +104,8 @@ fn a_limit_holds_the_whole_tracker_and_a_wrong_clock_nothing() {
     near.0
         .lock()
         .unwrap()
-        .trouble
-        .push_back(Trouble::Limited(600));
+        .fault
+        .push_back(ServiceFault::Limited(600));
     send(&outbox, &near, AT, false);
     assert_eq!(
         near.0.lock().unwrap().asked.len(),

@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::patch::unified;
-use crate::output::sessions::Kept;
+use crate::output::sessions::SessionParts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -120,7 +120,7 @@ enum Known {
 }
 
 impl Commits {
-    fn of(read: &ReadRun, session: &Kept, detail: Detail) -> Result<Self, Failure> {
+    fn of(read: &ReadRun, session: &SessionParts, detail: Detail) -> Result<Self, Failure> {
         let nothing = |known| Self {
             known,
             range: None,
@@ -174,7 +174,7 @@ impl Commits {
 }
 
 /// Names that were not committed at its end, and whether they were so before already.
-fn open(session: &Kept) -> impl Iterator<Item = (&String, bool)> {
+fn open(session: &SessionParts) -> impl Iterator<Item = (&String, bool)> {
     let (before, after) = (session.survey_before.as_ref(), session.survey.as_ref());
     let names = after.into_iter().flat_map(|after| &after.status);
     names.map(move |name| {
@@ -184,7 +184,7 @@ fn open(session: &Kept) -> impl Iterator<Item = (&String, bool)> {
 }
 
 /// The handoff against the one before, as `diff -u` shows it.
-fn handoffs(before: Option<&Kept>, session: &Kept) -> String {
+fn handoffs(before: Option<&SessionParts>, session: &SessionParts) -> String {
     if session.notes.is_none() {
         return String::new();
     }
@@ -202,7 +202,7 @@ fn handoffs(before: Option<&Kept>, session: &Kept) -> String {
 }
 
 /// What a session left: its progress, and the prompt for the next.
-fn texts(session: Option<&Kept>) -> [&str; 2] {
+fn texts(session: Option<&SessionParts>) -> [&str; 2] {
     let notes = session.and_then(|session| session.notes.as_ref());
     notes.map_or(["", ""], |notes| [&notes.progress, &notes.next_prompt])
 }

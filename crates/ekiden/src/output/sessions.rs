@@ -24,7 +24,7 @@ pub struct Sessions {
     /// The stage that is asked for; any in a run of a single relay.
     stage: Option<StageId>,
     /// One for each session of the timeline, in the same order.
-    kept: Vec<Kept>,
+    kept: Vec<SessionParts>,
     /// The last look at the work tree.
     survey: Option<Survey>,
 }
@@ -33,12 +33,12 @@ pub struct Sessions {
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
     pub told: &'a timeline::Session,
-    pub kept: &'a Kept,
+    pub kept: &'a SessionParts,
 }
 
 /// What the timeline leaves out.
 #[derive(Default)]
-pub struct Kept {
+pub struct SessionParts {
     pub number: u32,
     /// Its entries, in order.
     pub entries: Vec<(Timestamp, Entry)>,
@@ -110,7 +110,7 @@ impl Sessions {
         self.all().find(|session| session.kept.number == number)
     }
 
-    pub fn before(&self, session: &Kept) -> Option<&Kept> {
+    pub fn before(&self, session: &SessionParts) -> Option<&SessionParts> {
         let mut kept = self.kept.iter();
         kept.rfind(|other| other.number < session.number)
     }
@@ -119,7 +119,7 @@ impl Sessions {
         self.stage.as_ref().is_none_or(|asked| asked == stage)
     }
 
-    fn at(&mut self, number: u32) -> Option<&mut Kept> {
+    fn at(&mut self, number: u32) -> Option<&mut SessionParts> {
         let mut all = self.kept.iter_mut();
         all.rfind(|session| session.number == number)
     }
@@ -127,10 +127,10 @@ impl Sessions {
     fn started(&mut self, start: &StartAttempt) {
         let number = start.attempt.session.get();
         if self.kept.last().is_none_or(|last| last.number != number) {
-            self.kept.push(Kept {
+            self.kept.push(SessionParts {
                 number,
                 survey_before: self.survey.clone(),
-                ..Kept::default()
+                ..SessionParts::default()
             });
         }
         if let Some(session) = self.kept.last_mut() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, TrackerServer, Trouble};
+use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault, TrackerServer};
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
@@ -119,7 +119,7 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
     let environment = with_linear(Environment::new(), &server);
     environment.write("task.md", &items(5));
     let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
-    server.fake().trouble_from(2, Trouble::NoAnswer);
+    server.fake().fault_from(2, ServiceFault::NoAnswer);
     let said = environment.run(&run).expect(0);
     assert_eq!(said.stderr, "");
     let waiting = status(&environment);
@@ -139,7 +139,7 @@ fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
         "{}",
         failed.stderr
     );
-    server.fake().trouble_from(usize::MAX, Trouble::NoAnswer);
+    server.fake().fault_from(usize::MAX, ServiceFault::NoAnswer);
     environment.run(&["tracker", "flush"]).expect(0);
     assert_eq!(body(&server).matches("Session 1 · ").count(), 1);
     let said = environment.run(&["tracker", "status"]).expect(0);
@@ -161,7 +161,7 @@ fn an_issue_that_cannot_be_had_is_told_with_a_way_out() {
     error: cannot read issue ANV-9: linear: ANV-9 is not there
     hint: or it is there, and the key may not see it
     ");
-    server.fake().trouble.push_back(Trouble::Garbage);
+    server.fake().fault.push_back(ServiceFault::Garbage);
     insta::assert_snapshot!(said(&environment, "ANV-1", 69), @"error: cannot read issue ANV-1: linear: its answer cannot be read: expected value at line 1 column 1");
     server.fake().service.refused_key = Some(KEY.to_owned());
     insta::assert_snapshot!(said(&environment, "ANV-1", 77), @r"
