@@ -132,7 +132,7 @@ mod tests {
         }
         for command in ["./made.sh -q", "tools/check"] {
             assert!(
-                told(command).unwrap().unwrap().contains("is not there yet"),
+                told(command).unwrap().unwrap().contains("does not exist yet"),
                 "{command}"
             );
         }

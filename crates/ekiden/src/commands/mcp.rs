@@ -10,14 +10,14 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 Examples:
   ekiden mcp                                    as an MCP client starts it
-  claude mcp add ekiden -- ekiden mcp           in Claude Code by hand; `ekiden setup` does it
+  claude mcp add ekiden -- ekiden mcp           for sessions that you start yourself
 ";
 
 /// Serve the memory to an agent by MCP
 ///
 /// Its tools search what earlier sessions left, read what the sessions before in the same run saw and said, tell how
 /// full the context is, and write a handoff. It reads and writes nothing but ekiden's own files, and goes to no
-/// network. `mcp = false` keeps it out of runs; `ekiden setup` installs it for sessions that you start yourself.
+/// network. `mcp = false` keeps it out of runs.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct McpArgs {}

@@ -336,6 +336,9 @@ mod tests {
             "refuse",
             "https://localhost/x",
             "advise",
+            "local",
+            "comment",
+            "feat/{issue}",
             "a",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();
@@ -423,8 +426,15 @@ mod tests {
             notify.command_kinds
             notify.webhook_kinds
             notify.ntfy_kinds
+            tracker.kind
+            tracker.local.dir
+            tracker.label
+            tracker.state
+            tracker.branch
             on_hangup
             guard.issue
+            memory.record
+            memory.context
             verbose
             json
             guard.levels

@@ -175,7 +175,7 @@ fn a_person_is_asked_whether_an_unknown_log_is_believed() {
     let answered = |answer: &str| {
         let command = environment.command(&["resume", "-m", "2"]);
         let mut pty = Pty::spawn(command).unwrap();
-        let asked = pty.wait_until(WITHIN, |pty| pty.written().contains("Believe it? [y/N]"));
+        let asked = pty.wait_until(WITHIN, |pty| pty.written().contains("Trust it? [y/N]"));
         assert!(asked, "{}", pty.written());
         pty.press(answer).unwrap();
         let end = pty.wait(WITHIN);

@@ -374,7 +374,7 @@ fn a_state_that_was_moved_or_unpacked_is_not_believed() {
     let said = environment.run(&there).expect(78);
     let text = environment.normal(&said);
     assert!(text.contains("it was made in "), "{text}");
-    assert!(text.contains("`--trust-state` believes it"), "{text}");
+    assert!(text.contains("`--trust-state` trusts it"), "{text}");
     let new = ["run", "task.md", "--agent", "rehearsal", "--new", "-m", "1"];
     environment
         .run(&[&new[..], &["--work-dir", &dir]].concat())

@@ -140,7 +140,7 @@ fn building_plans_asks_and_carries_out() {
         .run(&rehearsal(&["build", "idea.md", "--force"]))
         .expect(78);
     assert!(
-        again.stderr.contains("this plan is not approved"),
+        again.stderr.contains("nobody approved it"),
         "{}",
         again.stderr
     );

@@ -73,7 +73,7 @@ fn a_verification_that_can_never_run_begins_no_session() {
     let said = verified_by("./made.sh").expect(0);
     assert!(
         said.stderr
-            .contains("`./made.sh` of the verification is not there yet"),
+            .contains("`./made.sh` of the verification does not exist yet"),
         "{said}"
     );
 }
@@ -124,7 +124,7 @@ fn what_cannot_begin_says_why_and_creates_nothing() {
     ");
     insta::assert_snapshot!(told(&["run", "good.md", "--verify", "./check.sh"]), @r"
     --- standard error
-    error: cannot verify by `./check.sh`: `./check.sh` is not a program that may be executed
+    error: cannot verify by `./check.sh`: `./check.sh` is not executable
     hint: `chmod +x ./check.sh`, or name the program that runs it: `sh ./check.sh`
     --- exit code 78
     ");

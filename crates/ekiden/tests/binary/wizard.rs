@@ -151,8 +151,8 @@ fn the_printed_line_starts_the_same_run() {
     > What is to be done? type it in a line
     > The task: -- it's "done"
     > How large is it? one task: a relay of fresh sessions
-    > Which command exits with 0 when it is done? anoth
-    er command
+    > Which command exits with 0 when it is done? another comman
+    d
     > The command: test -e 'a b' || true
     > How many sessions at most? 3
     > How many US dollars at most? 2.50
@@ -296,7 +296,7 @@ fn a_plan_is_told_what_decides_about_all_of_it_and_how_to_be_carried_out() {
     assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 100);
     assert!(
-        shown.contains("it is done, by exit code 0? cargo test"),
+        shown.contains("0 when it is done? cargo test"),
         "{shown}"
     );
     assert!(
