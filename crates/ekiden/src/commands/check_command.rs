@@ -132,7 +132,10 @@ mod tests {
         }
         for command in ["./made.sh -q", "tools/check"] {
             assert!(
-                told(command).unwrap().unwrap().contains("does not exist yet"),
+                told(command)
+                    .unwrap()
+                    .unwrap()
+                    .contains("does not exist yet"),
                 "{command}"
             );
         }

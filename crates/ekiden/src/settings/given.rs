@@ -338,7 +338,7 @@ mod tests {
             "advise",
             "local",
             "comment",
-            "feat/{issue}",
+            "me/app",
             "a",
         ];
         let fits = |text: &&str| (row.check)(text).is_ok();
@@ -426,7 +426,6 @@ mod tests {
             notify.command_kinds
             notify.webhook_kinds
             notify.ntfy_kinds
-            tracker.kind
             tracker.local.dir
             tracker.label
             tracker.state

@@ -295,10 +295,7 @@ fn a_plan_is_told_what_decides_about_all_of_it_and_how_to_be_carried_out() {
     answer(&mut pty, QUESTIONS[8], &[DOWN, ENTER].concat());
     assert_eq!(code(&mut pty, "only print it\nekiden "), Some(0));
     let shown = screen(&pty, 100);
-    assert!(
-        shown.contains("0 when it is done? cargo test"),
-        "{shown}"
-    );
+    assert!(shown.contains("0 when it is done? cargo test"), "{shown}");
     assert!(
         shown.ends_with("\nekiden build --agent rehearsal --yes task-2.md"),
         "{shown}"
