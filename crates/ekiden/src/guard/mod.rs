@@ -78,6 +78,8 @@ pub fn statusline(wrap: Option<&OsStr>) -> Exit {
 
 /// Whatever happens, the client goes on: a panic ends with 1, whether panics unwind in this build or not.
 fn failing_open(work: impl FnOnce()) -> Exit {
+    // The first is `main`'s, which aborts; what it leaves behind only tells.
+    drop(std::panic::take_hook());
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
@@ -118,6 +120,8 @@ mod tests {
     fn a_panic_ends_with_1_and_a_line_in_the_log() {
         if let Some(dir) = std::env::var_os(STATE_DIR) {
             report::at(dir.as_ref(), Timestamp(0));
+            // As `main` does.
+            crate::output::view_thread::end_on_panic();
             failing_open(|| panic!("on purpose"));
             return;
         }
