@@ -11,6 +11,7 @@ use ekiden_core::ids::RunId;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::observer::Observer as _;
+use ekiden_engine::workspace::Workspace;
 
 use super::follow::Follow;
 use super::guide::{self, Watching};
@@ -52,14 +53,25 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     let here = history::holder(&workspace).and_then(|holder| holder.run);
     let prefix = args.run.as_deref().or(here.as_ref().map(RunId::as_str));
     let run = asked_run(&workspace, prefix, output)?;
+    Ok(show(&invocation, &workspace, &run, json, output)?.unwrap_or(Exit::Done))
+}
+
+/// Shows a run until it is over; none if whoever watches left before.
+pub(super) fn show(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+    json: bool,
+    output: &mut Output,
+) -> Result<Option<Exit>, Failure> {
     let left = SignalFlag::listen()
         .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
-    let ids = run_ids(&workspace)?;
-    let id = phrase::short_id(&run, &ids);
+    let ids = run_ids(workspace)?;
+    let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);
     live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();
-    let mut follow = Follow::begin(&workspace, &run, |record, run| {
+    let mut follow = Follow::begin(workspace, run, |record, run| {
         live.print_record(record, run);
     })?;
     let mut shown = live.shown();
@@ -78,8 +90,7 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
         read: SignalFlag::default(),
     };
     loop {
-        let controls =
-            || guide::controls_elsewhere(&invocation, &workspace, &run, watching.clone());
+        let controls = || guide::controls_elsewhere(invocation, workspace, run, watching.clone());
         let watched = live.with_view(controls, |live| -> Result<(), Failure> {
             let is_wanted = || left.is_raised() || watching.read.is_raised();
             while follow.status.is_held() && !is_wanted() {
@@ -103,11 +114,11 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     if follow.status.is_held() {
         let text = format!("run {id} continues; to stop it: ekiden stop {id}\n");
         live.shown().output.message(&text);
-        return Ok(Exit::Done);
+        return Ok(None);
     }
     if follow.status.summary.run.outcome().is_none() {
         let text = "ekiden was killed; `ekiden resume` continues the run\n";
         live.shown().output.message(text);
     }
-    Ok(follow.status.exit())
+    Ok(Some(follow.status.exit()))
 }

@@ -13,18 +13,20 @@ use std::thread;
 use clap::{Command, FromArgMatches as _};
 use ekiden_agent::SignalFlag;
 use ekiden_core::agent::Interface;
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{AttemptNumber, RunId};
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_engine::history::RunSummary;
 use ekiden_engine::observer::Observer as _;
+use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::steering::{RunningRun, Sender};
 use ekiden_engine::workspace::Workspace;
 
 use super::{Invocation, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::full::Open;
 use crate::output::live::Live;
 use crate::output::prompting::Wanted;
 use crate::output::view_thread::Controls;
@@ -100,6 +102,7 @@ pub struct Watching {
 fn controls(
     invocation: &Invocation,
     watching: Option<Watching>,
+    open: Open,
     send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Controls> {
     let watches = watching.is_some();
@@ -111,10 +114,12 @@ fn controls(
         Wanted::Steer(steering) => send(steering),
         Wanted::Limits(flags) => send(limits_of(&flags)?),
         Wanted::Leave => raise(|watching| &watching.leave),
+        // The view does that itself.
+        Wanted::Full => Ok(()),
         Wanted::Read => raise(|watching| &watching.read),
     };
     let has_terminal = invocation.can_ask().unwrap_or(false);
-    has_terminal.then(|| Controls::take(watches, Arc::new(act)))?
+    has_terminal.then(|| Controls::take(watches, Arc::new(act), open))?
 }
 
 /// The same for a run on which this process itself works.
@@ -124,7 +129,9 @@ pub fn controls_here(
     run: &RunId,
 ) -> Option<Controls> {
     let sender = Sender::to(workspace, run);
-    controls(invocation, None, move |steering| send(&sender, steering))
+    controls(invocation, None, streams(workspace, run), move |steering| {
+        send(&sender, steering)
+    })
 }
 
 /// The same for a run that works elsewhere, found as commands find it.
@@ -134,13 +141,31 @@ pub fn controls_elsewhere(
     run: &RunId,
     watching: Watching,
 ) -> Option<Controls> {
+    let open = streams(workspace, run);
     let (workspace, run) = (workspace.clone(), run.clone());
-    controls(invocation, Some(watching), move |steering| {
+    controls(invocation, Some(watching), open, move |steering| {
         let message = new_message(steering)?;
         RunningRun::find(&workspace, Some(run.as_str()))
             .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))
             .map(drop)
             .map_err(|error| format!("cannot {}", in_full(&error)))
+    })
+}
+
+/// The event streams of a run's sessions.
+fn streams(workspace: &Workspace, run: &RunId) -> Open {
+    let (workspace, run) = (workspace.clone(), run.clone());
+    Arc::new(move |place, from| {
+        let archive = SessionArchive::of(&workspace, &run, place.stage.as_ref(), place.session);
+        let first = AttemptNumber::FIRST;
+        let name = archive.name(Part::Events, first);
+        let (_, bytes) = archive
+            .files()
+            .ok()?
+            .into_iter()
+            .find(|(file, _)| *file == name)?;
+        let stream = archive.reader(Part::Events, first, from).ok()??;
+        Some((stream, bytes))
     })
 }
 

@@ -58,7 +58,8 @@ pub struct StatusArgs {
     /// Forget the projects that are gone
     #[arg(long, requires = "everywhere")]
     forget: bool,
-    /// Look again each second until the newest run is over; then exit as that run did
+    /// Watch the newest run until it is over, on a terminal with the keys of `ekiden attach`; then exit as that run did,
+    /// or with 1 if you leave before
     #[arg(long, conflicts_with = "all")]
     watch: bool,
     #[command(flatten)]
@@ -72,7 +73,7 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     let workspace = invocation.workspace()?;
     if args.watch {
-        return watch::watch(&workspace, invocation.json()?, output);
+        return watch::watch(&invocation, &workspace, invocation.json()?, output);
     }
     let holder = history::holder(&workspace);
     let newest_first = history::list(&workspace)?.into_iter().rev();

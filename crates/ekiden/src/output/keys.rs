@@ -7,11 +7,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Once;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
-use rustix::stdio::stdin;
+use rustix::stdio::{stdin, stdout};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use super::prompting::Key;
@@ -121,6 +122,9 @@ fn restore_on_panic(before: Termios) {
             if is_in_foreground() {
                 let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
             }
+            if super::IS_FULL.swap(false, Ordering::Relaxed) {
+                let _ = rustix::io::write(stdout(), super::LEAVE_FULL.as_bytes());
+            }
             told(panic);
         }));
     });
@@ -130,8 +134,9 @@ fn restore_on_panic(before: Termios) {
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     // An arrow or a function key: nothing that a word is made of.
     if bytes.len() > 1 && bytes[0] == 0x1b {
+        let keys = arrows(bytes);
         bytes.clear();
-        return Vec::new();
+        return keys;
     }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -143,6 +148,21 @@ fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     let taken = text.len().min(bytes.len());
     bytes.drain(..taken);
     text.chars().filter_map(key_of).collect()
+}
+
+/// One key, or the same held down.
+fn arrows(bytes: &[u8]) -> Vec<Key> {
+    let sequences = String::from_utf8_lossy(bytes);
+    let arrow = |sequence| match sequence {
+        "[A" | "OA" => Some(Key::Up),
+        "[B" | "OB" => Some(Key::Down),
+        "[C" | "OC" => Some(Key::Right),
+        "[D" | "OD" => Some(Key::Left),
+        "[5~" => Some(Key::PageUp),
+        "[6~" => Some(Key::PageDown),
+        _ => None,
+    };
+    sequences.split('\u{1b}').filter_map(arrow).collect()
 }
 
 fn key_of(c: char) -> Option<Key> {
@@ -173,7 +193,7 @@ mod tests {
             [Key::Char('p'), Key::Enter, Key::Backspace, Key::Escape]
         );
         assert_eq!(keys(b"\x1b"), [Key::Escape]);
-        assert_eq!(keys(b"\x1b[A"), []);
+        assert_eq!(keys(b"\x1b[A\x1b[6~\x1b[F"), [Key::Up, Key::PageDown]);
         assert_eq!(keys(b"\x01\x02"), []);
         let mut begun = b"\xc3".to_vec();
         assert_eq!(keys_of(&mut begun), []);

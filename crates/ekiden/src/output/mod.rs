@@ -14,6 +14,7 @@ mod beside;
 pub mod board;
 pub mod ending;
 mod entry;
+pub mod full;
 mod growth;
 mod handed_off;
 pub mod json;
@@ -43,6 +44,7 @@ pub mod waits;
 mod tests;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
@@ -57,10 +59,18 @@ use crate::failure::Failure;
 
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
+/// Ends a view on the whole screen.
+const LEAVE_FULL: &str = "\u{1b}[?25h\u{1b}[?1049l";
 const ERASE_BELOW: &str = "\u{1b}[J";
+
+/// Rows of the terminal that lines leave free.
+const ROWS_KEPT: usize = 4;
 
 /// Taken where no terminal tells how many rows it has.
 const ROWS_USUAL: usize = 24;
+
+/// A view has the whole screen of this process: for a panic, which gives it back.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 pub struct Output {
     writer: Writer,
@@ -70,7 +80,7 @@ pub struct Output {
     to_terminal: bool,
     /// The terminal that lines move on, if standard output is one.
     screen: Option<Screen>,
-    /// What is printed when the terminal is free again: an agent's own interface has it.
+    /// What is printed when the terminal is free again: an agent's own interface or a view on the whole screen has it.
     held: Option<Vec<(Stream, Vec<u8>)>>,
     broken: Option<io::Error>,
 }
@@ -292,6 +302,41 @@ impl Output {
         }
     }
 
+    /// Gives the whole screen to a view, or what was there before back. What is printed meanwhile is kept.
+    pub fn fill(&mut self, is_full: bool) {
+        IS_FULL.store(is_full, Ordering::Relaxed);
+        if is_full {
+            self.hold();
+            self.put_at_once("\u{1b}[?1049h\u{1b}[?25l");
+        } else {
+            self.put_at_once(LEAVE_FULL);
+            self.release();
+        }
+    }
+
+    /// Draws all rows of the screen.
+    pub fn draw_full(&mut self, lines: &[Line]) {
+        let is_behind = match &mut self.writer {
+            Writer::Beside(beside) => beside.is_behind(),
+            Writer::Here { .. } => false,
+        };
+        let Some(screen) = self.screen.as_ref().filter(|_| !is_behind) else {
+            return;
+        };
+        let rows: Vec<String> = lines
+            .iter()
+            .map(|line| screen.cut(line, self.coloured.0) + ERASE_REST)
+            .collect();
+        self.put_at_once(&format!("\u{1b}[H{}{ERASE_BELOW}", rows.join("\r\n")));
+    }
+
+    /// Past what is held.
+    fn put_at_once(&mut self, text: &str) {
+        let held = self.held.take();
+        self.put(Stream::Answer, text.as_bytes());
+        self.held = held;
+    }
+
     /// Ends printing: how the program exits if it would have exited so.
     pub fn finish(mut self, exit: Exit) -> Exit {
         self.erase();
@@ -326,7 +371,7 @@ impl Output {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = size.map_or(0, |size| usize::from(size.ws_row));
         let rows = if rows == 0 { ROWS_USUAL } else { rows };
-        rows.saturating_sub(4)
+        rows.saturating_sub(ROWS_KEPT)
     }
 
     /// After a failure to print the answer the rest of it is dropped. Nothing can be said if a message cannot

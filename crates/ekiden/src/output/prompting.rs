@@ -15,6 +15,12 @@ pub enum Key {
     Enter,
     Backspace,
     Escape,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
 }
 
 /// What a person wants.
@@ -27,6 +33,8 @@ pub enum Wanted {
     Read,
     /// Leave the run alone.
     Leave,
+    /// See sessions and their streams on the whole screen.
+    Full,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +84,7 @@ impl Prompting {
             State::Stopping => match key {
                 Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
                 Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => None,
+                Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => None,
             },
             State::Typing(about, text) => self.typed(about, text, key),
         }
@@ -89,6 +98,7 @@ impl Prompting {
             Key::Char('n') => return Some(Wanted::Steer(Steering::HandOff)),
             Key::Char('q') if self.watches => return Some(Wanted::Leave),
             Key::Char('o') if self.watches && summary.has_handoff => return Some(Wanted::Read),
+            Key::Char('f') => return Some(Wanted::Full),
             Key::Char('s') => self.state = State::Stopping,
             Key::Char('l') => self.state = typing(About::Limits),
             // A plan has no one session that comes next.
@@ -99,6 +109,7 @@ impl Prompting {
                 }
             }
             Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
+            Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
         }
         None
     }
@@ -109,11 +120,17 @@ impl Prompting {
             Key::Enter if text.trim().is_empty() => return None,
             Key::Enter => return Some(about.wanted(text.trim().to_owned())),
             Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
-            Key::Char(_) => {}
             Key::Backspace => drop(text.pop()),
+            Key::Char(_) => {}
+            Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
         }
         self.state = State::Typing(about, text);
         None
+    }
+
+    /// Nothing is asked or typed.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Idle
     }
 
     /// The keys, on as many lines as they need, or what is asked, told or typed.
@@ -162,6 +179,7 @@ impl Prompting {
             Some("n next"),
             Some("s stop"),
             has(self.watches, "q leave"),
+            Some("f full screen"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
             has(self.watches && summary.has_handoff, "o handoff"),

@@ -15,12 +15,13 @@ use std::time::Duration;
 use ekiden_engine::clock::{Clock, SystemClock};
 use jiff::tz::TimeZone;
 
-use super::Output;
 use super::board::Board;
+use super::full::{self, Full, Open, Pressed};
 use super::keys::{self, Heard, Keys};
 use super::line::{Line, Tone};
 use super::prompting::{Prompting, Wanted};
 use super::view::{self, Frame};
+use super::{Output, ROWS_KEPT};
 
 /// How often it is drawn while no key is pressed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -39,6 +40,8 @@ pub struct Shown<'a> {
     pub board: Board,
     /// What the view shows.
     pub frame: Vec<Line>,
+    /// The view has the whole screen.
+    pub is_full: bool,
 }
 
 /// Where a person sits and can press keys.
@@ -46,16 +49,21 @@ pub struct Controls {
     keys: Keys,
     prompting: Prompting,
     act: Do,
+    open: Open,
+    /// The view on the whole screen, while it is shown.
+    full: Option<Full>,
     done: (Sender<Done>, Receiver<Done>),
 }
 
 impl Controls {
     /// None without a terminal to read from.
-    pub fn take(watches: bool, act: Do) -> Option<Self> {
+    pub fn take(watches: bool, act: Do, open: Open) -> Option<Self> {
         Some(Self {
             keys: Keys::take()?,
             prompting: Prompting::new(watches),
             act,
+            open,
+            full: None,
             done: mpsc::channel(),
         })
     }
@@ -65,7 +73,20 @@ impl Controls {
             return;
         };
         for key in pressed {
-            if let Some(wanted) = self.prompting.press(key, summary) {
+            if let Some(full) = self.full.as_mut().filter(|_| self.prompting.is_idle()) {
+                match full.press(key) {
+                    Pressed::Taken => continue,
+                    Pressed::Back => {
+                        self.full = None;
+                        continue;
+                    }
+                    Pressed::Other => {}
+                }
+            }
+            let wanted = self.prompting.press(key, summary);
+            if wanted == Some(Wanted::Full) {
+                self.full = Some(Full::new(Arc::clone(&self.open)));
+            } else if let Some(wanted) = wanted {
                 let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
                 // An engine that does not answer holds up nothing here.
                 thread::spawn(move || done.send(act(wanted)));
@@ -97,6 +118,7 @@ pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &Owne
     let showing = AssertUnwindSafe(|| show_until(shown, controls, stopped));
     if let Err(fault) = panic::catch_unwind(showing) {
         let mut shown = lock(shown);
+        shown.fill(false);
         shown.frame.clear();
         shown.draw();
         let why = words_of(fault.as_ref());
@@ -117,11 +139,13 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
         if let Some(controls) = &mut controls {
             controls.tell_what_was_refused();
         }
-        let prompting = controls.as_ref().map(|controls| &controls.prompting);
-        let board = draw(shown, prompting, &zone);
+        let board = draw(shown, controls.as_mut(), &zone);
         let keys = controls.as_mut().map(|controls| &mut controls.keys);
         match keys::wait(keys, stopped, PAUSE) {
-            Heard::Stopped => return,
+            Heard::Stopped => {
+                lock(shown).fill(false);
+                return;
+            }
             Heard::Nothing => {}
             Heard::Keys(pressed) => {
                 if let Some(controls) = &mut controls {
@@ -133,7 +157,7 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
 }
 
 /// Draws what is known now. The lines are made while nobody is kept from printing.
-fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone) -> Board {
+fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &TimeZone) -> Board {
     let (board, size) = {
         let shown = lock(shown);
         (shown.board.clone(), shown.output.size())
@@ -144,8 +168,24 @@ fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone
         columns: size.0,
         rows: size.1,
     };
+    let (columns, rows) = (size.0, size.1 + ROWS_KEPT);
+    if let Some(controls) = controls.as_deref_mut()
+        && let Some(full) = &mut controls.full
+        && let Some(summary) = &board.summary
+        && full::has_room(columns, rows)
+    {
+        full.look(summary);
+        let keys = controls.prompting.lines(summary, columns);
+        let lines = full.rows(columns, rows, keys);
+        let mut shown = lock(shown);
+        shown.fill(true);
+        shown.output.draw_full(&lines);
+        return board;
+    }
+    let prompting = controls.as_deref().map(|controls| &controls.prompting);
     let lines = view::lines(&board, prompting, frame);
     let mut shown = lock(shown);
+    shown.fill(false);
     shown.frame = lines;
     shown.draw();
     fail_if_a_test_wants(&shown.frame);
@@ -162,6 +202,12 @@ fn fail_if_a_test_wants(frame: &[Line]) {
 }
 
 impl Shown<'_> {
+    fn fill(&mut self, is_full: bool) {
+        if std::mem::replace(&mut self.is_full, is_full) != is_full {
+            self.output.fill(is_full);
+        }
+    }
+
     /// Draws what the view shows, above which something may have been printed.
     pub fn draw(&mut self) {
         if self.output.is_held() {

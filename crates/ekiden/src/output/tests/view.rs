@@ -108,22 +108,23 @@ fn a_relay_at_work_is_seen_at_each_width() {
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message
-          o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits
+          m message  o handoff
         80
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message  o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits  m message
+          o handoff
         200
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message  o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits  m message  o handoff
     "#]].assert_eq(&watched.at_each_width());
 }
 
@@ -150,14 +151,14 @@ fn a_wait_and_a_pause_are_seen() {
         80
           1 of 3  waiting 4h 45m, until Sun 22 Nov 03:04:30  the 5-hour limit is reach…
           cost      $1.84 · 15m
-          p pause  n next  s stop  l limits  m message
+          p pause  n next  s stop  f full screen  l limits  m message
         80
           2 of 3  starting  1m
           cost      $1.84 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
                     nothing new begins: paused
-          p go on  n next  s stop  l limits  m message
+          p go on  n next  s stop  f full screen  l limits  m message
     "#]]
     .assert_eq(&shown.concat());
 }
@@ -244,7 +245,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
         80
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -258,7 +259,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
         200
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -272,7 +273,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
     "#]]
     .assert_eq(&watched.at_each_width());
 }
@@ -330,7 +331,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
           S04  preparing  part 4 of the recipes
           ! S01 asks: Which currency do old invoices have?
           cost      nothing yet · 1m · 3 of 4 slots
-          a answer  p pause  n next  s stop  l limits
+          a answer  p pause  n next  s stop  f full screen  l limits
     "#]]
     .assert_eq(&watched.shown(&prompting, 80));
     let summary = watched.board.summary.as_ref().unwrap();
