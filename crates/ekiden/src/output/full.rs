@@ -520,7 +520,8 @@ mod tests {
 
               ← → session  ↑ ↓ move  space unfold  / search  f back
               p pause  s stop
-        "#]].assert_eq(&screens.concat());
+        "#]]
+        .assert_eq(&screens.concat());
     }
 
     // shows: UIX-01

@@ -42,6 +42,8 @@ pub struct Prompting {
     state: State,
     /// The run works elsewhere: who watches it can leave without ending anything.
     watches: bool,
+    /// The view has the whole screen, and some keys for itself.
+    pub is_full: bool,
     /// What came of the last thing that was wanted.
     told: Option<(Tone, String)>,
 }
@@ -176,10 +178,10 @@ impl Prompting {
         let keys = [
             has(!summary.asked.is_empty(), "a answer"),
             Some(pause),
-            Some("n next"),
+            has(!self.is_full, "n next"),
             Some("s stop"),
-            has(self.watches, "q leave"),
-            Some("f full screen"),
+            has(self.watches && !self.is_full, "q leave"),
+            has(!self.is_full, "f full screen"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
             has(self.watches && summary.has_handoff, "o handoff"),

@@ -175,12 +175,16 @@ fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &Ti
         && full::has_room(columns, rows)
     {
         full.look(summary);
+        controls.prompting.is_full = true;
         let keys = controls.prompting.lines(summary, columns);
         let lines = full.rows(columns, rows, keys);
         let mut shown = lock(shown);
         shown.fill(true);
         shown.output.draw_full(&lines);
         return board;
+    }
+    if let Some(controls) = controls.as_deref_mut() {
+        controls.prompting.is_full = false;
     }
     let prompting = controls.as_deref().map(|controls| &controls.prompting);
     let lines = view::lines(&board, prompting, frame);

@@ -226,3 +226,48 @@ fn no_color_takes_the_colour_away_from_the_view() {
         .any(|rest| rest.starts_with('m'));
     assert!(!coloured, "{written:?}");
 }
+
+/// The whole screen shows what an agent did, in a run, beside it and in what watches it; whoever leaves it has the
+/// lines again, and one that is killed or fails changes nothing for the run.
+// shows: UIX-01, UIX-03
+#[test]
+fn sessions_are_seen_on_the_whole_screen_and_the_run_goes_on() {
+    let environment = waiting(5);
+    let mut run = on_terminal(&environment, &RUN);
+    shows(&mut run, KEYS);
+    wait_until("work", || environment.exists("started"));
+    let mut attached = on_terminal(&environment, &["attach"]);
+    let mut watched = on_terminal(&environment, &["status", "--watch"]);
+    let mut killed = on_terminal(&environment, &["attach"]);
+    let follows = environment.start(&["log", "-f"]);
+    for pty in [&mut run, &mut attached, &mut watched, &mut killed] {
+        shows(pty, "f full screen");
+        pty.press("f").unwrap();
+        shows(pty, "\u{1b}[?1049h");
+        shows(pty, "> session 1");
+        shows(pty, "for i in $(seq 3000)");
+    }
+    let killed_pid = Pid::from_raw(killed.pid().cast_signed()).unwrap();
+    kill_process(killed_pid, Signal::KILL).unwrap();
+    killed.wait(WITHIN).unwrap();
+    attached.press("f").unwrap();
+    shows(&mut attached, "\u{1b}[?1049l");
+    attached.press("q").unwrap();
+    ends(&mut attached, 0);
+    watched.press("q").unwrap();
+    shows(&mut watched, "\u{1b}[?1049l");
+    watched.press("q").unwrap();
+    ends(&mut watched, 1);
+    environment.write("go", "");
+    ends(&mut run, 0);
+    follows.end().expect(0);
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let (_, log) = log.split_once('\n').unwrap();
+    let written = run.written();
+    let (_, after) = written.rsplit_once("\u{1b}[?1049l").unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(
+        after.contains(last),
+        "what came meanwhile is printed: {after}"
+    );
+}
