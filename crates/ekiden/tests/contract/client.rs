@@ -245,17 +245,18 @@ fn a_session_of_a_run_has_the_memory_once_and_is_not_asked() {
             (true, _) => Message::text("Done.").into(),
         }
     };
-    for installed in [false, true] {
+    for installed in [None, Some("--user"), Some("--project")] {
         let Some(stage) = Stage::set("the memory in a run", model) else {
             return;
         };
-        if installed {
-            assert!(stage.ekiden().arg("setup").status().unwrap().success());
+        if let Some(scope) = installed {
+            let mut setup = stage.ekiden();
+            assert!(setup.args(["setup", scope]).status().unwrap().success());
         }
         stage.start(&["run", "Make one item."]).expect_exit(0);
         let requests = stage.api().main_requests();
         let offered = offered_by_servers(&requests[0]);
-        assert_eq!(offered.len(), 8, "{offered:?}");
+        assert_eq!(offered.len(), 8, "{installed:?}: {offered:?}");
         let mut results = requests.iter().map(Request::tool_results);
         let results = results.rfind(|results| results.len() == 3).unwrap();
         for (result, word) in results[1..].iter().zip(["item", "call Write"]) {
