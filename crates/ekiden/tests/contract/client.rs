@@ -229,7 +229,7 @@ fn the_handoff_can_be_written_in_every_permission_mode() {
 }
 
 /// Its own server, and the same one once more where `ekiden setup` has installed it.
-// shows: MEM-09, MEM-14, OPS-02
+// shows: MEM-003, MEM-09, MEM-14, OPS-02
 #[test]
 fn a_session_of_a_run_has_the_memory_once_and_is_not_asked() {
     let search = || json!({"query": "item", "type": "observations"});
@@ -255,6 +255,11 @@ fn a_session_of_a_run_has_the_memory_once_and_is_not_asked() {
         }
         stage.start(&["run", "Make one item."]).expect_exit(0);
         let requests = stage.api().main_requests();
+        let asked = "mcp__ekiden__get_recent_context(limit=5)";
+        let asks = requests
+            .iter()
+            .filter(|request| request.text().contains(asked));
+        assert!(asks.count() > 0 && !requests[0].text().contains(asked));
         let offered = offered_by_servers(&requests[0]);
         assert_eq!(offered.len(), 8, "{installed:?}: {offered:?}");
         let mut results = requests.iter().map(Request::tool_results);
