@@ -14,7 +14,7 @@ use super::rescue::CheckFacts;
 use super::setback::{self, MergeSide};
 use crate::ids::{SessionNumber, StageId};
 use crate::limits::MEMORY_TOKENS_MAX;
-use crate::settings::MemoryTools;
+use crate::memory::MemoryTools;
 
 /// Something that this session must be told. Each is told once, in the order of this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

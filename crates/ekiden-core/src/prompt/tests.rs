@@ -20,7 +20,7 @@ use crate::ids::SessionNumber;
 use crate::issue::{Child, Comment, Issue};
 use crate::knowledge::{Knowledge, NewKnowledge};
 use crate::limits;
-use crate::settings::MemoryTools;
+use crate::memory::MemoryTools;
 
 const TASK: &str = "Move the tests under `tests/` from unittest to plain pytest functions.\n\n| part | tests |\n|---|---|\n| billing | 40 |\n";
 pub(super) const CHECK: &str = "pytest -q @tests.txt";

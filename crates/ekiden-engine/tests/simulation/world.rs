@@ -791,7 +791,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
             notify_text: false,
             subagents: false,
             guided: false,
-            memory: ekiden_core::settings::MemoryUse::default(),
+            memory: ekiden_core::memory::MemoryUse::default(),
             bounds: scenario.bounds.clone(),
         },
         prices: Prices::default(),

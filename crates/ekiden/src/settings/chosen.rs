@@ -6,7 +6,8 @@ use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions, Permissio
 use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
 use ekiden_core::manifest::Verification;
-use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, MemoryUse, Settings};
+use ekiden_core::memory::MemoryUse;
+use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
 use ekiden_engine::clock::{self, Clock as _, SystemClock};
 use ekiden_engine::notify::{Endpoint, Way};
 use ekiden_engine::runner::Driving;

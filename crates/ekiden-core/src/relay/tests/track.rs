@@ -17,13 +17,12 @@ use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
 use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
 use crate::manifest::{Manifest, Part, Stage, Verification};
+use crate::memory::{MemoryTools, MemoryUse};
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::renewal::{NewTask, StartingPoint};
 use crate::run::Run;
-use crate::settings::{
-    CommitPlan, Judging, LimitsChanged, MemoryTools, MemoryUse, Place, RunStarted, Settings,
-};
+use crate::settings::{CommitPlan, Judging, LimitsChanged, Place, RunStarted, Settings};
 use crate::steering::{Steered, Steering, StopRequest};
 use crate::time::{Millis, Timestamp};
 

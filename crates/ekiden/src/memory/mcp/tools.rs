@@ -194,7 +194,7 @@ impl Tools {
     }
 
     fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
-        let id = arguments.need("id").or_else(|_| arguments.need("anchor"))?;
+        let id = arguments.need("anchor").or_else(|_| arguments.need("id"))?;
         let depth = |name| usize::try_from(arguments.number(name, 5).min(LIMIT_MAX)).unwrap_or(0);
         let (before, after) = (depth("depth_before"), depth("depth_after"));
         Ok(listed(
