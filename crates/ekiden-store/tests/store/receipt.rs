@@ -20,7 +20,7 @@ fn receipt(written: &[u8]) -> Receipt {
         written: sha256_hex(written),
         files: BTreeMap::from([("/home/.claude/x".into(), sha256_hex(b"x"))]),
         dirs: vec!["/home/.claude".into()],
-        ..Receipt::default()..Receipt::default()
+        ..Receipt::default()
     }
 }
 
