@@ -80,6 +80,7 @@ pub fn recent_context(found: &[Observation], chars_max: usize) -> Option<String>
 #[cfg(test)]
 mod tests {
     use ekiden_core::observation::{ObservationKind, Origin};
+    use ekiden_core::prompt::budget::tokens;
     use ekiden_core::time::Timestamp;
 
     use super::*;
@@ -104,5 +105,37 @@ mod tests {
         assert_eq!(recent_context(&[], 3_000), None);
         let long = marked(&"word ".repeat(9_000), 500);
         assert!(long.len() < 600 && long.ends_with("ask for fewer]"));
+    }
+
+    /// Ten lines of an index and the one in full that they lead to, against the ten in full: of handoffs as an agent
+    /// writes them, and of the commits of this repository, most of which are little more than a title.
+    // shows: MEM-08
+    #[test]
+    fn an_index_first_saves_three_quarters_of_the_tokens() {
+        let handoff = include_str!("../../../ekiden-core/src/prompt/golden/session_later.md");
+        let commits = include_str!("../../../ekiden-memory/tests/fixtures/commits.jsonl");
+        let commits = commits.lines().map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| row[name].as_str().unwrap().to_owned();
+            (text("title"), text("text"))
+        });
+        let saved = |found: &[Observation]| {
+            let (mut first, mut all) = (0, 0);
+            for ten in found.chunks_exact(10) {
+                let index: usize = ten.iter().map(|found| tokens(&index_line(found))).sum();
+                let whole: Vec<usize> = ten.iter().map(|found| tokens(&detail(found))).collect();
+                first += 10 * index + whole.iter().sum::<usize>();
+                all += 10 * whole.iter().sum::<usize>();
+            }
+            100 - 100 * first / all
+        };
+        let made = |(title, text): (String, String)| {
+            let kind = ObservationKind::Handoff;
+            Observation::new(&Origin::default(), Timestamp(0), kind, &title, &text).unwrap()
+        };
+        let of_commits = saved(&commits.map(made).collect::<Vec<_>>());
+        let handoff = made(("Convert billing".to_owned(), handoff.to_owned()));
+        let of_handoffs = saved(&vec![handoff; 10]);
+        assert!(of_handoffs >= 75, "{of_handoffs} {of_commits}");
     }
 }
