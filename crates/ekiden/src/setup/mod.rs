@@ -24,5 +24,7 @@ pub use plan::{FileChange, Plan};
 pub use program::own_program;
 pub use target::{Scope, Target};
 
-/// Larger than any settings file or skill, and than the client's state, which has held years of prompts.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Larger than any settings file or skill that a person wrote.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The client's state file can hold years of prompts.
+const STATE_BYTES_MAX: u64 = 64 * 1024 * 1024;

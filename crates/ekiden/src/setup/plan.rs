@@ -12,9 +12,9 @@ use ekiden_store::receipt::Receipt;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use ekiden_wire::client_settings::{self, SettingsFault, StatusLineFate};
 
-use super::FILE_BYTES_MAX;
 use super::skills::Skills;
 use super::target::Target;
+use super::{FILE_BYTES_MAX, STATE_BYTES_MAX};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -195,8 +195,8 @@ impl Server {
         );
         let Some(program) = program else {
             let after = client_settings::unregister(text, project, made).map_err(failed)?;
-            let is_empty = created && after.split_whitespace().eq(["{}"]);
-            let after = (before.is_some() && !is_empty).then_some(after);
+            let is_ours = created && is_empty_object(&after);
+            let after = (before.is_some() && !is_ours).then_some(after);
             return Ok(Self {
                 change: change_of(&target.state, before, after)?,
                 created: false,
@@ -255,13 +255,21 @@ fn without_us(
     let without =
         client_settings::remove(text).map_err(|fault| not_understood(&target.settings, &fault))?;
     let created = receipt.is_some_and(|receipt| receipt.created);
-    let is_empty = without.split_whitespace().collect::<String>() == "{}";
-    Ok((!(created && is_empty)).then_some(without))
+    Ok((!(created && is_empty_object(&without))).then_some(without))
+}
+
+fn is_empty_object(text: &str) -> bool {
+    text.split_whitespace().collect::<String>() == "{}"
 }
 
 /// The file's text; nothing if there is no file.
 pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failure> {
-    let Some(bytes) = if_there(target.disk.read(path, FILE_BYTES_MAX))
+    let bytes_max = if path == target.state {
+        STATE_BYTES_MAX
+    } else {
+        FILE_BYTES_MAX
+    };
+    let Some(bytes) = if_there(target.disk.read(path, bytes_max))
         .map_err(|error| Failure::new(Exit::State, format!("cannot {}", in_full(&error))))?
     else {
         return Ok(None);

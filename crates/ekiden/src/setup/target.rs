@@ -25,7 +25,7 @@ pub struct Target {
     pub dir: PathBuf,
     /// The settings file in it, links followed.
     pub settings: PathBuf,
-    /// The client's own state, where its MCP servers are, links followed.
+    /// The file in which the client keeps its MCP servers, links followed.
     pub state: PathBuf,
     /// The project as the client names it there.
     pub project: Option<String>,
