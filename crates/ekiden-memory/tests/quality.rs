@@ -11,6 +11,9 @@
     reason = "fixtures are as they were made"
 )]
 
+mod chance;
+
+use chance::Chance;
 use ekiden_core::observation::{Observation, ObservationKind as Kind, Origin};
 use ekiden_core::time::Timestamp;
 use ekiden_memory::{Memory, Query, ask};
@@ -85,19 +88,6 @@ fn generated(of: &[Observation], count: usize) -> Vec<Observation> {
             Observation::new(&from, time, Kind::Discovery, &title, &text).unwrap()
         })
         .collect()
-}
-
-/// The same numbers in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
-    }
 }
 
 /// How many of the questions have their answer among the first, with ours and with FTS5 alone.

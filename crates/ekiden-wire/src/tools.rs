@@ -110,8 +110,8 @@ fn writes_handoff(tool: &str, input: &Value) -> bool {
     tool == "Skill" && GUARD_COMMANDS.contains(&name)
 }
 
-/// A tool of our MCP server, as far as the guard has to let it run: a plugin can bring no rule for its tools, and a
-/// handoff is welcome at any time.
+/// A tool of our MCP server that the guard itself has to allow. A plugin cannot bring a permission rule for its tools, and
+/// `write_handoff` must also work at L3.
 fn own_tool(name: &str) -> Option<guard::ToolUse> {
     let of_plugin = name.strip_prefix("mcp__plugin_ekiden_ekiden__");
     let handoff = [of_plugin, name.strip_prefix("mcp__ekiden__")].contains(&Some("write_handoff"));

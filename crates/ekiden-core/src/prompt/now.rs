@@ -102,7 +102,7 @@ pub(super) const OPERATOR: &str = "The user added words for this session, under 
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
 pub(super) const REMEMBERED: &str = "What sessions before this run left here is listed under \"From the memory\". It may be out of date: where it and the tree differ, the tree is right.";
-/// In the form in which those know it who have worked with claude-mem.
+/// Headings and calls are the ones that users of claude-mem know.
 pub(super) const QUERY: &str = "
 ### Memory Query (Run First)
 

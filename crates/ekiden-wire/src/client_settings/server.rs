@@ -1,6 +1,6 @@
 //! The MCP server in the client's state file, and the rule that lets its tools run.
 //!
-//! The client writes that file all the time, and it can hold keys: an edit touches our entry alone, and no copy is kept.
+//! The client writes that file often, and it can hold keys. So an edit changes our entry only, and no copy of the file is kept.
 
 use jsonc_parser::cst::{CstObject, CstRootNode};
 use jsonc_parser::json;

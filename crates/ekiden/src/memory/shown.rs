@@ -107,11 +107,11 @@ mod tests {
         assert!(long.len() < 600 && long.ends_with("ask for fewer]"));
     }
 
-    /// Ten lines of an index and the one in full that they lead to, against the ten in full: of handoffs as an agent
-    /// writes them, and of the commits of this repository, most of which are little more than a title.
+    /// Ten index lines and one observation in full, against all ten in full. A handoff is long; the commits
+    /// of this repository are little more than their titles, so they save little.
     // shows: MEM-08
     #[test]
-    fn an_index_first_saves_three_quarters_of_the_tokens() {
+    fn an_index_first_saves_three_quarters_of_the_tokens_where_texts_are_long() {
         let handoff = include_str!("../../../ekiden-core/src/prompt/golden/session_later.md");
         let commits = include_str!("../../../ekiden-memory/tests/fixtures/commits.jsonl");
         let commits = commits.lines().map(|line| {
@@ -135,7 +135,7 @@ mod tests {
         };
         let of_commits = saved(&commits.map(made).collect::<Vec<_>>());
         let handoff = made(("Convert billing".to_owned(), handoff.to_owned()));
-        let of_handoffs = saved(&vec![handoff; 10]);
-        assert!(of_handoffs >= 75, "{of_handoffs} {of_commits}");
+        let of_long = saved(&vec![handoff; 10]);
+        assert!(of_long >= 75 && of_commits > 0, "{of_long} {of_commits}");
     }
 }
