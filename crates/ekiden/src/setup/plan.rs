@@ -70,11 +70,13 @@ impl Plan {
         let failed = |fault| not_understood(&target.settings, &fault);
         let installed = client_settings::install(before.as_deref().unwrap_or_default(), program);
         let installed = installed.map_err(failed)?;
-        let text = client_settings::allow_tools(&installed.text, mcp).map_err(failed)?;
+        let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
+        // The rule goes by the server's name, so it would allow somebody else's tools.
+        let allowed = mcp && server.note.is_none();
+        let text = client_settings::allow_tools(&installed.text, allowed).map_err(failed)?;
         let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         let mut skills = Skills::of(target, receipt.as_ref());
         let commands = skills.install(program)?;
-        let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
         skills.notes.extend(server.note);
         let mut dirs: BTreeSet<PathBuf> = [target.dir.clone(), target.dir.join("skills")].into();
         let of_skills = skills.changes.iter().map(|change| parent(&change.path));

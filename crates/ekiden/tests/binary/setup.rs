@@ -341,6 +341,8 @@ fn a_state_of_the_client_that_is_not_understood_is_left_alone() {
         said.stderr
     );
     assert_eq!(home.read(".claude.json"), theirs);
+    let settings = home.read(SETTINGS);
+    assert!(!settings.contains("mcp__ekiden"), "{settings}");
 }
 
 // shows: OPS-02
