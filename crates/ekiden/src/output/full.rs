@@ -125,12 +125,13 @@ impl Full {
                     self.find(false);
                 }
                 Key::Escape => self.search = None,
+                Key::Suspend => return Pressed::Back,
                 Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
             }
             return Pressed::Taken;
         }
         match key {
-            Key::Char('f' | 'q') => return Pressed::Back,
+            Key::Char('f' | 'q') | Key::Suspend => return Pressed::Back,
             Key::Char('/') => self.search = Some((String::new(), true)),
             // A handoff is ordered from the lines: here the key goes to the next place of what was found.
             Key::Char('n') => self.find(true),
@@ -418,7 +419,7 @@ fn texts(tone: Tone, written: &str) -> Vec<Line> {
 fn diff([old, new]: &[String; 2]) -> Vec<Line> {
     let patch = patch::unified(["", ""], [old, new], 2);
     let lines = texts(Tone::Quiet, &patch).into_iter().skip(2);
-    lines.map(|line| line.of_diff()).collect()
+    lines.map(Line::of_diff).collect()
 }
 
 #[cfg(test)]

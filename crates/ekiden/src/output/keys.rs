@@ -11,16 +11,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::getpgrp;
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::stdio::{stdin, stdout};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
+};
 
 use super::prompting::Key;
 
 const BYTES_MAX: usize = 4096;
+/// A signal that has no key.
+const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 
 pub struct Keys {
     before: Termios,
+    /// Whether ctrl-z is a key: on the whole screen, which must be left before the process is suspended.
+    pub takes_suspend: bool,
     /// The beginning of a character that is not whole yet.
     begun: Vec<u8>,
 }
@@ -40,6 +46,7 @@ impl Keys {
         let before = tcgetattr(stdin()).ok()?;
         let keys = Self {
             before,
+            takes_suspend: false,
             begun: Vec::new(),
         };
         keys.settle();
@@ -52,11 +59,36 @@ impl Keys {
         let Ok(mut mode) = tcgetattr(stdin()) else {
             return;
         };
+        let suspend = match self.takes_suspend {
+            true => NO_KEY,
+            false => self.before.special_codes[SpecialCodeIndex::VSUSP],
+        };
         let ours = LocalModes::ICANON | LocalModes::ECHO;
-        if mode.local_modes.intersects(ours) && is_in_foreground() {
+        let is_other = mode.special_codes[SpecialCodeIndex::VSUSP] != suspend;
+        if (mode.local_modes.intersects(ours) || is_other) && is_in_foreground() {
             mode.local_modes.remove(ours);
+            mode.special_codes[SpecialCodeIndex::VSUSP] = suspend;
             let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
         }
+    }
+
+    /// Gives the terminal to a program. ctrl-c and ctrl-\ are no signals there: they would stop the run.
+    pub fn lend<T>(&self, program: impl FnOnce() -> T) -> T {
+        let mut mode = self.before.clone();
+        for signal in [SpecialCodeIndex::VINTR, SpecialCodeIndex::VQUIT] {
+            mode.special_codes[signal] = NO_KEY;
+        }
+        set(&mode);
+        let done = program();
+        set(&self.before);
+        self.settle();
+        done
+    }
+
+    /// Suspends this process, as ctrl-z does elsewhere, until it is told to go on.
+    pub fn suspend(&self) {
+        set(&self.before);
+        let _ = kill_current_process_group(Signal::TSTP);
     }
 
     fn read(&mut self) -> Heard {
@@ -73,9 +105,13 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        if is_in_foreground() {
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
-        }
+        set(&self.before);
+    }
+}
+
+fn set(mode: &Termios) {
+    if is_in_foreground() {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, mode);
     }
 }
 
@@ -119,9 +155,7 @@ fn restore_on_panic(before: Termios) {
     HOOKED.call_once(|| {
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if is_in_foreground() {
-                let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
-            }
+            set(&before);
             if super::IS_FULL.swap(false, Ordering::Relaxed) {
                 let _ = rustix::io::write(stdout(), super::LEAVE_FULL.as_bytes());
             }
@@ -170,6 +204,7 @@ fn key_of(c: char) -> Option<Key> {
         '\r' | '\n' => Some(Key::Enter),
         '\u{7f}' | '\u{8}' => Some(Key::Backspace),
         '\u{1b}' => Some(Key::Escape),
+        '\u{1a}' => Some(Key::Suspend),
         c if c.is_control() => None,
         c => Some(Key::Char(c)),
     }

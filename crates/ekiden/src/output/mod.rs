@@ -102,6 +102,8 @@ struct Screen {
     reflows: bool,
     /// The lines above the cursor that move.
     drawn: Vec<String>,
+    /// The rows on the whole screen.
+    full: Vec<String>,
     /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
     went_on: Option<SignalFlag>,
 }
@@ -116,6 +118,7 @@ impl Output {
             utf_8: locale_is_utf_8(),
             reflows: reflows(),
             drawn: Vec::new(),
+            full: Vec::new(),
             went_on: SignalFlag::of_going_on().ok(),
         });
         Self {
@@ -265,10 +268,7 @@ impl Output {
     /// Draws the lines that move, over those drawn before. The cursor rests below them, so whatever ends the
     /// program leaves the terminal in order.
     pub fn draw(&mut self, lines: &[Line]) {
-        let is_behind = match &mut self.writer {
-            Writer::Beside(beside) => beside.is_behind(),
-            Writer::Here { .. } => false,
-        };
+        let is_behind = self.writer.is_behind();
         let coloured = self.coloured.0;
         let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
             return;
@@ -305,6 +305,9 @@ impl Output {
     /// Gives the whole screen to a view, or what was there before back. What is printed meanwhile is kept.
     pub fn fill(&mut self, is_full: bool) {
         IS_FULL.store(is_full, Ordering::Relaxed);
+        self.screen
+            .iter_mut()
+            .for_each(|screen| screen.full.clear());
         if is_full {
             self.hold();
             self.put_at_once("\u{1b}[?1049h\u{1b}[?25l");
@@ -316,17 +319,18 @@ impl Output {
 
     /// Draws all rows of the screen.
     pub fn draw_full(&mut self, lines: &[Line]) {
-        let is_behind = match &mut self.writer {
-            Writer::Beside(beside) => beside.is_behind(),
-            Writer::Here { .. } => false,
-        };
-        let Some(screen) = self.screen.as_ref().filter(|_| !is_behind) else {
+        let is_behind = self.writer.is_behind();
+        let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
             return;
         };
         let rows: Vec<String> = lines
             .iter()
             .map(|line| screen.cut(line, self.coloured.0) + ERASE_REST)
             .collect();
+        if screen.full == rows {
+            return;
+        }
+        screen.full.clone_from(&rows);
         self.put_at_once(&format!("\u{1b}[H{}{ERASE_BELOW}", rows.join("\r\n")));
     }
 
@@ -335,6 +339,20 @@ impl Output {
         let held = self.held.take();
         self.put(Stream::Answer, text.as_bytes());
         self.held = held;
+    }
+
+    /// Waits until everything is printed; not for ever for a terminal that takes nothing.
+    pub fn settle(&mut self) {
+        if let Writer::Beside(beside) = &mut self.writer
+            && let Err(error) = beside.finish(self.to_terminal)
+        {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    /// Nothing moves from now on: the terminal is left.
+    pub fn forget_terminal(&mut self) {
+        self.screen = None;
     }
 
     /// Ends printing: how the program exits if it would have exited so.
@@ -393,6 +411,13 @@ impl Output {
 }
 
 impl Writer {
+    fn is_behind(&mut self) -> bool {
+        match self {
+            Self::Beside(beside) => beside.is_behind(),
+            Self::Here { .. } => false,
+        }
+    }
+
     fn here() -> Self {
         Self::Here {
             answer: Box::new(io::stdout()),
@@ -484,6 +509,7 @@ impl Output {
     /// An output to this writer, with a screen of 60 columns or without one.
     fn to(answer: impl Write + Send + 'static, has_screen: bool) -> Self {
         let screen = has_screen.then(|| Screen {
+            full: Vec::new(),
             columns: || Some(60),
             utf_8: true,
             reflows: true,

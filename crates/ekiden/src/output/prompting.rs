@@ -21,6 +21,8 @@ pub enum Key {
     Right,
     PageUp,
     PageDown,
+    /// ctrl-z on the whole screen.
+    Suspend,
 }
 
 /// What a person wants.
@@ -40,8 +42,8 @@ pub enum Wanted {
 #[derive(Debug, Default)]
 pub struct Prompting {
     state: State,
-    /// The run works elsewhere: who watches it can leave without ending anything.
-    watches: bool,
+    /// The key by which one can leave without ending anything, and what it does.
+    leave: Option<&'static str>,
     /// The view has the whole screen, and some keys for itself.
     pub is_full: bool,
     /// What came of the last thing that was wanted.
@@ -66,9 +68,9 @@ enum About {
 }
 
 impl Prompting {
-    pub fn new(watches: bool) -> Self {
+    pub fn new(leave: Option<&'static str>) -> Self {
         Self {
-            watches,
+            leave,
             ..Self::default()
         }
     }
@@ -86,7 +88,13 @@ impl Prompting {
             State::Stopping => match key {
                 Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
                 Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => None,
-                Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => None,
+                Key::Up
+                | Key::Down
+                | Key::Left
+                | Key::Right
+                | Key::PageUp
+                | Key::PageDown
+                | Key::Suspend => None,
             },
             State::Typing(about, text) => self.typed(about, text, key),
         }
@@ -98,8 +106,10 @@ impl Prompting {
             Key::Char('p') if summary.is_paused => return Some(Wanted::Steer(Steering::Unpause)),
             Key::Char('p') => return Some(Wanted::Steer(Steering::Pause)),
             Key::Char('n') => return Some(Wanted::Steer(Steering::HandOff)),
-            Key::Char('q') if self.watches => return Some(Wanted::Leave),
-            Key::Char('o') if self.watches && summary.has_handoff => return Some(Wanted::Read),
+            Key::Char(c) if self.leave.is_some_and(|key| key.starts_with(c)) => {
+                return Some(Wanted::Leave);
+            }
+            Key::Char('o') if summary.handoff.is_some() => return Some(Wanted::Read),
             Key::Char('f') => return Some(Wanted::Full),
             Key::Char('s') => self.state = State::Stopping,
             Key::Char('l') => self.state = typing(About::Limits),
@@ -111,7 +121,13 @@ impl Prompting {
                 }
             }
             Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
-            Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
+            Key::Up
+            | Key::Down
+            | Key::Left
+            | Key::Right
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Suspend => {}
         }
         None
     }
@@ -124,7 +140,13 @@ impl Prompting {
             Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
             Key::Backspace => drop(text.pop()),
             Key::Char(_) => {}
-            Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
+            Key::Up
+            | Key::Down
+            | Key::Left
+            | Key::Right
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Suspend => {}
         }
         self.state = State::Typing(about, text);
         None
@@ -180,11 +202,11 @@ impl Prompting {
             Some(pause),
             has(!self.is_full, "n next"),
             Some("s stop"),
-            has(self.watches && !self.is_full, "q leave"),
+            self.leave.filter(|_| !self.is_full),
             has(!self.is_full, "f full screen"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
-            has(self.watches && summary.has_handoff, "o handoff"),
+            has(summary.handoff.is_some(), "o handoff"),
         ];
         keys.into_iter().flatten().collect()
     }

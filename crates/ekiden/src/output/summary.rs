@@ -27,8 +27,8 @@ pub struct Summary {
     /// What the sessions of a single relay have learnt last.
     pub learnt: Option<String>,
     pub open: Option<Open>,
-    /// A session of a single relay has handed off.
-    pub has_handoff: bool,
+    /// What the newest handoff says to the session after it.
+    pub handoff: Option<String>,
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
@@ -83,11 +83,10 @@ impl Summary {
                     first: one_line(items.open.first()?),
                 })
             }),
-            has_handoff: rows.is_empty()
-                && first.is_some_and(|relay| {
-                    let last = relay.last.as_ref();
-                    last.is_some_and(|last| last.next_prompt.is_some())
-                }),
+            handoff: run
+                .live()
+                .chain(run.relays())
+                .find_map(|(_, relay)| relay.last.as_ref()?.next_prompt.clone()),
             asked: run
                 .questions()
                 .map(|(stage, asked)| (stage.clone(), one_line(asked)))
