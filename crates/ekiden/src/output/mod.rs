@@ -29,6 +29,7 @@ pub mod prompting;
 pub mod relay_progress;
 pub mod reporter;
 pub mod review;
+mod screen;
 pub mod session;
 pub mod sessions;
 pub mod stage_table;
@@ -48,12 +49,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
-use ekiden_agent::SignalFlag;
 use ekiden_core::secrets;
 use serde::Serialize;
 
 use self::beside::{Beside, Stream};
 use self::line::Line;
+use self::screen::Screen;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -94,33 +95,12 @@ enum Writer {
     Beside(Beside),
 }
 
-struct Screen {
-    columns: fn() -> Option<usize>,
-    /// The locale can show more than ASCII.
-    utf_8: bool,
-    /// Lines that became too long for a narrower window take more rows in it. Not every terminal breaks them.
-    reflows: bool,
-    /// The lines above the cursor that move.
-    drawn: Vec<String>,
-    /// The rows on the whole screen.
-    full: Vec<String>,
-    /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
-    went_on: Option<SignalFlag>,
-}
-
 impl Output {
     pub fn of_process() -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let is_coloured = |choice| choice != ColorChoice::Never;
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let screen = (stdout.is_terminal() && !dumb).then(|| Screen {
-            columns: stdout_columns,
-            utf_8: locale_is_utf_8(),
-            reflows: reflows(),
-            drawn: Vec::new(),
-            full: Vec::new(),
-            went_on: SignalFlag::of_going_on().ok(),
-        });
+        let screen = (stdout.is_terminal() && !dumb).then(Screen::of_process);
         Self {
             coloured: (
                 is_coloured(AutoStream::choice(&stdout)),
@@ -426,43 +406,6 @@ impl Writer {
     }
 }
 
-impl Screen {
-    /// What the terminal can show of a text.
-    fn in_locale(&self, text: String) -> String {
-        if self.utf_8 {
-            text
-        } else {
-            line::in_ascii(&text)
-        }
-    }
-
-    /// What has room of a line that must not be broken.
-    fn cut(&self, line: &Line, coloured: bool) -> String {
-        let columns = (self.columns)().unwrap_or(line::COLUMNS_MIN);
-        self.in_locale(line.masked().cut(columns.saturating_sub(1), coloured))
-    }
-
-    /// From below the drawn lines to the first of them.
-    fn to_first(&self) -> String {
-        let columns = (self.columns)().unwrap_or(usize::MAX).max(1);
-        let rows = |line: &String| match textwrap::core::display_width(line) {
-            width if self.reflows => width.div_ceil(columns).max(1),
-            _ => 1,
-        };
-        match self.drawn.iter().map(rows).sum() {
-            0 => String::new(),
-            rows => format!("\u{1b}[{rows}A\r"),
-        }
-    }
-
-    /// Lines that somebody else wrote below are left where they are.
-    fn forget_if_suspended(&mut self) {
-        if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
-            self.drawn.clear();
-        }
-    }
-}
-
 /// A person sees what is asked, and can answer.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
@@ -480,28 +423,6 @@ fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 fn labelled(label: &str, style: Style, text: &str) -> String {
     format!("{style}{label}:{style:#} {text}\n")
-}
-
-/// By the variables that decide it, the strongest first.
-fn locale_is_utf_8() -> bool {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(set)
-        .unwrap_or_default();
-    let locale = locale.to_string_lossy().to_ascii_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
-}
-
-/// xterm itself and the console of Linux cut lines off.
-fn reflows() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some();
-    !is_set("XTERM_VERSION") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
-}
-
-fn stdout_columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 #[cfg(test)]
