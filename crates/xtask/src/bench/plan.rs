@@ -207,7 +207,7 @@ fn chain() -> String {
     )
 }
 
-fn begin_repository(dir: &Path) -> Result<(), String> {
+pub(super) fn begin_repository(dir: &Path) -> Result<(), String> {
     for words in [
         &["init", "--quiet", "--initial-branch=main"][..],
         &["config", "user.name", "Bench"],
