@@ -29,6 +29,16 @@ pub struct NewIssue<'a> {
     pub since: Timestamp,
 }
 
+/// The pull request of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PullRequest<'a> {
+    /// The write that asks for it.
+    pub key: &'a str,
+    pub branch: &'a str,
+    pub title: &'a str,
+    pub body: &'a str,
+}
+
 /// A tracker, or a part of one: a repository, a directory. `id` is an issue's id there.
 ///
 /// Each write says what shall be: done already, it does nothing. What a tracker does not have is left out, as `docs/trackers.md` says.
@@ -46,6 +56,19 @@ pub trait Tracker {
     fn set_state(&self, id: &str, state: &NewState) -> Result<(), Fault>;
     /// The new issue's id.
     fn create(&self, new: &NewIssue<'_>) -> Result<String, Fault>;
+    /// There is a pull request of the branch, with this body. `push` brings the branch to where it is pulled from.
+    fn put_pull_request(
+        &self,
+        pull: &PullRequest<'_>,
+        push: &dyn Fn() -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let _ = (pull, push);
+        Err(Fault::refused("it has no pull requests"))
+    }
+    /// What the pull request of a branch waits for: checks that failed are its text, what reviewers say are its comments.
+    fn review(&self, branch: &str) -> Result<Issue, Fault> {
+        Err(Fault::Missing(format!("a pull request of {branch}")))
+    }
     /// Who the key belongs to, by one harmless request.
     fn check(&self) -> Result<String, Fault>;
 }

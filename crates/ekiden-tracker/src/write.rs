@@ -46,6 +46,12 @@ pub enum Write {
         title: String,
         text: String,
     },
+    /// The branch is there as it is here, and has a pull request.
+    PullRequest {
+        branch: String,
+        title: String,
+        body: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +84,10 @@ impl Queued {
                 head,
                 entry,
             } => Some((comment, head, entry)),
-            Write::Label { .. } | Write::State { .. } | Write::SubIssue { .. } => None,
+            Write::Label { .. }
+            | Write::State { .. }
+            | Write::SubIssue { .. }
+            | Write::PullRequest { .. } => None,
         }
     }
 
@@ -98,6 +107,7 @@ impl Queued {
                 state: NewState::Done,
             } => "close".to_owned(),
             Write::SubIssue { title, .. } => format!("sub-issue {title}"),
+            Write::PullRequest { title, .. } => format!("pull request: {title}"),
         }
     }
 }

@@ -262,9 +262,9 @@ mod tests {
             others.push_str(&format!("{name}: {}\n", flags.join(" ")));
         }
         expect![[r#"
-            run: detach help issue new resume-from
+            run: detach help issue new pull-request resume-from
             resume: accept-log detach help resume-from task
-            continue: detach file help run
+            continue: detach file from-pr help run
             plan: force help output planning-model
             split: force help output planning-model
             execute: detach dry-run from help jobs new only skip yes

@@ -84,6 +84,21 @@ pub fn check(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     }
 }
 
+/// There is a branch of this name, here or as a remote was last seen.
+pub fn exists(workspace: &Workspace, name: &str) -> bool {
+    target(&workspace.dir, name).is_ok_and(|found| found.is_some())
+}
+
+/// Pushes a branch to `origin`, never by force. Why not, in git's words.
+pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
+    let to = format!("refs/heads/{branch}:refs/heads/{branch}");
+    // Nobody sits there who could answer a question for a password.
+    let quiet = "-c core.askPass=true -c credential.interactive=false push --quiet origin";
+    ask(dir, quiet, &[&to])
+        .map(drop)
+        .map_err(|error| words(&error))
+}
+
 /// Switches to a branch, and creates it if there is none.
 pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     if current(workspace).as_deref() == Some(name) {

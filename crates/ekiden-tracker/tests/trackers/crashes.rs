@@ -1,5 +1,6 @@
 //! The machine dies at every operation of the disk, and the service loses every answer: nothing is lost, nothing is there twice.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ fn send_to(outbox: &Outbox, open: &Open<'_>) {
     let sender = Sender {
         outbox,
         open,
+        push: &|_, _| Ok(()),
         now: AT,
         jitter: 0,
     };
@@ -227,4 +229,53 @@ fn whichever_answer_of_github_is_lost_each_write_arrives_once() {
         }
     }
     assert!(all > REQUESTS, "{all} requests");
+}
+
+/// Whatever dies around the push and the opening: the branch has one pull request, and none that was closed comes again.
+// shows: TRK-09
+#[test]
+fn whoever_dies_around_the_push_opens_one_pull_request() {
+    let issue = IssueRef {
+        tracker: TrackerKind::Github,
+        repo: "me/app".to_owned(),
+        id: "feat/x".to_owned(),
+    };
+    let write = Write::PullRequest {
+        branch: "feat/x".to_owned(),
+        title: "Accounts".to_owned(),
+        body: "what was done".to_owned(),
+    };
+    // The repository, the branch's pull requests, the opening.
+    for at in 0..3 {
+        for fault in [ServiceFault::NoAnswer, ServiceFault::Lost] {
+            let (outbox, pushes) = (outbox(Arc::new(planted())), Cell::new(0));
+            other(issue.clone(), 1, write.clone())
+                .queue(&outbox)
+                .unwrap();
+            let near = Near::new(FakeGitHub::with("me/app", &[]));
+            near.0.lock().unwrap().fault_at(at, fault);
+            let open: &Open<'_> = &|_, _| Ok(Box::new(github(&near)));
+            let push = |_: &Path, _: &str| {
+                pushes.set(pushes.get() + 1);
+                Ok(())
+            };
+            let sender = Sender {
+                outbox: &outbox,
+                open,
+                push: &push,
+                now: AT,
+                jitter: 0,
+            };
+            sender.send(true).unwrap();
+            let place = format!("{fault:?} at {at}");
+            assert_eq!(pushes.get(), usize::from(at == 2), "{place}");
+            // Somebody is quick to merge it.
+            for pull in &mut near.0.lock().unwrap().service.issues {
+                pull.is_closed = true;
+            }
+            sender.send(true).unwrap();
+            assert_eq!(near.0.lock().unwrap().service.issues.len(), 1, "{place}");
+            assert!(outbox.waiting().unwrap().is_empty(), "{place}");
+        }
+    }
 }

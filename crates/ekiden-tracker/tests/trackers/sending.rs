@@ -20,6 +20,7 @@ pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all
     let sender = Sender {
         outbox,
         open: &open,
+        push: &|_, _| Ok(()),
         now,
         jitter: 0,
     };

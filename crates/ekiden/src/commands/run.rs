@@ -67,6 +67,10 @@ pub struct RunArgs {
     /// what you want of it [default: all of it]
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
+    /// At a verified end push the run's new branch, and open a pull request on GitHub with its report; it is kept up to
+    /// date when the run goes on
+    #[arg(long)]
+    pull_request: bool,
     /// Run in the background: print the run's id and return once it works
     #[arg(long)]
     detach: bool,
@@ -131,6 +135,10 @@ pub fn run(
     if let Some(issue) = issue {
         issue.settle(&mut header, &invocation, &workspace)?;
     }
+    if args.pull_request {
+        repository::fit_pull_request(&mut header, &invocation, &workspace)?;
+    }
+    notes.extend(repository::risk(&header, &workspace));
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
     let set_aside = args.new || header.from.is_some();

@@ -25,6 +25,7 @@ use ekiden_core::guard::checkpoint::issue_of_branch;
 use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
 use ekiden_core::limits;
 use ekiden_core::time::Timestamp;
+use ekiden_engine::git::branch;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::outbox::Outbox;
 use ekiden_tracker::{Fault, GitHub, Linear, Local, RealWeb, Sender, Sent, Tracker};
@@ -150,6 +151,23 @@ impl Trackers {
         })
     }
 
+    /// Where the pull request of a branch is: on GitHub, or in a file as a rehearsal.
+    pub fn pull_request(&self, branch: String) -> Result<IssueRef, Failure> {
+        let (tracker, repo) = match self.kind() {
+            Some(TrackerKind::Local) => (TrackerKind::Local, String::new()),
+            Some(TrackerKind::Linear | TrackerKind::Github) | None => {
+                let repo = self.repo(&self.github_host()).ok_or_else(|| {
+                    let text = "cannot tell which repository on GitHub takes a pull request";
+                    Failure::new(Exit::MissingInput, text)
+                        .hint("set `tracker.github.repo`, or `git remote add origin URL`")
+                })?;
+                (TrackerKind::Github, repo)
+            }
+        };
+        let id = branch;
+        Ok(IssueRef { tracker, repo, id })
+    }
+
     /// What the tracker says of an issue, in a few lines; or why it says nothing. Waits [`ASK_PATIENCE`] at most.
     pub fn ask(&self, issue: &IssueRef) -> Result<Issue, String> {
         let (trackers, issue) = (self.clone(), issue.clone());
@@ -185,9 +203,11 @@ impl Trackers {
                 None => self.open(issue),
             },
         };
+        let push = |dir: &Path, branch: &str| branch::push(dir, branch).map_err(Fault::Refused);
         let sender = Sender {
             outbox,
             open: &open,
+            push: &push,
             now,
             jitter: uuid::Uuid::new_v4().as_bytes()[0],
         };

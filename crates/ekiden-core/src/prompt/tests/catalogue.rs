@@ -52,6 +52,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         tokens_max: crate::limits::KNOWLEDGE_LOG_TOKENS_MAX,
         texts: &[
             issue::ALL_OF_IT,
+            issue::OF_REVIEW,
             issue::INTRODUCTION,
             issue::TRUSTED,
             issue::NEW_COMMENT,
