@@ -43,6 +43,8 @@ pub const CRASH_BACKOFF_MAX: Millis = Millis::from_secs(300);
 
 /// Added to a limit's reset time, since clocks differ.
 pub const RESET_BUFFER: Millis = Millis::from_secs(30);
+/// A reset that another run noted is believed no further ahead: no limit of an account is longer.
+pub const LIMIT_AHEAD_MAX: Millis = Millis::from_secs(7 * 24 * 3600);
 /// The wait where a limit names no reset time.
 pub const RESET_UNKNOWN: Millis = Millis::from_secs(300);
 /// The longest wait for a limit unless the user says otherwise.

@@ -99,7 +99,7 @@ impl Relay {
         cause: &EndCause,
         mut next: NextAttempt,
     ) -> Vec<RelayEffect> {
-        let limited = matches!(cause, EndCause::RateLimited { .. });
+        let limited = cause.is_limit();
         let outage = *cause == EndCause::ServerError;
         let length = cause.wait(at, next.waited);
         let until = at + length;
