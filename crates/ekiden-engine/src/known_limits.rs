@@ -22,7 +22,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::limits::LIMIT_AHEAD_MAX;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
-use ekiden_store::disk::{Disk, DiskResult};
+use ekiden_store::disk::{Disk, DiskResult, RealDisk};
 use ekiden_store::limits::SMALL_FILE_BYTES_MAX;
 use ekiden_store::replace::replace_at_once;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,14 @@ pub(crate) struct KnownLimits {
     disk: Arc<dyn Disk>,
     /// None without a home.
     dir: Option<PathBuf>,
-    run: RunId,
+    /// None where there is no run, as in planning.
+    run: Option<RunId>,
+}
+
+/// The limit that holds whoever would begin a run here.
+pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
+    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+    KnownLimits::of(workspace, disk, None).met_elsewhere(agent, now)
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,12 +53,12 @@ struct Note {
     version: u32,
     resets_at: Timestamp,
     kind: LimitKind,
-    /// Who met it.
-    run: RunId,
+    /// Who met it; none if it was planning.
+    run: Option<RunId>,
 }
 
 impl KnownLimits {
-    pub(crate) fn of(workspace: &Workspace, disk: Arc<dyn Disk>, run: RunId) -> Self {
+    pub(crate) fn of(workspace: &Workspace, disk: Arc<dyn Disk>, run: Option<RunId>) -> Self {
         let dir = workspace.user_dir.as_ref().map(|dir| dir.join("limits"));
         Self { disk, dir, run }
     }
@@ -169,7 +176,7 @@ mod tests {
         [1, 2].map(|run| KnownLimits {
             disk: Arc::clone(&disk),
             dir: Some(PathBuf::from("/home/limits")),
-            run: RunId::from_bits(run),
+            run: Some(RunId::from_bits(run)),
         })
     }
 

@@ -23,7 +23,7 @@ pub mod globs;
 pub mod history;
 pub mod journal;
 pub mod knowledge_file;
-mod known_limits;
+pub mod known_limits;
 pub mod leftovers;
 pub mod log_check;
 mod meter;

@@ -211,7 +211,7 @@ impl Planner {
 
     fn known_limits(&self) -> KnownLimits {
         let disk = Arc::clone(&self.work_dir.disk);
-        KnownLimits::of(&self.work_dir.workspace, disk, self.run.clone())
+        KnownLimits::of(&self.work_dir.workspace, disk, None)
     }
 
     fn dir(&self) -> PathBuf {

@@ -76,7 +76,7 @@ impl ProcessRunner {
         endpoints: Vec<Endpoint>,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
-        let known_limits = KnownLimits::of(&paths.workspace, Arc::clone(&disk), run.clone());
+        let known_limits = KnownLimits::of(&paths.workspace, Arc::clone(&disk), Some(run.clone()));
         Self {
             ekiden,
             run,

@@ -8,7 +8,7 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
-use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
+use crate::tracker::{FOUND_MAX, LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
@@ -187,12 +187,12 @@ impl<W: Web> Tracker for GitHub<W> {
         Ok(all.iter().map(comment).collect())
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let label = label.map(|label| format!("&labels={}", escaped(label)));
-        let path = format!(
-            "/issues?state=open&per_page=50{}",
-            label.unwrap_or_default()
-        );
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
+        let mut path = format!("/issues?state=open&per_page={FOUND_MAX}");
+        for (name, value) in [("labels", label), ("assignee", assignee)] {
+            let value = value.map(|value| format!("&{name}={}", escaped(value)));
+            path.extend(value);
+        }
         let found = listed(self.get(&path)?)?;
         // Pull requests are issues here, too.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());

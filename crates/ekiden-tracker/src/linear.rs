@@ -190,10 +190,13 @@ impl<W: Web> Tracker for Linear<W> {
         Ok(all)
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
         let mut filter = json!({ "state": { "type": { "nin": ["completed", "canceled"] } } });
         if let Some(label) = label {
             filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
+        }
+        if let Some(assignee) = assignee {
+            filter["assignee"] = json!({ "email": { "eqIgnoreCase": assignee } });
         }
         let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;
         Ok(nodes(&data["issues"]).iter().map(outline).collect())

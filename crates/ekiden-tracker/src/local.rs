@@ -140,11 +140,12 @@ impl Tracker for Local {
         Ok(Vec::new())
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let all = self
-            .all()?
-            .into_iter()
-            .map(|(id, file)| Self::outline(&id, &file));
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
+        let is_theirs = |file: &File| {
+            assignee.is_none_or(|login| file.value("assignee").as_deref() == Some(login))
+        };
+        let all = self.all()?.into_iter().filter(|(_, file)| is_theirs(file));
+        let all = all.map(|(id, file)| Self::outline(&id, &file));
         let wanted = |issue: &Issue| {
             let is_it =
                 |known: &String| label.is_none_or(|label| known.eq_ignore_ascii_case(label));

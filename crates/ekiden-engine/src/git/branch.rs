@@ -99,6 +99,29 @@ pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
         .map_err(|error| words(&error))
 }
 
+/// There is a worktree at this place, with this commit checked out and no branch. One in which nothing ran is made whole again.
+pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String> {
+    let added = || {
+        let path = tree.to_string_lossy();
+        if !tree.join(".git").exists() {
+            ask(dir, "worktree prune", &[])?;
+            ask(
+                dir,
+                "worktree add --quiet --detach --force",
+                &[&path, commit],
+            )?;
+        }
+        ask(tree, "checkout --quiet --force --detach", &[commit])
+    };
+    added().map(drop).map_err(|error| words(&error))
+}
+
+/// Removes a worktree, unless something in it is not committed. Its branch stays.
+pub fn remove_worktree(dir: &Path, tree: &Path) {
+    // Git refuses what would lose something.
+    let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+}
+
 /// Switches to a branch, and creates it if there is none.
 pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     if current(workspace).as_deref() == Some(name) {

@@ -106,7 +106,7 @@ fn labels_and_states_are_as_they_shall_be() {
         near.0.lock().unwrap().service.issues[0].labels,
         ["context-checkpointed"]
     );
-    let open = tracker.find(None).unwrap();
+    let open = tracker.find(None, None).unwrap();
     assert_eq!((open.len(), open[0].name.as_str()), (1, "me/app#2"));
     // GitHub knows no such state, and nothing is said about it.
     tracker

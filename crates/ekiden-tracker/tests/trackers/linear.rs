@@ -142,7 +142,7 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     let labels = |near: &Near<FakeLinear>| near.0.lock().unwrap().service.labels_of("ANV-1").len();
     assert_eq!(labels(&near), 1);
     assert_eq!(tracker.issue("ANV-1").unwrap().state, "In Progress");
-    let found = |label: &str| tracker.find(Some(label)).unwrap().len();
+    let found = |label: &str| tracker.find(Some(label), None).unwrap().len();
     assert_eq!((found("Context-Checkpointed"), found("other")), (1, 0));
     for _ in 0..2 {
         tracker

@@ -86,7 +86,7 @@ fn everything() -> Vec<Asked> {
     tracker.check().unwrap();
     tracker.issue("1").unwrap();
     tracker.comments("1").unwrap();
-    tracker.find(Some(label)).unwrap();
+    tracker.find(Some(label), Some("leo")).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.create(&new).unwrap();

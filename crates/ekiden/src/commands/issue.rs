@@ -132,7 +132,7 @@ fn list(
     let kind = kind(trackers);
     let found = trackers
         .open_project(kind)
-        .and_then(|tracker| tracker.find(label));
+        .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
     if json {
         output.json(&Fields::versioned().with("issues", found));
@@ -318,7 +318,7 @@ impl OfIssue {
 }
 
 /// `feat/ANV-123-log-in-by-mail`
-fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
+pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_lowercase()

@@ -10,6 +10,7 @@ pub mod config;
 pub mod continue_run;
 pub mod dash;
 pub mod diff;
+pub mod dispatch;
 pub mod doctor;
 mod documents;
 mod editor;

@@ -119,6 +119,9 @@ impl Trackers {
     /// The tracker that has an issue.
     pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
         Ok(match issue.tracker {
+            TrackerKind::Local if !issue.repo.is_empty() => {
+                Box::new(self.local_in(Path::new(&issue.repo)))
+            }
             TrackerKind::Local => Box::new(self.local()),
             TrackerKind::Linear => {
                 let url = self.get(&table::TRACKER_LINEAR_URL).unwrap_or_default();
@@ -215,8 +218,17 @@ impl Trackers {
     }
 
     pub fn local(&self) -> Local {
+        self.local_in(&self.local_dir())
+    }
+
+    /// Where this project has issues in files.
+    pub fn local_dir(&self) -> PathBuf {
         let dir = self.get(&table::TRACKER_LOCAL_DIR).unwrap_or_default();
-        Local::new(Arc::new(RealDisk::fenced(&self.dir)), &self.dir.join(dir))
+        self.dir.join(dir)
+    }
+
+    fn local_in(&self, dir: &Path) -> Local {
+        Local::new(Arc::new(RealDisk::fenced(&self.dir)), dir)
     }
 
     /// Where GitHub's pages are, by where its interface is.

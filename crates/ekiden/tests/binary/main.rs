@@ -17,6 +17,7 @@ mod commits;
 mod dash;
 mod dash_steering;
 mod defects;
+mod dispatch;
 mod doctor;
 mod environment;
 mod everywhere;
