@@ -29,6 +29,9 @@ pub struct RunStarted {
     /// The issue that it works on, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<IssueRef>,
+    /// Each stage is a sub-issue of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sub_issues: bool,
     /// The branch for which a pull request is kept, and where; its id is the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<IssueRef>,

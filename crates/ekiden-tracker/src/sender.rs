@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::words::comment;
-use crate::write::{Queued, Write};
+use crate::write::{NewState, Queued, Write};
 use crate::{Entry, Fault};
 
 /// How long a write is kept, sent or not.
@@ -204,15 +204,25 @@ impl Sender<'_> {
             Write::Entry { .. } => Ok(()),
             Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
             Write::State { state } => tracker.set_state(id, state),
-            Write::SubIssue { title, text } => {
+            Write::SubIssue {
+                key,
+                title,
+                text,
+                is_done,
+                since,
+            } => {
                 let new = NewIssue {
-                    key: &queued.key,
+                    key,
                     title,
                     text,
                     parent: Some(id),
-                    since: queued.at,
+                    since: *since,
                 };
-                tracker.create(&new).map(drop)
+                let made = tracker.create(&new)?;
+                match is_done {
+                    true => tracker.set_state(&made, &NewState::Done),
+                    false => Ok(()),
+                }
             }
             Write::PullRequest {
                 branch,

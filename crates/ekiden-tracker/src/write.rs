@@ -42,9 +42,14 @@ pub enum Write {
     State {
         state: NewState,
     },
+    /// There is a sub-issue of this key, closed or as people have it.
     SubIssue {
+        key: String,
         title: String,
         text: String,
+        is_done: bool,
+        /// It was not there before this time.
+        since: Timestamp,
     },
     /// The branch is there as it is here, and has a pull request.
     PullRequest {
@@ -106,6 +111,11 @@ impl Queued {
             Write::State {
                 state: NewState::Done,
             } => "close".to_owned(),
+            Write::SubIssue {
+                title,
+                is_done: true,
+                ..
+            } => format!("close sub-issue {title}"),
             Write::SubIssue { title, .. } => format!("sub-issue {title}"),
             Write::PullRequest { title, .. } => format!("pull request: {title}"),
         }

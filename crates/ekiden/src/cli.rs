@@ -268,8 +268,8 @@ mod tests {
             continue: detach file from-pr help run
             plan: force help output planning-model
             split: force help output planning-model
-            execute: detach dry-run from help jobs new only skip yes
-            build: dry-run force help jobs new output planning-model yes
+            execute: detach dry-run from help issue jobs new only skip sub-issues yes
+            build: dry-run force help issue jobs new output planning-model sub-issues yes
         "#]]
         .assert_eq(&others);
     }

@@ -19,9 +19,12 @@ fn writes() -> Vec<Queued> {
         name: "context-checkpointed".to_owned(),
         is_set: true,
     };
-    let sub = Write::SubIssue {
+    let sub = |is_done| Write::SubIssue {
+        key: "7f3a/login".to_owned(),
         title: "Login".to_owned(),
         text: String::new(),
+        is_done,
+        since: AT,
     };
     let state = Write::State {
         state: NewState::Named("In Progress".to_owned()),
@@ -30,8 +33,9 @@ fn writes() -> Vec<Queued> {
         entry(anv(1), 1),
         other(anv(1), 2, label),
         entry(anv(1), 3),
-        other(anv(1), 5, sub),
+        other(anv(1), 5, sub(false)),
         other(anv(1), 6, state),
+        other(anv(1), 7, sub(true)),
     ]
 }
 
@@ -80,10 +84,12 @@ fn check(fake: &FakeLinear, queued: &[Queued], place: &str) {
     );
     assert_eq!(
         fake.issues.len(),
-        1 + usize::from(has(5)),
+        1 + usize::from(has(5) || has(7)),
         "{place}: sub-issues"
     );
     assert_eq!(issue.state, usize::from(has(6)), "{place}: state");
+    let closed = fake.issues.get(1).map(|sub| sub.state);
+    assert_eq!(closed == Some(2), has(7), "{place}: a sub-issue's end");
 }
 
 // shows: TRK-06

@@ -35,6 +35,7 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         manifest,
         from: None,
         issue: None,
+        sub_issues: false,
         pull_request: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),

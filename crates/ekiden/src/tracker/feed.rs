@@ -3,11 +3,12 @@
 //! Everything follows from the records and has a key of the record that it follows from. So a run that goes on after a crash queues all of
 //! it again, and what is known already does nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ekiden_core::effect::Effect;
+use ekiden_core::event::Event;
 use ekiden_core::guard::Level;
 use ekiden_core::handoff::{Heading, said};
 use ekiden_core::ids::StageId;
@@ -52,6 +53,8 @@ pub struct Feed {
     listener: Option<Listener>,
     /// The newest session of each stage that has its entry.
     seen: BTreeMap<StageId, u32>,
+    /// The stages whose sub-issues are closed.
+    closed: BTreeSet<StageId>,
     /// The label and the state are set since the run began or went on.
     is_marked: bool,
     /// When it last looked for something that is due.
@@ -77,6 +80,7 @@ impl Feed {
             trackers,
             issue: header.issue.clone(),
             seen: BTreeMap::new(),
+            closed: BTreeSet::new(),
             is_marked: false,
             looked: Timestamp::default(),
             sending: None,
@@ -98,6 +102,7 @@ impl Feed {
         }
         if let Some(issue) = self.issue.clone() {
             let mut of_issue = self.of_sessions(record, run, timeline);
+            of_issue.extend(self.of_stages(record, run));
             of_issue.extend(
                 end.into_iter()
                     .flat_map(|end| self.of_end(end, record, run)),
@@ -255,6 +260,29 @@ impl Feed {
             asks: Vec::new(),
             document: self.trackers.document(&format!("session-{number}"), whole),
         }
+    }
+
+    /// Each stage's sub-issue where the run begins, and its end where the stage is done.
+    fn of_stages(&mut self, record: &Record, run: &Run) -> Vec<(String, Write)> {
+        let id = &run.header().run;
+        let stages = run.header().manifest.stages.iter();
+        let mut writes = Vec::new();
+        for stage in stages.filter(|_| run.header().sub_issues) {
+            let (stage, name) = (&stage.id, &stage.task_name);
+            let is_done = run.plan().is_done(stage) && self.closed.insert(stage.clone());
+            if !is_done && !matches!(record.event, Event::RunStarted(_)) {
+                continue;
+            }
+            let write = Write::SubIssue {
+                key: format!("{id}/stage/{stage}"),
+                title: one_line(&mask(&format!("{stage} {name}")), TITLE_CHARS_MAX),
+                text: format!("{}{id}: stage {stage} of its plan.", HEADS[0]),
+                is_done,
+                since: run.started_at(),
+            };
+            writes.push((format!("sub-issue/{stage}"), write));
+        }
+        writes
     }
 
     /// The last entry, and what becomes of label and state.

@@ -852,6 +852,7 @@ fn header(given: &str) -> RunStarted {
         },
         from: None,
         issue: None,
+        sub_issues: false,
         pull_request: None,
         in_session: false,
         prices: Prices::default(),
