@@ -81,7 +81,12 @@ impl<W: Web> Linear<W> {
         let headers = [("authorization", self.authorization.as_str())];
         let request = web::request("POST", &self.url, &headers, Some(&body))?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
-        let limited = || web::limited(&answer, "x-ratelimit-requests-reset", Millis(1));
+        // Requests are counted, and so is how much they ask for.
+        let reset = match web::header(&answer, "x-ratelimit-complexity-remaining") {
+            Some("0") => "x-ratelimit-complexity-reset",
+            Some(_) | None => "x-ratelimit-requests-reset",
+        };
+        let limited = || web::limited(&answer, reset, Millis(1));
         if answer.status() == 429 {
             return Err(limited());
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_testkit::trackers::{FakeGitHub, TrackerServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -157,6 +158,48 @@ fn a_run_stops_with_its_label_and_goes_on_with_it() {
     let said = dispatcher.end().expect(0);
     assert_eq!(said.stdout.matches("goes on").count(), 1, "{said}");
     assert_eq!(trees(&environment).len(), 1);
+}
+
+/// The same on GitHub, with a pull request at the end.
+// shows: TRK-10, TRK-09
+#[test]
+fn an_issue_on_github_becomes_a_pull_request() {
+    let mut fake = FakeGitHub::with("me/app", &["Login", "Search"]);
+    fake.issues[1].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let origin = environment.path("origin.git").display().to_string();
+    environment.git(&["init", "--quiet", "--bare", &origin]);
+    environment.git(&["remote", "add", "origin", &origin]);
+    let args = ["--once", "--pull-request", "--verify", "test -e item-1.txt"];
+    let said = environment.run(&words(&args)).expect(0);
+    assert!(
+        said.stdout.contains("2  taken, on ekiden/2-search"),
+        "{said}"
+    );
+    wait_until("the pull request is there", || {
+        let fake = server.fake();
+        let opened = fake.service.issues.get(2);
+        opened.is_some_and(|issue| {
+            issue
+                .pull
+                .as_ref()
+                .is_some_and(|pull| pull.branch == "ekiden/2-search")
+        })
+    });
+    let comments = server.fake().service.issues[1].comments.len();
+    assert_eq!(comments, 1);
+    server.fake().service.issues[1].labels.clear();
+    wait_until("nothing waits", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    environment.run(&words(&["--once"])).expect(0);
+    assert!(trees(&environment).is_empty());
 }
 
 /// Dispatcher and run die at once; the next dispatcher takes up the run, and takes no issue twice.
