@@ -8,6 +8,8 @@ use ekiden_core::ids::RunId;
 use ekiden_core::issue::IssueRef;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::record::Record;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
@@ -36,7 +38,7 @@ pub(super) enum Standing {
     Works(Work),
     /// A dispatcher has asked it to stop.
     Stops(Work),
-    /// To be resumed: its engine died, or a dispatcher stopped it.
+    /// To be resumed: its engine died, a dispatcher stopped it, or the usage limit that ended it is lifted.
     CutOff(Work),
     /// It ended by itself, or a person stopped it.
     Over(Work, Outcome),
@@ -120,9 +122,19 @@ fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
         (Some(_), _) if is_ours && summary.run.is_stopping() => Standing::Stops(work),
         (Some(_), _) => Standing::Works(work),
         (None, None) => Standing::CutOff(work),
-        (None, Some(Outcome::Stopped { .. })) if is_ours => Standing::CutOff(work),
+        (None, Some(outcome)) if goes_on(outcome, is_ours, SystemClock.now()) => {
+            Standing::CutOff(work)
+        }
         (None, Some(outcome)) => Standing::Over(work, outcome.clone()),
     })
+}
+
+/// No person need see to a run that ended so. `is_ours`: a dispatcher was the last who stopped it.
+fn goes_on(outcome: &Outcome, is_ours: bool, now: Timestamp) -> bool {
+    if let Outcome::LimitTooFar { until } | Outcome::RateLimited { until } = outcome {
+        return *until <= now;
+    }
+    is_ours && matches!(outcome, Outcome::Stopped { .. })
 }
 
 /// Whether the stop that a record asks for is a dispatcher's; nothing if it asks for none.
@@ -143,5 +155,29 @@ fn stopped_by_us(record: &Record) -> Option<bool> {
         | Event::Worktree { .. }
         | Event::Delivered { .. }
         | Event::Stage { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::steering::StopRequest;
+
+    use super::*;
+
+    // shows: TRK-10
+    #[test]
+    fn what_a_person_ended_stays_and_what_a_limit_ended_goes_on_after_it() {
+        let now = Timestamp(1_000);
+        let goes_on = |outcome: &Outcome, is_ours| goes_on(outcome, is_ours, now);
+        let stopped = Outcome::Stopped {
+            request: StopRequest::Gently,
+        };
+        assert!(goes_on(&stopped, true) && !goes_on(&stopped, false));
+        for (until, expected) in [(999, true), (1_000, true), (1_001, false)] {
+            let until = Timestamp(until);
+            assert_eq!(goes_on(&Outcome::LimitTooFar { until }, false), expected);
+            assert_eq!(goes_on(&Outcome::RateLimited { until }, true), expected);
+        }
+        assert!(!goes_on(&Outcome::SessionLimit, true));
     }
 }
