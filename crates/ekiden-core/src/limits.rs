@@ -32,6 +32,10 @@ pub const STOP_BLOCKS_MAX: u32 = 3;
 pub const REFUSALS_MAX: u32 = 3;
 /// Items after which an agent that cannot get messages in mid-turn hands off.
 pub const ITEMS_A_SESSION: u32 = 3;
+/// Sessions that work on one item of a list before it is set aside.
+pub const ITEM_TRIES_MAX: u32 = 3;
+/// Items that agents may add to a list: a list that grows faster than it is worked through never ends.
+pub const ITEMS_ADDED_MAX: usize = 100;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
 /// A session without a handoff that is over sooner, without a call or a token, did not work at all.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fill::fill;
 use super::notes::Author;
+use super::quote::quoted;
 use super::rescue::CheckFacts;
 use super::setback::{self, MergeSide};
 use crate::ids::{SessionNumber, StageId};
@@ -62,6 +63,12 @@ pub enum PromptSection {
     GoneBack,
     /// The user's words for this session.
     Operator(String),
+    /// The session has this item of a list to work on, and nothing else.
+    Item {
+        text: String,
+        /// A session worked on it before.
+        again: bool,
+    },
     Delegation,
     /// An attempt at this session broke off.
     Interrupted,
@@ -89,6 +96,11 @@ pub(super) const NEW_TASK: &str = "The task before this one is done. The text un
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
      before the notes.";
+pub(super) const ITEM_PART: &str = "# The item in hand";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else. When it is done and checked, tick it in fix_plan.md, add a line on it to progress.txt, and hand off; later sessions have room for the other items. If you find more to do, add it at the end of fix_plan.md as an item of its own. Change and remove none of its other lines.";
+pub(super) const ITEM_AGAIN: &str = "Work on the item under \"The item in hand\" and on nothing else. A session before this one worked on it and did not finish it, or the check failed after it: find out why before you go on. When it is done and checked, tick it in fix_plan.md, add a line on it to progress.txt, and hand off. If you find more to do, add it at the end of fix_plan.md as an item of its own. Change and remove none of its other lines.";
+pub(super) const REQUEST_ITEM: &str =
+    "Look at the tree and the notes,{check} then begin with the item.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
 pub(super) const REQUEST_FIRST: &str = "Get to know the project, note the task's parts (\"Open items\" when you hand off),{check} \
@@ -124,8 +136,10 @@ impl PromptSection {
             Self::NewTask => (7, NEW_TASK),
             Self::GoneBack => (8, GONE_BACK),
             Self::Operator(_) => (9, OPERATOR),
-            Self::Delegation => (10, DELEGATION),
-            Self::Interrupted => (11, INTERRUPTED),
+            Self::Item { again: false, .. } => (10, ITEM),
+            Self::Item { again: true, .. } => (10, ITEM_AGAIN),
+            Self::Delegation => (11, DELEGATION),
+            Self::Interrupted => (12, INTERRUPTED),
         }
     }
 
@@ -144,6 +158,9 @@ impl PromptSection {
         }
         if let Self::MergeBroke { sides, check } = self {
             return Some(setback::broke(sides, check));
+        }
+        if let Self::Item { text, .. } = self {
+            return Some(format!("{ITEM_PART}\n\n{}\n", quoted(text)));
         }
         if let Self::Retry {
             attempt,
@@ -218,8 +235,11 @@ impl Request<'_> {
                 PromptSection::Veto { .. } | PromptSection::Retry { .. }
             )
         };
+        let is_item = |slot: &PromptSection| matches!(slot, PromptSection::Item { .. });
+        let has_item = self.slots.iter().any(is_item);
         let notes = self.notes.filter(|_| !self.slots.iter().any(is_told));
         let (text, run) = match (begins, notes) {
+            _ if has_item => (REQUEST_ITEM, REQUEST_CHECK),
             (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
             // A program does not know what comes next.
             (false, Some(Author::Rescue)) => (REQUEST_RESCUED, REQUEST_CHECK),

@@ -9,7 +9,7 @@ use crate::effect::{RelayEffect, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, Survey};
 use crate::handoff::{self, Handoff, Status};
-use crate::judge::Warning;
+use crate::judge::{Judgement, Warning};
 use crate::limits;
 use crate::notice;
 use crate::outcome::{Outcome, WaitCause};
@@ -230,6 +230,9 @@ impl Relay {
 
     /// What could not be seen is not told from an earlier look.
     fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
+        if let (Some(list), Some(survey)) = (&mut self.items, survey) {
+            list.read(survey.items.as_ref());
+        }
         let before = std::mem::replace(&mut self.seen.survey, survey.cloned());
         let Some(end) = after else {
             if survey.is_some() {
@@ -293,6 +296,9 @@ impl Relay {
         passed: Option<bool>,
     ) -> Vec<RelayEffect> {
         let Some(mut end) = after else {
+            if let Some(list) = &mut self.items {
+                list.begin(passed);
+            }
             return self.start_first(at);
         };
         let status = match &end.handoff {
@@ -311,6 +317,7 @@ impl Relay {
             return self.end(Outcome::Denied { rules }, next);
         }
         let mut judged = self.judge(&end);
+        let status = self.settle_items(&end, status, passed, &mut judged);
         self.remember(&end);
         let claimed = status == Some(Status::Complete);
         if claimed && passed == Some(false) {
@@ -363,6 +370,27 @@ impl Relay {
             }
             _ => standstill,
         }
+    }
+
+    /// What the list says of the task, if the relay works through one.
+    fn settle_items(
+        &mut self,
+        end: &SessionEnd,
+        said: Option<Status>,
+        passed: Option<bool>,
+        judged: &mut Judgement,
+    ) -> Option<Status> {
+        let Some(list) = &mut self.items else {
+            return said;
+        };
+        if let Some(item) = list.settle(passed) {
+            judged.warnings.push(Warning::ItemSetAside {
+                session: end.attempt.session,
+                item: item.text.clone(),
+                tries: item.tries,
+            });
+        }
+        list.status(said)
     }
 
     fn veto(&mut self) {

@@ -1,6 +1,6 @@
 //! Before a session: the prompt, and the order to start.
 
-use super::{Consumed, Next, NextAttempt, Phase, Relay, Session, backoff};
+use super::{Consumed, ItemList, Next, NextAttempt, Phase, Relay, Session, backoff};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
@@ -72,6 +72,9 @@ impl Relay {
     pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let next = self.renewed(next);
         self.give_words(next.mode);
+        if let Some(list) = &mut self.items {
+            list.take_in_hand();
+        }
         let prompt = match next.mode {
             StartMode::Resume if next.hand_off => {
                 let reason = OrderReason::Context;
@@ -200,6 +203,11 @@ impl Relay {
         let mut sections = self.sections.clone();
         let of_stage = self.member.iter().flat_map(|member| &member.sections);
         sections.extend(of_stage.cloned());
+        let item = self.items.as_ref().and_then(ItemList::next);
+        sections.extend(item.map(|item| PromptSection::Item {
+            text: item.text.clone(),
+            again: item.tries > 0,
+        }));
         if self.settings.subagents {
             sections.push(PromptSection::Delegation);
         }

@@ -251,6 +251,7 @@ fn since(relay: &Relay, is_plan: bool) -> Since {
         base: first.clone().filter(|_| is_plan).or_else(|| last.clone()),
         last,
         first,
+        items: relay.items.is_some(),
     }
 }
 

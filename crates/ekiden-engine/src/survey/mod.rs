@@ -15,10 +15,16 @@ mod walk;
 use std::path::Path;
 
 use ekiden_core::event::Survey;
+use ekiden_core::handoff::{OpenItems, open_items};
+use ekiden_core::relay::ITEMS_FILE;
+use ekiden_store::disk::{Disk, RealDisk};
 
 use crate::git::Git;
 use crate::workspace::Workspace;
 use ekiden_core::text::in_full;
+
+/// The largest list of items that is read, in bytes.
+const ITEMS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The commits that a survey of the work tree starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,14 +35,29 @@ pub struct Since {
     pub first: Option<String>,
     /// The commit from which the size of the changes is measured.
     pub base: Option<String>,
+    /// The relay works through a list of items, which is read.
+    pub items: bool,
 }
 
 /// Looks at the work tree. Dropped before it is done, it ends what it started.
 pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
-    if workspace.git.is_none() {
-        return walk::survey(workspace).await;
-    }
-    let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
-    let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
-    survey.map_err(|error| in_full(&error))
+    let items = since.items.then(|| items(&workspace.dir));
+    let survey = if workspace.git.is_none() {
+        walk::survey(workspace).await?
+    } else {
+        let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
+        let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
+        survey.map_err(|error| in_full(&error))?
+    };
+    Ok(Survey {
+        items: items.flatten(),
+        ..survey
+    })
+}
+
+/// The list of items in the work dir. Nothing where it is no text, or too large to be a list.
+pub fn items(dir: &Path) -> Option<OpenItems> {
+    let beneath = Disk::read(&RealDisk::fenced(dir), &dir.join(ITEMS_FILE), ITEMS_BYTES_MAX);
+    let text = String::from_utf8(beneath.ok()?).ok()?;
+    Some(open_items(&text))
 }

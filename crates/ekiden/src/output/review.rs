@@ -130,6 +130,17 @@ impl Reporter {
                 items,
                 count,
             } => (Some(session), vec![vanished(session.get(), items, *count)]),
+            Warning::ItemSetAside {
+                session,
+                item,
+                tries,
+            } => {
+                let line = Line::attention(format!(
+                    "set aside after {tries} sessions: {}",
+                    one_line(item)
+                ));
+                (Some(session), vec![line])
+            }
             Warning::TestsWeakened { session, tests } => (Some(session), weakened(tests)),
             Warning::KnowledgeCut { left_out, facts } => {
                 let facts = phrase::count(*facts as u64, "fact");
