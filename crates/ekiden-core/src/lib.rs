@@ -29,6 +29,7 @@ pub mod knowledge;
 pub mod limits;
 pub mod manifest;
 mod markdown;
+pub mod memory;
 pub mod notice;
 pub mod observation;
 pub mod outcome;

@@ -172,7 +172,9 @@ pub const KNOWLEDGE_LOG_TOKENS_MAX: usize = 1_000;
 pub const KNOWLEDGE_STEP_TOKENS: usize = 1_000;
 pub const MEASURED_TOKENS_MAX: usize = 600;
 pub const NOTES_TOKENS_MAX: usize = 4_000;
-pub const CLOSING_TOKENS_MAX: usize = 300;
+/// What a run's first session reads of the memory.
+pub const MEMORY_TOKENS_MAX: usize = 1_000;
+pub const CLOSING_TOKENS_MAX: usize = 450;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// The handoff order: it interrupts work, so it is short.
 pub const ORDER_TOKENS_MAX: usize = 180;
@@ -216,7 +218,7 @@ pub const STAGE_CHECK_TOKENS_MAX: usize = 400;
 /// The outputs that a stage's prompt names: some thirty paths.
 pub const STAGE_OUTPUTS_TOKENS_MAX: usize = 300;
 /// The closing request of a stage's session: the usual one, and what done means.
-pub const STAGE_CLOSING_TOKENS_MAX: usize = 850;
+pub const STAGE_CLOSING_TOKENS_MAX: usize = 1_000;
 /// Context files that are named where not all of them fit; the others are counted.
 pub const STAGE_FILES_NAMED_MAX: usize = 100;
 /// What happened in the try before.

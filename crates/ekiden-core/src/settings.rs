@@ -11,6 +11,7 @@ use crate::handoff::Marker;
 use crate::ids::RunId;
 use crate::issue::IssueRef;
 use crate::manifest::Manifest;
+use crate::memory::MemoryUse;
 use crate::renewal::StartingPoint;
 use crate::time::Millis;
 
@@ -80,6 +81,8 @@ pub struct Settings {
     pub subagents: bool,
     /// Somebody sits there who may say something before each session.
     pub guided: bool,
+    #[serde(default)]
+    pub memory: MemoryUse,
 }
 
 impl Settings {

@@ -11,9 +11,13 @@
     reason = "a measurement"
 )]
 
+#[path = "../tests/chance/mod.rs"]
+mod chance;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use chance::Chance;
 use ekiden_core::observation::{Observation, ObservationKind, Origin};
 use ekiden_core::time::Timestamp;
 use ekiden_memory::{Filter, Memory, Query};
@@ -22,19 +26,6 @@ use rusqlite::Connection;
 
 const START: u64 = 1_700_000_000_000;
 const QUESTIONS: u64 = 2_000;
-
-/// The same numbers in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
-    }
-}
 
 /// The words of the repository's documents and code in their order.
 fn words() -> Vec<String> {

@@ -40,6 +40,12 @@ pub struct Receipt {
     pub files: BTreeMap<PathBuf, String>,
     /// The directories that were made, outer ones first.
     pub dirs: Vec<PathBuf>,
+    /// There was no state file of the client before.
+    #[serde(default)]
+    pub state_created: bool,
+    /// How many objects were made around the MCP server in it.
+    #[serde(default)]
+    pub server_made: usize,
 }
 
 /// The receipt with the header of its format.

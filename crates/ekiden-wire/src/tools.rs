@@ -93,7 +93,8 @@ pub(crate) fn guarded(name: &str, input: &Value, cwd: &Path) -> guard::ToolUse {
         ToolKind::Edit => file.map(guard::ToolUse::Write),
         ToolKind::Shell => command.map(guard::ToolUse::Shell),
         ToolKind::Schedule => Some(guard::ToolUse::Schedule),
-        ToolKind::Other => writes_handoff(name, input).then_some(guard::ToolUse::Handoff),
+        ToolKind::Other if writes_handoff(name, input) => Some(guard::ToolUse::Handoff),
+        ToolKind::Other => own_tool(name),
         ToolKind::Subagent => None,
     };
     used.unwrap_or(guard::ToolUse::Other)
@@ -107,6 +108,14 @@ fn writes_handoff(tool: &str, input: &Value) -> bool {
         .or_else(|| skill.strip_prefix("ekiden:"))
         .unwrap_or(skill);
     tool == "Skill" && GUARD_COMMANDS.contains(&name)
+}
+
+/// A tool of our MCP server that the guard itself has to allow. A plugin cannot bring a permission rule for its tools, and
+/// `write_handoff` must also work at L3.
+fn own_tool(name: &str) -> Option<guard::ToolUse> {
+    let of_plugin = name.strip_prefix("mcp__plugin_ekiden_ekiden__");
+    let handoff = [of_plugin, name.strip_prefix("mcp__ekiden__")].contains(&Some("write_handoff"));
+    (handoff || of_plugin.is_some()).then_some(guard::ToolUse::Own { handoff })
 }
 
 /// The commands of the guard that an agent runs, also as skills.
@@ -184,6 +193,15 @@ mod tests {
             guarded("Write", r#"{"content":"x"}"#),
             guard::ToolUse::Other
         );
+        assert_eq!(
+            guarded("mcp__plugin_ekiden_ekiden__search", "{}"),
+            guard::ToolUse::Own { handoff: false }
+        );
+        assert_eq!(
+            guarded("mcp__ekiden__write_handoff", "{}"),
+            guard::ToolUse::Own { handoff: true }
+        );
+        assert_eq!(guarded("mcp__ekiden__search", "{}"), guard::ToolUse::Other);
         assert_eq!(
             guarded("mcp__x__Write", r#"{"file_path":"/a"}"#),
             guard::ToolUse::Other

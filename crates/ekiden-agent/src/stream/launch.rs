@@ -109,6 +109,8 @@ pub(crate) fn claude_flags(spec: &AttemptSpec) -> Vec<String> {
 /// Our MCP server, as the client reads it: with the variables by which it knows the session.
 fn own_server(spec: &AttemptSpec) -> String {
     let env: BTreeMap<_, _> = spec.env.iter().cloned().collect();
-    let server = json!({ "command": spec.ekiden, "args": ["mcp"], "env": env });
+    // WHY: the client starts it, and to the client `/proc/self/exe` is itself.
+    let program = std::env::current_exe().unwrap_or_else(|_| spec.ekiden.clone());
+    let server = json!({ "command": program, "args": ["mcp", "--run"], "env": env });
     json!({ "mcpServers": { "ekiden": server } }).to_string()
 }

@@ -257,7 +257,9 @@ impl Conversation {
             HookInput::PreTool { tool, .. } => match tool {
                 ToolUse::Read(path) | ToolUse::Write(path) => path.display().to_string(),
                 ToolUse::Shell(command) => command.clone(),
-                ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => String::new(),
+                ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => {
+                    String::new()
+                }
             },
             HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => String::new(),
         };

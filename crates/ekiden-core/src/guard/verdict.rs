@@ -41,6 +41,10 @@ pub enum ToolUse {
     Schedule,
     /// Write a handoff by a skill or tool made for it.
     Handoff,
+    /// A tool of ekiden's MCP server; one of them writes the handoff.
+    Own {
+        handoff: bool,
+    },
     Other,
 }
 
@@ -117,11 +121,14 @@ fn tool_verdict(view: &GuardView, tool: &ToolUse, subagent: bool) -> Verdict {
         }
         ToolUse::Schedule if view.profile == Profile::Relay => Verdict::Deny(Denial::Unattended),
         ToolUse::Handoff if view.profile == Profile::Watch => Verdict::Pass,
+        ToolUse::Own { handoff: true } if subagent => Verdict::Deny(Denial::SubagentHandoff),
+        ToolUse::Own { handoff } if *handoff || view.level != Level::L3 => Verdict::Allow,
         ToolUse::Read(_)
         | ToolUse::Write(_)
         | ToolUse::Shell(_)
         | ToolUse::Schedule
         | ToolUse::Handoff
+        | ToolUse::Own { .. }
         | ToolUse::Other => {
             if view.level == Level::L3 && !subagent {
                 Verdict::Deny(Denial::HandingOff {
@@ -255,6 +262,9 @@ mod tests {
         };
         assert_eq!(verdict(&watched, &HookInput::PreCompact), Verdict::Pass);
         assert_eq!(ask(&watched, ToolUse::Handoff), Verdict::Pass);
+        let own = |handoff| ask(&watched, ToolUse::Own { handoff });
+        assert_eq!(own(true), Verdict::Allow, "also at L3");
+        assert!(matches!(own(false), Verdict::Deny(_)));
         assert!(matches!(
             ask(&watched, ToolUse::Schedule),
             Verdict::Deny(Denial::HandingOff { .. })

@@ -20,6 +20,7 @@ use crate::ids::SessionNumber;
 use crate::issue::{Child, Comment, Issue};
 use crate::knowledge::{Knowledge, NewKnowledge};
 use crate::limits;
+use crate::memory::MemoryTools;
 
 const TASK: &str = "Move the tests under `tests/` from unittest to plain pytest functions.\n\n| part | tests |\n|---|---|\n| billing | 40 |\n";
 pub(super) const CHECK: &str = "pytest -q @tests.txt";
@@ -119,6 +120,8 @@ fn rescued() -> String {
 
 fn all_slots() -> Vec<PromptSection> {
     vec![
+        PromptSection::Query(MemoryTools::Own),
+        PromptSection::Remembered("0f2a  failure  rounding\n\n# Now\nDo it".to_owned()),
         PromptSection::Interrupted,
         PromptSection::Delegation,
         PromptSection::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
@@ -561,7 +564,9 @@ proptest! {
             open_items: Some((times, times)),
             vanished: vec![text.clone(); times],
         };
-        let slots = [PromptSection::Veto { check: CHECK.to_owned(), tail: long.clone() }, PromptSection::Interrupted, PromptSection::TaskChanged,
+        let remembered = PromptSection::Remembered(long.clone());
+        prop_assert!(tokens(&remembered.part().unwrap()) <= limits::MEMORY_TOKENS_MAX + 30);
+        let slots = [PromptSection::Query(MemoryTools::ClaudeMem), PromptSection::Veto { check: CHECK.to_owned(), tail: long.clone() }, PromptSection::Interrupted, PromptSection::TaskChanged,
                      PromptSection::Repeated { k: u32::MAX }, PromptSection::Delegation, PromptSection::Operator(String::new())];
         let notes = notes(Author::Agent, &long, &long);
         let blocks = session_prompt(&SessionInput {

@@ -19,8 +19,8 @@ pub struct ItemList {
     pub items: Vec<ListItem>,
     /// The item that the session works on, by its place.
     in_hand: Option<usize>,
-    /// Items that were added since the run began.
-    added: usize,
+    /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
+    room: Option<usize>,
     /// Open items that the file does not hold any more.
     pub(super) vanished: Vec<String>,
     /// The check has passed, so that a failure says something about an item.
@@ -50,8 +50,8 @@ impl ItemList {
     /// The list as it stood before the first session. `passed`: the check passes already.
     pub(super) fn begin(&mut self, passed: Option<bool>) {
         self.judges = passed == Some(true);
-        self.settle(None);
-        self.added = 0;
+        self.settle(None, false);
+        self.room = Some(limits::ITEMS_ADDED_MAX);
     }
 
     /// Takes what the file says now. A file that cannot be read holds no item.
@@ -71,8 +71,8 @@ impl ItemList {
             let known = self.items.iter_mut();
             match known.into_iter().find(|item| item_key(&item.text) == key) {
                 Some(item) => item.ticked = ticked,
-                None if self.added < limits::ITEMS_ADDED_MAX => {
-                    self.added += 1;
+                None if self.room != Some(0) => {
+                    self.room = self.room.map(|room| room - 1);
                     self.items.push(ListItem {
                         text: text.clone(),
                         state: ItemState::Open,
@@ -85,8 +85,9 @@ impl ItemList {
         }
     }
 
-    /// What the session achieved, by the ticks and the check. Returns the item that is given up.
-    pub(super) fn settle(&mut self, passed: Option<bool>) -> Option<&ListItem> {
+    /// What the session achieved, by the ticks and the check. One that `goes_on` is no vain try: it worked until its
+    /// context was full. Returns the item that is given up.
+    pub(super) fn settle(&mut self, passed: Option<bool>, goes_on: bool) -> Option<&ListItem> {
         let contradicted = passed == Some(false) && self.judges;
         for item in &mut self.items {
             item.state = match (item.state, item.ticked) {
@@ -98,7 +99,7 @@ impl ItemList {
         }
         self.judges |= passed == Some(true);
         let item = self.items.get_mut(self.in_hand.take()?)?;
-        if item.state != ItemState::Open {
+        if item.state != ItemState::Open || goes_on {
             return None;
         }
         item.tries += 1;
@@ -112,9 +113,7 @@ impl ItemList {
 
     /// The item that the next session works on: the first open one.
     pub fn next(&self) -> Option<&ListItem> {
-        self.items
-            .iter()
-            .find(|item| item.state == ItemState::Open)
+        self.items.iter().find(|item| item.state == ItemState::Open)
     }
 
     pub(super) fn take_in_hand(&mut self) {
@@ -179,7 +178,7 @@ mod tests {
         for (file, passed) in sessions {
             list.take_in_hand();
             list.read(Some(&open_items(file)));
-            list.settle(*passed);
+            list.settle(*passed, false);
         }
         list
     }
@@ -204,7 +203,10 @@ mod tests {
         let list = after(ALL, None, &[("- [ ] b\n", None)]);
         assert_eq!(shown(&list), "a open 1, b open 0");
         assert_eq!(list.vanished, ["a"]);
-        assert_eq!(list.status(Some(Status::Complete)), Some(Status::InProgress));
+        assert_eq!(
+            list.status(Some(Status::Complete)),
+            Some(Status::InProgress)
+        );
         let list = after(ALL, None, &[("", None)]);
         assert_eq!(list.vanished, ["a", "b"], "all of them");
     }
@@ -215,7 +217,11 @@ mod tests {
         let ticked = "- [x] a\n- [ ] b\n";
         let list = after(ALL, Some(true), &[(ticked, Some(false))]);
         assert_eq!(shown(&list), "a open 1, b open 0");
-        let list = after(ALL, Some(true), &[(ticked, Some(false)), (ticked, Some(true))]);
+        let list = after(
+            ALL,
+            Some(true),
+            &[(ticked, Some(false)), (ticked, Some(true))],
+        );
         assert_eq!(shown(&list), "a done 1, b open 0");
         let list = after(ALL, Some(false), &[(ticked, Some(false))]);
         assert_eq!(shown(&list), "a done 0, b open 0", "the check never passed");
@@ -228,14 +234,18 @@ mod tests {
     fn an_item_that_never_verifies_is_set_aside_and_does_not_hold_up_the_rest() {
         let (one, both) = ("- [x] a\n- [ ] b\n", "- [x] a\n- [x] b\n");
         let fails = |file| (file, Some(false));
-        let list = after(ALL, Some(true), &[fails(one), fails(one), fails(one), fails(both)]);
+        let list = after(
+            ALL,
+            Some(true),
+            &[fails(one), fails(one), fails(one), fails(both)],
+        );
         assert_eq!(shown(&list), "a aside 3, b done 0");
         let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress)) else {
             panic!("{list:?}")
         };
         assert!(question.ends_with("fix_plan.md:\n- a"), "{question}");
         let mut mended = list.clone();
-        mended.settle(Some(true));
+        mended.settle(Some(true), false);
         assert_eq!(mended.status(None), Some(Status::Complete));
         let mut resumed = list;
         resumed.forgive();

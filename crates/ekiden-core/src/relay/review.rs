@@ -152,6 +152,7 @@ impl Relay {
             },
             traces: ended.traces.clone(),
             crash,
+            is_late: session.is_late(),
             compacted: session.is_compacted(),
             facts_added,
             committed: false,
@@ -357,7 +358,9 @@ impl Relay {
     ) -> Option<Outcome> {
         let (passed, status) = self.of_this_task(passed, status);
         let claimed = status == Some(Status::Complete);
-        let claim_needed = self.stage.claim_needed || self.seen.baseline != Baseline::Fails;
+        let claim_needed = self.stage.claim_needed
+            || self.seen.baseline != Baseline::Fails
+            || self.items.is_some();
         match (passed, status, self.wishes.stop) {
             (_, Some(Status::Blocked { question }), _) => Some(Outcome::Blocked { question }),
             (Some(true), _, _) if claimed || !claim_needed => {
@@ -383,7 +386,8 @@ impl Relay {
         let Some(list) = &mut self.items else {
             return said;
         };
-        if let Some(item) = list.settle(passed) {
+        let goes_on = end.is_late && !end.unchanged;
+        if let Some(item) = list.settle(passed, goes_on) {
             judged.warnings.push(Warning::ItemSetAside {
                 session: end.attempt.session,
                 item: item.text.clone(),

@@ -1,6 +1,7 @@
 //! Before a session: the prompt, and the order to start.
 
 use super::{Consumed, ItemList, Next, NextAttempt, Phase, Relay, Session, backoff};
+use crate::agent::AgentKind;
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
@@ -214,7 +215,19 @@ impl Relay {
         if next.id.attempt > AttemptNumber::FIRST {
             sections.push(PromptSection::Interrupted);
         }
+        sections.extend(self.remembered(next.id.session));
         sections
+    }
+
+    /// A run's first session is told what was there before it; the later ones can ask. A stage is told by its plan.
+    fn remembered(&self, session: SessionNumber) -> Option<PromptSection> {
+        let memory = &self.settings.memory;
+        if session > SessionNumber::FIRST {
+            let asks = self.settings.agent.kind == AgentKind::Claude;
+            return memory.tools.filter(|_| asks).map(PromptSection::Query);
+        }
+        let told = self.member.is_none() && !memory.recent.is_empty();
+        told.then(|| PromptSection::Remembered(memory.recent.clone()))
     }
 
     fn measured(&self) -> Measured {

@@ -927,5 +927,6 @@ fn settings(bounds: Bounds) -> Settings {
         notify_text: false,
         subagents: false,
         guided: false,
+        memory: crate::memory::MemoryUse::default(),
     }
 }

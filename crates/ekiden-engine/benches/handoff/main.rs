@@ -118,6 +118,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
             notify_text: false,
             subagents: false,
             guided: false,
+            memory: ekiden_core::memory::MemoryUse::default(),
             bounds: Bounds::default(),
         },
         prices: Prices::default(),

@@ -47,6 +47,7 @@ pub(super) async fn survey(
         substance: (substance != tree).then_some(substance),
         tree,
         weakened,
+        items: None,
     })
 }
 

@@ -56,8 +56,12 @@ pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Resu
 }
 
 /// The list of items in the work dir. Nothing where it is no text, or too large to be a list.
-pub fn items(dir: &Path) -> Option<OpenItems> {
-    let beneath = Disk::read(&RealDisk::fenced(dir), &dir.join(ITEMS_FILE), ITEMS_BYTES_MAX);
+pub(crate) fn items(dir: &Path) -> Option<OpenItems> {
+    let beneath = Disk::read(
+        &RealDisk::fenced(dir),
+        &dir.join(ITEMS_FILE),
+        ITEMS_BYTES_MAX,
+    );
     let text = String::from_utf8(beneath.ok()?).ok()?;
     Some(open_items(&text))
 }

@@ -791,6 +791,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
             notify_text: false,
             subagents: false,
             guided: false,
+            memory: ekiden_core::memory::MemoryUse::default(),
             bounds: scenario.bounds.clone(),
         },
         prices: Prices::default(),

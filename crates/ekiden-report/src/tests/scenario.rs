@@ -335,6 +335,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
             notify_text: false,
             subagents: false,
             guided: false,
+            memory: ekiden_core::memory::MemoryUse::default(),
             bounds: Bounds::default(),
         },
         prices: Prices::default(),

@@ -49,7 +49,7 @@ pub fn install(text: &str, program: &str) -> Result<Installed, SettingsFault> {
     })
 }
 
-/// The text without our hooks and status line. A status line that ours wraps is back in its place.
+/// The text without our hooks, status line and rule. A status line that ours wraps is back in its place.
 pub fn remove(text: &str) -> Result<String, SettingsFault> {
     let (mark, body) = split_mark(text);
     let root = parse(body)?;
@@ -58,10 +58,10 @@ pub fn remove(text: &str) -> Result<String, SettingsFault> {
     };
     remove_hooks(&settings);
     remove_status_line(&settings);
-    Ok(format!("{mark}{root}"))
+    super::server::allow_tools(&format!("{mark}{root}"), false)
 }
 
-fn split_mark(text: &str) -> (&str, &str) {
+pub(super) fn split_mark(text: &str) -> (&str, &str) {
     let body = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     text.split_at(text.len() - body.len())
 }
@@ -110,7 +110,7 @@ fn parse(body: &str) -> Result<CstRootNode, SettingsFault> {
 
 /// What is understood beyond JSON: people write comments and trailing commas into settings. Nothing else that
 /// the parser might let pass.
-fn options() -> ParseOptions {
+pub(super) fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -125,7 +125,7 @@ fn options() -> ParseOptions {
     }
 }
 
-fn syntax(error: &ParseError) -> SettingsFault {
+pub(super) fn syntax(error: &ParseError) -> SettingsFault {
     let what = error.kind().to_string();
     let (first, rest) = what.split_at(what.len().min(1));
     SettingsFault::Syntax {
@@ -137,7 +137,7 @@ fn syntax(error: &ParseError) -> SettingsFault {
     }
 }
 
-fn object(value: Option<CstNode>, what: &str) -> Result<CstObject, SettingsFault> {
+pub(super) fn object(value: Option<CstNode>, what: &str) -> Result<CstObject, SettingsFault> {
     let wrong = || SettingsFault::Form {
         what: what.to_owned(),
         wanted: "an object",
@@ -250,7 +250,7 @@ fn entries(group: &CstNode) -> Vec<CstNode> {
         .unwrap_or_default()
 }
 
-fn remove_property(object: &CstObject, name: &str) {
+pub(super) fn remove_property(object: &CstObject, name: &str) {
     if let Some(property) = object.get(name) {
         property.remove();
     }

@@ -507,3 +507,83 @@ fn the_plugin_has_the_same_hooks() {
     assert!(serde_json::from_str::<Value>(&text).is_ok());
     expect_test::expect_file!["../../../../plugin/hooks/hooks.json"].assert_eq(&text);
 }
+
+// shows: OPS-03, MEM-09
+#[test]
+fn the_plugin_has_the_same_server() {
+    let plugin = include_str!("../../../../plugin/.mcp.json");
+    let plugin: Value = serde_json::from_str(plugin).unwrap();
+    let server = json!({"command": "ekiden", "args": ["mcp", "--plugin"]});
+    assert_eq!(plugin, json!({"mcpServers": {"ekiden": server}}));
+}
+
+// ── The MCP server ────────────────────────────────────────────────────────────────────────────
+
+/// A state file as the client writes it.
+const STATE: &str = "{\n  \"numStartups\": 3,\n  \"projects\": {\n    \"/w\": {\n      \"mcpServers\": {},\n      \"allowedTools\": []\n    }\n  },\n  \"primaryApiKey\": \"sk\"\n}";
+
+// shows: OPS-02, MEM-09
+#[test]
+fn the_server_goes_into_the_state_of_the_client_and_out_byte_for_byte() {
+    let others = STATE.replace(
+        "{},",
+        "{\n        \"own\": {\n          \"command\": \"x\"\n        }\n      },",
+    );
+    for (text, project, made) in [
+        (STATE, None, 1),
+        (STATE, Some("/w"), 0),
+        (STATE, Some("/v"), 2),
+        (&*others, Some("/w"), 0),
+    ] {
+        let with = register(text, project, PROGRAM).unwrap();
+        assert_eq!((with.made, with.taken), (made, false), "{project:?}");
+        assert_eq!(
+            registered(with.text.as_bytes(), project).as_deref(),
+            Some(PROGRAM)
+        );
+        let again = register(&with.text, project, PROGRAM).unwrap();
+        assert_eq!(again.text, with.text);
+        let moved = register(&with.text, project, "/else/ekiden").unwrap().text;
+        assert_eq!(
+            registered(moved.as_bytes(), project).as_deref(),
+            Some("/else/ekiden")
+        );
+        for with in [&with.text, &moved] {
+            assert_eq!(
+                unregister(with, project, made).unwrap(),
+                text,
+                "{project:?}"
+            );
+        }
+    }
+    assert_eq!(unregister(STATE, None, 1).unwrap(), STATE);
+    let fresh = register("", None, PROGRAM).unwrap();
+    assert_eq!(unregister(&fresh.text, None, fresh.made).unwrap(), "{}\n");
+}
+
+// shows: OPS-02
+#[test]
+fn a_server_of_somebody_else_keeps_its_name() {
+    let text = r#"{"mcpServers": {"ekiden": {"command": "road-race", "args": ["mcp"]}}}"#;
+    let with = register(text, None, PROGRAM).unwrap();
+    assert_eq!((with.text.as_str(), with.taken), (text, true));
+    assert_eq!(unregister(text, None, 1).unwrap(), text);
+    assert_eq!(registered(text.as_bytes(), None), None);
+    assert!(register(r#"{"mcpServers": []}"#, None, PROGRAM).is_err());
+}
+
+// shows: OPS-02, MEM-09
+#[test]
+fn the_rule_that_allows_the_servers_tools_comes_once_and_goes() {
+    for text in [
+        "{\n  \"model\": \"opus\"\n}\n",
+        "{\n  \"permissions\": {\n    \"allow\": [\"Edit\"],\n    \"deny\": []\n  }\n}\n",
+        "{\n  \"permissions\": {\n    \"allow\": [\n      \"Edit\"\n    ]\n  }\n}\n",
+    ] {
+        let with = allow_tools(text, true).unwrap();
+        assert_eq!(with.matches(TOOLS_RULE).count(), 1);
+        assert_eq!(allow_tools(&with, true).unwrap(), with);
+        assert_eq!(remove(&with).unwrap(), text);
+    }
+    assert!(allow_tools(r#"{"permissions": {"allow": {}}}"#, true).is_err());
+}

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_wire::client_settings::TOOLS_RULE;
 use serde_json::Value;
 
 use super::denial::{self, Roots};
@@ -92,9 +93,9 @@ impl ClientSettings {
             .filter(|layer| layer.trusted)
             .any(|layer| {
                 let permissions = &layer.value["permissions"];
-                let allows = permissions["allow"]
-                    .as_array()
-                    .is_some_and(|rules| !rules.is_empty());
+                // Our own rule, from `ekiden setup`, is nobody's choice.
+                let mut rules = permissions["allow"].as_array().into_iter().flatten();
+                let allows = rules.any(|rule| *rule != TOOLS_RULE);
                 allows || permissions["defaultMode"].is_string()
             })
     }
@@ -178,12 +179,16 @@ pub fn config_dir(environment: &Environment) -> Option<PathBuf> {
     named.or_else(|| Some(Path::new(environment.variable("HOME")?).join(".claude")))
 }
 
+/// What the client writes itself: which projects are trusted, which MCP servers there are.
+pub fn state_file(environment: &Environment) -> Option<PathBuf> {
+    let named = environment.variable("CLAUDE_CONFIG_DIR");
+    let dir = named.or_else(|| environment.variable("HOME"))?;
+    Some(Path::new(dir).join(".claude.json"))
+}
+
 /// Somebody told the client to trust this directory, or one above it.
 fn is_trusted(environment: &Environment, dir: &Path) -> bool {
-    let beside = environment
-        .variable("CLAUDE_CONFIG_DIR")
-        .or_else(|| environment.variable("HOME"));
-    let state = beside.and_then(|dir| json_of(&Path::new(dir).join(".claude.json")));
+    let state = state_file(environment).and_then(|path| json_of(&path));
     let Some(state) = state else { return false };
     dir.ancestors()
         .filter_map(Path::to_str)
@@ -268,6 +273,8 @@ mod tests {
             r#"{"permissions":{"allow":[],"deny":["Read"]}}"#
         )]));
         assert!(!chosen(&[(".claude/settings.json", "{ broken")]));
+        let ours = r#"{"permissions":{"allow":["mcp__ekiden"]}}"#;
+        assert!(!chosen(&[(".claude/settings.json", ours)]), "by setup");
         let trust = r#"{"projects":{"DIR":{"hasTrustDialogAccepted":true}}}"#;
         assert!(chosen(&[
             ("work/.claude/settings.json", ALLOW),

@@ -9,20 +9,28 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  ekiden mcp                                    as an MCP client starts it
-  claude mcp add ekiden -- ekiden mcp           for sessions that you start yourself
+  ekiden setup                           installs it for sessions that you start yourself
+  ekiden mcp                             as an MCP client starts it
 ";
 
 /// Serve the memory to an agent by MCP
 ///
 /// Its tools search what earlier sessions left, read what the sessions before in the same run saw and said, tell how
 /// full the context is, and write a handoff. It reads and writes nothing but ekiden's own files, and goes to no
-/// network. `mcp = false` keeps it out of runs.
+/// network. With `mcp = false` it has no tools.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
-pub struct McpArgs {}
+pub struct McpArgs {
+    /// Called by the plugin: has no tools where `ekiden setup` is installed too
+    #[arg(long, hide = true)]
+    plugin: bool,
+    /// Called for a run; any other server has no tools in its sessions
+    #[arg(long, hide = true)]
+    run: bool,
+}
 
-pub fn mcp(_args: &McpArgs, _output: &mut Output) -> Result<Exit, Failure> {
-    mcp::serve().map_err(|error| Failure::caused(Exit::Unfinished, "cannot serve MCP", &error))?;
+pub fn mcp(args: &McpArgs, _output: &mut Output) -> Result<Exit, Failure> {
+    mcp::serve(args.plugin, args.run)
+        .map_err(|error| Failure::caused(Exit::Unfinished, "cannot serve MCP", &error))?;
     Ok(Exit::Done)
 }

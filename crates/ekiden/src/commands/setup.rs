@@ -16,6 +16,7 @@ use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
 use crate::output::patch::unified;
 use crate::settings::flags::{Asking, Typed};
+use crate::settings::table;
 use crate::setup::{FileChange, Plan, Scope, Target, own_program};
 
 const EXAMPLES: &str = "\
@@ -29,12 +30,15 @@ Examples:
 /// Unchanged lines around each change.
 const CONTEXT_LINES: usize = 2;
 
-/// Install the guard into Claude Code: hooks, status line, skills
+/// Install the guard into Claude Code: hooks, status line, skills, MCP server
 ///
 /// The guard watches how full the context of a session is, also in sessions that you start yourself. Setup
 /// shows the change to the settings. Everything else there stays as it is: your status line is still shown,
 /// with the guard's beside it, and a command that exists keeps its name. A second call updates everything,
 /// for instance after this program has moved.
+///
+/// The MCP server gives sessions the memory of earlier ones, and a rule lets its tools run without asking;
+/// `mcp = false` leaves both out.
 ///
 /// A copy of the settings is kept. `--remove` restores them byte for byte, or takes out only what is ours if
 /// they were changed since.
@@ -67,10 +71,11 @@ pub fn setup(args: &SetupArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let target = Target::find(scope, &invocation.environment, &workspace.dir)?;
     let program = own_program()?;
+    let mcp = invocation.given.need(&table::MCP)?;
     let plan = if args.remove {
         Plan::remove(&target)?
     } else {
-        Plan::install(&target, &program)?
+        Plan::install(&target, &program, mcp)?
     };
     let diff = diff(&plan.settings);
     let json = invocation.json()?;
@@ -137,7 +142,13 @@ fn tell(args: &SetupArgs, plan: &Plan, target: &Target, output: &mut Output) {
             ("changed", true) => "to change",
             (_, true) => "to remove",
         };
-        line(word, change.path.display().to_string());
+        // Its difference is not shown: keys may stand beside ours.
+        let what = if change.path == target.state {
+            " (MCP server)"
+        } else {
+            ""
+        };
+        line(word, format!("{}{what}", change.path.display()));
     }
     let in_place = match (plan.is_none(), args.remove, args.dry_run) {
         (true, true, _) => "nothing of the guard is here",

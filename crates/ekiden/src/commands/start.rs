@@ -17,6 +17,7 @@ use ekiden_engine::{EngineError, history, workspace::Workspace};
 use super::{Invocation, guide, refuse_plan};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::memory;
 use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
@@ -106,6 +107,13 @@ pub(super) fn begin(
         .or_else(|| branch::current(workspace));
     let of_branch = || trackers.of_branch(&branch?);
     let issue = header.issue.clone().or_else(of_branch);
+    let mut header = header;
+    header.settings.memory = memory::of_run(
+        &invocation.given,
+        &invocation.environment,
+        &workspace.dir,
+        &header.settings.agent,
+    );
     let header = RunStarted {
         in_session: invocation.environment.is_inside_a_session(),
         issue,

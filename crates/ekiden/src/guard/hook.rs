@@ -315,7 +315,11 @@ fn resolved(tool: &ToolUse) -> ToolUse {
         ToolUse::Read(path) => ToolUse::Read(real(path)),
         ToolUse::Write(path) => ToolUse::Write(real(path)),
         ToolUse::Shell(line) if runs_guard(line) => ToolUse::Handoff,
-        ToolUse::Shell(_) | ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => tool.clone(),
+        ToolUse::Shell(_)
+        | ToolUse::Schedule
+        | ToolUse::Handoff
+        | ToolUse::Own { .. }
+        | ToolUse::Other => tool.clone(),
     }
 }
 

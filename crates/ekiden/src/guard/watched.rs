@@ -32,8 +32,6 @@ use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
 use crate::tracker::Trackers;
 
-/// Observations that a session reads at its start: with titles as they are, 500 to 1,000 tokens.
-const CONTEXT_LINES: usize = 15;
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
 
@@ -149,7 +147,7 @@ impl Watched {
         let wanted = self.memory_context && !has_claude_mem(&self.environment);
         let files = memory::files(&self.environment).filter(|_| wanted)?;
         let project = self.place.project().display().to_string();
-        memory::shown::recent_context(&files.newest_of(&project, CONTEXT_LINES), chars_max)
+        memory::shown::recent_context(&files.newest_of(&project, memory::CONTEXT_LINES), chars_max)
     }
 
     /// Forgets sessions that are long over.

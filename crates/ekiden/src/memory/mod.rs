@@ -10,7 +10,12 @@ pub mod mcp;
 pub mod observer;
 pub mod shown;
 
+use std::path::Path;
+
+use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_core::memory::{MemoryTools, MemoryUse};
 use ekiden_core::observation::{Observation, Origin};
+use ekiden_core::secrets::mask;
 use ekiden_store::disk::DiskResult;
 use ekiden_store::memory::MemoryFiles;
 use ekiden_store::place::ProjectPlace;
@@ -22,6 +27,9 @@ use crate::settings::environment::Environment;
 use crate::settings::given::Given;
 use crate::settings::table;
 use ignored::Ignored;
+
+/// Observations that a session reads at its start.
+pub const CONTEXT_LINES: usize = 15;
 
 /// Who records for one project.
 #[derive(Debug)]
@@ -56,6 +64,37 @@ pub fn has_claude_mem(environment: &Environment) -> bool {
     plugins.any(|(name, on)| name.starts_with("claude-mem@") && *on == true)
 }
 
+/// What sessions of a run get of the memory.
+pub fn of_run(
+    given: &Given,
+    environment: &Environment,
+    dir: &Path,
+    agent: &AgentSpec,
+) -> MemoryUse {
+    let claude_mem = agent.kind == AgentKind::Claude
+        && !agent.permissions.isolated
+        && has_claude_mem(environment);
+    let own = agent.permissions.mcp.then_some(MemoryTools::Own);
+    let wanted = given.need(&table::MEMORY_CONTEXT).unwrap_or(false) && !claude_mem;
+    let recent = || {
+        let project = ProjectPlace::find(dir, None)?
+            .project()
+            .display()
+            .to_string();
+        let found = files(environment)?.newest_of(&project, CONTEXT_LINES);
+        let lines: Vec<String> = found.iter().map(shown::index_line).collect();
+        Some(mask(&lines.join("\n")).into_owned())
+    };
+    MemoryUse {
+        tools: if claude_mem {
+            Some(MemoryTools::ClaudeMem)
+        } else {
+            own
+        },
+        recent: wanted.then(recent).flatten().unwrap_or_default(),
+    }
+}
+
 impl Capture {
     /// None where the project is left out, or there is no home to record in.
     pub fn of(environment: &Environment, place: &ProjectPlace, exclude: &[String]) -> Option<Self> {
@@ -78,5 +117,63 @@ impl Capture {
             .filter_map(|observation| observation.without(|file| self.ignored.has(file)));
         let kept: Vec<Observation> = kept.collect();
         self.files.append(&kept)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test lays out a home")]
+mod tests {
+    use ekiden_core::agent::{Interface, Permissions};
+    use ekiden_core::observation::watched;
+    use ekiden_core::time::Timestamp;
+
+    use super::*;
+    use crate::settings::given::Flags;
+
+    // shows: MEM-004, MEM-11
+    #[test]
+    fn a_run_is_told_of_the_memory_that_its_user_has() {
+        let home = tempfile::tempdir().unwrap();
+        let work = home.path().join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        let path = home.path().to_str().unwrap();
+        let agent = |isolated| AgentSpec {
+            name: "claude".to_owned(),
+            kind: AgentKind::Claude,
+            command: Vec::new(),
+            model: None,
+            permissions: Permissions {
+                isolated,
+                mcp: true,
+                ..Permissions::default()
+            },
+            interface: Interface::Headless,
+        };
+        let of = |more: &[(&str, &str)], isolated| {
+            let environment = Environment::of([&[("HOME", path)], more].concat());
+            let given = Given::without_files(Flags::new(), &environment).unwrap();
+            of_run(&given, &environment, &work, &agent(isolated))
+        };
+        let environment = Environment::of([("HOME", path)]);
+        let place = ProjectPlace::find(&work, None).unwrap();
+        let capture = Capture::of(&environment, &place, &[]).unwrap();
+        let token = ["ghp_", "x8K2mQ7vT4nZ9cW1rB6yH3jL5pD0sF8gA2eU"].concat();
+        let prompt = format!("Keep the {token} out");
+        let left = watched::prompt(&capture.origin, Timestamp(0), &prompt).unwrap();
+        capture.keep(vec![left]).unwrap();
+
+        let own = of(&[], false);
+        assert_eq!(own.tools, Some(MemoryTools::Own));
+        assert!(own.recent.contains("prompt  Keep the"), "{own:?}");
+        assert!(!own.recent.contains(&token), "{own:?}");
+        assert_eq!(of(&[("EKIDEN_MEMORY_CONTEXT", "false")], false).recent, "");
+
+        let plugins = r#"{"enabledPlugins": {"claude-mem@thedotmack": true}}"#;
+        std::fs::write(home.path().join(".claude/settings.json"), plugins).unwrap();
+        let theirs = of(&[], false);
+        assert_eq!(theirs.tools, Some(MemoryTools::ClaudeMem));
+        assert_eq!(theirs.recent, "", "claude-mem tells the session itself");
+        assert_eq!(of(&[], true), own, "an isolated run has no plugins");
     }
 }

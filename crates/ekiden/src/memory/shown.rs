@@ -80,6 +80,7 @@ pub fn recent_context(found: &[Observation], chars_max: usize) -> Option<String>
 #[cfg(test)]
 mod tests {
     use ekiden_core::observation::{ObservationKind, Origin};
+    use ekiden_core::prompt::budget::tokens;
     use ekiden_core::time::Timestamp;
 
     use super::*;
@@ -104,5 +105,37 @@ mod tests {
         assert_eq!(recent_context(&[], 3_000), None);
         let long = marked(&"word ".repeat(9_000), 500);
         assert!(long.len() < 600 && long.ends_with("ask for fewer]"));
+    }
+
+    /// Ten index lines and one observation in full, against all ten in full. A handoff is long; the commits
+    /// of this repository are little more than their titles, so they save little.
+    // shows: MEM-08
+    #[test]
+    fn an_index_first_saves_three_quarters_of_the_tokens_where_texts_are_long() {
+        let handoff = include_str!("../../../ekiden-core/src/prompt/golden/session_later.md");
+        let commits = include_str!("../../../ekiden-memory/tests/fixtures/commits.jsonl");
+        let commits = commits.lines().map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| row[name].as_str().unwrap().to_owned();
+            (text("title"), text("text"))
+        });
+        let saved = |found: &[Observation]| {
+            let (mut first, mut all) = (0, 0);
+            for ten in found.chunks_exact(10) {
+                let index: usize = ten.iter().map(|found| tokens(&index_line(found))).sum();
+                let whole: Vec<usize> = ten.iter().map(|found| tokens(&detail(found))).collect();
+                first += 10 * index + whole.iter().sum::<usize>();
+                all += 10 * whole.iter().sum::<usize>();
+            }
+            100 - 100 * first / all
+        };
+        let made = |(title, text): (String, String)| {
+            let kind = ObservationKind::Handoff;
+            Observation::new(&Origin::default(), Timestamp(0), kind, &title, &text).unwrap()
+        };
+        let of_commits = saved(&commits.map(made).collect::<Vec<_>>());
+        let handoff = made(("Convert billing".to_owned(), handoff.to_owned()));
+        let of_long = saved(&vec![handoff; 10]);
+        assert!(of_long >= 75 && of_commits > 0, "{of_long} {of_commits}");
     }
 }

@@ -254,6 +254,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
             notify_text: false,
             subagents: false,
             guided: false,
+            memory: ekiden_core::memory::MemoryUse::default(),
             bounds: Bounds::default(),
         },
         prices: Prices::default(),

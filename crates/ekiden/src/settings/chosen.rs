@@ -6,6 +6,7 @@ use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions, Permissio
 use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
 use ekiden_core::manifest::Verification;
+use ekiden_core::memory::MemoryUse;
 use ekiden_core::settings::{CommitPlan, Judging, LimitsChanged, Settings};
 use ekiden_engine::clock::{self, Clock as _, SystemClock};
 use ekiden_engine::notify::{Endpoint, Way};
@@ -43,6 +44,8 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         subagents: given.need(&table::SUBAGENTS)?,
         guided: given.need(&table::GUIDED)?,
         bounds: limits,
+        // Looked up when the run begins.
+        memory: MemoryUse::default(),
     })
 }
 

@@ -386,7 +386,7 @@ settings! {
     /// Projects and directories of which nothing is remembered, by the rules of .gitignore, such as ~/private
     MEMORY_EXCLUDE: Vec<String> = "memory.exclude", Lines("RULES"), NoFlag, form::lines;
         user_only: true;
-    /// Give sessions recent context from the memory at their start: watched sessions, with a handoff
+    /// Give sessions recent context from the memory: watched ones beside a handoff, and the first one of a run
     MEMORY_CONTEXT: bool = "memory.context", Switch, NoFlag, form::switch;
         default: Some("true");
     /// Give Claude Code in a run ekiden's MCP server: memory, earlier sessions of the run, context use

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Target ──► Plan::install │ Plan::remove ──► shown ──► Plan::apply
-//!  where       reads, writes nothing                      receipt, skills, settings
+//!  where       reads, writes nothing                      receipt, skills, MCP server, settings
 //! ```
 //!
 //! Invariants:
@@ -26,3 +26,5 @@ pub use target::{Scope, Target};
 
 /// Larger than any settings file or skill that a person wrote.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The client's state file can hold years of prompts.
+const STATE_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_store::archive::ensure_dir;
-use ekiden_store::disk::{Disk as _, DiskResult, if_there, parent};
+use ekiden_store::disk::{Disk as _, DiskResult, RealDisk, if_there, parent};
 use ekiden_store::error::StoreError;
 use ekiden_store::receipt::Receipt;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 use ekiden_wire::client_settings::{self, SettingsFault, StatusLineFate};
 
-use super::FILE_BYTES_MAX;
 use super::skills::Skills;
 use super::target::Target;
+use super::{FILE_BYTES_MAX, STATE_BYTES_MAX};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -29,6 +29,8 @@ pub struct FileChange {
 #[derive(Debug)]
 pub struct Plan {
     pub settings: FileChange,
+    /// The client's state, with our MCP server in it.
+    pub server: FileChange,
     pub skills: Vec<FileChange>,
     /// The new receipt, and the settings without us. Nothing if the receipt goes.
     receipt: Option<(Receipt, Option<String>)>,
@@ -55,18 +57,27 @@ impl Plan {
 
     /// The files that will change.
     pub fn changes(&self) -> impl Iterator<Item = &FileChange> {
-        let all = [&self.settings].into_iter().chain(&self.skills);
+        let all = [&self.settings, &self.server]
+            .into_iter()
+            .chain(&self.skills);
         all.filter(|change| !change.is_none())
     }
 
-    /// The guard of `program` in this place, with nothing of an older one left.
-    pub fn install(target: &Target, program: &str) -> Result<Self, Failure> {
+    /// The guard of `program` in this place, and its MCP server if that is wanted, with nothing of an older one
+    /// left.
+    pub fn install(target: &Target, program: &str, mcp: bool) -> Result<Self, Failure> {
         let (before, receipt) = look(target)?;
+        let failed = |fault| not_understood(&target.settings, &fault);
         let installed = client_settings::install(before.as_deref().unwrap_or_default(), program);
-        let installed = installed.map_err(|fault| not_understood(target, &fault))?;
+        let installed = installed.map_err(failed)?;
+        let server = Server::of(target, receipt.as_ref(), mcp.then_some(program))?;
+        // The rule goes by the server's name, so it would allow somebody else's tools.
+        let allowed = mcp && server.note.is_none();
+        let text = client_settings::allow_tools(&installed.text, allowed).map_err(failed)?;
         let original = without_us(target, before.as_deref(), receipt.as_ref())?;
         let mut skills = Skills::of(target, receipt.as_ref());
         let commands = skills.install(program)?;
+        skills.notes.extend(server.note);
         let mut dirs: BTreeSet<PathBuf> = [target.dir.clone(), target.dir.join("skills")].into();
         let of_skills = skills.changes.iter().map(|change| parent(&change.path));
         dirs.extend(of_skills.map(Path::to_owned));
@@ -77,12 +88,15 @@ impl Plan {
             created: receipt
                 .as_ref()
                 .map_or(before.is_none(), |receipt| receipt.created),
-            written: sha256_hex(installed.text.as_bytes()),
+            written: sha256_hex(text.as_bytes()),
             files: skills.files,
             dirs: dirs.iter().cloned().collect(),
+            state_created: server.created,
+            server_made: server.made,
         };
         Ok(Self {
-            settings: change_of_settings(target, before, Some(installed.text))?,
+            settings: change_of(&target.settings, before, Some(text))?,
+            server: server.change,
             skills: skills.changes,
             receipt: Some((receipt, original)),
             dirs,
@@ -104,7 +118,8 @@ impl Plan {
         let created = receipt.iter().flat_map(|receipt| receipt.dirs.clone());
         Ok(Self {
             dirs: created.chain(of_skills).collect(),
-            settings: change_of_settings(target, before, after)?,
+            settings: change_of(&target.settings, before, after)?,
+            server: Server::of(target, receipt.as_ref(), None)?.change,
             skills: skills.changes,
             receipt: None,
             status_line: None,
@@ -116,18 +131,27 @@ impl Plan {
     /// Does what the plan says; each file is the old or the new one, never half of it. After an error or a
     /// crash the next call finds what was done.
     pub fn apply(&self, target: &Target) -> Result<(), Failure> {
-        if read(target, &self.settings.path)? != self.settings.before {
-            let path = self.settings.path.display();
+        for change in [&self.settings, &self.server] {
+            if read(target, &change.path)? == change.before {
+                continue;
+            }
+            let path = change.path.display();
             let text = format!("cannot change `{path}`: something else changed it just now");
             return Err(Failure::new(Exit::State, text).hint("nothing was changed; try again"));
         }
         let failed = |error: &dyn std::error::Error| {
             Failure::new(Exit::State, format!("cannot {}", in_full(error)))
         };
-        let put = |change| put(target, change).map_err(|error| failed(&error));
+        let put = |change| put(&target.disk, change).map_err(|error| failed(&error));
+        // The client's state is never in the project.
+        let put_server = || {
+            let put = self::put(&RealDisk::new(), &self.server);
+            put.map_err(|error| failed(&error))
+        };
         let disk = &target.disk;
         let Some((receipt, original)) = &self.receipt else {
             put(&self.settings)?;
+            put_server()?;
             self.skills.iter().try_for_each(put)?;
             for dir in self.dirs.iter().rev() {
                 match disk.remove_dir(dir) {
@@ -143,12 +167,60 @@ impl Plan {
         let kept = target.receipt.write(disk, receipt, original);
         kept.map_err(|error| failed(&error))?;
         self.skills.iter().try_for_each(put)?;
+        put_server()?;
         put(&self.settings)
     }
 }
 
-fn put(target: &Target, change: &FileChange) -> DiskResult<()> {
-    let (disk, path) = (&target.disk, change.path.as_path());
+/// The MCP server in the client's state.
+struct Server {
+    change: FileChange,
+    created: bool,
+    made: usize,
+    note: Option<String>,
+}
+
+impl Server {
+    /// With our server for `program`, or without ours.
+    fn of(
+        target: &Target,
+        receipt: Option<&Receipt>,
+        program: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let failed = |fault| not_understood(&target.state, &fault);
+        let before = read(target, &target.state)?;
+        let created = receipt.is_some_and(|receipt| receipt.state_created);
+        let made = receipt.map_or(0, |receipt| receipt.server_made);
+        let (text, project) = (
+            before.as_deref().unwrap_or_default(),
+            target.project.as_deref(),
+        );
+        let Some(program) = program else {
+            let after = client_settings::unregister(text, project, made).map_err(failed)?;
+            let is_ours = created && is_empty_object(&after);
+            let after = (before.is_some() && !is_ours).then_some(after);
+            return Ok(Self {
+                change: change_of(&target.state, before, after)?,
+                created: false,
+                made: 0,
+                note: None,
+            });
+        };
+        let with = client_settings::register(text, project, program).map_err(failed)?;
+        let note = with
+            .taken
+            .then(|| "no MCP server: one named `ekiden` belongs to somebody else".to_owned());
+        Ok(Self {
+            created: created || before.is_none(),
+            made: made.max(with.made),
+            change: change_of(&target.state, before, Some(with.text))?,
+            note,
+        })
+    }
+}
+
+fn put(disk: &RealDisk, change: &FileChange) -> DiskResult<()> {
+    let path = change.path.as_path();
     match (&change.before, &change.after) {
         (before, after) if before == after => Ok(()),
         (Some(_), Some(after)) => replace_foreign(disk, path, after.as_bytes()),
@@ -182,15 +254,24 @@ fn without_us(
         let original = original.map_err(|error| unreadable(&error.into()))?;
         return Ok(original.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
-    let without = client_settings::remove(text).map_err(|fault| not_understood(target, &fault))?;
+    let without =
+        client_settings::remove(text).map_err(|fault| not_understood(&target.settings, &fault))?;
     let created = receipt.is_some_and(|receipt| receipt.created);
-    let is_empty = without.split_whitespace().collect::<String>() == "{}";
-    Ok((!(created && is_empty)).then_some(without))
+    Ok((!(created && is_empty_object(&without))).then_some(without))
+}
+
+fn is_empty_object(text: &str) -> bool {
+    text.split_whitespace().collect::<String>() == "{}"
 }
 
 /// The file's text; nothing if there is no file.
 pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failure> {
-    let Some(bytes) = if_there(target.disk.read(path, FILE_BYTES_MAX))
+    let bytes_max = if path == target.state {
+        STATE_BYTES_MAX
+    } else {
+        FILE_BYTES_MAX
+    };
+    let Some(bytes) = if_there(target.disk.read(path, bytes_max))
         .map_err(|error| Failure::new(Exit::State, format!("cannot {}", in_full(&error))))?
     else {
         return Ok(None);
@@ -202,12 +283,12 @@ pub(super) fn read(target: &Target, path: &Path) -> Result<Option<String>, Failu
 }
 
 /// A read-only file could be replaced all the same, but that is not what the person who made it read-only wants.
-fn change_of_settings(
-    target: &Target,
+fn change_of(
+    path: &Path,
     before: Option<String>,
     after: Option<String>,
 ) -> Result<FileChange, Failure> {
-    let path = target.settings.clone();
+    let path = path.to_owned();
     let read_only = std::fs::metadata(&path).is_ok_and(|found| found.permissions().readonly());
     if before != after && read_only {
         let text = format!("cannot change `{}`: it is read-only", path.display());
@@ -221,8 +302,8 @@ fn change_of_settings(
     })
 }
 
-fn not_understood(target: &Target, fault: &SettingsFault) -> Failure {
-    let text = format!("cannot change `{}`: {fault}", target.settings.display());
+fn not_understood(path: &Path, fault: &SettingsFault) -> Failure {
+    let text = format!("cannot change `{}`: {fault}", path.display());
     Failure::new(Exit::Settings, text).hint("nothing was changed; fix the file, then try again")
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::receipt::ReceiptDir;
 
-use crate::client::settings::config_dir;
+use crate::client::settings::{config_dir, state_file};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::environment::Environment;
@@ -25,6 +25,10 @@ pub struct Target {
     pub dir: PathBuf,
     /// The settings file in it, links followed.
     pub settings: PathBuf,
+    /// The file in which the client keeps its MCP servers, links followed.
+    pub state: PathBuf,
+    /// The project as the client names it there.
+    pub project: Option<String>,
     /// The client's directory of the other scope: its commands have names too.
     pub other_dir: Option<PathBuf>,
     pub receipt: ReceiptDir,
@@ -60,6 +64,7 @@ impl Target {
                 stay_within(project, named, path)?;
             }
         }
+        let state = state_file(environment).ok_or_else(no_home)?;
         let receipt = ReceiptDir::of(
             &environment.state_home().ok_or_else(no_home)?.join("ekiden"),
             &settings,
@@ -72,6 +77,8 @@ impl Target {
             scope,
             dir,
             settings,
+            state: resolve(&project.join(state))?,
+            project: (scope == Scope::Project).then(|| project.display().to_string()),
             other_dir,
             receipt,
             disk,

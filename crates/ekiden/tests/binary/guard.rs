@@ -556,6 +556,8 @@ fn what_could_not_be_recorded_is_not_told() {
     let errors = std::fs::read_to_string(session.guard("errors.log")).unwrap();
     assert!(errors.lines().count() >= 3, "{errors}");
     assert!(errors.contains(&format!("{SESSION}.jsonl")), "{errors}");
+    let doctor = session.environment.told(&["doctor", "--agent", "claude"]);
+    assert!(doctor.contains("the last trouble was: "), "{doctor}");
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
     let told = session.uses(71).batch("ls");
     assert!(person(&told).contains("Context at 71%"), "{told}");

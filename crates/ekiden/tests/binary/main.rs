@@ -34,6 +34,7 @@ mod knowledge;
 mod live_view;
 mod looking;
 mod manifests;
+mod mcp;
 mod misbehave;
 mod night;
 mod normal;

@@ -125,7 +125,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     insta::assert_snapshot!(done(&environment, &["--dry-run"]), @r#"
     --- /dev/null
     +++ HOME/.claude/settings.json
-    @@ -0,0 +1,86 @@
+    @@ -0,0 +1,89 @@
     +{
     +  "hooks": {
     +    "SessionStart": [
@@ -210,9 +210,13 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     +    "type": "command",
     +    "command": "! command -v /opt/ekiden >/dev/null || exec /opt/ekiden statusline",
     +    "refreshInterval": 5
+    +  },
+    +  "permissions": {
+    +    "allow": ["mcp__ekiden"]
     +  }
     +}
       to create  HOME/.claude/settings.json
+      to create  HOME/.claude.json (MCP server)
       to create  HOME/.claude/skills/checkpoint/SKILL.md
       to create  HOME/.claude/skills/handoff/SKILL.md
       to create  HOME/.claude/skills/orient/SKILL.md
@@ -222,6 +226,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     let installed = done(&environment, &[]);
     insta::assert_snapshot!(in_words(&installed), @r"
     created   HOME/.claude/settings.json
+    created   HOME/.claude.json (MCP server)
     created   HOME/.claude/skills/checkpoint/SKILL.md
     created   HOME/.claude/skills/handoff/SKILL.md
     created   HOME/.claude/skills/orient/SKILL.md
@@ -236,6 +241,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     let removed = done(&environment, &["--remove"]);
     insta::assert_snapshot!(in_words(&removed), @r"
     removed   HOME/.claude/settings.json
+    removed   HOME/.claude.json (MCP server)
     removed   HOME/.claude/skills/checkpoint/SKILL.md
     removed   HOME/.claude/skills/handoff/SKILL.md
     removed   HOME/.claude/skills/orient/SKILL.md
@@ -276,6 +282,67 @@ fn what_was_there_comes_back_byte_for_byte_with_its_mode() {
         done(&environment, &["--remove"]);
         assert_eq!(home.all(), before, "{text:?}");
     }
+}
+
+/// The client's state with a key in it.
+const STATE: &str =
+    "{\n  \"numStartups\": 3,\n  \"mcpServers\": {},\n  \"primaryApiKey\": \"sk-secret\"\n}";
+
+// shows: OPS-02, MEM-09
+#[test]
+fn the_mcp_server_comes_with_the_guard_and_goes_with_it() {
+    for scope in ["--user", "--project"] {
+        let environment = Environment::with_git();
+        let home = Home(&environment);
+        home.write(".claude.json", STATE);
+        let before = home.all();
+        let told = done(&environment, &[scope]);
+        assert!(!told.contains("sk-secret"), "{told}");
+        let state: Value = serde_json::from_str(&home.read(".claude.json")).unwrap();
+        let servers = match scope {
+            "--user" => &state["mcpServers"],
+            _ => &state["projects"][environment.dir().to_str().unwrap()]["mcpServers"],
+        };
+        assert_eq!(servers["ekiden"]["args"], serde_json::json!(["mcp"]));
+        assert!(home.all()[".claude.json"].starts_with(&before[".claude.json"][..6]));
+        assert!(done(&environment, &[scope]).contains("nothing to change"));
+        // Nothing of it is kept elsewhere.
+        let kept = home.all();
+        let kept = kept.iter().filter(|(_, text)| text.contains("sk-secret"));
+        assert_eq!(kept.count(), 1);
+
+        // Switched off, it goes, and its rule too.
+        let with = home.all();
+        let mut off = environment.command(&["setup", scope]);
+        assert!(off.env("EKIDEN_MCP", "false").status().unwrap().success());
+        assert_eq!(home.read(".claude.json"), STATE);
+        assert_ne!(home.all(), with);
+        done(&environment, &[scope]);
+        done(&environment, &[scope, "--remove"]);
+        assert_eq!(home.all(), before, "{scope}");
+    }
+}
+
+// shows: OPS-02
+#[test]
+fn a_state_of_the_client_that_is_not_understood_is_left_alone() {
+    let environment = Environment::new();
+    let home = Home(&environment);
+    home.write(".claude.json", "{ broken");
+    let before = home.all();
+    refused(&environment, &[], 78);
+    assert_eq!(home.all(), before);
+    let theirs = r#"{"mcpServers": {"ekiden": {"command": "road-race"}}}"#;
+    home.write(".claude.json", theirs);
+    let said = environment.run(&["setup"]).expect(0);
+    assert!(
+        said.stderr.contains("belongs to somebody else"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(home.read(".claude.json"), theirs);
+    let settings = home.read(SETTINGS);
+    assert!(!settings.contains("mcp__ekiden"), "{settings}");
 }
 
 // shows: OPS-02
@@ -680,7 +747,7 @@ fn programs_are_told_what_changed() {
         (&1.into(), &"user".into(), &true.into())
     );
     assert_eq!(done["diff"], dry["diff"]);
-    assert_eq!(done["files"].as_array().unwrap().len(), 4);
+    assert_eq!(done["files"].as_array().unwrap().len(), 5);
     assert_eq!(done["files"][0]["change"], "changed");
     assert_eq!(
         std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(),

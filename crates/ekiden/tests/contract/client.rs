@@ -7,8 +7,8 @@ use ekiden_testkit::client::is_too_old;
 use ekiden_testkit::messages_api::{Ending, Message, Reply, Request, Status};
 use serde_json::json;
 
-use crate::acting::{call, finish, write_all};
-use crate::looks::{count, events_of, words};
+use crate::acting::{call, finish, leave_work, write_all};
+use crate::looks::{count, events_of, load_tools, offered_by_servers, words};
 use crate::project::course;
 use crate::stage::{NEW, Stage};
 
@@ -226,6 +226,64 @@ fn the_handoff_can_be_written_in_every_permission_mode() {
             "{mode}"
         );
     }
+}
+
+/// Its own server, and the same one once more where `ekiden setup` has installed it.
+// shows: MEM-003, MEM-09, MEM-14, OPS-02
+#[test]
+fn a_session_of_a_run_has_the_memory_once_and_is_not_asked() {
+    let search = || json!({"query": "item", "type": "observations"});
+    let model = move |request: &Request, dir: &str| -> Reply {
+        let later = request.text().contains("This is session 2");
+        match (later, request.tool_results().len()) {
+            (false, _) => leave_work(request, dir),
+            (true, 0) => load_tools("mcp__ekiden__search,mcp__ekiden__session_history").into(),
+            (true, 1) => Message::call("mcp__ekiden__search", search())
+                .and_call("mcp__ekiden__session_history", json!({"session": 1}))
+                .into(),
+            (true, 3) => write_all(dir, 3).into(),
+            (true, _) => Message::text("Done.").into(),
+        }
+    };
+    for installed in [None, Some("--user"), Some("--project")] {
+        let Some(stage) = Stage::set("the memory in a run", model) else {
+            return;
+        };
+        if let Some(scope) = installed {
+            let mut setup = stage.ekiden();
+            assert!(setup.args(["setup", scope]).status().unwrap().success());
+        }
+        stage.start(&["run", "Make one item."]).expect_exit(0);
+        let requests = stage.api().main_requests();
+        let asked = "mcp__ekiden__get_recent_context(limit=5)";
+        let asks = requests
+            .iter()
+            .filter(|request| request.text().contains(asked));
+        assert!(asks.count() > 0 && !requests[0].text().contains(asked));
+        let offered = offered_by_servers(&requests[0]);
+        assert_eq!(offered.len(), 8, "{installed:?}: {offered:?}");
+        let mut results = requests.iter().map(Request::tool_results);
+        let results = results.rfind(|results| results.len() == 3).unwrap();
+        for (result, word) in results[1..].iter().zip(["item", "call Write"]) {
+            assert!(!result.is_error, "{}", result.text);
+            assert!(
+                result.text.starts_with("¦ ") && result.text.contains(word),
+                "{}",
+                result.text
+            );
+        }
+    }
+    let Some(stage) = Stage::set("a run without the memory", finish) else {
+        return;
+    };
+    let stage = stage.with("EKIDEN_MCP", "false");
+    // It was installed before it was switched off.
+    let mut setup = stage.ekiden();
+    setup.arg("setup").env_remove("EKIDEN_MCP");
+    assert!(setup.status().unwrap().success());
+    stage.start(&["run", "Make one item."]).expect_exit(0);
+    let requests = stage.api().main_requests();
+    assert!(offered_by_servers(&requests[0]).is_empty());
 }
 
 /// A command at the start of a task is text, and a model's words of a command are too.

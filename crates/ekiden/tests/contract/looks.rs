@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ekiden_testkit::messages_api::{Message, Request};
 use rustix::process::Pid;
 use serde_json::Value;
 
@@ -107,4 +108,23 @@ pub(crate) fn wait_for_tail(stage: &Stage) {
         assert!(Instant::now() < until, "the tool does not run");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The tools of MCP servers that a session is offered: whole, or by name until it asks for them.
+pub(crate) fn offered_by_servers(request: &Request) -> Vec<String> {
+    let text = request.text();
+    let named = text.lines().chain(request.tools());
+    named
+        .filter(|name| name.starts_with("mcp__"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A call that asks the client for tools which it offers by name.
+pub(crate) fn load_tools(names: &str) -> Message {
+    let query = format!("select:{names}");
+    Message::call(
+        "ToolSearch",
+        serde_json::json!({"query": query, "max_results": 9}),
+    )
 }

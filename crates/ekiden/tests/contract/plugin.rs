@@ -8,6 +8,7 @@ use ekiden_testkit::client::{CleanEnvironment, real_client_for};
 use ekiden_testkit::messages_api::{Message, MessagesApi, Reply, Request};
 use serde_json::json;
 
+use crate::looks::{load_tools, offered_by_servers};
 use crate::project::Project;
 use crate::stage::Turn;
 
@@ -32,17 +33,27 @@ struct Fixture {
 impl Fixture {
     /// A fixture whose model answers with one command, then with a word. Nothing without the client.
     fn set(what: &str, command: impl Fn(&Path) -> String) -> Option<Self> {
+        Self::of(what, |project| {
+            let command = command(project);
+            move |request: &Request| -> Reply {
+                let input = json!({"command": command, "description": "ekiden"});
+                match request.answers() {
+                    0 => Message::call("Bash", input).into(),
+                    _ => Message::text("done").into(),
+                }
+            }
+        })
+    }
+
+    /// A fixture with a model made for its project.
+    fn of<M: FnMut(&Request) -> Reply + Send + 'static>(
+        what: &str,
+        model: impl FnOnce(&Path) -> M,
+    ) -> Option<Self> {
         let client = real_client_for(what)?;
         let turn = Turn::wait();
         let project = Project::new();
-        let command = command(&project.path());
-        let api = MessagesApi::start(move |request: &Request| -> Reply {
-            match request.answers() {
-                0 => Message::call("Bash", json!({"command": command, "description": "ekiden"}))
-                    .into(),
-                _ => Message::text("done").into(),
-            }
-        });
+        let api = MessagesApi::start(model(&project.path()));
         let path = format!(
             "{}:{}",
             project.path().join("bin").display(),
@@ -75,13 +86,11 @@ impl Fixture {
         expect_done(command.args(args).current_dir(self.project.path()))
     }
 
-    /// How the stand-in was called, in order.
+    /// How the stand-in was called, in order, but for when the client starts servers, which is any time.
     fn calls(&self) -> Vec<String> {
-        self.project
-            .read("calls")
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        let calls = self.project.read("calls");
+        let calls = calls.lines().filter(|call| !call.starts_with("mcp"));
+        calls.map(str::to_owned).collect()
     }
 }
 
@@ -141,6 +150,66 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
         asked.contains("Words of the user for the handoff, if any: be brief"),
         "{asked}"
     );
+}
+
+// shows: OPS-02, OPS-03, MEM-09
+#[test]
+fn the_server_of_setup_and_that_of_the_plugin_serve_a_session_once_and_unasked() {
+    let plugin = repository().join("plugin");
+    let plugin = ["--plugin-dir", plugin.to_str().unwrap()];
+    let cases: [(Option<&str>, bool, &str); 5] = [
+        (Some("--user"), false, "mcp__ekiden__"),
+        (Some("--project"), false, "mcp__ekiden__"),
+        (None, true, "mcp__plugin_ekiden_ekiden__"),
+        (Some("--user"), true, "mcp__ekiden__"),
+        (Some("--project"), true, "mcp__ekiden__"),
+    ];
+    for (scope, with_plugin, prefix) in cases {
+        let tool = format!("{prefix}get_recent_context");
+        let model = move |request: &Request| -> Reply {
+            match request.answers() {
+                0 => load_tools(&tool).into(),
+                1 => Message::call(&tool, json!({"limit": 5})).into(),
+                _ => Message::text("done").into(),
+            }
+        };
+        let Some(fixture) = Fixture::of("the MCP server", |_| model) else {
+            return;
+        };
+        std::fs::remove_file(fixture.project.path().join("bin/ekiden")).unwrap();
+        std::os::unix::fs::symlink(
+            env!("CARGO_BIN_EXE_ekiden"),
+            fixture.project.path().join("bin/ekiden"),
+        )
+        .unwrap();
+        if let Some(scope) = scope {
+            let mut setup = fixture
+                .environment
+                .command(Path::new(env!("CARGO_BIN_EXE_ekiden")));
+            expect_done(
+                setup
+                    .args(["setup", scope])
+                    .current_dir(fixture.project.path()),
+            );
+        }
+        let plugin = if with_plugin { &plugin[..] } else { &[] };
+        fixture.client(&[&["-p", "Remember the attempt lock."], plugin].concat());
+        let requests = fixture.api.main_requests();
+        let offered = offered_by_servers(&requests[0]);
+        assert_eq!(offered.len(), 8, "{scope:?}: {offered:?}");
+        assert!(
+            offered.iter().all(|tool| tool.starts_with(prefix)),
+            "{offered:?}"
+        );
+        let results = requests[2].tool_results();
+        let result = &results[results.len() - 1];
+        assert!(!result.is_error, "{scope:?}: {}", result.text);
+        assert!(
+            result.text.contains("\n¦ ") && result.text.contains("Remember the attempt lock."),
+            "{scope:?}: {}",
+            result.text
+        );
+    }
 }
 
 // shows: OPS-02, CHK-12

@@ -177,7 +177,9 @@ impl Host {
         let target = match tool {
             ToolUse::Shell(command) => command.clone(),
             ToolUse::Read(path) | ToolUse::Write(path) => path.display().to_string(),
-            ToolUse::Schedule | ToolUse::Handoff | ToolUse::Other => String::new(),
+            ToolUse::Schedule | ToolUse::Handoff | ToolUse::Own { .. } | ToolUse::Other => {
+                String::new()
+            }
         };
         let (part, reason) = self.answers.deny.as_ref()?;
         target.contains(part).then(|| reason.clone())

@@ -96,6 +96,14 @@ pub(super) const CATALOGUE: &[Entry] = &[
         ],
     },
     Entry {
+        name: "Session prompt: memory",
+        channel: "first message of a run's first session, second block",
+        why: "An index of what sessions before this run left: enough to know that something is there. It is quoted \
+              as data, and later sessions ask for it.",
+        tokens_max: crate::limits::MEMORY_TOKENS_MAX,
+        texts: &[now::MEMORY, now::MEMORY_INTRO],
+    },
+    Entry {
         name: "Session prompt: now",
         channel: "first message, last block",
         why: "The request stands last, where it is followed best, and in a block that is ours alone: the client \
@@ -119,6 +127,8 @@ pub(super) const CATALOGUE: &[Entry] = &[
             now::REQUEST_ITEM,
             now::DELEGATION,
             now::INTERRUPTED,
+            now::REMEMBERED,
+            now::QUERY,
             now::REQUEST_FIRST,
             now::REQUEST_FIRST_CHECK,
             now::REQUEST_NOTES,

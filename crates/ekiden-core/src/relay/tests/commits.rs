@@ -187,3 +187,38 @@ fn every_fresh_session_is_asked_to_delegate_if_the_user_wants_it() {
     }
     assert_eq!(after("subagents", "well").prompt().matches(hint).count(), 1);
 }
+
+// shows: MEM-003, MEM-004, MEM-11
+#[test]
+fn the_first_session_is_told_what_was_left_and_the_later_ones_to_ask() {
+    let query = "1. Get recent context: mcp__ekiden__get_recent_context(limit=5)\n\
+                 2. Search checkpoints: mcp__ekiden__search(query=\"checkpoint L2\", type=\"observations\")";
+    let parts = [
+        "### Memory Query (Run First)",
+        query,
+        "read the handoff",
+        "continue at",
+    ];
+    let told = "# From the memory";
+    let first = after("memory", "").prompt();
+    assert!(
+        first.contains(told) && first.contains("\n¦ 0f2a  failure  rounding\n"),
+        "{first}"
+    );
+    assert!(!first.contains(parts[0]));
+    let later = after("memory", "well").prompt();
+    let places: Vec<_> = parts
+        .iter()
+        .map(|part| later.find(part).expect(part))
+        .collect();
+    assert!(places.is_sorted() && !later.contains(told), "{later}");
+    let claude_mem = after("claude-mem", "well").prompt();
+    assert!(claude_mem.contains("mcp__claude-mem-search__get_recent_context(limit=5)"));
+    assert!(!claude_mem.contains("mcp__ekiden__"));
+    for given in ["", "exec memory"] {
+        assert!(
+            !after(given, "well").prompt().contains("Memory Query"),
+            "{given}"
+        );
+    }
+}

@@ -17,6 +17,7 @@ use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
 use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
 use crate::manifest::{Manifest, Part, Stage, Verification};
+use crate::memory::{MemoryTools, MemoryUse};
 use crate::record::{LOGIC, Outstanding, Record, numbered};
 use crate::relay::{Prompt, Relay};
 use crate::renewal::{NewTask, StartingPoint};
@@ -778,7 +779,7 @@ fn window() -> Window {
     }
 }
 
-/// Settings by words: `git`, `commits`, `notify`, `subagents`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
+/// Settings by words: `git`, `commits`, `notify`, `subagents`, `memory`, `check` (a verification), `claim` (it needs the claim as well), `exec` (an
 /// agent without messages), `max=2` sessions, `pause=5` and `wait=600` seconds, `judged` (sessions are
 /// judged) with `stall=2` sessions and `research`,
 /// `budget=9` and `each=3` dollars, `tokens=9` and `each-tokens=3`, `timeout=60` seconds and `turns=5` of a
@@ -836,6 +837,18 @@ fn header(given: &str) -> RunStarted {
             notify_text: has("text"),
             subagents: has("subagents"),
             guided: has("guided"),
+            memory: MemoryUse {
+                tools: match (has("memory"), has("claude-mem")) {
+                    (true, _) => Some(MemoryTools::Own),
+                    (_, true) => Some(MemoryTools::ClaudeMem),
+                    (false, false) => None,
+                },
+                recent: if has("memory") {
+                    "0f2a  failure  rounding".to_owned()
+                } else {
+                    String::new()
+                },
+            },
         },
         from: None,
         issue: None,

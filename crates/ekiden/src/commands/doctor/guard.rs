@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ekiden_store::place::ProjectPlace;
 use ekiden_wire::client_settings::GUARD_HOOKS;
 
 use super::Check;
@@ -52,7 +53,18 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
     if checks.is_empty() {
         checks.push(Check::ok(NAME, found(&files, plugin)));
     }
+    checks.extend(last_error(dir));
     checks
+}
+
+/// What hooks and capture had to leave out was told to nobody when it happened.
+fn last_error(dir: &Path) -> Option<Check> {
+    let state_dir = ProjectPlace::find(dir, None)?.state_dir;
+    let path = state_dir.join("guard/errors.log");
+    let text = std::fs::read_to_string(&path).ok()?;
+    let found = format!("the last trouble was: {}", one_line(text.lines().last()?));
+    let remedy = format!("mend it, then delete `{}`", path.display());
+    Some(Check::warning(NAME, found, remedy))
 }
 
 fn missing_program(file: &GuardedFile) -> Option<Check> {

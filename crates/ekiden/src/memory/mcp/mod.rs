@@ -28,12 +28,12 @@ const INSTRUCTIONS: &str = "Memory of earlier sessions in this project. search a
 struct Server(Tools);
 
 /// Serves until the client goes away.
-pub fn serve() -> io::Result<()> {
+pub fn serve(plugin: bool, run: bool) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        match Server(Tools::of_process()).serve(stdio()).await {
+        match Server(Tools::of_process(plugin, run)).serve(stdio()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             // The client went away, or was none.
             Err(error) => Err(io::Error::other(error)),
@@ -63,9 +63,8 @@ impl ServerHandler for Server {
             let schema = schema.as_object().cloned().unwrap_or_default();
             McpTool::new(*name, *about, schema)
         };
-        Ok(ListToolsResult::with_all_items(
-            TOOLS.iter().map(tool).collect(),
-        ))
+        let offered = TOOLS.iter().filter(|_| self.0.offered);
+        Ok(ListToolsResult::with_all_items(offered.map(tool).collect()))
     }
 
     async fn call_tool(

@@ -1,6 +1,6 @@
 //! The tools: their names and arguments are claude-mem's where it has them, so that an agent finds what it knows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::document::Filled;
@@ -14,15 +14,20 @@ use ekiden_memory::{Filter, Here, Memory, MemoryError, Query, ask};
 use ekiden_store::disk::RealDisk;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::replace::{Durability, replace};
+use ekiden_wire::client_settings;
 use ekiden_wire::transcript::Recent;
 use serde_json::Value;
 
 use super::history;
+use crate::client::guard::is_there;
+use crate::client::settings::state_file;
 use crate::client::transcript;
 use crate::guard::{Watched, take_checkpoint};
 use crate::memory::files;
 use crate::memory::shown::{ANSWER_BYTES_MAX, detail, index_line, marked};
-use crate::settings::environment::Environment;
+use crate::settings::environment::{Environment, RUN_VARIABLE};
+use crate::settings::given::{Flags, Given};
+use crate::settings::table;
 
 /// Longer questions are none.
 const QUERY_CHARS_MAX: usize = 1_000;
@@ -94,17 +99,28 @@ pub(super) const TOOLS: [(&str, &str, &str); 8] = [
 pub(super) struct Tools {
     environment: Environment,
     here: PathBuf,
+    /// Otherwise a session is shown none of them.
+    pub offered: bool,
 }
 
 impl Tools {
-    pub(super) fn of_process() -> Self {
+    pub(super) fn of_process(plugin: bool, run: bool) -> Self {
         let environment = Environment::of_process();
         let project = environment
             .variable("CLAUDE_PROJECT_DIR")
             .map(PathBuf::from);
         let here = project.or_else(|| std::env::current_dir().ok());
+        let here = here.unwrap_or_default();
+        let wanted = || {
+            let given = Given::gather(Flags::new(), &environment);
+            let wanted = given.and_then(|given| given.need(&table::MCP));
+            wanted.unwrap_or(true) && !(plugin && registered(&environment, &here))
+        };
+        // A run decided for its sessions whether they have a server.
+        let in_run = environment.variable(RUN_VARIABLE).is_some();
         Self {
-            here: here.unwrap_or_default(),
+            offered: if in_run { run } else { wanted() },
+            here,
             environment,
         }
     }
@@ -178,7 +194,7 @@ impl Tools {
     }
 
     fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
-        let id = arguments.need("id").or_else(|_| arguments.need("anchor"))?;
+        let id = arguments.need("anchor").or_else(|_| arguments.need("id"))?;
         let depth = |name| usize::try_from(arguments.number(name, 5).min(LIMIT_MAX)).unwrap_or(0);
         let (before, after) = (depth("depth_before"), depth("depth_after"));
         Ok(listed(
@@ -308,6 +324,15 @@ impl Tools {
         .map_err(|error| failed(&error))?;
         Ok(format!("Written: {}", watched.shown(&taken.document)))
     }
+}
+
+/// `ekiden setup` has given sessions here this server.
+fn registered(environment: &Environment, project: &Path) -> bool {
+    let state = state_file(environment).and_then(|path| std::fs::read(path).ok());
+    let state = state.unwrap_or_default();
+    let of = |project| client_settings::registered(&state, project);
+    let found = [None, project.to_str()].map(of);
+    found.iter().flatten().any(|program| is_there(program))
 }
 
 fn listed(found: &[Observation]) -> String {

@@ -1,0 +1,164 @@
+//! `ekiden mcp` on its own: bad input, a client that goes away, and the official Python client.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::environment::Environment;
+
+/// Where `python3 -m venv mcp-client/venv` puts it, from the root of the workspace.
+const PYTHON: &str = "mcp-client/venv/bin/python";
+
+struct Server {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Server {
+    fn start(environment: &Environment) -> Self {
+        let mut command = environment.command(&["mcp"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self {
+            child,
+            input,
+            output: BufReader::new(output),
+        }
+    }
+
+    fn send(&mut self, line: &str) {
+        self.input.write_all(line.as_bytes()).unwrap();
+        self.input.write_all(b"\n").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.send(&request.to_string());
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "it ended");
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            // What was no request is told without one.
+            if answer["id"] == 1 {
+                return answer;
+            }
+        }
+    }
+
+    fn greet(&mut self) {
+        let info = json!({"name": "test", "version": "1"});
+        let told = self.ask(
+            "initialize",
+            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}),
+        );
+        assert_eq!(told["result"]["serverInfo"]["name"], "ekiden");
+        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    }
+}
+
+// shows: MEM-09
+#[test]
+fn bad_requests_are_answered_and_the_server_goes_on() {
+    let environment = Environment::with_git();
+    let mut server = Server::start(&environment);
+    server.greet();
+    let call = |tool: &str, arguments: Value| json!({"name": tool, "arguments": arguments});
+    server.send("not json");
+    server.send(r#"{"jsonrpc":"1.0"}"#);
+    let unknown = server.ask("tools/call", &call("no_such_tool", json!({})));
+    assert_eq!(
+        unknown["error"]["message"],
+        "there is no tool `no_such_tool`"
+    );
+    let none = server.ask("no/such/method", &json!({}));
+    assert!(none["error"]["code"].is_i64(), "{none}");
+    let huge = server.ask(
+        "tools/call",
+        &call("search", json!({"query": "x".repeat(2_000_000)})),
+    );
+    assert_eq!(huge["result"]["content"][0]["text"], "nothing found");
+    let many: Vec<String> = (0..100_000).map(|id| format!("{id:016x}")).collect();
+    let many = server.ask(
+        "tools/call",
+        &call("get_batch_observations", json!({"ids": many})),
+    );
+    assert_eq!(many["result"]["isError"], true, "{many}");
+    let wrong = server.ask("tools/call", &call("timeline", json!({"id": {"x": 1}})));
+    assert_eq!(wrong["result"]["content"][0]["text"], "id is missing");
+    let listed = server.ask("tools/list", &json!({}));
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 8);
+}
+
+// shows: MEM-09
+#[test]
+fn a_client_that_goes_away_in_the_middle_ends_the_server() {
+    let environment = Environment::with_git();
+    for greets in [false, true] {
+        let mut server = Server::start(&environment);
+        if greets {
+            server.greet();
+        }
+        let cut = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sea"#;
+        server.input.write_all(cut.as_bytes()).unwrap();
+        drop((server.input, server.output));
+        assert!(server.child.wait().unwrap().code().is_some());
+    }
+}
+
+// shows: MEM-09
+#[test]
+fn the_official_python_client_lists_and_calls_the_tools() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap();
+    let python = std::env::var_os("EKIDEN_MCP_PYTHON").map_or(root.join(PYTHON), Into::into);
+    if !python.is_file() {
+        let line =
+            "left out: the official Python client of MCP (mcp-client/README.md installs it)\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return;
+    }
+    let environment = Environment::with_git();
+    let hook = json!({"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": environment.dir(),
+        "transcript_path": "", "prompt": "Which rounding is right?"});
+    environment
+        .fed(&["hook", "UserPromptSubmit"], &hook.to_string())
+        .expect(0);
+    let mut client = Command::new(python);
+    let ours = environment.command(&[]);
+    client.env_clear().envs(
+        ours.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let output = client
+        .arg(root.join("mcp-client/try.py"))
+        .arg(env!("CARGO_BIN_EXE_ekiden"))
+        .current_dir(environment.dir())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["tools"].as_array().unwrap().len(), 8, "{told}");
+    assert_eq!(told["found"][0], "fine");
+    for name in ["found", "recent"] {
+        let text = told[name][1].as_str().unwrap();
+        let marked = text
+            .lines()
+            .find(|line| line.contains("Which rounding is right?"));
+        assert!(marked.unwrap().starts_with("¦ "), "{text}");
+    }
+    assert_eq!(told["huge"], json!(["fine", "nothing found"]));
+    assert_eq!(told["wrong"], json!(["failed", "id is missing"]));
+    assert_eq!(told["unknown"][0], "refused", "{told}");
+    assert_eq!(told["after"][0], "failed");
+}
