@@ -310,6 +310,9 @@ pub struct Survey {
     /// The items of the list that the relay works through, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<OpenItems>,
+    /// The sizes of the files that an open item names, in bytes, by the item.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub item_files: BTreeMap<String, Vec<u64>>,
 }
 
 /// What came of a commit.

@@ -139,7 +139,9 @@ impl Trace {
     fn over(&mut self, call: Call, result: &ToolResult) {
         match (call.kind, result.is_error) {
             (ToolKind::Edit, false) if !is_handoff(&call) => {
-                self.last.last_edit = Some(touch(&call));
+                let lines = result.lines;
+                let lines = lines.map_or(String::new(), |(a, b)| format!(" (lines {a}-{b})"));
+                self.last.last_edit = Some(touch(&call) + &lines);
             }
             (ToolKind::Shell, false) => {
                 keep(&mut self.last.succeeded, call.target, limits::COMMANDS_KEPT);

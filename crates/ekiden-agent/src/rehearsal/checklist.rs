@@ -96,14 +96,16 @@ pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
     item
 }
 
-/// Ticks an item in the list. Lines are compared by their letters and digits, since the text has no markup.
+/// Ticks an item in the list, and puts it back if it is gone. Lines are compared by their letters and digits, since
+/// the text has no markup.
 fn tick(text: &str) -> String {
     let letters = text.chars().filter(char::is_ascii_alphanumeric);
     let key = letters.collect::<String>().to_ascii_lowercase();
     format!(
-        r#"awk '{{ k = tolower($0); gsub(/[^a-z0-9]/, "", k) }}
-k == "{key}" {{ sub(/\[ \]/, "[x]") }}
-{{ print }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && echo "done: {key}" >> progress.txt
+        r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*\[x\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
+k == "{key}" {{ sub(/\[ \]/, "[x]"); found = 1 }}
+{{ print }}
+END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && echo "done: {key}" >> progress.txt
 "#
     )
 }

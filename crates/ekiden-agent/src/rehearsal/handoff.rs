@@ -99,6 +99,7 @@ impl Work {
                 format!("The item \"{name}\", with {}.", code(script))
             }
             Some(item) => format!("The item \"{}\", which has no command.", item.name),
+            None if self.prompt.item.is_some() => "The next item of the list.".to_owned(),
             None => "The questions under the issues of this session.".to_owned(),
         };
         let is_done = |entry: &&Entry| matches!(entry.state, State::Done(_));

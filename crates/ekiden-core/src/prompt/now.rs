@@ -106,8 +106,8 @@ pub(super) const GONE_BACK: &str = "The user went back to these notes: later ses
 pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
      before the notes.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md, add a line on it to progress.txt, and hand off; later sessions have room for the other items. If you find more to do, add it at the end of fix_plan.md as an item of its own. Change and remove none of its other lines.";
-pub(super) const ITEM_AGAIN: &str = " A session before this one worked on it and did not finish it, or the check failed after it: find out why before you go on.";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. What else you find to do goes to the end of fix_plan.md as an item; change none of its other lines.";
+pub(super) const ITEM_AGAIN: &str = " A session before this one did not finish it, or the check failed after it: find out why first.";
 pub(super) const REQUEST_ITEM: &str =
     "Look at the tree and the notes,{check} then begin with the item.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";

@@ -7,8 +7,22 @@
 //! doing of the session before; and when an item is given up with the check failing, that failure is not
 //! held against the items after it.
 
-use crate::handoff::{OpenItems, Status, item_key, vanished};
+use std::collections::BTreeMap;
+
+use super::{Relay, Session};
+use crate::event::{AttemptEnded, Survey};
+use crate::guard::estimate::Estimate;
+use crate::guard::{Level, Window};
+use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, vanished};
+use crate::ids::SessionNumber;
 use crate::limits;
+use crate::markdown::sections_named;
+use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
+use crate::text::one_line;
+use crate::time::Timestamp;
+
+/// The most that is kept of the place where to resume, in characters.
+const SUMMARY_CHARS_MAX: usize = 200;
 
 /// The list, from the work dir.
 pub const ITEMS_FILE: &str = "fix_plan.md";
@@ -22,9 +36,15 @@ pub struct ItemList {
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
     /// Open items that the file does not hold any more.
+    gone: Vec<String>,
+    /// Those of them that it held before the last session.
     pub(super) vanished: Vec<String>,
     /// The check has passed, so that a failure says something about an item.
     judges: bool,
+    /// The window of the last session that told it.
+    window: Option<Window>,
+    pub history: Vec<Iteration>,
+    checkpoint: Checkpoint,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +55,8 @@ pub struct ListItem {
     ticked: bool,
     /// Sessions that worked on it and did not finish it.
     pub tries: u32,
+    /// The sizes of the files that it names, in bytes.
+    files: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,14 +76,21 @@ impl ItemList {
         self.room = Some(limits::ITEMS_ADDED_MAX);
     }
 
+    pub(super) fn survey(&mut self, survey: &Survey) {
+        self.read(survey.items.as_ref(), &survey.item_files);
+    }
+
     /// Takes what the file says now. A file that cannot be read holds no item.
-    pub(super) fn read(&mut self, now: Option<&OpenItems>) {
+    fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
         let open = self.texts(ItemState::Open);
         let before = OpenItems {
             open: open.map(str::to_owned).collect(),
             done: Vec::new(),
         };
-        self.vanished = vanished(Some(&before), now);
+        let gone = vanished(Some(&before), now);
+        let is_new = |text: &&String| !self.gone.contains(text);
+        self.vanished = gone.iter().filter(is_new).cloned().collect();
+        self.gone = gone;
         let none = OpenItems::default();
         let now = now.unwrap_or(&none);
         let ticked = now.done.iter().map(|text| (text, true));
@@ -78,10 +107,14 @@ impl ItemList {
                         state: ItemState::Open,
                         ticked,
                         tries: 0,
+                        files: Vec::new(),
                     });
                 }
                 None => {}
             }
+        }
+        for item in &mut self.items {
+            item.files = sizes.get(&item.text).cloned().unwrap_or_default();
         }
     }
 
@@ -165,6 +198,79 @@ impl ItemList {
     }
 }
 
+impl ItemList {
+    /// Notes how full a session's context was, and how to go on from it if that ended it.
+    pub(super) fn session_over(
+        &mut self,
+        at: Timestamp,
+        session: &Session,
+        ended: &AttemptEnded,
+        left: &Handoff,
+    ) {
+        self.window = session.window.or(self.window);
+        let used = session.usage_tokens.max(ended.counters.usage_tokens);
+        let percent = self.window.filter(|_| used > 0);
+        let percent = percent.map(|window| window.percent(used));
+        let is_late = session.is_late();
+        self.history.push(Iteration {
+            iteration: session.attempt.id.session.get(),
+            peak_percent: percent,
+            checkpoint: is_late,
+        });
+        self.checkpoint.active = is_late;
+        if is_late {
+            let resume_at = sections_named(&left.next_prompt, Heading::ResumeAt.name()).next();
+            let resume_at = resume_at.map(|text| one_line(text, SUMMARY_CHARS_MAX));
+            let edit = ended.traces.last_edit.as_deref();
+            self.checkpoint = Checkpoint {
+                active: true,
+                level: Some(session.level.max(Level::L2)),
+                percent_at_checkpoint: percent,
+                timestamp: Some(at.rfc3339()),
+                handoff_file: Some(HandoffFile::NextPrompt.published().to_owned()),
+                resume_summary: resume_at.filter(|text| !text.is_empty()),
+                files_in_progress: edit.and_then(FileInProgress::of_edit).into_iter().collect(),
+                current_todo_item: None,
+                progress_on_item: None,
+            };
+        }
+    }
+
+    /// The last checkpoint, with the item in hand, or once that is done with the next one.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let in_hand = self.in_hand.and_then(|at| self.items.get(at));
+        let item = in_hand.or(self.next()).filter(|_| self.checkpoint.active);
+        Checkpoint {
+            current_todo_item: item.map(|item| item.text.clone()),
+            ..self.checkpoint.clone()
+        }
+    }
+
+    /// What the commit of a session is called, if that ended with a checkpoint.
+    pub fn commit_subject(&self, session: SessionNumber) -> Option<String> {
+        let Checkpoint {
+            active,
+            level,
+            percent_at_checkpoint,
+            ..
+        } = self.checkpoint;
+        active.then(|| ralph::commit_subject(session.get(), level, percent_at_checkpoint))
+    }
+}
+
+impl Relay {
+    /// The item that the session at work has in hand, its number in the list, and what it may take.
+    pub fn item_in_hand(&self) -> Option<(usize, &ListItem, Estimate)> {
+        let list = self.items.as_ref()?;
+        let at = list.in_hand?;
+        let item = list.items.get(at)?;
+        let window = list.window.unwrap_or_else(|| self.settings.window());
+        let task = format!("- [ ] {}", item.text);
+        let estimate = Estimate::of(&task, &item.files, window.usable_tokens(), None);
+        Some((at + 1, item, estimate))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,11 +279,11 @@ mod tests {
     /// What came of sessions, each with the file that it left and what the check said.
     fn after(before: &str, passed: Option<bool>, sessions: &[(&str, Option<bool>)]) -> ItemList {
         let mut list = ItemList::default();
-        list.read(Some(&open_items(before)));
+        list.read(Some(&open_items(before)), &BTreeMap::new());
         list.begin(passed);
         for (file, passed) in sessions {
             list.take_in_hand();
-            list.read(Some(&open_items(file)));
+            list.read(Some(&open_items(file)), &BTreeMap::new());
             list.settle(*passed, false);
         }
         list

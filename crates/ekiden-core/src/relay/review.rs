@@ -137,6 +137,9 @@ impl Relay {
         let (Ok(left) | Err(left)) = handoff.as_ref().map_err(|left| &**left);
         let (number, date) = (attempt.session.get(), at.date());
         let facts_added = self.knowledge.merge(&left.knowledge, number, &date);
+        if let Some(list) = &mut self.items {
+            list.session_over(at, session, ended, left);
+        }
         let tells_figures = self.settings.agent.kind.takes_messages();
         let crash = match &handoff {
             Ok(_) => Crash::No,
@@ -232,7 +235,7 @@ impl Relay {
     /// What could not be seen is not told from an earlier look.
     fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
         if let (Some(list), Some(survey)) = (&mut self.items, survey) {
-            list.read(survey.items.as_ref());
+            list.survey(survey);
         }
         let before = std::mem::replace(&mut self.seen.survey, survey.cloned());
         let Some(end) = after else {

@@ -1,10 +1,11 @@
 //! Before a session: the prompt, and the order to start.
 
-use super::{Consumed, ItemList, Next, NextAttempt, Phase, Relay, Session, backoff};
+use super::{Consumed, Next, NextAttempt, Phase, Relay, Session, backoff};
 use crate::agent::AgentKind;
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
+use crate::guard::estimate::Advice;
 use crate::handoff::OpenItems;
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
@@ -204,12 +205,15 @@ impl Relay {
         let mut sections = self.sections.clone();
         let of_stage = self.member.iter().flat_map(|member| &member.sections);
         sections.extend(of_stage.cloned());
-        let item = self.items.as_ref().and_then(ItemList::next);
-        sections.extend(item.map(|item| PromptSection::Item {
+        let in_hand = self.item_in_hand();
+        let is_large = in_hand
+            .as_ref()
+            .is_some_and(|(_, _, estimate)| estimate.advice != Advice::Run);
+        sections.extend(in_hand.map(|(_, item, _)| PromptSection::Item {
             text: item.text.clone(),
             again: item.tries > 0,
         }));
-        if self.settings.subagents {
+        if self.settings.subagents || is_large {
             sections.push(PromptSection::Delegation);
         }
         if next.id.attempt > AttemptNumber::FIRST {

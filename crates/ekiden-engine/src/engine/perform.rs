@@ -169,9 +169,11 @@ impl<R: EffectRunner> Engine<'_, R> {
             .run()
             .stage(stage)
             .map(|stage| stage.part.outputs.clone());
+        let list = self.relay(stage).and_then(|relay| relay.items.as_ref());
+        let subject = list.and_then(|list| list.commit_subject(session));
         let job = CommitJob {
+            subject: subject.unwrap_or_else(|| format!("ekiden: session {session} checkpoint")),
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
-            session,
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
             branch: header.place.branch.clone(),

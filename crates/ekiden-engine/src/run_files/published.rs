@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::handoff::{FileText, HandoffFile, NotText};
 use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::memory::MemoryTools;
 use ekiden_core::plan::{StageEnd, StageState};
-use ekiden_core::relay::Relay;
+use ekiden_core::relay::{ItemList, Relay};
 use ekiden_core::run::Run;
 use ekiden_store::archive::make_dir;
 use ekiden_store::disk::{DiskResult, Kind, parent};
+use ekiden_store::error::StoreError;
 use ekiden_store::handoff::{keep, make_private};
 use ekiden_store::layout::{Published, TASK_FILE};
 use ekiden_store::published::restore_places;
+use ekiden_store::ralph;
 use ekiden_store::replace::{Durability, replace};
 
 use super::RunFiles;
@@ -50,12 +53,34 @@ impl RunFiles {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
+        if let Some(list) = &relay.items {
+            self.publish_list(list, relay.settings.memory.tools)?;
+        }
         if !durably {
             return Ok(());
         }
         make_private(&*self.disk, &published.handoff())?;
         // The directory itself may be new.
         self.disk.sync_dir(published.work_dir())
+    }
+
+    /// Writes the state of a list, and the prompt that goes with it. What cannot be read is left as it is.
+    fn publish_list(&self, list: &ItemList, tools: Option<MemoryTools>) -> DiskResult<()> {
+        let dir = &self.paths.workspace.dir;
+        let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
+            state.take(&list.history, list.checkpoint());
+            for file in &mut state.context_checkpoint.files_in_progress {
+                let path = Path::new(&file.path).strip_prefix(dir);
+                file.path =
+                    path.map_or_else(|_| file.path.clone(), |path| path.display().to_string());
+            }
+            state.measure_item(&ralph::list(&*self.disk, dir));
+        });
+        match changed {
+            Ok(state) => ralph::regenerate_prompt(&*self.disk, dir, &state, tools),
+            Err(StoreError::Disk(error)) => Err(error),
+            Err(_damaged) => Ok(()),
+        }
     }
 
     /// The published files that somebody has changed or removed. A link is followed: what it leads to is

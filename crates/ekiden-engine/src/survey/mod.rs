@@ -15,6 +15,7 @@ mod walk;
 use std::path::Path;
 
 use ekiden_core::event::Survey;
+use ekiden_core::guard::estimate::named_files;
 use ekiden_core::handoff::{OpenItems, open_items};
 use ekiden_core::relay::ITEMS_FILE;
 use ekiden_store::disk::{Disk, RealDisk};
@@ -41,7 +42,8 @@ pub struct Since {
 
 /// Looks at the work tree. Dropped before it is done, it ends what it started.
 pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
-    let items = since.items.then(|| items(&workspace.dir));
+    let workspace_dir = workspace.dir.clone();
+    let items = since.items.then(|| items(&workspace_dir));
     let survey = if workspace.git.is_none() {
         walk::survey(workspace).await?
     } else {
@@ -49,10 +51,22 @@ pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Resu
         let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
         survey.map_err(|error| in_full(&error))?
     };
+    let items = items.flatten();
+    let open = items.iter().flat_map(|items| &items.open);
+    let sizes = open.map(|item| (item.clone(), sizes_of(&workspace_dir, item)));
     Ok(Survey {
-        items: items.flatten(),
+        item_files: sizes.filter(|(_, sizes)| !sizes.is_empty()).collect(),
+        items,
         ..survey
     })
+}
+
+/// The sizes of the files that an item names, in bytes.
+fn sizes_of(dir: &Path, item: &str) -> Vec<u64> {
+    let files = named_files(item).into_iter();
+    let files = files.filter_map(|file| dir.join(file).metadata().ok());
+    let files = files.filter(std::fs::Metadata::is_file);
+    files.map(|file| file.len()).collect()
 }
 
 /// The list of items in the work dir. Nothing where it is no text, or too large to be a list.

@@ -163,7 +163,7 @@ impl Reporter {
         match effect {
             Effect::Stage { stage, effect } => match (effect, run.relay(stage)) {
                 (RelayEffect::StartAttempt(start), _) => {
-                    self.add_of(stage, self.session_started(start, run));
+                    self.add_of(stage, self.session_started(stage, start, run));
                 }
                 // A wait begins with a durable look at what is published; so does an end.
                 (RelayEffect::PublishDurably, Some(relay)) => self.held_back(stage, relay),
@@ -267,7 +267,8 @@ impl Reporter {
         self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
     }
 
-    fn session_started(&self, start: &StartAttempt, run: &Run) -> Entry {
+    fn session_started(&self, stage: &StageId, start: &StartAttempt, run: &Run) -> Entry {
+        let item = run.relay(stage).and_then(Relay::item_in_hand);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
         let mut rest = format!(" · {}", self.clock(run));
         if attempt > 1 {
@@ -278,7 +279,15 @@ impl Reporter {
         }
         Entry::of_session("session_started", session)
             .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .fields(item.as_ref().map(|(number, item, estimate)| {
+                fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent }
+            }))
             .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
+            .lines(item.map(|(number, item, estimate)| {
+                let text = format!("{number}: {}", one_line(&item.text));
+                let size = format!(" · about {}% of the context", estimate.percent);
+                Line::labelled("item", Tone::Plain, text).with(Tone::Quiet, size)
+            }))
     }
 
     /// That the relay waits or is paused, if it is.
