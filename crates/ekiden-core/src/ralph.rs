@@ -184,6 +184,8 @@ Use the memory to retrieve checkpoint context:
 
 1. Get recent context: {tools}get_recent_context(limit=5)
 2. Search checkpoints: {tools}search(query=\"checkpoint L2\", type=\"observations\")
+
+Without these tools, begin with the handoff.
 ";
 const INSTRUCTIONS: &str = "
 ### Instructions
@@ -352,7 +354,7 @@ mod tests {
         let own = "# Task: Log in by mail\n\nStudy @specs first.\n";
         let state = state();
         let prompt = prompt_for_next(own, &state, Some(MemoryTools::ClaudeMem));
-        expect![[r#"
+        expect![[r##"
             # Task: Log in by mail
             <!-- ekiden: resume, made at a checkpoint; what you change here is lost -->
             ## CONTEXT CHECKPOINT RESUME
@@ -366,6 +368,8 @@ mod tests {
 
             1. Get recent context: mcp__claude-mem-search__get_recent_context(limit=5)
             2. Search checkpoints: mcp__claude-mem-search__search(query="checkpoint L2", type="observations")
+
+            Without these tools, begin with the handoff.
 
             ### Resume From
 
@@ -381,7 +385,7 @@ mod tests {
             <!-- /ekiden: resume -->
 
             Study @specs first.
-        "#]]
+        "##]]
         .assert_eq(&prompt);
         assert_eq!(
             prompt_for_next(&prompt, &state, None)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use ekiden_core::handoff::{OpenItems, open_items};
+use ekiden_core::handoff::{OpenItems, open_items, vanished};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::ralph::RalphState;
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, without_resume};
@@ -15,12 +15,15 @@ use ekiden_store::disk::{Disk, Reach, RealDisk};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
+use ekiden_store::replace::replace_foreign;
 
+use super::checkpoint::Asked;
 use super::run::{self, Begin};
 use super::task::Task;
 use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::guard::Watched;
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
@@ -50,6 +53,16 @@ const STATUS_EXAMPLES: &str = "\
 Examples:
   ekiden ralph status
   ekiden ralph status --json
+";
+const CONTEXT_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph context          this session, and the iterations before it
+  ekiden ralph context --json
+";
+const CHECKPOINT_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph checkpoint       a handoff document, and PROMPT.md resumes from it
+  ekiden ralph checkpoint --json
 ";
 const NEXT_EXAMPLES: &str = "\
 Examples:
@@ -112,7 +125,23 @@ enum What {
         #[command(flatten)]
         typed: Typed<Asking>,
     },
+    /// Show how full this session and the iterations before it were
+    #[command(before_help = CONTEXT_EXAMPLES)]
+    Context {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Checkpoint the iteration at work, so that the next one resumes from it
+    ///
+    /// As `ekiden checkpoint`; `ralph-state.json` and PROMPT.md then say where the next iteration resumes.
+    #[command(before_help = CHECKPOINT_EXAMPLES)]
+    Checkpoint {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
     /// Say by the exit code whether a loop must go on: 1 while items are open, 0 when all are done
+    ///
+    /// An item that was open at the last call and is now gone without a tick is put back.
     #[command(before_help = NEXT_EXAMPLES)]
     Next {
         #[command(flatten)]
@@ -127,6 +156,8 @@ pub fn ralph(args: &RalphArgs, output: &mut Output) -> Result<Exit, Failure> {
             run(&Invocation::new(typed.flags())?, *new, *detach, output)
         }
         What::Status { typed } => status(&Invocation::looking(typed.flags(), output)?, output),
+        What::Context { typed } => context(&Invocation::looking(typed.flags(), output)?, output),
+        What::Checkpoint { typed } => checkpoint(&Invocation::new(typed.flags())?, output),
         What::Next { typed } => next(&Invocation::new(typed.flags())?, output),
     }
 }
@@ -207,7 +238,7 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
     // A tick that the verification contradicts is none.
     items.done.retain(|item| !aside.contains(item));
     items.open.retain(|item| !aside.contains(item));
-    let state = loop_state(&workspace)?;
+    let state = loop_state(&workspace)?.unwrap_or_default();
     if invocation.json()? {
         let answer = Fields::versioned()
             .with("done", &items.done)
@@ -277,10 +308,10 @@ fn tell_context(state: &RalphState, output: &mut Output) {
     }
 }
 
-fn loop_state(workspace: &Workspace) -> Result<RalphState, Failure> {
+fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
     let disk = RealDisk::fenced(&workspace.dir);
     let state = ralph::state(&disk, &Published::new(&workspace.dir));
-    Ok(state.map_err(EngineError::from)?.unwrap_or_default())
+    Ok(state.map_err(EngineError::from)?)
 }
 
 /// What the newest run here gave up, if it worked through a list.
@@ -292,9 +323,58 @@ fn set_aside(workspace: &Workspace) -> Vec<String> {
     aside.map(str::to_owned).collect()
 }
 
+fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    let state = the_loop(invocation)?;
+    if invocation.json()? {
+        let answer = Fields::versioned()
+            .with("context_checkpoint", &state.context_checkpoint)
+            .with("context_history", &state.context_history);
+        output.json(&answer);
+        return Ok(Exit::Done);
+    }
+    if let Ok(watched) = Watched::for_command(None) {
+        Asked::of(&watched, false).status(output);
+    }
+    for iteration in &state.context_history {
+        let peak = iteration.peak_percent;
+        let peak = peak.map_or("unknown".to_owned(), |peak| format!("{peak}%"));
+        let checkpoint = if iteration.checkpoint {
+            "  checkpoint"
+        } else {
+            ""
+        };
+        let text = format!("iteration {}  {peak}{checkpoint}", iteration.iteration);
+        output.line(&Line::new(Tone::Plain, text));
+    }
+    Ok(Exit::Done)
+}
+
+fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    the_loop(invocation)?;
+    let json = invocation.json()?;
+    Asked::of(&Watched::for_command(None)?, json).take(output)?;
+    if !json {
+        let text = format!("{PROMPT_FILE} resumes from it in the next iteration");
+        output.line(&Line::new(Tone::Plain, text));
+    }
+    Ok(Exit::Done)
+}
+
+/// The state of the loop in this project; without one there is nothing to ask about.
+fn the_loop(invocation: &Invocation) -> Result<RalphState, Failure> {
+    loop_state(&invocation.workspace_here()?)?.ok_or_else(|| {
+        let text = "there is no loop here: .ekiden/ralph-state.json is missing";
+        Failure::new(Exit::MissingInput, text).hint("`ekiden ralph init` begins one")
+    })
+}
+
 fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
-    let items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
+    let list = read(&workspace, ITEMS_FILE, output)?;
+    let mut items = items_of(&list)?;
+    items
+        .open
+        .extend(put_back(&workspace, &list.text, &items, output)?);
     let first = items.open.first();
     if invocation.json()? {
         output.json(
@@ -310,6 +390,38 @@ fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
         Some(_) => Exit::Unfinished,
         None => Exit::Done,
     })
+}
+
+/// Puts items back that are gone without a tick since the last look: deleting them does not end a loop.
+fn put_back(
+    workspace: &Workspace,
+    list: &str,
+    items: &OpenItems,
+    output: &mut Output,
+) -> Result<Vec<String>, Failure> {
+    let Some(state) = loop_state(workspace)? else {
+        return Ok(Vec::new());
+    };
+    let before = OpenItems {
+        open: state.open_items,
+        done: Vec::new(),
+    };
+    let gone = vanished(Some(&before), Some(items));
+    let disk = RealDisk::fenced(&workspace.dir);
+    if !gone.is_empty() {
+        let lines: String = gone.iter().map(|item| format!("- [ ] {item}\n")).collect();
+        let text = format!("{}\n{lines}", list.trim_end());
+        replace_foreign(&disk, &workspace.dir.join(ITEMS_FILE), text.as_bytes())?;
+    }
+    for item in &gone {
+        let item = one_line(item);
+        output.warn(&format!("put back, it was gone without a tick: {item}"));
+    }
+    let open = items.open.iter().chain(&gone).cloned().collect();
+    let published = Published::new(&workspace.dir);
+    let noted = ralph::change(&disk, &published, |state| state.open_items = open);
+    noted.map_err(EngineError::from)?;
+    Ok(gone)
 }
 
 fn done(items: &OpenItems) -> String {

@@ -2,9 +2,10 @@
 
 use expect_test::expect;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::environment::Environment;
+use crate::guard::{SESSION, Watched};
 use crate::processes::expect_nothing_alive;
 
 /// A list whose items each write a file and count how often they did.
@@ -321,4 +322,217 @@ fn an_item_is_estimated_and_a_large_one_gets_the_hint() {
             .contains("Give bulky work to subagents")
     };
     assert!(hinted(1) && !hinted(2));
+}
+
+/// A loop of a person's own: the hooks of one iteration, then of the next one.
+// shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003
+#[test]
+fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    environment.write(
+        "fix_plan.md",
+        "- [ ] port api\n  - [x] lexer\n  - [ ] parser\n",
+    );
+    let prompt = environment.read("PROMPT.md");
+    environment.run(&["ralph", "next"]).expect(1);
+    session
+        .uses(45)
+        .hook("SessionStart", &json!({"source": "startup"}));
+    session.hook("SessionEnd", &json!({"reason": "other"}));
+    assert_eq!(
+        environment.read("PROMPT.md"),
+        prompt,
+        "there is nothing to resume"
+    );
+
+    let second = json!({"session_id": "second", "source": "startup"});
+    session.uses(46).hook("SessionStart", &second);
+    let of_second = |event: &str, more: Value| {
+        let mut more = more;
+        more["session_id"] = "second".into();
+        session.hook(event, &more)
+    };
+    let call = |command: &str| json!({"tool_calls": [{"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": "ok"}]});
+    session.uses(87);
+    let crossed = of_second("PostToolBatch", call("git commit -m done"));
+    assert_eq!(crossed["continue"], Value::Null, "{crossed}");
+    session.checkpointed_of("second");
+    let told = of_second("PostToolBatch", call("ls"));
+    assert_eq!(
+        told["continue"],
+        Value::Null,
+        "the agent fills the document in: {told}"
+    );
+    let document = environment.path("project/.ekiden/handoffs");
+    let document = std::fs::read_dir(document)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let edit = json!({"tool_calls": [{"tool_name": "Edit", "tool_input": {"file_path": document, "old_string": "a", "new_string": "b"}, "tool_response": "ok"}]});
+    let filled = of_second("PostToolBatch", edit);
+    assert_eq!(filled["continue"], false, "{filled}");
+    of_second("SessionEnd", json!({"reason": "other"}));
+
+    let mut state = state(environment);
+    let checkpoint = &mut state["context_checkpoint"];
+    assert!(checkpoint["timestamp"].take().is_string());
+    let file = checkpoint["handoff_file"].take();
+    assert!(
+        file.as_str().unwrap().starts_with(".ekiden/handoffs/"),
+        "{file}"
+    );
+    expect![[r#"
+        {
+          "context_checkpoint": {
+            "active": true,
+            "current_todo_item": "port api",
+            "files_in_progress": [
+              {
+                "lines": null,
+                "path": "src/api.rs"
+              }
+            ],
+            "handoff_file": null,
+            "level": "L2",
+            "percent_at_checkpoint": 87,
+            "progress_on_item": "50%",
+            "resume_summary": "Review the uncommitted changes (4 files): `git status`.",
+            "timestamp": null
+          },
+          "context_history": [
+            {
+              "checkpoint": false,
+              "iteration": 1,
+              "peak_percent": 45
+            },
+            {
+              "checkpoint": true,
+              "iteration": 2,
+              "peak_percent": 87
+            }
+          ],
+          "open_items": [
+            "port api",
+            "parser"
+          ],
+          "session": "second",
+          "version": 1
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&state).unwrap());
+    let resumes = environment
+        .read("PROMPT.md")
+        .replace(file.as_str().unwrap(), "DOCUMENT");
+    expect![[r##"
+        # Task: <what the whole of it is for>
+        <!-- ekiden: resume, made at a checkpoint; what you change here is lost -->
+        ## CONTEXT CHECKPOINT RESUME
+
+        > This iteration is resuming from a context checkpoint.
+        > Previous session hit 87% context (L2 threshold).
+
+        ### Memory Query (Run First)
+
+        Use the memory to retrieve checkpoint context:
+
+        1. Get recent context: mcp__ekiden__get_recent_context(limit=5)
+        2. Search checkpoints: mcp__ekiden__search(query="checkpoint L2", type="observations")
+
+        Without these tools, begin with the handoff.
+
+        ### Resume From
+
+        - **File**: src/api.rs
+        - **Item**: port api (50% complete)
+        - **Handoff**: DOCUMENT
+
+        ### Instructions
+
+        1. DO NOT restart the task from scratch
+        2. Read the handoff document first
+        3. Continue from where previous session left off
+        <!-- /ekiden: resume -->
+
+        Study the specifications in <specs/> and the code in <src/>; know what is there before you write.
+
+        ## How to work
+
+        - fix_plan.md is the list of what is to be done. Work on the first open item, on that one alone.
+        - Search before you write: it may be there already. No placeholders; finish what you begin.
+        - Run `<command>` after each change. An item is done when it passes.
+        - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learnt.
+        - What else you find to do goes to the end of fix_plan.md as an item. Remove no line of it.
+    "##]].assert_eq(&resumes);
+    let subject = environment.git(&["log", "-1", "--format=%s", "refs/ekiden/wip/second"]);
+    assert_eq!(subject, "ralph: checkpoint iter 2 (L2 at 87%)\n");
+
+    let third = json!({"session_id": "third", "source": "startup"});
+    session.uses(20).hook("SessionStart", &third);
+    session.hook("Stop", &third);
+    assert_eq!(environment.read("PROMPT.md"), prompt);
+    environment.write(
+        "fix_plan.md",
+        "- [x] port api\n  - [x] lexer\n  - [x] parser\n",
+    );
+    environment.run(&["ralph", "next"]).expect(0);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn an_item_that_a_loop_deletes_is_put_back() {
+    let environment = project("- [ ] one\n- [ ] two\n");
+    environment.run(&["ralph", "next"]).expect(1);
+    environment.write("fix_plan.md", "- [x] one\n");
+    expect![[r#"
+        two
+        --- standard error
+        warning: put back, it was gone without a tick: two
+        --- exit code 1"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
+    assert_eq!(environment.read("fix_plan.md"), "- [x] one\n- [ ] two\n");
+}
+
+// shows: RLP-007, RLP-008
+#[test]
+fn context_and_checkpoint_of_an_iteration() {
+    let mut session = Watched::new();
+    expect![[r#"
+        --- standard error
+        error: there is no loop here: .ekiden/ralph-state.json is missing
+        hint: `ekiden ralph init` begins one
+        --- exit code 66"#]]
+    .assert_eq(&session.environment.told(&["ralph", "context"]));
+    session.environment.run(&["ralph", "init"]).expect(0);
+    session.uses(45).batch("ls");
+    session.environment = session.environment.with("CLAUDE_CODE_SESSION_ID", SESSION);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    std::fs::copy(
+        session.transcript(),
+        projects.join(format!("{SESSION}.jsonl")),
+    )
+    .unwrap();
+    let told = session
+        .environment
+        .run(&["ralph", "checkpoint"])
+        .expect(0)
+        .stdout;
+    assert!(
+        told.contains("PROMPT.md resumes from it in the next iteration"),
+        "{told}"
+    );
+    let prompt = session.environment.read("PROMPT.md");
+    assert!(
+        prompt.contains("> Previous session was at 45% context.\n"),
+        "{prompt}"
+    );
+    let told = session.environment.told(&["ralph", "context"]);
+    assert!(
+        told.starts_with("Context     45% L0: 75k of 167k usable tokens"),
+        "{told}"
+    );
+    assert!(told.contains("\niteration 1  45%  checkpoint\n"), "{told}");
 }
