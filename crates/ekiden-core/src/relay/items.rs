@@ -359,6 +359,16 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_filled_its_context_with_work_is_no_vain_try() {
+        let mut list = after(ALL, None, &[]);
+        for _ in 0..limits::ITEM_TRIES_MAX {
+            list.take_in_hand();
+            assert_eq!(list.settle(None, true), None);
+        }
+        assert_eq!(shown(&list), "a open 0, b open 0");
+    }
+
+    #[test]
     fn an_agent_adds_items_up_to_a_bound() {
         let many: String = (0..200).map(|n| format!("- [ ] new {n}\n")).collect();
         let list = after(ALL, None, &[(&format!("{ALL}{many}"), None)]);

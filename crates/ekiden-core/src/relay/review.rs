@@ -389,7 +389,7 @@ impl Relay {
         let Some(list) = &mut self.items else {
             return said;
         };
-        let goes_on = end.is_late && !end.unchanged;
+        let goes_on = end.is_late && end.traces.last_edit.is_some();
         if let Some(item) = list.settle(passed, goes_on) {
             judged.warnings.push(Warning::ItemSetAside {
                 session: end.attempt.session,

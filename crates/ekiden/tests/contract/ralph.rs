@@ -42,8 +42,8 @@ fn the_real_client_works_through_a_list_though_ekiden_is_killed() {
     let told = stage.start(&["resume"]).expect_exit(0);
     let list = stage.project.read("fix_plan.md");
     assert_eq!(list.matches("- [x] ").count(), ITEMS as usize, "{list}");
-    let begun = told
+    let mut begun = told
         .iter()
         .filter(|line| line["event"] == "session_started");
-    assert!(begun.last().unwrap()["session"].as_u64() <= Some(u64::from(ITEMS) + 1));
+    assert!(begun.next_back().unwrap()["session"].as_u64() <= Some(u64::from(ITEMS) + 1));
 }
