@@ -8,7 +8,7 @@ use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::Relay;
-use ekiden_store::disk::DiskResult;
+use ekiden_store::error::StoreError;
 
 use super::{Engine, LiveAttempt};
 use crate::effect_runner::{EffectRunner, Input, VerifyJob};
@@ -234,7 +234,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         });
     }
 
-    fn publish(&self, stage: &StageId, durably: bool) -> DiskResult<()> {
+    fn publish(&self, stage: &StageId, durably: bool) -> Result<(), StoreError> {
         let is_superseded = !durably && self.journal.run().is_superseded(stage);
         match self.relay(stage) {
             Some(relay) if !is_superseded => self.files.publish(relay, durably),

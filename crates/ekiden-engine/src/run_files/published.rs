@@ -39,7 +39,7 @@ impl Touched {
 impl RunFiles {
     /// Writes the published files of a relay where they differ from its state, and puts back the directories
     /// that an agent may have removed. `durably`: the run rests, so what the agent left is made private too.
-    pub fn publish(&self, relay: &Relay, durably: bool) -> DiskResult<()> {
+    pub fn publish(&self, relay: &Relay, durably: bool) -> Result<(), StoreError> {
         let published = self.published(relay);
         restore_places(&*self.disk, &published)?;
         for (file, text) in published_texts(relay) {
@@ -61,11 +61,11 @@ impl RunFiles {
         }
         make_private(&*self.disk, &published.handoff())?;
         // The directory itself may be new.
-        self.disk.sync_dir(published.work_dir())
+        Ok(self.disk.sync_dir(published.work_dir())?)
     }
 
-    /// Writes the state of a list, and the prompt that goes with it. What cannot be read is left as it is.
-    fn publish_list(&self, list: &ItemList, tools: Option<MemoryTools>) -> DiskResult<()> {
+    /// Writes the state of a list, and the prompt that goes with it.
+    fn publish_list(&self, list: &ItemList, tools: Option<MemoryTools>) -> Result<(), StoreError> {
         let dir = &self.paths.workspace.dir;
         let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
             state.take(&list.history, list.checkpoint());
@@ -76,11 +76,12 @@ impl RunFiles {
             }
             state.measure_item(&ralph::list(&*self.disk, dir));
         });
-        match changed {
-            Ok(state) => ralph::regenerate_prompt(&*self.disk, dir, &state, tools),
-            Err(StoreError::Disk(error)) => Err(error),
-            Err(_damaged) => Ok(()),
-        }
+        Ok(ralph::regenerate_prompt(
+            &*self.disk,
+            dir,
+            &changed?,
+            tools,
+        )?)
     }
 
     /// The published files that somebody has changed or removed. A link is followed: what it leads to is

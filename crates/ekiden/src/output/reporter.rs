@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
 use ekiden_core::event::{Continued, Delivery, Event, RunResumed};
+use ekiden_core::guard::estimate::Advice;
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
@@ -285,7 +286,11 @@ impl Reporter {
             .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
             .lines(item.map(|(number, item, estimate)| {
                 let text = format!("{number}: {}", one_line(&item.text));
-                let size = format!(" · about {}% of the context", estimate.percent);
+                let hint = match estimate.advice {
+                    Advice::Run => "",
+                    Advice::ConsiderSharding | Advice::ShardFirst => "; it is asked to use subagents",
+                };
+                let size = format!(" · about {}% of the context{hint}", estimate.percent);
                 Line::labelled("item", Tone::Plain, text).with(Tone::Quiet, size)
             }))
     }
