@@ -69,7 +69,9 @@ pub enum FileFault {
     #[error("it holds something else, and archives are never overwritten")]
     Differs,
     #[error("it is damaged")]
-    Damaged(#[source] serde_json::Error),
+    DamagedReceipt(#[source] serde_json::Error),
+    #[error("it is damaged")]
+    DamagedLoop(#[source] serde_json::Error),
     #[error("it has no JSON form")]
     NoJson(#[source] serde_json::Error),
 }
@@ -112,7 +114,8 @@ impl FileFault {
                 "the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`"
             }
             Self::Broken => "nothing is lost; free the disk and resume the run",
-            Self::Damaged(_) => {
+            Self::DamagedLoop(_) => "mend it or remove it: the next session writes it anew",
+            Self::DamagedReceipt(_) => {
                 "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }
             Self::Differs | Self::NoJson(_) => return None,

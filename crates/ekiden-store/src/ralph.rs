@@ -23,7 +23,7 @@ pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState
         Err(error) => return Err(error.into()),
     };
     let parsed = serde_json::from_slice(&bytes);
-    let damaged = |error| StoreError::file("read", &path, FileFault::Damaged(error));
+    let damaged = |error| StoreError::file("read", &path, FileFault::DamagedLoop(error));
     parsed.map(Some).map_err(damaged)
 }
 

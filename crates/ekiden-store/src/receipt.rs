@@ -100,7 +100,7 @@ impl ReceiptDir {
         let Some(bytes) = if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))? else {
             return Ok(None);
         };
-        let versioned = serde_json::from_slice(&bytes).map_err(FileFault::Damaged);
+        let versioned = serde_json::from_slice(&bytes).map_err(FileFault::DamagedReceipt);
         let versioned: Versioned =
             versioned.map_err(|fault| StoreError::file("read the receipt", &path, fault))?;
         RECEIPT.check(&path, &versioned.header)?.to_write(&path)?;

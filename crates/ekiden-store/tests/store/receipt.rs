@@ -77,7 +77,7 @@ fn a_receipt_that_cannot_be_read_is_never_none() {
     assert!(matches!(
         place().read(&disk).unwrap_err(),
         StoreError::File {
-            source: FileFault::Damaged(_),
+            source: FileFault::DamagedReceipt(_),
             ..
         }
     ));

@@ -81,7 +81,7 @@ const SESSIONS_AN_ITEM: u32 = 3;
 
 /// Work through a list of items, one a session, until all are done
 ///
-/// A Ralph loop: PROMPT.md says what it is about and how to work, `fix_plan.md` lists the items (`- [ ] text`), `progress.txt`
+/// A Ralph loop: `PROMPT.md` says what it is about and how to work, `fix_plan.md` lists the items (`- [ ] text`), `progress.txt`
 /// takes a line for each. `ekiden ralph run` gives each session the next open item and nothing else.
 ///
 /// A loop of your own is watched, too: `while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done`.
@@ -94,7 +94,7 @@ pub struct RalphArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// Write PROMPT.md, `fix_plan.md` and `progress.txt`
+    /// Write `PROMPT.md`, `fix_plan.md` and `progress.txt`
     ///
     /// A file that exists is never overwritten.
     #[command(before_help = INIT_EXAMPLES)]
@@ -106,7 +106,7 @@ enum What {
     ///
     /// A tick counts once the verification does not contradict it. An item that is deleted stays open, and is
     /// told. One that three sessions do not finish is set aside, and the run goes on with the others; in the end
-    /// it asks you. Agents may add up to 100 items. PROMPT.md and the list are read at the start. Everything else
+    /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Everything else
     /// is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
     #[command(before_help = RUN_EXAMPLES)]
     Run {
@@ -133,7 +133,7 @@ enum What {
     },
     /// Checkpoint the iteration at work, so that the next one resumes from it
     ///
-    /// As `ekiden checkpoint`; `ralph-state.json` and PROMPT.md then say where the next iteration resumes.
+    /// As `ekiden checkpoint`; `ralph-state.json` and `PROMPT.md` then say where the next iteration resumes.
     #[command(before_help = CHECKPOINT_EXAMPLES)]
     Checkpoint {
         #[command(flatten)]
@@ -352,7 +352,13 @@ fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure
 fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     the_loop(invocation)?;
     let json = invocation.json()?;
-    Asked::of(&Watched::for_command(None)?, json).take(output)?;
+    let watched = Watched::for_command(None)?;
+    if watched.session.is_empty() {
+        let text = "no session was watched here yet";
+        let hint = "`ekiden setup` installs the guard; in `ekiden ralph run` sessions hand off by themselves";
+        return Err(Failure::new(Exit::MissingInput, text).hint(hint));
+    }
+    Asked::of(&watched, json).take(output)?;
     if !json {
         let text = format!("{PROMPT_FILE} resumes from it in the next iteration");
         output.line(&Line::new(Tone::Plain, text));
