@@ -482,6 +482,21 @@ fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
     environment.run(&["ralph", "next"]).expect(0);
 }
 
+/// The loop of the manual, with a client that does the first open item.
+// shows: RLP-003, RLP-09
+#[test]
+fn a_loop_in_a_shell_ends_when_all_items_are_done() {
+    let environment = project(&list(25));
+    let done = r#"echo x >> calls; awk '!done && sub(/\[ \]/, "[x]") { done = 1 } 1' fix_plan.md > new && mv new fix_plan.md"#;
+    environment.script("claude", &format!("{done}\n"));
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    environment.shell(&format!(
+        "while {program} ralph next; [ $? = 1 ]; do ./claude -p < PROMPT.md; done"
+    ));
+    assert_eq!(environment.read("calls").lines().count(), 25);
+    assert_eq!(open(&environment), 0);
+}
+
 // shows: RLP-003, RLP-09
 #[test]
 fn an_item_that_a_loop_deletes_is_put_back() {
