@@ -36,6 +36,7 @@ pub mod report;
 mod repository;
 pub mod resume;
 pub mod run;
+mod run_status;
 pub mod sessions;
 pub mod setup;
 pub mod show;

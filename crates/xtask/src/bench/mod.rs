@@ -20,6 +20,7 @@ mod start;
 mod stats;
 mod stream;
 mod table;
+mod view;
 
 use crate::shell::{self, Program};
 
@@ -59,6 +60,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         sessions::measure,
         plan::measure,
         client::measure,
+        view::measure,
         dash::measure,
         stats::measure,
     ];
