@@ -49,3 +49,4 @@ pub mod workspace;
 pub mod worktrees;
 
 pub use error::EngineError;
+pub use verification::check_now;

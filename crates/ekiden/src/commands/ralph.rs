@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use ekiden_core::handoff::{OpenItems, open_items, vanished};
+use ekiden_core::handoff::{OpenItems, item_key, open_items, vanished};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::ralph::RalphState;
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, without_resume};
 use ekiden_core::relay::{ITEMS_FILE, ItemState};
 use ekiden_core::run::Run;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, history};
+use ekiden_engine::{EngineError, check_now, history};
 use ekiden_store::disk::{Disk, Reach, RealDisk};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
@@ -29,7 +29,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Starting, Typed};
 use crate::settings::given::Origin;
-use crate::settings::table;
+use crate::settings::{chosen, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,7 +141,8 @@ enum What {
     },
     /// Say by the exit code whether a loop must go on: 1 while items are open, 0 when all are done
     ///
-    /// An item that was open at the last call and is now gone without a tick is put back.
+    /// An item that was open at the last call and is now gone without a tick is put back. Where `verify` is set it runs once
+    /// all items are ticked; if it fails, that becomes an item, three times at most.
     #[command(before_help = NEXT_EXAMPLES)]
     Next {
         #[command(flatten)]
@@ -381,6 +382,10 @@ fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     items
         .open
         .extend(put_back(&workspace, &list.text, &items, output)?);
+    if items.open.is_empty() {
+        let unverified = unverified(invocation, &workspace, &list.text, &items)?;
+        items.open.extend(unverified);
+    }
     let first = items.open.first();
     if invocation.json()? {
         output.json(
@@ -415,9 +420,7 @@ fn put_back(
     let gone = vanished(Some(&before), Some(items));
     let disk = RealDisk::fenced(&workspace.dir);
     if !gone.is_empty() {
-        let lines: String = gone.iter().map(|item| format!("- [ ] {item}\n")).collect();
-        let text = format!("{}\n{lines}", list.trim_end());
-        replace_foreign(&disk, &workspace.dir.join(ITEMS_FILE), text.as_bytes())?;
+        append(&disk, workspace, list, &gone)?;
     }
     for item in &gone {
         let item = one_line(item);
@@ -428,6 +431,48 @@ fn put_back(
     let noted = ralph::change(&disk, &published, |state| state.open_items = open);
     noted.map_err(EngineError::from)?;
     Ok(gone)
+}
+
+/// The item that is added where all are ticked and the verification fails. After some tries a person is needed.
+fn unverified(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    list: &str,
+    items: &OpenItems,
+) -> Result<Option<String>, Failure> {
+    let Some(verification) = chosen::verification(&invocation.given)? else {
+        return Ok(None);
+    };
+    let check = check_now(&workspace.dir, &verification)?;
+    if check.passed() {
+        return Ok(None);
+    }
+    let command = verification.told_in_line();
+    let item = format!("`{command}` fails: find out why, and mend that");
+    let is_same = |done: &&String| item_key(done) == item_key(&item);
+    if items.done.iter().filter(is_same).count() >= TRIES as usize {
+        let text = format!("all items are ticked, but `{command}` {check}");
+        let hint = "mend it, or add an item that says how; then start the loop again";
+        return Err(Failure::new(Exit::Blocked, text).hint(hint));
+    }
+    let disk = RealDisk::fenced(&workspace.dir);
+    append(&disk, workspace, list, std::slice::from_ref(&item))?;
+    Ok(Some(item))
+}
+
+fn append(
+    disk: &RealDisk,
+    workspace: &Workspace,
+    list: &str,
+    items: &[String],
+) -> Result<(), Failure> {
+    let lines: String = items.iter().map(|item| format!("- [ ] {item}\n")).collect();
+    let text = format!("{}\n{lines}", list.trim_end());
+    Ok(replace_foreign(
+        disk,
+        &workspace.dir.join(ITEMS_FILE),
+        text.as_bytes(),
+    )?)
 }
 
 fn done(items: &OpenItems) -> String {
