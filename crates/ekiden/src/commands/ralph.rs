@@ -1,21 +1,21 @@
 //! `ekiden ralph`: works through a list of items, one a session.
 
+mod next;
+
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use ekiden_core::handoff::{OpenItems, item_key, open_items, vanished};
+use ekiden_core::handoff::{OpenItems, open_items};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
-use ekiden_core::ralph::RalphState;
-use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, without_resume};
+use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
 use ekiden_core::relay::{ITEMS_FILE, ItemState};
 use ekiden_core::run::Run;
 use ekiden_engine::workspace::Workspace;
-use ekiden_engine::{EngineError, check_now, history};
+use ekiden_engine::{EngineError, history};
 use ekiden_store::disk::{Disk, Reach, RealDisk};
 use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
-use ekiden_store::replace::replace_foreign;
 
 use super::checkpoint::Asked;
 use super::run::{self, Begin};
@@ -29,7 +29,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Starting, Typed};
 use crate::settings::given::Origin;
-use crate::settings::{chosen, table};
+use crate::settings::table;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,7 +159,7 @@ pub fn ralph(args: &RalphArgs, output: &mut Output) -> Result<Exit, Failure> {
         What::Status { typed } => status(&Invocation::looking(typed.flags(), output)?, output),
         What::Context { typed } => context(&Invocation::looking(typed.flags(), output)?, output),
         What::Checkpoint { typed } => checkpoint(&Invocation::new(typed.flags())?, output),
-        What::Next { typed } => next(&Invocation::new(typed.flags())?, output),
+        What::Next { typed } => next::next(&Invocation::new(typed.flags())?, output),
     }
 }
 
@@ -373,106 +373,6 @@ fn the_loop(invocation: &Invocation) -> Result<RalphState, Failure> {
         let text = "there is no loop here: .ekiden/ralph-state.json is missing";
         Failure::new(Exit::MissingInput, text).hint("`ekiden ralph init` begins one")
     })
-}
-
-fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
-    let workspace = invocation.workspace_here()?;
-    let list = read(&workspace, ITEMS_FILE, output)?;
-    let mut items = items_of(&list)?;
-    items
-        .open
-        .extend(put_back(&workspace, &list.text, &items, output)?);
-    if items.open.is_empty() {
-        let unverified = unverified(invocation, &workspace, &list.text, &items)?;
-        items.open.extend(unverified);
-    }
-    let first = items.open.first();
-    if invocation.json()? {
-        output.json(
-            &Fields::versioned()
-                .with("open", items.open.len())
-                .with("item", first),
-        );
-    } else {
-        let text = first.map_or_else(|| done(&items), |item| one_line(item));
-        output.answer(&format!("{text}\n"));
-    }
-    Ok(match first {
-        Some(_) => Exit::Unfinished,
-        None => Exit::Done,
-    })
-}
-
-/// Puts items back that are gone without a tick since the last look: deleting them does not end a loop.
-fn put_back(
-    workspace: &Workspace,
-    list: &str,
-    items: &OpenItems,
-    output: &mut Output,
-) -> Result<Vec<String>, Failure> {
-    let Some(state) = loop_state(workspace)? else {
-        return Ok(Vec::new());
-    };
-    let before = OpenItems {
-        open: state.open_items,
-        done: Vec::new(),
-    };
-    let gone = vanished(Some(&before), Some(items));
-    let disk = RealDisk::fenced(&workspace.dir);
-    if !gone.is_empty() {
-        append(&disk, workspace, list, &gone)?;
-    }
-    for item in &gone {
-        let item = one_line(item);
-        output.warn(&format!("put back, it was gone without a tick: {item}"));
-    }
-    let open = items.open.iter().chain(&gone).cloned().collect();
-    let published = Published::new(&workspace.dir);
-    let noted = ralph::change(&disk, &published, |state| state.open_items = open);
-    noted.map_err(EngineError::from)?;
-    Ok(gone)
-}
-
-/// The item that is added where all are ticked and the verification fails. After some tries a person is needed.
-fn unverified(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    list: &str,
-    items: &OpenItems,
-) -> Result<Option<String>, Failure> {
-    let Some(verification) = chosen::verification(&invocation.given)? else {
-        return Ok(None);
-    };
-    let check = check_now(&workspace.dir, &verification)?;
-    if check.passed() {
-        return Ok(None);
-    }
-    let command = verification.told_in_line();
-    let item = format!("`{command}` fails: find out why, and mend that");
-    let is_same = |done: &&String| item_key(done) == item_key(&item);
-    if items.done.iter().filter(is_same).count() >= TRIES as usize {
-        let text = format!("all items are ticked, but `{command}` {check}");
-        let hint = "mend it, or add an item that says how; then start the loop again";
-        return Err(Failure::new(Exit::Blocked, text).hint(hint));
-    }
-    let disk = RealDisk::fenced(&workspace.dir);
-    append(&disk, workspace, list, std::slice::from_ref(&item))?;
-    Ok(Some(item))
-}
-
-fn append(
-    disk: &RealDisk,
-    workspace: &Workspace,
-    list: &str,
-    items: &[String],
-) -> Result<(), Failure> {
-    let lines: String = items.iter().map(|item| format!("- [ ] {item}\n")).collect();
-    let text = format!("{}\n{lines}", list.trim_end());
-    Ok(replace_foreign(
-        disk,
-        &workspace.dir.join(ITEMS_FILE),
-        text.as_bytes(),
-    )?)
 }
 
 fn done(items: &OpenItems) -> String {

@@ -560,7 +560,8 @@ fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
     let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
     expect![[r#"
         `test -e made` fails: find out why, and mend that
-        --- exit code 1"#]].assert_eq(&environment.told(&["ralph", "next"]));
+        --- exit code 1"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
     let tick = || {
         let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
         environment.write("fix_plan.md", &list);
@@ -574,7 +575,8 @@ fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
         --- standard error
         error: all items are ticked, but `test -e made` failed in TIME (exit code 1)
         hint: mend it, or add an item that says how; then start the loop again
-        --- exit code 4"#]].assert_eq(&environment.told(&["ralph", "next"]));
+        --- exit code 4"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
     environment.write("made", "");
     environment.run(&["ralph", "next"]).expect(0);
 }
