@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::guard::Level;
 use crate::handoff::item_key;
+use crate::markdown::{Leaf, outline};
 use crate::memory::MemoryTools;
 use crate::text::one_line;
 
@@ -150,20 +151,16 @@ pub fn commit_subject(iteration: u32, level: Option<Level>, percent: Option<u64>
 
 /// How many of the items that are indented below this one are ticked, in percent; none where it has none.
 fn progress_on(list: &str, item: &str) -> Option<String> {
-    let ticked = |line: &str| {
-        let text = line.trim_start().trim_start_matches(['-', '*', '+']);
-        let text = text.trim_start();
-        let box_of = |mark| text.strip_prefix(mark);
-        let open = box_of("[ ] ").map(|text| (false, text.to_owned()));
-        open.or_else(|| Some((true, box_of("[x] ").or(box_of("[X] "))?.to_owned())))
-    };
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let key = item_key(item);
-    let is_item = |line: &&str| ticked(line).is_some_and(|(_, text)| item_key(&text) == key);
-    let mut lines = list.lines().skip_while(|line| !is_item(line));
-    let at = indent(lines.next()?);
-    let below = lines.take_while(|line| line.trim().is_empty() || indent(line) > at);
-    let ticks: Vec<bool> = below.filter_map(ticked).map(|(done, _)| done).collect();
+    let mut leaves = outline(list).leaves;
+    leaves.sort_by_key(|leaf| leaf.start);
+    let column = |leaf: &Leaf| list[..leaf.start].rsplit('\n').next().map_or(0, str::len);
+    let is_item =
+        |leaf: &Leaf| item_key(leaf.text.lines().next().unwrap_or_default()) == item_key(item);
+    let items = leaves.iter().filter(|leaf| leaf.tick.is_some());
+    let mut items = items.skip_while(|leaf| !is_item(leaf));
+    let at = column(items.next()?);
+    let below = items.take_while(|leaf| column(leaf) > at);
+    let ticks: Vec<bool> = below.filter_map(|leaf| leaf.tick).collect();
     let done = ticks.iter().filter(|done| **done).count();
     let percent = (done * 100).checked_div(ticks.len())?;
     Some(format!("{percent}%"))
