@@ -270,6 +270,7 @@ fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &Ti
         let mut shown = lock(shown);
         shown.fill(true);
         shown.output.draw_full(&lines);
+        fail_if_a_test_wants("full", &lines);
         return board;
     }
     if let Some(controls) = controls.as_deref_mut() {
@@ -282,13 +283,13 @@ fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &Ti
     shown.fill(false);
     shown.frame = lines;
     shown.draw();
-    fail_if_a_test_wants(&shown.frame);
+    fail_if_a_test_wants("lines", &shown.frame);
     board
 }
 
 /// Where it hurts most: something is drawn, and what the run prints with is held.
-fn fail_if_a_test_wants(frame: &[Line]) {
-    let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some();
+fn fail_if_a_test_wants(what: &str, frame: &[Line]) {
+    let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some_and(|view| view == what);
     assert!(
         !cfg!(debug_assertions) || frame.is_empty() || !is_wanted(),
         "as a test wants"
@@ -296,9 +297,10 @@ fn fail_if_a_test_wants(frame: &[Line]) {
 }
 
 impl Shown<'_> {
-    /// Nothing moves, and everything is printed.
+    /// Nothing moves until the next frame, and everything is printed.
     fn clear(&mut self) {
         self.fill(false);
+        self.frame.clear();
         self.output.erase();
         self.output.settle();
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ekiden_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::dash::Dash;
 use crate::environment::{Environment, items};
 use crate::running::wait_until;
 
@@ -106,7 +107,7 @@ fn a_run_is_steered_by_keys() {
 // shows: UIX-01
 #[test]
 fn a_view_that_fails_changes_nothing_for_the_run() {
-    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "1");
+    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "lines");
     let mut pty = on_terminal(&environment, &RUN);
     shows(&mut pty, "the live view failed");
     let is_sane = pty.wait_until(WITHIN, |pty| pty.is_sane());
@@ -122,6 +123,23 @@ fn a_view_that_fails_changes_nothing_for_the_run() {
     let log = environment.run(&["log"]).expect(0).stdout;
     let (_, log) = log.split_once('\n').unwrap();
     assert_eq!(lines, log);
+}
+
+/// The same on the whole screen: the terminal has its lines again.
+// shows: UIX-01
+#[test]
+fn a_view_that_fails_on_the_whole_screen_gives_the_terminal_back() {
+    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "full");
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    pty.press("f").unwrap();
+    shows(&mut pty, "the live view failed");
+    environment.write("go", "");
+    ends(&mut pty, 0);
+    let written = pty.written();
+    let last = |sequence| written.rfind(sequence).unwrap();
+    assert!(last("\u{1b}[?1049l") > last("\u{1b}[?1049h"));
+    assert!(kept(&written, 100).contains("complete (not verified)"));
 }
 
 /// Whoever watches from elsewhere leaves, is killed or has another size: the run goes on.
@@ -238,6 +256,7 @@ fn sessions_are_seen_on_the_whole_screen_and_the_run_goes_on() {
     let mut watched = on_terminal(&environment, &["status", "--watch"]);
     let mut killed = on_terminal(&environment, &["attach"]);
     let follows = environment.start(&["log", "-f"]);
+    let dash = Dash::started(environment.start(&["dash", "--port", "0"]));
     for pty in [&mut run, &mut attached, &mut watched, &mut killed] {
         shows(pty, "f full screen");
         pty.press("f").unwrap();
@@ -259,6 +278,7 @@ fn sessions_are_seen_on_the_whole_screen_and_the_run_goes_on() {
     environment.write("go", "");
     ends(&mut run, 0);
     follows.end().expect(0);
+    assert!(dash.page("").body.contains("complete</b> task.md"));
     let log = environment.run(&["log"]).expect(0).stdout;
     let (_, log) = log.split_once('\n').unwrap();
     let written = run.written();
