@@ -50,3 +50,4 @@ pub mod workspace;
 pub mod worktrees;
 
 pub use error::EngineError;
+pub use verification::check_now;

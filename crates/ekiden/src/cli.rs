@@ -16,7 +16,7 @@ use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
     doctor, execute, handoff, hook, init, issue, knowledge, log, man, mcp, memory, orient, plan,
-    report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
+    ralph, report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -73,6 +73,7 @@ commands! {
     Split(split::SplitArgs) split::split;
     Execute(execute::ExecuteArgs) execute::execute;
     Build(build::BuildArgs) build::build;
+    Ralph(ralph::RalphArgs) ralph::ralph;
     Resume(resume::ResumeArgs) resume::resume;
     Answer(answer::AnswerArgs) answer::answer;
     Continue(continue_run::ContinueArgs) continue_run::continue_run;

@@ -32,6 +32,7 @@ mod offer;
 pub mod orient;
 mod pager;
 pub mod plan;
+pub mod ralph;
 pub mod report;
 mod repository;
 pub mod resume;

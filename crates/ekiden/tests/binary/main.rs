@@ -48,6 +48,7 @@ mod plan_kills;
 mod plan_merges;
 mod planning;
 mod processes;
+mod ralph;
 mod receiver;
 mod renewing;
 mod report;
