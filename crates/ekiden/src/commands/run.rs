@@ -112,6 +112,7 @@ pub fn run(
         resume_from: args.resume_from,
         new: args.new,
         detach: args.detach,
+        pull_request: args.pull_request,
     };
     go(&invocation, workspace, header, begin, output)
 }
@@ -124,6 +125,7 @@ pub(super) struct Begin {
     /// An unfinished run here is kept as it is.
     pub(super) new: bool,
     pub(super) detach: bool,
+    pub(super) pull_request: bool,
 }
 
 /// Checks what the run needs, starts it, and shows it until it ends.
@@ -161,8 +163,8 @@ pub(super) fn go(
     if let Some(issue) = begin.issue {
         issue.settle(&mut header, invocation, &workspace)?;
     }
-    if args.pull_request {
-        repository::fit_pull_request(&mut header, &invocation, &workspace)?;
+    if begin.pull_request {
+        repository::fit_pull_request(&mut header, invocation, &workspace)?;
     }
     notes.extend(repository::risk(&header, &workspace));
     notes.extend(verification_note(&header, &workspace)?);
