@@ -79,7 +79,7 @@ fn without_a_list_nothing_begins() {
 }
 
 /// Killed twice and stopped by a limit once on the way.
-// shows: RLP-09, DUR-03
+// shows: RLP-09, DUR-03, UIX-09
 #[test]
 fn twenty_five_items_are_done_one_a_session_whatever_happens() {
     let limit = "[[act]]\nsession = 4\nattempt = 1\nat = \"call 1\"\ndo = { limit = 1 }\n";
@@ -102,6 +102,13 @@ fn twenty_five_items_are_done_one_a_session_whatever_happens() {
     // What was cut off may have been done twice.
     done.dedup();
     assert_eq!(done, Vec::from_iter(1..=25));
+    let stats = environment.run(&["stats", "--json"]).expect(0).stdout;
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(
+        stats["metrics"]["ralph"]["complete"],
+        json!({"part": 1, "of": 1}),
+        "{stats}"
+    );
     let subjects = environment.git(&["log", "--format=%s", "--grep=ekiden: session"]);
     assert_eq!(subjects.lines().count(), 25, "{subjects}");
     assert!(environment.read("progress.txt").lines().count() >= 25);
