@@ -20,7 +20,7 @@ use crate::words::{key, project_key};
 /// Answers that are ranked.
 const RANKED_MAX: usize = 40;
 /// Texts that are read to find them: words alone do not tell whether they stand in a row.
-const READ_MAX: usize = 300;
+const READ_MAX: usize = 200;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The rows and the keys that a filter asks for.

@@ -139,12 +139,7 @@ impl Memory {
 
     fn create(&mut self) -> Result<(), MemoryError> {
         let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
-        // There is no shared memory for a WAL between machines.
-        let mode = if is_remote(self.files.dir()) {
-            "DELETE"
-        } else {
-            "WAL"
-        };
+        let mode = journal_mode(file_system(self.files.dir()));
         self.db.pragma_update(None, "journal_mode", mode)?;
         self.db.pragma_update(None, "synchronous", "NORMAL")?;
         let version: i64 = self
@@ -439,9 +434,8 @@ pub(crate) fn stored(id: u64) -> i64 {
     (id ^ 1 << 63).cast_signed()
 }
 
-/// The directory lies on a network file system.
-#[cfg(target_os = "linux")]
-fn is_remote(dir: &Path) -> bool {
+/// A WAL needs memory that its processes share: there is none between machines.
+fn journal_mode(file_system: Option<i64>) -> &'static str {
     // NFS, SMB, CIFS, SMB2, AFS, Ceph, 9P, and FUSE, of which sshfs is one.
     const REMOTE: [i64; 8] = [
         0x6969,
@@ -453,11 +447,37 @@ fn is_remote(dir: &Path) -> bool {
         0x0102_1997,
         0x6573_5546,
     ];
-    rustix::fs::statfs(dir).is_ok_and(|found| REMOTE.contains(&(found.f_type & 0xffff_ffff)))
+    // Where nothing tells, the mode that works everywhere.
+    let is_local = file_system.is_some_and(|kind| !REMOTE.contains(&(kind & 0xffff_ffff)));
+    if is_local { "WAL" } else { "DELETE" }
 }
 
-/// Where nothing tells, the mode that works everywhere.
+#[cfg(target_os = "linux")]
+fn file_system(dir: &Path) -> Option<i64> {
+    Some(rustix::fs::statfs(dir).ok()?.f_type)
+}
+
 #[cfg(not(target_os = "linux"))]
-fn is_remote(_dir: &Path) -> bool {
-    true
+fn file_system(_dir: &Path) -> Option<i64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: MEM-07
+    #[test]
+    fn a_network_file_system_has_no_shared_memory_for_a_journal() {
+        let [ext4, tmpfs, nfs, sshfs] = [0xef53, 0x0102_1994, 0x6969, 0x6573_5546];
+        // Some systems give the number with its sign.
+        let cifs = i64::from(0xff53_4d42_u32.cast_signed());
+        assert_eq!(
+            [ext4, tmpfs].map(|kind| journal_mode(Some(kind))),
+            ["WAL"; 2]
+        );
+        for remote in [Some(nfs), Some(sshfs), Some(cifs), None] {
+            assert_eq!(journal_mode(remote), "DELETE", "{remote:?}");
+        }
+    }
 }

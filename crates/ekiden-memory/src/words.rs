@@ -11,6 +11,8 @@ const WORD_BYTES_MAX: usize = 40;
 /// A word of more parts is a hash, and gets none.
 const PARTS_MAX: usize = 6;
 
+/// The longest of these, in bytes.
+const SILENT_BYTES_MAX: usize = 5;
 /// What says nothing about a text. Sorted.
 const SILENT: [&str; 44] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from",
@@ -39,7 +41,7 @@ fn normal(run: &str, word: &mut String) -> bool {
         word.extend(run.chars().flat_map(char::to_lowercase));
     }
     word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
-    if SILENT.binary_search(&&**word).is_ok() {
+    if word.len() <= SILENT_BYTES_MAX && SILENT.binary_search(&&**word).is_ok() {
         return false;
     }
     if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") {
@@ -139,6 +141,7 @@ mod tests {
     #[test]
     fn identifiers_paths_and_numbers_have_parts() {
         assert!(SILENT.is_sorted());
+        assert!(SILENT.iter().all(|word| word.len() <= SILENT_BYTES_MAX));
         assert_eq!(
             words("The keeper holds `handoff_dir`"),
             ["keeper", "hold", "handoff", "dir"]

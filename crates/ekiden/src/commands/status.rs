@@ -12,6 +12,7 @@ use ekiden_engine::EngineError;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history::{self, RunSummary};
 use ekiden_engine::workspace::Workspace;
+use ekiden_store::guard::last_error;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
@@ -125,6 +126,12 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
         for line in lines {
             output.line(&line);
         }
+    }
+    if let Some((_, trouble)) = last_error(&workspace.state_dir) {
+        let trouble = one_line(&trouble);
+        output.warn(&format!(
+            "something was not recorded: {trouble} (`ekiden doctor` tells more)"
+        ));
     }
     if shown == 0 {
         output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
