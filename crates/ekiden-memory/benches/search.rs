@@ -30,7 +30,7 @@ use rusqlite::Connection;
 const START: u64 = 1_700_000_000_000;
 const QUESTIONS: usize = 2_000;
 /// Of these, what FTS5 is asked: it takes long.
-const FTS5_QUESTIONS: usize = 300;
+const FTS5_QUESTIONS: usize = 100;
 const KINDS: [&str; 8] = [
     "rare",
     "two words",

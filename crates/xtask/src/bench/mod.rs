@@ -14,6 +14,7 @@ mod dash;
 mod guard;
 mod handoff;
 mod machine;
+mod memory;
 mod plan;
 mod sessions;
 mod start;
@@ -61,6 +62,7 @@ pub(crate) fn run(page: Page) -> Result<(), String> {
         client::measure,
         dash::measure,
         stats::measure,
+        memory::measure,
     ];
     for measure in measures {
         measure()?.into_iter().for_each(|row| table.push(row));
