@@ -173,7 +173,11 @@ impl Memory {
     ) -> Result<Vec<i64>, MemoryError> {
         let most: f64 = scale.groups.iter().map(|(_, worth)| worth).sum();
         let telling = telling(&scale.groups, self.last_seq()?);
-        let mut best = Best::default();
+        let mut best = Best {
+            rows: Vec::new(),
+            weights: vec![0.0; BLOCK_ROWS],
+            floor: 0.0,
+        };
         for block in blocks_of(range).rev() {
             if best.floor >= most {
                 break;
@@ -297,23 +301,23 @@ impl Memory {
 }
 
 /// The rows that count most, the newest among equals.
-#[derive(Default)]
 struct Best {
     rows: Vec<(f64, i64)>,
+    /// Of the rows of a block, all zero between two blocks.
+    weights: Vec<f64>,
     /// What a row has to count more than.
     floor: f64,
 }
 
 impl Best {
     fn add(&mut self, block: i64, kept: &Rows, held: &[(&(Group, f64), &Rows)]) {
-        let mut weights = vec![0.0; BLOCK_ROWS];
         for ((_, worth), rows) in held {
             let mut both = kept.clone();
             both.keep(rows);
-            both.each(|row| weights[usize::from(row)] += worth);
+            both.each(|row| self.weights[usize::from(row)] += worth);
         }
         kept.each(|row| {
-            let weight = weights[usize::from(row)];
+            let weight = std::mem::take(&mut self.weights[usize::from(row)]);
             if weight > self.floor {
                 self.rows.push((weight, seq_at(block, row)));
             }
