@@ -127,17 +127,22 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             output.line(&line);
         }
     }
+    warn_of_trouble(&workspace, output);
+    if shown == 0 {
+        output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
+        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
+    }
+    Ok(Exit::Done)
+}
+
+/// What hooks or the memory could not record.
+fn warn_of_trouble(workspace: &Workspace, output: &mut Output) {
     if let Some((_, trouble)) = last_error(&workspace.state_dir) {
         let trouble = one_line(&trouble);
         output.warn(&format!(
             "something was not recorded: {trouble} (`ekiden doctor` tells more)"
         ));
     }
-    if shown == 0 {
-        output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
-        output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
-    }
-    Ok(Exit::Done)
 }
 
 /// The newest run, unless it is complete or cannot be read.

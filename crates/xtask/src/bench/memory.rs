@@ -63,6 +63,7 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+// shows: MEM-10
 fn rows(figures: &Figures) -> Vec<Row> {
     let [own, fts5] = [figures.all, figures.fts5].map(|[_, p99]| p99);
     let millions = figures.observations / 1e6;
