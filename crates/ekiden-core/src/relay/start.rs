@@ -223,15 +223,15 @@ impl Relay {
         sections
     }
 
-    /// A run's first session is told what was there before it; the later ones can ask. A stage is told by its plan.
+    /// The first session of a run or stage is told what was there before the run; the later ones can ask.
     fn remembered(&self, session: SessionNumber) -> Option<PromptSection> {
         let memory = &self.settings.memory;
         if session > SessionNumber::FIRST {
             let asks = self.settings.agent.kind == AgentKind::Claude;
             return memory.tools.filter(|_| asks).map(PromptSection::Query);
         }
-        let told = self.member.is_none() && !memory.recent.is_empty();
-        told.then(|| PromptSection::Remembered(memory.recent.clone()))
+        let recent = Some(memory.recent.clone()).filter(|recent| !recent.is_empty());
+        recent.map(PromptSection::Remembered)
     }
 
     fn measured(&self) -> Measured {

@@ -562,6 +562,11 @@ fn what_could_not_be_recorded_is_not_told() {
     assert!(errors.contains(&format!("{SESSION}.jsonl")), "{errors}");
     let doctor = session.environment.told(&["doctor", "--agent", "claude"]);
     assert!(doctor.contains("the last trouble was: "), "{doctor}");
+    let status = session.environment.run(&["status"]).expect(0).stderr;
+    assert!(
+        status.contains("warning: something was not recorded: "),
+        "{status}"
+    );
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
     let told = session.uses(71).batch("ls");
     assert!(person(&told).contains("Context at 71%"), "{told}");

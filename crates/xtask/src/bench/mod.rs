@@ -14,6 +14,7 @@ mod dash;
 mod guard;
 mod handoff;
 mod machine;
+mod memory;
 mod plan;
 mod sessions;
 mod start;
@@ -44,7 +45,7 @@ pub(crate) enum Page {
 
 type Measure = fn() -> Result<Vec<Row>, String>;
 
-const PARTS: [(&str, Measure); 11] = [
+const PARTS: [(&str, Measure); 12] = [
     ("start", start::measure),
     ("guard", guard::measure),
     ("stream", stream::measure),
@@ -56,6 +57,7 @@ const PARTS: [(&str, Measure); 11] = [
     ("view", view::measure),
     ("dash", dash::measure),
     ("stats", stats::measure),
+    ("memory", memory::measure),
 ];
 
 /// Builds for release, measures, prints the table.
