@@ -15,8 +15,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
-    execute, handoff, hook, init, issue, knowledge, log, man, mcp, memory, orient, plan, report,
-    resume, run, sessions, setup, show, split, stats, status, steer, tracker,
+    execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient, plan,
+    report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -93,6 +93,7 @@ commands! {
     Handoff(handoff::HandoffArgs) handoff::handoff;
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;
+    Import(import::ImportArgs) import::import;
     Issue(issue::IssueArgs) issue::issue;
     Tracker(tracker::TrackerArgs) tracker::tracker;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
