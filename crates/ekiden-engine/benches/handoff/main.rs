@@ -100,6 +100,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
     Ok(RunStarted {
         run: RunId::from_bits(std::process::id()),
         from: None,
+        imported: None,
         issue: None,
         in_session: false,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),

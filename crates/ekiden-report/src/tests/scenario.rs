@@ -305,6 +305,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
+        imported: None,
         issue: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),

@@ -6,7 +6,7 @@ use clap::Args;
 use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::settings::Settings;
+use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
@@ -16,6 +16,7 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::import::plan::Done;
 use crate::output::Output;
 use crate::plan::select::{Selection, select};
 use crate::plan::{approve, isolation, read, show};
@@ -87,6 +88,8 @@ pub(super) struct How<'a> {
     pub(super) dry_run: bool,
     /// Run it in the background.
     pub(super) detach: bool,
+    /// What another program did of it.
+    pub(super) done: Option<&'a Done>,
 }
 
 pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -107,6 +110,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         new: args.new,
         dry_run: args.dry_run,
         detach: args.detach,
+        done: None,
     };
     carry_out(
         &invocation,
@@ -148,6 +152,7 @@ pub(super) fn carry_out(
     let slips = file.document.slips.clone();
     let mut manifest = file.into_manifest(how.jobs, isolation);
     select(&mut manifest, &how.selection)?;
+    how.done.iter().for_each(|done| done.mark(&mut manifest));
     if how.dry_run {
         show_only(&manifest, invocation.json()?, output);
         note.iter().for_each(|note| output.warn(note));
@@ -165,7 +170,10 @@ pub(super) fn carry_out(
         approve::approve(&manifest, setup, workspace, environment, how.yes, output)
     })?;
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
-    let header = start::header(workspace, manifest, settings);
+    let header = RunStarted {
+        imported: how.done.map(|done| done.imported.clone()),
+        ..start::header(workspace, manifest, settings)
+    };
     start::begin(
         invocation,
         workspace,

@@ -1,18 +1,28 @@
 //! `ekiden import`: takes over what other programs left in a project.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ekiden_core::renewal::StartingPoint;
+use ekiden_core::settings::Imported;
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::published::prepare_project;
 
-use super::{Invocation, config, end_leftovers};
+use super::documents::documents;
+use super::execute::{How, carry_out, without_what_needs_one_place};
+use super::run::check_agents;
+use super::task::Task;
+use super::{Invocation, config, end_leftovers, run};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::settings::{self, Foreign, Wish};
 use crate::import::source::Source;
-use crate::import::{Became, Finding};
+use crate::import::{Became, Finding, cleave, handoffs, plan};
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
+use crate::settings::chosen;
 use crate::settings::environment::Environment;
 use crate::settings::file::{self, SettingsFile};
 use crate::settings::flags::{Starting, Typed};
@@ -25,63 +35,92 @@ const NAME_COLUMNS_MAX: usize = 44;
 const EXAMPLES: &str = "\
 Examples:
   ekiden import --dry-run     show what would become of it
-  ekiden import               take it over
+  ekiden import               take it over; `ekiden resume` continues the work
   ekiden import ../old        from another directory
+  ekiden import .casm --yes   only the plan, whose commands you know
 ";
 
 /// Take over what cleave, CASM or CCS left in a project
 ///
-/// Settings (`.casmrc.json`, `CLEAVE_*`, `.cleave/config`) become keys of the project's `.ekiden/config.toml`. Each
+/// Settings (`.casmrc.json`, `CLEAVE_*`, `.cleave/config`) become keys of the project's `.ekiden/config.toml`. The
+/// handoff and the knowledge in `.cleave/`, or a plan that was done in part (`.casm/`, or a pipeline of cleave), become a run
+/// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. Each
 /// thing is listed with what became of it. Nothing of the other program is changed or deleted, and a second import
 /// does nothing again. That the agent may do everything without asking is never taken over.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// The project with their files [default: the work dir]
+    /// The project with their files, or the one directory of theirs that counts [default: the work dir]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     /// Only show what would become of it
     #[arg(long)]
     dry_run: bool,
+    /// The task of the relay, if it is not to be found: a file, `-`, or the task itself in quotes
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Make a run although one is unfinished here; that one is kept
+    #[arg(long)]
+    new: bool,
+    /// Take a plan's commands over without asking
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     typed: Typed<Starting>,
 }
 
+/// The work that goes on here.
+enum Work {
+    Plan(Box<plan::Begun>),
+    Relay(Box<cleave::Left>),
+}
+
 pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
-    invocation
-        .environment
-        .refuse_a_session("import settings and runs")?;
+    let environment = &invocation.environment;
+    environment.refuse_a_session("import settings and runs")?;
     let workspace = invocation.workspace_here()?;
     let source = source(args.path.as_ref().unwrap_or(&workspace.dir))?;
+    // All is read before anything is written.
+    let foreign = settings::foreign(&source, environment)?;
+    let (documents, not_documents) = handoffs::documents(&source)?;
+    let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
+    let plan = plan::begun(&source)?;
+    let relay = cleave::left(&source, &marker)?;
     if !args.dry_run {
         end_leftovers(&workspace, output);
     }
     let file = workspace.dir.join(".ekiden").join(file::FILE_NAME);
-    let foreign = settings::foreign(&source, &invocation.environment)?;
-    let findings = take_settings(foreign, &file, &invocation.environment, args.dry_run)?;
+    let mut findings = take_settings(foreign, &file, environment, args.dry_run)?;
+    findings.extend(take_documents(documents, &workspace, args.dry_run)?);
+    findings.extend(not_documents);
+    let (work, found) = work(plan, relay, args.task.is_some(), &workspace)?;
+    findings.extend(found);
     if invocation.json()? {
         let answer = Fields::versioned().with("dry_run", args.dry_run);
         output.json(&answer.with("findings", findings));
+    } else {
+        show(&findings, &source, args.dry_run, output);
+    }
+    if args.dry_run {
         return Ok(Exit::Done);
     }
-    show(&findings, &source, args.dry_run, output);
+    // The settings that came hold for the run.
+    let invocation = Invocation::new(args.typed.flags())?;
+    match work {
+        None => Ok(Exit::Done),
+        Some(Work::Plan(begun)) => take_plan(&begun, args, &invocation, &workspace, output),
+        Some(Work::Relay(left)) => take_relay(*left, args, &invocation, &workspace, output),
+    }?;
     Ok(Exit::Done)
 }
 
 /// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.
-fn source(path: &std::path::Path) -> Result<Source, Failure> {
+fn source(path: &Path) -> Result<Source, Failure> {
     let dir = path.canonicalize().map_err(|error| {
         let what = format!("cannot import from {}", phrase::path(path));
         Failure::caused(Exit::MissingInput, &what, &error)
     })?;
-    let is_theirs = [".cleave", ".casm", ".claude"]
-        .iter()
-        .any(|name| dir.ends_with(name));
-    let dir = match dir.parent().filter(|_| is_theirs) {
-        Some(project) => project.to_owned(),
-        None => dir,
-    };
     if !dir.is_dir() {
         let text = format!(
             "cannot import from {}: it is no directory",
@@ -89,13 +128,178 @@ fn source(path: &std::path::Path) -> Result<Source, Failure> {
         );
         return Err(Failure::new(Exit::MissingInput, text).hint("name the project's directory"));
     }
-    Ok(Source { dir })
+    let mut theirs = [".cleave", ".casm", ".claude"].into_iter();
+    let only = theirs.find(|name| dir.ends_with(name));
+    let dir = match dir.parent().filter(|_| only.is_some()) {
+        Some(project) => project.to_owned(),
+        None => dir,
+    };
+    Ok(Source { dir, only })
+}
+
+/// Which work goes on here, of what there is.
+fn work(
+    plan: Option<plan::Begun>,
+    relay: Option<cleave::Left>,
+    has_task: bool,
+    workspace: &Workspace,
+) -> Result<(Option<Work>, Vec<Finding>), Failure> {
+    let (mut work, mut findings) = (None, Vec::new());
+    if let Some(plan) = plan {
+        let (of, done) = (&plan.done.imported, plan.done.stages.len());
+        let was = format!(
+            "{}: {done} of {} done",
+            of.from,
+            phrase::count(plan.stages as u64, "stage")
+        );
+        let became = match history::imported(workspace, &of.hash)? {
+            Some(run) => Became::Known(format!("run {run}")),
+            None if done == plan.stages => {
+                Became::Nothing("nothing of it is left to do".to_owned())
+            }
+            None => Became::New("a run; what is done counts if its validation passes".to_owned()),
+        };
+        if matches!(became, Became::New(_)) {
+            work = Some(Work::Plan(Box::new(plan)));
+        }
+        findings.push(Finding::new(was, became));
+    }
+    if let Some(left) = relay {
+        let number = left.last.session.get();
+        let was = format!(".cleave: {}", phrase::count(number.into(), "session"));
+        let became = match history::imported(workspace, &left.hash)? {
+            Some(run) => Became::Known(format!("run {run}")),
+            None if left.is_complete && !has_task => Became::Nothing(
+                "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
+            ),
+            None if work.is_some() => {
+                Became::Nothing("the plan comes first; `ekiden import .cleave --new` takes this".to_owned())
+            }
+            None => Became::New(format!("a run whose first session is {}", number + 1)),
+        };
+        if matches!(became, Became::New(_)) {
+            work = Some(Work::Relay(Box::new(left)));
+        }
+        findings.push(Finding::new(was, became));
+    }
+    Ok((work, findings))
+}
+
+/// Keeps their handoff documents beside ours.
+fn take_documents(
+    theirs: Vec<handoffs::Document>,
+    workspace: &Workspace,
+    dry_run: bool,
+) -> Result<Vec<Finding>, Failure> {
+    let kept = documents(workspace);
+    let mut findings = Vec::new();
+    for document in theirs {
+        let mut same = None;
+        for name in kept.names()? {
+            let is_of = name.starts_with(&document.minute);
+            let text = kept.read(&name)?.filter(|_| is_of);
+            if text.is_some_and(|text| document.text.starts_with(&text)) {
+                same = Some(name);
+            }
+        }
+        let became = match same {
+            Some(name) => Became::Known(format!(".ekiden/handoffs/{name}")),
+            None if dry_run => Became::New(format!(".ekiden/handoffs/{}.md", document.minute)),
+            None => {
+                let git = workspace.git.as_ref().map(|git| &*git.common_dir);
+                prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
+                let path = kept.add(&document.minute, &document.text)?;
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                Became::New(format!(".ekiden/handoffs/{name}"))
+            }
+        };
+        findings.push(Finding::new(document.name, became));
+    }
+    Ok(findings)
+}
+
+fn take_plan(
+    begun: &plan::Begun,
+    args: &ImportArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
+    without_what_needs_one_place(&mut settings, invocation, output)?;
+    let how = How {
+        yes: args.yes,
+        new: args.new,
+        done: Some(&begun.done),
+        ..How::default()
+    };
+    carry_out(
+        invocation,
+        workspace,
+        settings,
+        &begun.manifest,
+        &how,
+        output,
+    )
+}
+
+fn take_relay(
+    left: cleave::Left,
+    args: &ImportArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let given = args.task.as_deref();
+    let given = given.map(|task| Task::read(task, output)).transpose()?;
+    let task_changed = given
+        .as_ref()
+        .is_some_and(|task| left.task.as_ref() != Some(&task.text));
+    let found = left
+        .task
+        .map(|text| (text, ".cleave/logs/session_1_prompt.md"));
+    let notes = left.last.notes.next_prompt.clone();
+    let found = found.or_else(|| (!notes.is_empty()).then_some((notes, ".cleave/NEXT_PROMPT.md")));
+    let task = given.or_else(|| {
+        let (text, name) = found?;
+        let name = name.to_owned();
+        Some(Task { text, name })
+    });
+    let Some(task) = task else {
+        return Err(Failure::new(
+            Exit::MissingInput,
+            "the task of the relay is not in .cleave/",
+        )
+        .hint("name it: `ekiden import --task FILE`"));
+    };
+    output.message(&format!("the task is taken from {}\n", task.name));
+    let mut header = run::header(invocation, workspace, task)?;
+    header.imported = Some(Imported {
+        from: ".cleave".to_owned(),
+        hash: left.hash,
+    });
+    header.from = Some(Box::new(StartingPoint {
+        run: header.run.clone(),
+        last: left.last,
+        knowledge: left.knowledge,
+        overtaken: false,
+        task_changed,
+    }));
+    check_agents([&header.settings.agent], invocation, &workspace.dir)?;
+    run::settle(
+        header,
+        None,
+        (args.new, false),
+        invocation,
+        workspace,
+        output,
+    )
 }
 
 /// Writes what can be set into the project's own file.
 fn take_settings(
     foreign: Vec<Foreign>,
-    file: &std::path::Path,
+    file: &Path,
     environment: &Environment,
     dry_run: bool,
 ) -> Result<Vec<Finding>, Failure> {

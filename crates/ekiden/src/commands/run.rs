@@ -123,25 +123,33 @@ pub fn run(
         )?;
         header.from = Some(Box::new(from));
     }
+    let set_aside = args.new || header.from.is_some();
+    let kept = (set_aside, args.detach);
+    settle(header, issue, kept, &invocation, &workspace, output)
+}
+
+/// Settles what a run needs of the person and of the repository, and begins it; `kept` is whether an unfinished
+/// run is set aside, and whether this one goes to the background.
+pub(super) fn settle(
+    mut header: RunStarted,
+    issue: Option<OfIssue>,
+    (set_aside, detach): (bool, bool),
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
     let isolated = header.settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     window::lower(&mut header.settings, &client);
-    settle_permissions(&invocation, &client, &mut header.settings.agent, output)?;
-    let mut notes = repository::fit(&mut header, &invocation, &workspace)?;
+    settle_permissions(invocation, &client, &mut header.settings.agent, output)?;
+    let mut notes = repository::fit(&mut header, invocation, workspace)?;
     if let Some(issue) = issue {
-        issue.settle(&mut header, &invocation, &workspace)?;
+        issue.settle(&mut header, invocation, workspace)?;
     }
-    notes.extend(verification_note(&header, &workspace)?);
+    notes.extend(verification_note(&header, workspace)?);
     notes.extend(invocation.given.held_back_told());
-    let set_aside = args.new || header.from.is_some();
     start::begin(
-        &invocation,
-        &workspace,
-        header,
-        set_aside,
-        args.detach,
-        &notes,
-        output,
+        invocation, workspace, header, set_aside, detach, &notes, output,
     )
 }
 
@@ -156,7 +164,7 @@ fn verification_note(
     })
 }
 
-fn header(
+pub(super) fn header(
     invocation: &Invocation,
     workspace: &Workspace,
     task: Task,

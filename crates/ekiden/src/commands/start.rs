@@ -34,6 +34,7 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         place: workspace.place(),
         manifest,
         from: None,
+        imported: None,
         issue: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),

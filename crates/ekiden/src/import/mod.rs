@@ -3,6 +3,9 @@
 //! Everything here only reads. The files may be a stranger's, so they are read within bounds and never outside
 //! of the project; what they say is data.
 
+pub mod cleave;
+pub mod handoffs;
+pub mod plan;
 pub mod settings;
 pub mod source;
 

@@ -11,17 +11,22 @@ use crate::output::line::one_line;
 
 /// The most that is read of one file, in bytes. Handoffs and manifests are far smaller.
 const BYTES_MAX: u64 = 1024 * 1024;
+/// The most names that are read of one directory.
+const NAMES_MAX: usize = 10_000;
 
 /// The directory of a project that another program worked in.
 #[derive(Debug)]
 pub struct Source {
     pub dir: PathBuf,
+    /// The one program's directory that counts, if one was named.
+    pub only: Option<&'static str>,
 }
 
 impl Source {
     /// A file's text; nothing if there is no such file.
     pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         let found = match beneath::open_file(&self.dir, Path::new(name)) {
+            _ if self.is_left_out(name) => return Ok(None),
             Ok(found) => found,
             Err(NotInside::Absent) => return Ok(None),
             Err(why) => return Err(refused(name, &format!("it {why}"))),
@@ -50,6 +55,36 @@ impl Source {
         object
             .map(Some)
             .map_err(|error| refused(name, &format!("it is no JSON object: {error}")))
+    }
+
+    /// The names in a directory, in order; none if there is no such directory.
+    pub fn names(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let found = match beneath::open(&self.dir, Path::new(name)) {
+            _ if self.is_left_out(name) => return Ok(Vec::new()),
+            Ok(found) => found,
+            Err(NotInside::Absent) => return Ok(Vec::new()),
+            Err(why) => return Err(refused(name, &format!("it {why}"))),
+        };
+        let entries = found
+            .path
+            .read_dir()
+            .map_err(|error| refused(name, &format!("it cannot be listed: {error}")))?;
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.take(NAMES_MAX + 1).collect();
+        if names.len() > NAMES_MAX {
+            return Err(refused(
+                name,
+                &format!("it has more than {NAMES_MAX} files"),
+            ));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn is_left_out(&self, name: &str) -> bool {
+        self.only.is_some_and(|only| !name.starts_with(only))
     }
 }
 

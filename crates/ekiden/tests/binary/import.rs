@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, items, modes};
 
 fn casmrc() -> Environment {
     let environment = Environment::new()
@@ -138,4 +138,299 @@ fn hostile_files_are_refused_and_nothing_is_taken_over() {
         error: cannot import .casmrc.json: it is no JSON object: EOF while parsing a value at line 1 column 10
         hint: nothing of it was taken over; repair the file or move it away, and import again
         --- exit code 65"#]].assert_eq(&[outside, huge, binary, pipe, torn].join("\n"));
+}
+
+/// A project in which another program left one of the fixtures.
+fn with_fixture(name: &str, as_dir: &str) -> Environment {
+    let environment = Environment::new();
+    let from =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/binary/fixtures/import");
+    environment.shell(&format!("cp -r {}/{name} {as_dir}", from.display()));
+    environment
+}
+
+/// Every file of cleave's, with its text.
+fn tree(environment: &Environment) -> Vec<(std::path::PathBuf, String)> {
+    let files = modes(&environment.dir().join(".cleave")).into_iter();
+    files
+        .map(|(path, _)| {
+            (
+                path.clone(),
+                std::fs::read_to_string(path).unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+const REHEARSAL: [&str; 3] = ["import", "--agent", "rehearsal"];
+
+// shows: RUN-15
+#[test]
+fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
+    for name in ["shell-waits", "shell-killed"] {
+        let environment = with_fixture(name, ".cleave");
+        let before = tree(&environment);
+        let said = environment.run(&REHEARSAL).expect(0);
+        let next = if name == "shell-waits" { 3 } else { 4 };
+        assert!(
+            said.to_string()
+                .contains(&format!("a run whose first session is {next}")),
+            "{said}"
+        );
+        environment.run(&["resume"]).expect(4);
+        let prompt = environment.kept(next, "prompt.md");
+        for part in [
+            "# Task\n\nMake the parts 1 to 4: `echo made > part-N.txt` for each.\n\n#",
+            "¦ - The parts are made by make part-N (session 1).\n",
+            "¦ ### Session 2 - 2026-01-02\n",
+            "¦ STATUS: IN_PROGRESS\n",
+            "¦ Make part 3 as the parts before it: echo made > part-3.txt\n",
+        ] {
+            assert!(prompt.contains(part), "{part}: {prompt}");
+        }
+        for words in ["Persistent insights", "AUTOMATED", "auto-pruned"] {
+            assert!(!prompt.contains(words), "{words}: {prompt}");
+        }
+        assert_eq!(tree(&environment), before);
+        // It is known again, also after it went on.
+        let again = environment.run(&REHEARSAL).expect(0);
+        assert!(again.to_string().contains("it is so already"), "{again}");
+        assert_eq!(environment.runs().len(), 1);
+    }
+}
+
+// shows: RUN-15
+#[test]
+fn a_finished_relay_is_not_begun_again_unless_there_is_another_task() {
+    let environment = with_fixture("shell-finished", ".cleave");
+    let said = environment.told(&REHEARSAL);
+    assert!(
+        said.contains("not taken over: its task is complete"),
+        "{said}"
+    );
+    assert!(environment.runs().is_empty());
+    environment
+        .run(&[&REHEARSAL[..], &["--task", "Now make part 5, too"]].concat())
+        .expect(0);
+    environment.run(&["resume"]).expect(4);
+    let prompt = environment.kept(3, "prompt.md");
+    assert!(
+        prompt.starts_with("# Task\n\nNow make part 5, too"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("¦ - The parts are made by make part-N (session 2).\n"),
+        "{prompt}"
+    );
+}
+
+/// cleave-cli 6.4 keeps no prompt: what it would resume with is the task. Its knowledge is a numbered list.
+// shows: RUN-15
+#[test]
+fn a_relay_of_the_newest_cleave_continues_from_its_next_prompt() {
+    let environment = Environment::new();
+    for (name, text) in [
+        (".session_count", "7"),
+        (".session_start", "1767261600000"),
+        (".max_sessions", "15"),
+        (".session_budget", "5"),
+        (
+            "KNOWLEDGE.md",
+            "## Core Knowledge\n1. The entry point is src/index.ts\n2. Tests run with vitest\n\n## Session Log\n### Session 7\n- half of it\n",
+        ),
+        (
+            "PROGRESS.md",
+            "## STATUS: IN_PROGRESS\nHalf of it is done.\n",
+        ),
+        ("NEXT_PROMPT.md", "Do the other half in src/other.ts.\n"),
+    ] {
+        environment.write(&format!(".cleave/{name}"), text);
+    }
+    let said = environment.run(&REHEARSAL).expect(0);
+    assert!(
+        said.to_string()
+            .contains("the task is taken from .cleave/NEXT_PROMPT.md"),
+        "{said}"
+    );
+    assert!(
+        environment
+            .read(".ekiden/config.toml")
+            .contains("session_budget = 5")
+    );
+    environment.run(&["resume"]).expect(4);
+    let prompt = environment.kept(8, "prompt.md");
+    assert!(
+        prompt.starts_with("# Task\n\nDo the other half in src/other.ts.\n"),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("¦ - The entry point is src/index.ts\n"),
+        "{prompt}"
+    );
+}
+
+// shows: RUN-15
+#[test]
+fn an_unfinished_run_is_not_set_aside_unasked() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write("task.md", &items(7));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"])
+        .expect(3);
+    environment.run(&REHEARSAL).expect(1);
+    assert_eq!(environment.runs().len(), 1);
+    environment
+        .run(&[&REHEARSAL[..], &["--new"]].concat())
+        .expect(0);
+    assert_eq!(environment.runs().len(), 2);
+}
+
+// shows: RUN-15
+#[test]
+fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
+    let environment = Environment::new();
+    let document = "---\nsession_date: \"2026-01-05\"\nsession_time: \"10:45\"\nbranch: \"feat/x\"\nlinear_issues: \"ANV-123\"\n\
+                    checkpoint_trigger: \"L2 (context at 86%)\"\n---\n\n# Session Handoff: ANV-123 Port it\n\n## Checkpoint Reason\n\n\
+                    The window was full.\n\n## Next Steps\n\n1. Port the lexer\n";
+    environment.write(".claude/handoffs/2026-01-05-1045.md", document);
+    environment.write(".claude/handoffs/notes.md", "mine\n");
+    environment.write(".claude/checkpoint-state.json", "{}");
+    expect![[r#"
+        .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
+        .claude/handoffs/notes.md            not taken over: its name is no time, as in 2026-01-07-1045.md
+        .claude/checkpoint-state.json        not taken over: context use is measured anew; the handoff that it names is listed above
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+    assert_eq!(
+        environment.read(".ekiden/handoffs/2026-01-05-1045.md"),
+        document
+    );
+    let oriented = environment.told(&["orient"]);
+    assert!(
+        oriented.contains("Port the lexer") && oriented.contains("ANV-123 Port it"),
+        "{oriented}"
+    );
+    let again = environment.told(&["import"]);
+    assert!(
+        again.contains(".ekiden/handoffs/2026-01-05-1045.md (it is so already)"),
+        "{again}"
+    );
+    assert!(!environment.exists(".ekiden/handoffs/2026-01-05-1045-2.md"));
+}
+
+fn casm(third: &str) -> Environment {
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Test"]);
+    environment.git(&["config", "user.email", "test@example.invalid"]);
+    let session = |id: &str, needs: &str, check: &str| {
+        format!(
+            r#"{{"id": "{id}", "name": "Part {id}", "description": "", "depends_on": [{needs}], "context_files": [],
+                "output_files": [], "validation": {{"type": "{check}", "command": "test -f {id}.txt"}},
+                "estimated_tokens": 1000, "max_turns": 20, "prompt": "- [ ] Make it\n\n  ```sh\n  echo made > {id}.txt\n  ```\n"}}"#
+        )
+    };
+    let sessions = [
+        session("S01", "", "command"),
+        session("S02", "\"S01\"", "command"),
+        session("S03", "\"S02\"", third),
+    ];
+    environment.write(
+        ".casm/manifest.json",
+        &format!(
+            r#"{{"project": "Parts", "version": "1.0", "total_sessions": 3, "execution_model": "sequential",
+                "created_at": "2026-01-05", "sessions": [{}]}}"#,
+            sessions.join(",")
+        ),
+    );
+    environment.write(
+        ".casm/state.json",
+        r#"{"projectDir": "/home/me", "manifestPath": ".casm/manifest.json", "startedAt": "2026-01-05T10:00:00Z", "sessions": {
+            "S01": {"status": "completed", "result": {"success": true, "tokensUsed": 9000, "attempts": 1, "duration": 60000}},
+            "S02": {"status": "running"}, "S03": {"status": "pending"}}}"#,
+    );
+    environment.write(".casmrc.json", r#"{"maxRetriesPerSession": 1}"#);
+    environment
+}
+
+// shows: RUN-15
+#[test]
+fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes() {
+    let environment = casm("command");
+    environment.write("S01.txt", "made\n");
+    environment.commit_all();
+    let said = environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    assert!(
+        said.to_string().contains(".casm: 1 of 3 stages done"),
+        "{said}"
+    );
+    let first = &environment.log()[0]["event"];
+    let stages = &first["manifest"]["stages"];
+    assert_eq!(stages[0]["part"]["take"], "assume", "{stages}");
+    assert_eq!(
+        (&stages[1]["part"]["take"], &stages[1]["part"]["retries"]),
+        (&"run".into(), &1.into())
+    );
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(environment.read("S03.txt"), "made\n");
+    let sessions = environment.run_dir().join("stages/S01/sessions");
+    assert!(!sessions.exists(), "what was done is not done again");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    assert_eq!(environment.runs().len(), 1);
+}
+
+// shows: RUN-15
+#[test]
+fn a_stage_that_only_its_program_calls_done_does_not_count() {
+    let environment = casm("command");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    let said = environment.run(&["resume"]);
+    assert!(
+        said.to_string().contains("S01") && !said.to_string().contains("complete ("),
+        "{said}"
+    );
+    said.expect(1);
+    assert!(!environment.exists("S02.txt"));
+}
+
+// shows: RUN-15
+#[test]
+fn a_plans_commands_are_approved_before_it_is_imported() {
+    let environment = casm("command");
+    environment.run(&REHEARSAL).expect(78);
+    assert!(environment.runs().is_empty());
+}
+
+// shows: RUN-15
+#[test]
+fn hostile_state_is_refused_and_no_run_is_made() {
+    let told = |line: &str| {
+        let environment = with_fixture("shell-waits", ".cleave");
+        std::fs::write(environment.path("secret"), "a secret\n").unwrap();
+        environment.shell(line);
+        let said = environment.told(&REHEARSAL);
+        assert!(
+            !environment.exists(".ekiden") && !said.contains("a secret"),
+            "{said}"
+        );
+        said.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    let said = [
+        "ln -sf ../../secret .cleave/NEXT_PROMPT.md",
+        "truncate -s 1G .cleave/KNOWLEDGE.md",
+        "printf '\\377' > .cleave/PROGRESS.md",
+        "rm -r .cleave/logs; ln -s ../.. .cleave/logs",
+        "echo '[' > .cleave/status.json",
+    ]
+    .map(told);
+    expect![[r#"
+        error: cannot import .cleave/NEXT_PROMPT.md: it leads out of the project, to ROOT/secret
+        error: cannot import .cleave/KNOWLEDGE.md: it is larger than 1 MiB
+        error: cannot import .cleave/PROGRESS.md: it is not UTF-8 text
+        error: cannot import .cleave/logs: it leads out of the project, to ROOT
+        error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
 }

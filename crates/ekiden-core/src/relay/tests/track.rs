@@ -851,6 +851,7 @@ fn header(given: &str) -> RunStarted {
             },
         },
         from: None,
+        imported: None,
         issue: None,
         in_session: false,
         prices: Prices::default(),
