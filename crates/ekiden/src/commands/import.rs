@@ -47,6 +47,8 @@ Examples:
 /// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. Each
 /// thing is listed with what became of it. Nothing of the other program is changed or deleted, and a second import
 /// does nothing again. That the agent may do everything without asking is never taken over.
+///
+/// What their commands, flags, files and exit codes are called here is in `docs/migrating.md`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ImportArgs {

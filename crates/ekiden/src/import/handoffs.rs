@@ -39,7 +39,7 @@ pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failu
         ),
         (
             "ralph-state.json",
-            "its iterations are over; the handoff that it names is listed above",
+            "`ekiden ralph init` makes `.ekiden/ralph-state.json`, beside your PROMPT.md and fix_plan.md",
         ),
     ] {
         let name = format!(".claude/{name}");
