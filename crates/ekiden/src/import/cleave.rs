@@ -3,7 +3,7 @@
 use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::SessionNumber;
-use ekiden_core::knowledge::Knowledge;
+use ekiden_core::knowledge::{CORE, Knowledge};
 use ekiden_core::prompt::{Author, Notes};
 use ekiden_core::renewal::LastSession;
 
@@ -87,7 +87,7 @@ pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
     }))
 }
 
-/// The knowledge without cleave's own words. Of what has none of its headings, every line is a fact.
+/// The knowledge without cleave's own words. Of what has none of its headings, everything is a fact.
 fn known(text: &str, session: u32) -> Knowledge {
     let is_ours = |line: &&str| {
         let line = line.trim().to_lowercase();
@@ -95,7 +95,11 @@ fn known(text: &str, session: u32) -> Knowledge {
             && line != "discoveries here — this section is never pruned."
     };
     let own: Vec<&str> = text.lines().filter(is_ours).collect();
-    let mut known = Knowledge::parse(&own.join("\n"));
+    let own = own.join("\n");
+    let mut known = Knowledge::parse(&own);
+    if known == Knowledge::default() {
+        known = Knowledge::parse(&format!("## {CORE}\n\n{own}"));
+    }
     known.log.retain(|entry| entry.session <= session);
     known
 }

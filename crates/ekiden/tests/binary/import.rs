@@ -348,6 +348,11 @@ fn casm(third: &str) -> Environment {
             "S02": {"status": "running"}, "S03": {"status": "pending"}}}"#,
     );
     environment.write(".casmrc.json", r#"{"maxRetriesPerSession": 1}"#);
+    environment.write(
+        ".casm/handoffs/S01-part-s01.md",
+        "- decided: one file for each part\n",
+    );
+    environment.write(".gitignore", ".casm/\n");
     environment
 }
 
@@ -373,6 +378,14 @@ fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes()
     );
     environment.run(&["resume"]).expect(0);
     assert_eq!(environment.read("S03.txt"), "made\n");
+    let prompt = environment
+        .run_dir()
+        .join("stages/S02/sessions/1/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(
+        prompt.contains("decided: one file for each part"),
+        "{prompt}"
+    );
     let sessions = environment.run_dir().join("stages/S01/sessions");
     assert!(!sessions.exists(), "what was done is not done again");
     environment
@@ -433,4 +446,50 @@ fn hostile_state_is_refused_and_no_run_is_made() {
         error: cannot import .cleave/PROGRESS.md: it is not UTF-8 text
         error: cannot import .cleave/logs: it leads out of the project, to ROOT
         error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
+}
+
+/// cleave 5 keeps a copy of the pipeline; its prompts lie in the project.
+// shows: RUN-15
+#[test]
+fn a_pipeline_half_done_continues_with_the_stage_that_is_left() {
+    let environment = Environment::new();
+    environment.write(
+        ".cleave/pipeline.yaml",
+        "name: parts\nstages:\n  - name: one\n    prompt: one.md\n    verify: test -f one.txt\n  \
+         - name: two\n    prompt: two.md\n    requires: [one]\n    verify: test -f two.txt\n",
+    );
+    environment.write(
+        ".cleave/pipeline_state.json",
+        r#"{"name": "parts", "startedAt": "2026-01-05T10:00:00Z", "currentStage": "two",
+            "stages": {"one": "complete", "two": "in_progress"}}"#,
+    );
+    for name in ["one", "two"] {
+        environment.write(
+            &format!("{name}.md"),
+            &format!("- [ ] Make it\n\n  ```sh\n  echo made > {name}.txt\n  ```\n"),
+        );
+    }
+    environment.write("one.txt", "made before\n");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(environment.read("one.txt"), "made before\n");
+    assert_eq!(environment.read("two.txt"), "made\n");
+}
+
+// shows: RUN-15
+#[test]
+fn knowledge_without_headings_is_not_lost() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write(
+        ".cleave/KNOWLEDGE.md",
+        "The port is 8080.\n\n- Tests need make\n",
+    );
+    environment.run(&REHEARSAL).expect(0);
+    let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
+    assert!(
+        knowledge.contains("- The port is 8080.\n- Tests need make\n"),
+        "{knowledge}"
+    );
 }
