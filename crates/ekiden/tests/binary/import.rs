@@ -164,32 +164,51 @@ fn tree(environment: &Environment) -> Vec<(std::path::PathBuf, String)> {
 
 const REHEARSAL: [&str; 3] = ["import", "--agent", "rehearsal"];
 
+/// In each edition, at its limit and killed; a session that was cut off has used its number.
 // shows: RUN-15
 #[test]
 fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
-    for name in ["shell-waits", "shell-killed"] {
+    for (name, next, done) in [
+        ("shell-waits", 3, 2),
+        ("shell-killed", 4, 2),
+        ("sdk-waits", 3, 2),
+        ("sdk-killed", 4, 2),
+        ("v6-waits", 3, 2),
+        ("v6-killed", 3, 1),
+    ] {
         let environment = with_fixture(name, ".cleave");
         let before = tree(&environment);
         let said = environment.run(&REHEARSAL).expect(0);
-        let next = if name == "shell-waits" { 3 } else { 4 };
-        assert!(
-            said.to_string()
-                .contains(&format!("a run whose first session is {next}")),
-            "{said}"
-        );
+        let first = format!("a run whose first session is {next}");
+        assert!(said.to_string().contains(&first), "{name}: {said}");
         environment.run(&["resume"]).expect(4);
         let prompt = environment.kept(next, "prompt.md");
+        // The newest edition keeps no prompt: what it would go on with is the task.
+        let task = match name.starts_with("v6") {
+            true => format!(
+                "# Task\n\n# Next\n\nMake part {} as the parts before it",
+                done + 1
+            ),
+            false => "# Task\n\nMake the parts 1 to 4: `echo made > part-N.txt` for each.\n\n#"
+                .to_owned(),
+        };
         for part in [
-            "# Task\n\nMake the parts 1 to 4: `echo made > part-N.txt` for each.\n\n#",
-            "¦ - The parts are made by make part-N (session 1).\n",
-            "¦ ### Session 2 - 2026-01-02\n",
-            "¦ STATUS: IN_PROGRESS\n",
-            "¦ Make part 3 as the parts before it: echo made > part-3.txt\n",
+            task,
+            "¦ - The parts are made by make part-N (session 1).\n".to_owned(),
+            format!("¦ ### Session {done} - "),
+            format!("¦ - part {done} took one try\n"),
+            "STATUS: IN_PROGRESS\n".to_owned(),
+            format!("¦ Make part {} as the parts before it: echo made", done + 1),
         ] {
-            assert!(prompt.contains(part), "{part}: {prompt}");
+            assert!(prompt.contains(&part), "{name}: {part}: {prompt}");
         }
-        for words in ["Persistent insights", "AUTOMATED", "auto-pruned"] {
-            assert!(!prompt.contains(words), "{words}: {prompt}");
+        for words in [
+            "Persistent insights",
+            "AUTOMATED",
+            "auto-pruned",
+            "ACCUMULATED",
+        ] {
+            assert!(!prompt.contains(words), "{name}: {words}: {prompt}");
         }
         assert_eq!(tree(&environment), before);
         // It is known again, also after it went on.
@@ -202,71 +221,27 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
 // shows: RUN-15
 #[test]
 fn a_finished_relay_is_not_begun_again_unless_there_is_another_task() {
-    let environment = with_fixture("shell-finished", ".cleave");
-    let said = environment.told(&REHEARSAL);
-    assert!(
-        said.contains("not taken over: its task is complete"),
-        "{said}"
-    );
-    assert!(environment.runs().is_empty());
-    environment
-        .run(&[&REHEARSAL[..], &["--task", "Now make part 5, too"]].concat())
-        .expect(0);
-    environment.run(&["resume"]).expect(4);
-    let prompt = environment.kept(3, "prompt.md");
-    assert!(
-        prompt.starts_with("# Task\n\nNow make part 5, too"),
-        "{prompt}"
-    );
-    assert!(
-        prompt.contains("¦ - The parts are made by make part-N (session 2).\n"),
-        "{prompt}"
-    );
-}
-
-/// cleave-cli 6.4 keeps no prompt: what it would resume with is the task. Its knowledge is a numbered list.
-// shows: RUN-15
-#[test]
-fn a_relay_of_the_newest_cleave_continues_from_its_next_prompt() {
-    let environment = Environment::new();
-    for (name, text) in [
-        (".session_count", "7"),
-        (".session_start", "1767261600000"),
-        (".max_sessions", "15"),
-        (".session_budget", "5"),
-        (
-            "KNOWLEDGE.md",
-            "## Core Knowledge\n1. The entry point is src/index.ts\n2. Tests run with vitest\n\n## Session Log\n### Session 7\n- half of it\n",
-        ),
-        (
-            "PROGRESS.md",
-            "## STATUS: IN_PROGRESS\nHalf of it is done.\n",
-        ),
-        ("NEXT_PROMPT.md", "Do the other half in src/other.ts.\n"),
-    ] {
-        environment.write(&format!(".cleave/{name}"), text);
+    for name in ["shell-finished", "sdk-finished", "v6-finished"] {
+        let environment = with_fixture(name, ".cleave");
+        let said = environment.told(&REHEARSAL);
+        assert!(
+            said.contains("not taken over: its task is complete"),
+            "{said}"
+        );
+        assert!(environment.runs().is_empty());
+        let more = [&REHEARSAL[..], &["--task", "Now make part 5, too"]].concat();
+        environment.run(&more).expect(0);
+        environment.run(&["resume"]).expect(4);
+        let prompt = environment.kept(3, "prompt.md");
+        assert!(
+            prompt.starts_with("# Task\n\nNow make part 5, too"),
+            "{prompt}"
+        );
+        assert!(
+            prompt.contains("¦ - The parts are made by make part-N (session 2).\n"),
+            "{prompt}"
+        );
     }
-    let said = environment.run(&REHEARSAL).expect(0);
-    assert!(
-        said.to_string()
-            .contains("the task is taken from .cleave/NEXT_PROMPT.md"),
-        "{said}"
-    );
-    assert!(
-        environment
-            .read(".ekiden/config.toml")
-            .contains("session_budget = 5")
-    );
-    environment.run(&["resume"]).expect(4);
-    let prompt = environment.kept(8, "prompt.md");
-    assert!(
-        prompt.starts_with("# Task\n\nDo the other half in src/other.ts.\n"),
-        "{prompt}"
-    );
-    assert!(
-        prompt.contains("¦ - The entry point is src/index.ts\n"),
-        "{prompt}"
-    );
 }
 
 // shows: RUN-15
@@ -452,17 +427,7 @@ fn hostile_state_is_refused_and_no_run_is_made() {
 // shows: RUN-15
 #[test]
 fn a_pipeline_half_done_continues_with_the_stage_that_is_left() {
-    let environment = Environment::new();
-    environment.write(
-        ".cleave/pipeline.yaml",
-        "name: parts\nstages:\n  - name: one\n    prompt: one.md\n    verify: test -f one.txt\n  \
-         - name: two\n    prompt: two.md\n    requires: [one]\n    verify: test -f two.txt\n",
-    );
-    environment.write(
-        ".cleave/pipeline_state.json",
-        r#"{"name": "parts", "startedAt": "2026-01-05T10:00:00Z", "currentStage": "two",
-            "stages": {"one": "complete", "two": "in_progress"}}"#,
-    );
+    let environment = with_fixture("sdk-pipeline", ".cleave");
     for name in ["one", "two"] {
         environment.write(
             &format!("{name}.md"),
@@ -492,4 +457,24 @@ fn knowledge_without_headings_is_not_lost() {
         knowledge.contains("- The port is 8080.\n- Tests need make\n"),
         "{knowledge}"
     );
+}
+
+// shows: RUN-15
+#[test]
+fn one_directory_of_theirs_can_be_named_also_from_another_project() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write(".casmrc.json", "torn");
+    environment.shell("mkdir ../old; mv .cleave .casmrc.json ../old");
+    environment.run(&["import", "../old"]).expect(65);
+    let said = environment.run(&["import", "../old/.cleave", "--agent", "rehearsal"]);
+    let said = said.expect(0).to_string();
+    assert!(said.contains("a run whose first session is 3"), "{said}");
+    assert_eq!(environment.runs().len(), 1);
+    expect![[r#"
+        --- standard error
+        error: cannot import from nowhere: No such file or directory (os error 2)
+        --- exit code 66"#]].assert_eq(&environment.told(&["import", "nowhere"]));
+    expect![[r#"
+        nothing of cleave, CASM or CCS is in .
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
 }
