@@ -27,6 +27,7 @@ pub struct NewTask {
 /// read, so the other run's files are not needed again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartingPoint {
+    /// The other run; this one itself where it was imported from another program.
     pub run: RunId,
     /// What its session left; the first session here has the number after it.
     pub last: LastSession,

@@ -27,6 +27,9 @@ pub struct RunStarted {
     pub settings: Settings,
     /// Where it begins, if that is another run's session.
     pub from: Option<Box<StartingPoint>>,
+    /// What it takes over from another program. Such a run waits for a resume before its first session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// The issue that it works on, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<IssueRef>,
@@ -44,6 +47,15 @@ pub struct RunStarted {
     /// The most that a handoff of this agent cost in the run before; nothing if that is not known.
     #[serde(default, skip_serializing_if = "Spend::is_nothing")]
     pub handoff_spend: Spend,
+}
+
+/// Where an imported run comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The other program's directory, for people.
+    pub from: String,
+    /// SHA-256 of what was taken over, by which a second import knows it.
+    pub hash: String,
 }
 
 /// Where a run works, and where it keeps what the agent sees.

@@ -162,6 +162,19 @@ pub fn newest_run(workspace: &Workspace) -> Option<Run> {
     Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
+/// The run that took over just this from another program.
+pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, EngineError> {
+    let Some(state) = open(workspace)? else {
+        return Ok(None);
+    };
+    let is_it = |run: &Listed| {
+        let (_, header) = first_record(&state, &run.run).ok()?;
+        header.imported.filter(|imported| imported.hash == hash)
+    };
+    let mut runs = listed(&state, workspace.worktree())?.into_iter();
+    Ok(runs.find(|run| is_it(run).is_some()).map(|run| run.run))
+}
+
 pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
 }

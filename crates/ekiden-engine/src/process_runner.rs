@@ -147,6 +147,10 @@ impl ProcessRunner {
                 "EKIDEN_HANDOFF".to_owned(),
                 handoff_dir.display().to_string(),
             ),
+            (
+                "EKIDEN_PROJECT".to_owned(),
+                self.paths.workspace.dir.display().to_string(),
+            ),
             // For our MCP server: where the sessions before this one are, and which one this is.
             ("EKIDEN_RELAY".to_owned(), relay.dir().display().to_string()),
             (

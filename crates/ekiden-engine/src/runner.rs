@@ -21,6 +21,7 @@ use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
+use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, RealDisk};
 use ekiden_store::error::StoreError;
@@ -125,8 +126,13 @@ pub fn start_on(
     let on_hangup = driving.on_hangup.of(&header);
     work_dir.drive(header.run.clone(), on_hangup, |work_dir| {
         let (journal, effects) = Journal::create(&work_dir.state, SystemClock.now(), header)?;
+        let is_imported = journal.run().header().imported.is_some();
         let (mut engine, inputs, socket) = work_dir.engine(journal, driving.endpoints, observer)?;
         engine.begin(effects)?;
+        if is_imported {
+            let stop = Event::StopRequested(StopRequest::Gently);
+            engine.take(SystemClock.now(), Input::Event(stop))?;
+        }
         Ok((engine, inputs, socket))
     })
 }

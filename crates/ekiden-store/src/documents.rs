@@ -177,6 +177,11 @@ impl Documents {
     }
 }
 
+/// The minute in a document's name; none if the name is not ours.
+pub fn minute_of(name: &str) -> Option<&str> {
+    order_of(OsStr::new(name)).map(|(minute, ..)| minute)
+}
+
 /// The minute and the number of a document, by which they are sorted; none if the name is not ours.
 fn order_of(name: &OsStr) -> Option<(&str, u32, &str)> {
     let name = name.to_str()?;

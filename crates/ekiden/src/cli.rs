@@ -15,8 +15,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
-    doctor, execute, handoff, hook, init, issue, knowledge, log, man, mcp, memory, orient, plan,
-    ralph, report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
+    doctor, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient,
+    plan, ralph, report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -95,6 +95,7 @@ commands! {
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;
     Dispatch(dispatch::DispatchArgs) dispatch::dispatch;
+    Import(import::ImportArgs) import::import;
     Issue(issue::IssueArgs) issue::issue;
     Tracker(tracker::TrackerArgs) tracker::tracker;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;

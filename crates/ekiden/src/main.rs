@@ -22,6 +22,7 @@ mod docs;
 mod exit;
 mod failure;
 mod guard;
+mod import;
 mod memory;
 mod output;
 mod plan;

@@ -861,6 +861,7 @@ fn header(given: &Given) -> RunStarted {
         },
         settings: settings(bounds),
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

@@ -100,6 +100,7 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
     Ok(RunStarted {
         run: RunId::from_bits(std::process::id()),
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

@@ -749,6 +749,7 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

@@ -305,6 +305,7 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

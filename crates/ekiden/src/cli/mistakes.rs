@@ -25,6 +25,53 @@ const HABITS: [(&str, &str); 11] = [
     ("install", "setup"),
 ];
 
+/// What the programs before ekiden call our flags.
+const FLAGS: [(&str, &str); 10] = [
+    (
+        "--dangerously-skip-permissions",
+        "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
+    ),
+    (
+        "--resume-stage",
+        "`ekiden resume` continues a plan; `ekiden execute MANIFEST --from ID` starts with a stage",
+    ),
+    (
+        "--skip-stage",
+        "`ekiden execute MANIFEST --skip ID` leaves a stage out",
+    ),
+    (
+        "--mode",
+        "sessions are headless; `--tui` shows the agent's own interface",
+    ),
+    (
+        "--headless",
+        "sessions are headless unless `--tui` is given",
+    ),
+    (
+        "--auto",
+        "sessions follow one another unless `--guided` is given",
+    ),
+    (
+        "--handoff-threshold",
+        "`--levels 50,60,70` orders the handoff at 60 %",
+    ),
+    (
+        "--budget",
+        "`--session-budget USD` is for each session, `--run-budget USD` for all",
+    ),
+    (
+        "--allowed-tools",
+        "`--allowed-tool RULE` allows one, and may be repeated",
+    ),
+    (
+        "--interactive-first",
+        "`ekiden start` lets the agent ask about the task first",
+    ),
+];
+
+/// The programs before ekiden: help on them is help on the way from them.
+const BEFORE_US: [&str; 5] = ["cleave", "casm", "ccs", "anvil", "migrating"];
+
 /// The command that was probably meant.
 pub fn command_meant(word: &str) -> Option<String> {
     let habit = HABITS.iter().find(|(habit, _)| *habit == word);
@@ -36,7 +83,11 @@ pub fn command_meant(word: &str) -> Option<String> {
 /// command there is not.
 pub fn as_flags(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_known = |word: &OsString| names().iter().any(|name| word == name.as_str());
+    let is_before_us = |word: &OsString| BEFORE_US.iter().any(|before| word == before);
     match words.get(1).and_then(|word| word.to_str()) {
+        Some("help") if words.get(2).is_some_and(is_before_us) => {
+            words.splice(1.., ["import".into(), "--help".into()]);
+        }
         Some("help") if words.get(2).is_some_and(|word| !is_known(word)) => words[1] = "man".into(),
         Some("help") => {
             words.remove(1);
@@ -65,10 +116,9 @@ pub fn explained(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
         return None;
     };
     let failed = |text: String| Failure::new(Exit::Usage, text);
-    if wrong == "--dangerously-skip-permissions" {
-        return Some(failed(format!("there is no flag `{wrong}`")).hint(
-            "`--skip-permissions` lets the agent do everything without asking, where nothing can be lost",
-        ));
+    let ours = FLAGS.iter().find(|(theirs, _)| theirs == wrong);
+    if let Some((_, ours)) = ours {
+        return Some(failed(format!("there is no flag `{wrong}`")).hint(*ours));
     }
     let words: Vec<String> = words
         .iter()
@@ -181,6 +231,9 @@ mod tests {
             "ekiden run --agent rehearsal port the parser",
             "ekiden run Cargo.toml too",
             "ekiden run task.md --dangerously-skip-permissions",
+            "ekiden execute pipeline.yaml --resume-stage b",
+            "ekiden execute pipeline.yaml --skip-stage=b",
+            "ekiden run task.md --mode tui",
             "ekiden run task.md --verifi x",
             "ekiden show 7f3a",
         ];
@@ -217,6 +270,18 @@ mod tests {
             ekiden run task.md --dangerously-skip-permissions
             error: there is no flag `--dangerously-skip-permissions`
             hint: `--skip-permissions` lets the agent do everything without asking, where nothing can be lost
+
+            ekiden execute pipeline.yaml --resume-stage b
+            error: there is no flag `--resume-stage`
+            hint: `ekiden resume` continues a plan; `ekiden execute MANIFEST --from ID` starts with a stage
+
+            ekiden execute pipeline.yaml --skip-stage=b
+            error: there is no flag `--skip-stage`
+            hint: `ekiden execute MANIFEST --skip ID` leaves a stage out
+
+            ekiden run task.md --mode tui
+            error: there is no flag `--mode`
+            hint: sessions are headless; `--tui` shows the agent's own interface
 
             ekiden run task.md --verifi x
             unexpected argument found
@@ -293,6 +358,7 @@ mod tests {
         assert_eq!(flags("ekiden help"), "ekiden --help");
         assert_eq!(flags("ekiden help config set"), "ekiden config set --help");
         assert_eq!(flags("ekiden help rnu"), "ekiden man rnu");
+        assert_eq!(flags("ekiden help casm"), "ekiden import --help");
         assert_eq!(flags("ekiden version"), "ekiden --version");
         assert_eq!(flags("ekiden status help"), "ekiden status help");
     }

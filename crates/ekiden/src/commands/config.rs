@@ -166,7 +166,7 @@ fn is_json(flags: &Flags) -> bool {
 }
 
 /// The values as a settings file holds them.
-fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
+pub(super) fn written(row: &Row, values: &[String]) -> Result<String, Failure> {
     let key = row.name;
     if values.len() > 1 && !matches!(row.takes, Takes::Lines(_)) {
         let text = format!("`{key}` takes one value, not {}", values.len());

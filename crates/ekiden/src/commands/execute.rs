@@ -6,7 +6,7 @@ use clap::Args;
 use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::settings::Settings;
+use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
@@ -17,6 +17,7 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::import::plan::Done;
 use crate::output::Output;
 use crate::plan::select::{Selection, select};
 use crate::plan::{approve, isolation, read, show};
@@ -91,6 +92,8 @@ pub(super) struct How<'a> {
     /// Run it in the background.
     pub(super) detach: bool,
     pub(super) issue: Option<&'a PlanIssue>,
+    /// What another program did of it.
+    pub(super) done: Option<&'a Done>,
 }
 
 pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -112,6 +115,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         dry_run: args.dry_run,
         detach: args.detach,
         issue: Some(&args.issue),
+        done: None,
     };
     carry_out(
         &invocation,
@@ -153,6 +157,7 @@ pub(super) fn carry_out(
     let slips = file.document.slips.clone();
     let mut manifest = file.into_manifest(how.jobs, isolation);
     select(&mut manifest, &how.selection)?;
+    how.done.iter().for_each(|done| done.mark(&mut manifest));
     if how.dry_run {
         show_only(&manifest, invocation.json()?, output);
         note.iter().for_each(|note| output.warn(note));
@@ -170,7 +175,10 @@ pub(super) fn carry_out(
         approve::approve(&manifest, setup, workspace, environment, how.yes, output)
     })?;
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
-    let mut header = start::header(workspace, manifest, settings);
+    let mut header = RunStarted {
+        imported: how.done.map(|done| done.imported.clone()),
+        ..start::header(workspace, manifest, settings)
+    };
     if let Some(issue) = how.issue {
         issue.settle(&mut header, &invocation.trackers(workspace))?;
     }

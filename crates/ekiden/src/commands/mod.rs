@@ -21,6 +21,7 @@ mod going_back;
 mod guide;
 pub mod handoff;
 pub mod hook;
+pub mod import;
 pub mod init;
 pub mod issue;
 pub mod knowledge;

@@ -169,7 +169,7 @@ pub(super) fn go(
     notes.extend(repository::risk(&header, &workspace));
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
-    let set_aside = begin.new || header.from.is_some();
+    let set_aside = begin.new || begin.resume_from.is_some();
     start::begin(
         invocation,
         &workspace,

@@ -34,6 +34,7 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         place: workspace.place(),
         manifest,
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

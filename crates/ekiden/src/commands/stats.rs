@@ -17,7 +17,7 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::settings::table;
 use crate::stats::gather::{self, Transcripts};
-use crate::stats::metrics::{ClientSessions, Fraction, Metrics};
+use crate::stats::metrics::{ClientSessions, Fraction, Metrics, RunMetrics};
 use crate::stats::spending::{Spending, Used};
 use crate::stats::threshold::{Best, Measure, REQUESTS_MIN, Row, Threshold, threshold};
 
@@ -255,8 +255,23 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
             "under 5%",
         ),
     ];
-    let ralph = metrics.ralph;
-    let of_ralph = [
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .chain(ralph_rows(metrics.ralph))
+        .map(|(name, measured, target)| {
+            vec![
+                (Tone::Plain, name.to_owned()),
+                (Tone::Plain, measured),
+                (Tone::Quiet, target.to_owned()),
+            ]
+        })
+        .collect();
+    table_lines(&columns, &rows, wide)
+}
+
+/// The rows of runs through a list, where there were any.
+fn ralph_rows(ralph: RunMetrics) -> impl Iterator<Item = (&'static str, String, &'static str)> {
+    let rows = [
         (
             "Ralph: sessions that were compacted",
             share(ralph.compacted),
@@ -278,19 +293,7 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
             "over 90%",
         ),
     ];
-    let of_ralph = of_ralph.into_iter().filter(|_| ralph.compacted.of > 0);
-    let rows: Vec<Vec<Cell>> = rows
-        .into_iter()
-        .chain(of_ralph)
-        .map(|(name, measured, target)| {
-            vec![
-                (Tone::Plain, name.to_owned()),
-                (Tone::Plain, measured),
-                (Tone::Quiet, target.to_owned()),
-            ]
-        })
-        .collect();
-    table_lines(&columns, &rows, wide)
+    rows.into_iter().filter(move |_| ralph.compacted.of > 0)
 }
 
 /// What an average session loses, and how that was before.

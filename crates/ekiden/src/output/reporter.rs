@@ -190,6 +190,7 @@ impl Reporter {
         let (task, session_max) = (one_line(&run.task_names()), session_max(run));
         let from = header.from.as_ref();
         let from = from.map(|from| (&from.run, from.last.session.get()));
+        let imported = header.imported.as_ref();
         let levels = is_heard(run).then(|| <[u8; 3]>::from(settings.levels));
         let dirty = settings.commit.as_ref().map(|commit| commit.dirty.len());
         let (agent, model) = (&settings.agent.name, settings.agent.model.as_ref());
@@ -211,6 +212,7 @@ impl Reporter {
             .fields(from.map(|(run, session)| {
                 fields! { "from": fields! { "run": run, "session": session } }
             }))
+            .fields(imported.map(|imported| fields! { "imported": imported.from }))
             .fields(plan.map(|rules| fields! { "plan": plan_fields(rules, run) }));
         let length = match plan {
             Some(rules) => plan_length(rules, run),
@@ -224,9 +226,15 @@ impl Reporter {
             .map_or(String::new(), |budget| format!(", at most {budget}"));
         let model = model.map_or(String::new(), |model| format!(" ({})", one_line(model)));
         let levels = levels.map_or(String::new(), |[_, at, _]| format!(", hands off at {at}%"));
-        let from = from.map_or(String::new(), |(run, session)| {
-            format!(" · from session {session} of {run}")
-        });
+        let of = imported.map(|imported| one_line(&imported.from));
+        let from = match (from, of) {
+            (Some((run, session)), None) => format!(" · from session {session} of {run}"),
+            (Some((_, session)), Some(of)) => {
+                format!(" · imported after session {session} of {of}")
+            }
+            (None, Some(of)) => format!(" · imported from {of}"),
+            (None, None) => String::new(),
+        };
         let rest = format!(" · {length}{budget} · {agent}{model}{levels} · {task}{from}");
         entry
             .line(Line::new(Tone::Plain, format!("run {}", self.id(run))).with(Tone::Quiet, rest))

@@ -6,6 +6,7 @@ use ekiden_core::event::{AttemptEnded, AttemptEvent, RelayEvent, TaskOutcome};
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::handoff::Fault;
 use ekiden_core::ids::{AttemptId, StageId};
+use ekiden_core::outcome::Outcome;
 use ekiden_core::relay::{HANDOFF_DIR, Relay};
 use ekiden_core::run::Run;
 
@@ -35,6 +36,12 @@ impl Reporter {
                 self.of_attempt(stage, relay, attempt.session.get(), event)
             }
             RelayEvent::Task { outcome, .. } => match outcome {
+                // It was cancelled, since somebody wanted the run to stop.
+                TaskOutcome::Surveyed { survey: Err(_) }
+                    if matches!(relay.outcome(), Some(Outcome::Stopped { .. })) =>
+                {
+                    None
+                }
                 TaskOutcome::Surveyed { survey: Err(error) } => {
                     let error = one_line(error);
                     let line = Line::attention(format!("cannot look at the work tree: {error}"));

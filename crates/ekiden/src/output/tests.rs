@@ -224,6 +224,7 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
     RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

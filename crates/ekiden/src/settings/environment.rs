@@ -103,6 +103,13 @@ impl Environment {
         named.filter(|path| path.is_absolute()).or_else(home)
     }
 
+    /// Every variable whose name begins so, in order. Empty ones count as not set.
+    pub fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &str)> {
+        let vars = self.vars.iter();
+        let vars = vars.filter(move |(name, value)| name.starts_with(prefix) && !value.is_empty());
+        vars.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A variable that is not a setting of ours. An empty one counts as not set.
     pub fn variable(&self, name: &str) -> Option<&str> {
         let text = self.vars.get(name).map(String::as_str);

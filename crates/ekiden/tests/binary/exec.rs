@@ -259,6 +259,7 @@ fn a_session_sees_where_it_is_and_not_who_started_ekiden() {
         value("EKIDEN_HANDOFF"),
         environment.dir().join(".ekiden/handoff").to_str()
     );
+    assert_eq!(value("EKIDEN_PROJECT"), environment.dir().to_str());
     let log = environment.log();
     let effects = log
         .iter()

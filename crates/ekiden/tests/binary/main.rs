@@ -27,6 +27,7 @@ mod files;
 mod guard;
 mod guiding;
 mod handoff;
+mod import;
 mod judging;
 // Much here looks into `/proc`, and macOS promises less.
 #[cfg(target_os = "linux")]

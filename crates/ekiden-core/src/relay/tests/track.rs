@@ -867,6 +867,7 @@ fn header(given: &str) -> RunStarted {
             },
         },
         from: None,
+        imported: None,
         issue: None,
         sub_issues: false,
         pull_request: None,

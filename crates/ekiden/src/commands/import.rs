@@ -1,0 +1,390 @@
+//! `ekiden import`: takes over what other programs left in a project.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ekiden_core::renewal::StartingPoint;
+use ekiden_core::settings::Imported;
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::published::prepare_project;
+
+use super::documents::documents;
+use super::execute::{How, carry_out, without_what_needs_one_place};
+use super::task::Task;
+use super::{Invocation, config, end_leftovers, run};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::import::settings::{self, Foreign, Wish};
+use crate::import::source::Source;
+use crate::import::{Became, Finding, cleave, handoffs, plan};
+use crate::output::json::Fields;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::settings::chosen;
+use crate::settings::environment::Environment;
+use crate::settings::file::{self, SettingsFile};
+use crate::settings::flags::{Starting, Typed};
+use crate::settings::given::Given;
+use crate::settings::table::{self, Row};
+
+/// A longer name moves its place to the right.
+const NAME_COLUMNS_MAX: usize = 44;
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden import --dry-run     show what would become of it
+  ekiden import               take it over; `ekiden resume` continues the work
+  ekiden import ../old        from another directory
+  ekiden import .casm --yes   only the plan, whose commands you know
+";
+
+/// Take over what cleave, CASM or CCS left in a project
+///
+/// Settings (`.casmrc.json`, `CLEAVE_*`, `.cleave/config`) become keys of the project's `.ekiden/config.toml`. The
+/// handoff and the knowledge in `.cleave/`, or a plan that was done in part (`.casm/`, or a pipeline of cleave), become a run
+/// that `ekiden resume` continues. Documents in `.claude/handoffs/` become handoffs that `ekiden orient` finds. Each
+/// thing is listed with what became of it. Nothing of the other program is changed or deleted, and a second import
+/// does nothing again. That the agent may do everything without asking is never taken over.
+///
+/// What their commands, flags, files and exit codes are called here is in `docs/migrating.md`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct ImportArgs {
+    /// The project with their files, or the one directory of theirs that counts [default: the work dir]
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// Only show what would become of it
+    #[arg(long)]
+    dry_run: bool,
+    /// The task of the relay, if it is not to be found: a file, `-`, or the task itself in quotes
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Make a run although one is unfinished here; that one is kept
+    #[arg(long)]
+    new: bool,
+    /// Take a plan's commands over without asking
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    typed: Typed<Starting>,
+}
+
+/// The work that goes on here.
+enum Work {
+    Plan(Box<plan::Begun>),
+    Relay(Box<cleave::Left>),
+}
+
+pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.typed.flags())?;
+    let environment = &invocation.environment;
+    environment.refuse_a_session("import settings and runs")?;
+    let workspace = invocation.workspace_here()?;
+    let source = source(args.path.as_ref().unwrap_or(&workspace.dir))?;
+    // All is read before anything is written.
+    let foreign = settings::foreign(&source, environment)?;
+    let (documents, not_documents) = handoffs::documents(&source)?;
+    let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
+    let plan = plan::begun(&source)?;
+    let relay = cleave::left(&source, &marker)?;
+    if !args.dry_run {
+        end_leftovers(&workspace, output);
+    }
+    let file = workspace.dir.join(".ekiden").join(file::FILE_NAME);
+    let mut findings = take_settings(foreign, &file, environment, args.dry_run)?;
+    findings.extend(take_documents(documents, &workspace, args.dry_run)?);
+    findings.extend(not_documents);
+    let (work, found) = work(plan, relay, args.task.is_some(), &workspace)?;
+    findings.extend(found);
+    if invocation.json()? {
+        let answer = Fields::versioned().with("dry_run", args.dry_run);
+        output.json(&answer.with("findings", findings));
+    } else {
+        show(&findings, &source, args.dry_run, output);
+    }
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    // The settings that came hold for the run.
+    let invocation = Invocation::new(args.typed.flags())?;
+    match work {
+        None => Ok(Exit::Done),
+        Some(Work::Plan(begun)) => take_plan(&begun, args, &invocation, &workspace, output),
+        Some(Work::Relay(left)) => take_relay(*left, args, &invocation, &workspace, output),
+    }?;
+    Ok(Exit::Done)
+}
+
+/// Their project: the directory that is named, or the one in which the named `.cleave`, `.casm` or `.claude` is.
+fn source(path: &Path) -> Result<Source, Failure> {
+    let dir = path.canonicalize().map_err(|error| {
+        let what = format!("cannot import from {}", phrase::path(path));
+        Failure::caused(Exit::MissingInput, &what, &error)
+    })?;
+    if !dir.is_dir() {
+        let text = format!(
+            "cannot import from {}: it is no directory",
+            phrase::path(path)
+        );
+        return Err(Failure::new(Exit::MissingInput, text).hint("name the project's directory"));
+    }
+    let mut theirs = [".cleave", ".casm", ".claude"].into_iter();
+    let only = theirs.find(|name| dir.ends_with(name));
+    let dir = match dir.parent().filter(|_| only.is_some()) {
+        Some(project) => project.to_owned(),
+        None => dir,
+    };
+    Ok(Source { dir, only })
+}
+
+/// Which work goes on here, of what there is.
+fn work(
+    plan: Option<plan::Begun>,
+    relay: Option<cleave::Left>,
+    has_task: bool,
+    workspace: &Workspace,
+) -> Result<(Option<Work>, Vec<Finding>), Failure> {
+    let (mut work, mut findings) = (None, Vec::new());
+    if let Some(plan) = plan {
+        let (of, done) = (&plan.done.imported, plan.done.stages.len());
+        let was = format!(
+            "{}: {done} of {} done",
+            of.from,
+            phrase::count(plan.stages as u64, "stage")
+        );
+        let became = match history::imported(workspace, &of.hash)? {
+            Some(run) => Became::Known(format!("run {run}")),
+            None if done == plan.stages => {
+                Became::Nothing("nothing of it is left to do".to_owned())
+            }
+            None => Became::New("a run; what is done counts if its validation passes".to_owned()),
+        };
+        if matches!(became, Became::New(_)) {
+            work = Some(Work::Plan(Box::new(plan)));
+        }
+        findings.push(Finding::new(was, became));
+    }
+    if let Some(left) = relay {
+        let number = left.last.session.get();
+        let was = format!(".cleave: {}", phrase::count(number.into(), "session"));
+        let became = match history::imported(workspace, &left.hash)? {
+            Some(run) => Became::Known(format!("run {run}")),
+            None if left.is_complete && !has_task => Became::Nothing(
+                "its task is complete; `ekiden import --task TASK` starts other work from what it knows".to_owned(),
+            ),
+            None if work.is_some() => {
+                Became::Nothing("the plan comes first; `ekiden import .cleave --new` takes this".to_owned())
+            }
+            None => Became::New(format!("a run whose first session is {}", number + 1)),
+        };
+        if matches!(became, Became::New(_)) {
+            work = Some(Work::Relay(Box::new(left)));
+        }
+        findings.push(Finding::new(was, became));
+    }
+    Ok((work, findings))
+}
+
+/// Keeps their handoff documents beside ours.
+fn take_documents(
+    theirs: Vec<handoffs::Document>,
+    workspace: &Workspace,
+    dry_run: bool,
+) -> Result<Vec<Finding>, Failure> {
+    let kept = documents(workspace);
+    let mut findings = Vec::new();
+    for document in theirs {
+        let mut same = None;
+        for name in kept.names()? {
+            let is_of = name.starts_with(&document.minute);
+            let text = kept.read(&name)?.filter(|_| is_of);
+            if text.is_some_and(|text| document.text.starts_with(&text)) {
+                same = Some(name);
+            }
+        }
+        let became = match same {
+            Some(name) => Became::Known(format!(".ekiden/handoffs/{name}")),
+            None if dry_run => Became::New(format!(".ekiden/handoffs/{}.md", document.minute)),
+            None => {
+                let git = workspace.git.as_ref().map(|git| &*git.common_dir);
+                prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
+                let path = kept.add(&document.minute, &document.text)?;
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                Became::New(format!(".ekiden/handoffs/{name}"))
+            }
+        };
+        findings.push(Finding::new(document.name, became));
+    }
+    Ok(findings)
+}
+
+fn take_plan(
+    begun: &plan::Begun,
+    args: &ImportArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
+    without_what_needs_one_place(&mut settings, invocation, output)?;
+    let how = How {
+        yes: args.yes,
+        new: args.new,
+        done: Some(&begun.done),
+        ..How::default()
+    };
+    carry_out(
+        invocation,
+        workspace,
+        settings,
+        &begun.manifest,
+        &how,
+        output,
+    )
+}
+
+fn take_relay(
+    left: cleave::Left,
+    args: &ImportArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let given = args.task.as_deref();
+    let given = given.map(|task| Task::read(task, output)).transpose()?;
+    let task_changed = given
+        .as_ref()
+        .is_some_and(|task| left.task.as_ref() != Some(&task.text));
+    let found = left
+        .task
+        .map(|text| (text, ".cleave/logs/session_1_prompt.md"));
+    let notes = left.last.notes.next_prompt.clone();
+    let found = found.or_else(|| (!notes.is_empty()).then_some((notes, ".cleave/NEXT_PROMPT.md")));
+    let task = given.or_else(|| {
+        let (text, name) = found?;
+        let name = name.to_owned();
+        Some(Task { text, name })
+    });
+    let Some(task) = task else {
+        return Err(Failure::new(
+            Exit::MissingInput,
+            "the task of the relay is not in .cleave/",
+        )
+        .hint("name it: `ekiden import --task FILE`"));
+    };
+    output.message(&format!("the task is taken from {}\n", task.name));
+    let mut header = run::header(invocation, workspace, task)?;
+    header.imported = Some(Imported {
+        from: ".cleave".to_owned(),
+        hash: left.hash,
+    });
+    header.from = Some(Box::new(StartingPoint {
+        run: header.run.clone(),
+        last: left.last,
+        knowledge: left.knowledge,
+        overtaken: false,
+        task_changed,
+    }));
+    let begin = run::Begin {
+        new: args.new,
+        ..run::Begin::default()
+    };
+    run::go(invocation, workspace.clone(), header, begin, output)
+}
+
+/// Writes what can be set into the project's own file.
+fn take_settings(
+    foreign: Vec<Foreign>,
+    file: &Path,
+    environment: &Environment,
+    dry_run: bool,
+) -> Result<Vec<Finding>, Failure> {
+    let present = SettingsFile::of_project(file)?;
+    let own = Given::of_user(environment)?;
+    let mut wanted: Vec<(&str, String, String)> = Vec::new();
+    let mut findings = Vec::new();
+    for Foreign { was, wish } in foreign {
+        let (row, value) = match wish {
+            Wish::Set(name, value) => match table::find(name) {
+                Some(row) => (row, value),
+                None => continue,
+            },
+            Wish::Nothing(why) => {
+                findings.push(Finding::new(was, Became::Nothing(why)));
+                continue;
+            }
+        };
+        let first = wanted.iter().find(|(name, ..)| *name == row.name);
+        let became = match first {
+            Some((_, taken, of)) if *taken != value && !row.user_only => {
+                Became::Nothing(format!("{of} says `{taken}`"))
+            }
+            Some(_) | None => became(row, &value, present.as_ref(), &own),
+        };
+        if matches!(became, Became::New(_)) && first.is_none() && !dry_run {
+            file::set(
+                file,
+                row,
+                &config::written(row, std::slice::from_ref(&value))?,
+            )?;
+        }
+        wanted.push((row.name, value, was.clone()));
+        findings.push(Finding::new(was, became));
+    }
+    Ok(findings)
+}
+
+fn became(row: &Row, value: &str, present: Option<&SettingsFile>, own: &Given) -> Became {
+    let name = row.name;
+    if let Err(needed) = (row.check)(value) {
+        return Became::Nothing(format!("`{name}` must be {needed}"));
+    }
+    if row.user_only {
+        let quoted = shlex::try_quote(value).unwrap_or_default().into_owned();
+        let flag = row.long().unwrap_or_default();
+        return Became::Nothing(format!(
+            "a project's file may not set it: `--{flag} {quoted}`, or `ekiden config set {name} {quoted}`"
+        ));
+    }
+    let there = present.and_then(|file| file.values.iter().find(|value| value.name == name));
+    match there {
+        Some(there) if there.text == value => Became::Known(format!("{name} = {value}")),
+        Some(there) => Became::Nothing(format!(
+            "`.ekiden/config.toml` has `{name}` = {} in line {}",
+            there.text, there.line
+        )),
+        None if own.value(row).is_some_and(|own| own.text == value) => {
+            Became::Known(format!("{name} = {value}"))
+        }
+        None if own.is_raised_by(row, value) => Became::New(format!(
+            "{name} = {value}; it is more than you allow, so it holds after `ekiden config approve`"
+        )),
+        None => Became::New(format!("{name} = {value}")),
+    }
+}
+
+fn show(findings: &[Finding], source: &Source, dry_run: bool, output: &mut Output) {
+    if findings.is_empty() {
+        let dir = phrase::path(&source.dir);
+        let text = format!("nothing of cleave, CASM or CCS is in {dir}");
+        return output.line(&Line::new(Tone::Plain, text));
+    }
+    let names = findings
+        .iter()
+        .map(|finding| one_line(&finding.was).chars().count());
+    let names = names.max().unwrap_or(0).min(NAME_COLUMNS_MAX);
+    for finding in findings {
+        let was = one_line(&finding.was);
+        let (tone, text) = match &finding.became {
+            Became::New(text) => (Tone::Done, text.clone()),
+            Became::Known(text) => (Tone::Quiet, format!("{text} (it is so already)")),
+            Became::Nothing(why) => (Tone::Attention, format!("not taken over: {why}")),
+        };
+        let line = Line::new(Tone::Plain, format!("{was:<names$}  "));
+        output.line(&line.with(tone, one_line(&text)).hanging(names + 2));
+    }
+    if dry_run {
+        output.message("next: ekiden import\n");
+    }
+}

@@ -1,0 +1,141 @@
+//! A relay of cleave, in any edition: its handoff, its knowledge, and how many sessions it had.
+
+use ekiden_core::handoff::{self, FileText, HandoffFiles, Marker, Status};
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::SessionNumber;
+use ekiden_core::knowledge::{CORE, Knowledge};
+use ekiden_core::prompt::{Author, Notes};
+use ekiden_core::renewal::LastSession;
+
+use super::source::Source;
+use crate::failure::Failure;
+
+/// What cleave wrote under its headings for people, which is no knowledge.
+const EXPLANATIONS: [&str; 2] = [
+    "persistent insights that matter for every session",
+    "recent session notes (auto-pruned",
+];
+/// Lines with which cleave's own text begins after the task, in a prompt that it kept.
+const AFTER_TASK: [&str; 4] = [
+    "--- PROGRESS FROM PRIOR SESSIONS ---",
+    "--- ACCUMULATED KNOWLEDGE ---",
+    "AUTOMATED SESSION RELAY",
+    "SESSION RELAY PROTOCOL",
+];
+/// Sessions that a relay may have had: as many as cleave allows.
+const SESSIONS_MAX: u32 = 10_000;
+
+/// What a relay left.
+#[derive(Debug)]
+pub struct Left {
+    /// The task, if a prompt that was kept has it.
+    pub task: Option<String>,
+    pub last: LastSession,
+    pub knowledge: String,
+    /// It was done there.
+    pub is_complete: bool,
+    /// Of all that it left, by which it is known again.
+    pub hash: String,
+}
+
+/// What the relay in a project left; nothing if no session of one handed off.
+pub fn left(source: &Source, marker: &Marker) -> Result<Option<Left>, Failure> {
+    let text = |name: &str| source.text(&format!(".cleave/{name}"));
+    let (progress, next_prompt) = (text("PROGRESS.md")?, text("NEXT_PROMPT.md")?);
+    if progress.is_none() && next_prompt.is_none() {
+        return Ok(None);
+    }
+    let knowledge = text("KNOWLEDGE.md")?.unwrap_or_default();
+    let number = sessions(source)?;
+    let known = known(&knowledge, number.get());
+    let task = text("logs/session_1_prompt.md")?.and_then(|prompt| task_of(&prompt));
+    let said = |text: &Option<String>| text.clone().map_or(FileText::Absent, FileText::Text);
+    let files = HandoffFiles {
+        progress: said(&progress),
+        next_prompt: said(&next_prompt),
+        knowledge: FileText::Absent,
+    };
+    let inspection = handoff::inspect(&files, marker);
+    let (Ok(taken) | Err(taken)) = handoff::accept(&files, &inspection).map_err(|taken| *taken);
+    let signal = text(".handoff_signal")?.unwrap_or_default();
+    let status = source.object(".cleave/status.json")?.unwrap_or_default();
+    let status = status.get("status").and_then(|status| status.as_str());
+    let is_complete = inspection.status == Some(Status::Complete)
+        || signal.contains("TASK_FULLY_COMPLETE")
+        || matches!(status, Some("complete" | "verified_complete"));
+    let all = [&progress, &next_prompt, &Some(knowledge), &task];
+    let all: Vec<&str> = all
+        .into_iter()
+        .map(|text| text.as_deref().unwrap_or_default())
+        .collect();
+    Ok(Some(Left {
+        hash: sha256_hex(format!("{number}\0{}", all.join("\0")).as_bytes()),
+        task,
+        last: LastSession {
+            session: number,
+            open_items: taken.open_items,
+            vanished: Vec::new(),
+            next_prompt: Some(taken.next_prompt.clone()).filter(|text| !text.is_empty()),
+            notes: Notes {
+                by: Author::Agent,
+                progress: taken.progress,
+                next_prompt: taken.next_prompt,
+            },
+        },
+        knowledge: known.render(),
+        is_complete,
+    }))
+}
+
+/// The knowledge without cleave's own words. Of what has none of its headings, everything is a fact.
+fn known(text: &str, session: u32) -> Knowledge {
+    let is_ours = |line: &&str| {
+        let line = line.trim().to_lowercase();
+        !EXPLANATIONS.iter().any(|words| line.starts_with(words))
+            && line != "discoveries here — this section is never pruned."
+    };
+    let own: Vec<&str> = text.lines().filter(is_ours).collect();
+    let own = own.join("\n");
+    let mut known = Knowledge::parse(&own);
+    if known == Knowledge::default() {
+        known = Knowledge::parse(&format!("## {CORE}\n\n{own}"));
+    }
+    known.log.retain(|entry| entry.session <= session);
+    known
+}
+
+/// The number of the newest session that any of cleave's counters knows.
+fn sessions(source: &Source) -> Result<SessionNumber, Failure> {
+    let mut numbers = Vec::new();
+    for name in [".session_count", ".session_counter"] {
+        let text = source.text(&format!(".cleave/{name}"))?.unwrap_or_default();
+        numbers.extend(text.trim().parse::<u32>());
+    }
+    let status = source.object(".cleave/status.json")?.unwrap_or_default();
+    let session = status.get("session").and_then(serde_json::Value::as_u64);
+    numbers.extend(session.and_then(|number| u32::try_from(number).ok()));
+    let logs = source.names(".cleave/logs")?;
+    let of_log = |name: &String| {
+        let (number, _) = name.strip_prefix("session_")?.split_once('_')?;
+        number.parse::<u32>().ok()
+    };
+    numbers.extend(logs.iter().filter_map(of_log));
+    let newest = numbers
+        .into_iter()
+        .filter(|number| *number <= SESSIONS_MAX)
+        .max();
+    Ok(newest
+        .and_then(|number| SessionNumber::try_from(number).ok())
+        .unwrap_or(SessionNumber::FIRST))
+}
+
+/// The task at the beginning of a first prompt.
+fn task_of(prompt: &str) -> Option<String> {
+    let is_task = |line: &&str| !AFTER_TASK.iter().any(|words| line.contains(words));
+    let lines: Vec<&str> = prompt.lines().take_while(is_task).collect();
+    // A rule or a frame stands before cleave's own text.
+    let task = lines.join("\n");
+    let task = task
+        .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '═' | '━' | '#' | '*'));
+    (!task.trim().is_empty()).then(|| format!("{}\n", task.trim_start()))
+}

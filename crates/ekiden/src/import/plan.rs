@@ -1,0 +1,128 @@
+//! A plan that another program did in part: which stages it finished.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::limits::RETRIES_MAX;
+use ekiden_core::manifest::{Manifest, Take};
+use ekiden_core::settings::Imported;
+use serde_json::Value;
+
+use super::source::Source;
+use crate::failure::Failure;
+
+/// The manifest and the state of each program that has plans, with its words for a stage that is done.
+const PLANS: [(&str, &str, &str, &[&str]); 2] = [
+    (".casm", "manifest.json", "state.json", &["completed"]),
+    (
+        ".cleave",
+        "pipeline.yaml",
+        "pipeline_state.json",
+        &["complete"],
+    ),
+];
+
+/// Where CASM keeps what its sessions hand on.
+const HANDOFFS: &str = ".casm/handoffs";
+
+/// A plan that was begun.
+#[derive(Debug)]
+pub struct Begun {
+    pub manifest: PathBuf,
+    pub done: Done,
+    /// Stages that its state names.
+    pub stages: usize,
+}
+
+/// What is done of a plan.
+#[derive(Debug)]
+pub struct Done {
+    pub stages: BTreeSet<String>,
+    /// How often a stage is tried again, where the other program's settings say it.
+    pub retries: Option<u32>,
+    /// What finished stages of CASM handed on: files from the project's directory, named `<stage>-<title>.md`.
+    pub handoffs: Vec<String>,
+    pub imported: Imported,
+}
+
+/// The plan in a project; nothing if none was begun.
+pub fn begun(source: &Source) -> Result<Option<Begun>, Failure> {
+    for (dir, manifest, state, done) in PLANS {
+        let manifest = format!("{dir}/{manifest}");
+        let Some(text) = source.text(&manifest)? else {
+            continue;
+        };
+        let Some(state) = source.object(&format!("{dir}/{state}"))? else {
+            continue;
+        };
+        let stages = state.get("sessions").or_else(|| state.get("stages"));
+        let Some(stages) = stages.and_then(Value::as_object) else {
+            continue;
+        };
+        let status = |stage: &Value| {
+            let status = stage.get("status").unwrap_or(stage).as_str();
+            status.is_some_and(|status| done.contains(&status))
+        };
+        let finished: BTreeSet<String> = stages
+            .iter()
+            .filter(|(_, stage)| status(stage))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let casm = source.object(".casmrc.json")?.unwrap_or_default();
+        let retries = casm.get("maxRetriesPerSession").filter(|_| dir == ".casm");
+        let retries = retries.and_then(Value::as_u64);
+        let handoffs = match dir {
+            ".casm" => handoffs(source)?,
+            _ => Vec::new(),
+        };
+        let of = format!("{text}\0{finished:?}");
+        return Ok(Some(Begun {
+            manifest: source.dir.join(manifest),
+            stages: stages.len(),
+            done: Done {
+                stages: finished,
+                retries: retries
+                    .map(|number| u32::try_from(number).unwrap_or(u32::MAX).min(RETRIES_MAX)),
+                handoffs,
+                imported: Imported {
+                    from: dir.to_owned(),
+                    hash: sha256_hex(of.as_bytes()),
+                },
+            },
+        }));
+    }
+    Ok(None)
+}
+
+/// Names with which a pattern could be meant are left out: what a stage is shown may be patterns.
+fn handoffs(source: &Source) -> Result<Vec<String>, Failure> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let names = source.names(HANDOFFS)?.into_iter();
+    let named = names.filter(|name| name.ends_with(".md") && name.chars().all(plain));
+    Ok(named.map(|name| format!("{HANDOFFS}/{name}")).collect())
+}
+
+impl Done {
+    /// Marks what is done, so that its validation has to confirm it. What has none is done again. A stage is shown
+    /// what those that it needs handed on.
+    pub fn mark(&self, manifest: &mut Manifest) {
+        for stage in &mut manifest.stages {
+            let needs = stage.part.needs.iter().map(|need| need.stage.as_str());
+            let needs = needs.filter(|need| self.stages.contains(*need));
+            let of = needs.map(|need| format!("{HANDOFFS}/{need}-"));
+            let of = of.flat_map(|of| {
+                self.handoffs
+                    .iter()
+                    .filter(move |name| name.starts_with(&of))
+            });
+            stage.part.context.extend(of.cloned());
+        }
+        for stage in &mut manifest.stages {
+            if self.stages.contains(stage.id.as_str()) && stage.verification.is_some() {
+                stage.part.take = Take::Assume;
+            }
+            stage.part.retries = self.retries.unwrap_or(stage.part.retries);
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! What cleave, CASM and CCS left, taken over.
+
+use expect_test::expect;
+
+use crate::environment::{Environment, items, modes};
+
+fn casmrc() -> Environment {
+    let environment = Environment::new()
+        .with("CLEAVE_PAUSE", "10")
+        .with("CLEAVE_HANDOFF_THRESHOLD", "55")
+        .with("CLEAVE_SESSION", "3");
+    environment.write(
+        ".casmrc.json",
+        r#"{"model": "sonnet", "planningModel": "opus", "maxTurnsPerSession": 50, "permissionMode": "bypassPermissions",
+            "validation": {"typeCheck": true, "lint": false}, "colour": 3}"#,
+    );
+    environment.write(
+        ".cleave/config",
+        "# mine\nMAX_SESSIONS=20\nCLEAVE_PAUSE=5\nVERIFY='make test'\nSKIP_PERMISSIONS=1\n",
+    );
+    environment
+}
+
+// shows: RUN-04
+#[test]
+fn settings_are_taken_over_key_by_key_and_what_has_no_counterpart_is_told() {
+    let environment = casmrc();
+    let before = environment.read(".casmrc.json");
+    let dry = environment.told(&["import", "--dry-run"]);
+    assert!(!environment.exists(".ekiden/config.toml"), "{dry}");
+    expect![[r#"
+        CLEAVE_HANDOFF_THRESHOLD=55                   levels = 45,55,65
+        CLEAVE_PAUSE=10                               pause = 10
+        CLEAVE_SESSION=3                              not taken over: it was set for sessions, which find EKIDEN_RUN, EKIDEN_SESSION and their work dir here
+        .cleave/config: MAX_SESSIONS=20               max_sessions = 20; it is more than you allow, so it holds after `ekiden config approve`
+        .cleave/config: CLEAVE_PAUSE=5                not taken over: CLEAVE_PAUSE=10 says `10`
+        .cleave/config: VERIFY=make test              not taken over: a project's file may not set it: `--verify 'make test'`, or `ekiden config set verify 'make test'`
+        .cleave/config: SKIP_PERMISSIONS=1            not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
+        .casmrc.json: colour=3                        not taken over: it has no counterpart
+        .casmrc.json: maxTurnsPerSession=50           max_turns = 50
+        .casmrc.json: model=sonnet                    model = sonnet
+        .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
+        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: validation.lint=false           not taken over: it is off
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+    expect![[r#"
+        model = "sonnet"
+        max_turns = 50
+        max_sessions = 20
+        pause = 10
+        levels = "45,55,65"
+    "#]]
+    .assert_eq(&environment.read(".ekiden/config.toml"));
+    assert_eq!(environment.read(".casmrc.json"), before);
+}
+
+// shows: RUN-04
+#[test]
+fn twice_is_the_same_as_once() {
+    let environment = casmrc();
+    environment.run(&["import"]).expect(0);
+    let once = environment.read(".ekiden/config.toml");
+    expect![[r#"
+        CLEAVE_HANDOFF_THRESHOLD=55                   levels = 45,55,65 (it is so already)
+        CLEAVE_PAUSE=10                               pause = 10 (it is so already)
+        CLEAVE_SESSION=3                              not taken over: it was set for sessions, which find EKIDEN_RUN, EKIDEN_SESSION and their work dir here
+        .cleave/config: MAX_SESSIONS=20               max_sessions = 20 (it is so already)
+        .cleave/config: CLEAVE_PAUSE=5                not taken over: CLEAVE_PAUSE=10 says `10`
+        .cleave/config: VERIFY=make test              not taken over: a project's file may not set it: `--verify 'make test'`, or `ekiden config set verify 'make test'`
+        .cleave/config: SKIP_PERMISSIONS=1            not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
+        .casmrc.json: colour=3                        not taken over: it has no counterpart
+        .casmrc.json: maxTurnsPerSession=50           max_turns = 50 (it is so already)
+        .casmrc.json: model=sonnet                    model = sonnet (it is so already)
+        .casmrc.json: permissionMode=bypassPermissions  not taken over: a permission bypass is never imported; you are asked when a run starts, or give `--skip-permissions` then
+        .casmrc.json: planningModel=opus              not taken over: give `--planning-model` to `ekiden plan`, `split` and `build`
+        .casmrc.json: validation.lint=false           not taken over: it is off
+        .casmrc.json: validation.typeCheck=true       not taken over: a project's file may not set it: `--verify 'npx tsc --noEmit'`, or `ekiden config set verify 'npx tsc --noEmit'`
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+    assert_eq!(environment.read(".ekiden/config.toml"), once);
+    // Every command works with the file that was made.
+    environment.run(&["config", "show"]).expect(0);
+}
+
+// shows: RUN-04
+#[test]
+fn a_permission_bypass_is_never_taken_over() {
+    let environment = Environment::new().with("CLEAVE_DANGEROUSLY_SKIP_PERMISSIONS", "1");
+    environment.write(".casmrc.json", r#"{"permissionMode": "bypassPermissions"}"#);
+    let said = environment.told(&["import"]);
+    assert_eq!(
+        said.matches("a permission bypass is never imported")
+            .count(),
+        2,
+        "{said}"
+    );
+    assert!(!environment.exists(".ekiden/config.toml"));
+}
+
+// shows: RUN-04
+#[test]
+fn hostile_files_are_refused_and_nothing_is_taken_over() {
+    let told = |prepare: &dyn Fn(&Environment)| {
+        let environment = Environment::new().with("CLEAVE_PAUSE", "10");
+        prepare(&environment);
+        let said = environment.told(&["import"]);
+        assert!(!environment.exists(".ekiden/config.toml"), "{said}");
+        said
+    };
+    let outside = told(&|environment| {
+        std::fs::write(environment.path("secret"), "{\"model\": \"mine\"}").unwrap();
+        environment.shell("ln -s ../secret .casmrc.json");
+    });
+    let huge = told(&|environment| environment.shell("truncate -s 1G .casmrc.json"));
+    let binary = told(&|environment| {
+        environment.shell("mkdir .cleave; printf '\\377\\376' > .cleave/config");
+    });
+    let pipe = told(&|environment| environment.shell("mkfifo .casmrc.json"));
+    let torn = told(&|environment| environment.write(".casmrc.json", "{\"model\": "));
+    expect![[r#"
+        --- standard error
+        error: cannot import .casmrc.json: it leads out of the project, to ROOT/secret
+        hint: nothing of it was taken over; repair the file or move it away, and import again
+        --- exit code 65
+        --- standard error
+        error: cannot import .casmrc.json: it is larger than 1 MiB
+        hint: nothing of it was taken over; repair the file or move it away, and import again
+        --- exit code 65
+        --- standard error
+        error: cannot import .cleave/config: it is not UTF-8 text
+        hint: nothing of it was taken over; repair the file or move it away, and import again
+        --- exit code 65
+        --- standard error
+        error: cannot import .casmrc.json: it is not a file
+        hint: nothing of it was taken over; repair the file or move it away, and import again
+        --- exit code 65
+        --- standard error
+        error: cannot import .casmrc.json: it is no JSON object: EOF while parsing a value at line 1 column 10
+        hint: nothing of it was taken over; repair the file or move it away, and import again
+        --- exit code 65"#]].assert_eq(&[outside, huge, binary, pipe, torn].join("\n"));
+}
+
+/// A project in which another program left one of the fixtures.
+fn with_fixture(name: &str, as_dir: &str) -> Environment {
+    let environment = Environment::new();
+    let from =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/binary/fixtures/import");
+    environment.shell(&format!("cp -r {}/{name} {as_dir}", from.display()));
+    environment
+}
+
+/// Every file of cleave's, with its text.
+fn tree(environment: &Environment) -> Vec<(std::path::PathBuf, String)> {
+    let files = modes(&environment.dir().join(".cleave")).into_iter();
+    files
+        .map(|(path, _)| {
+            (
+                path.clone(),
+                std::fs::read_to_string(path).unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+const REHEARSAL: [&str; 3] = ["import", "--agent", "rehearsal"];
+
+/// In each edition, at its limit and killed; a session that was cut off has used its number.
+// shows: RUN-15
+#[test]
+fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
+    for (name, next, done) in [
+        ("shell-waits", 3, 2),
+        ("shell-killed", 4, 2),
+        ("sdk-waits", 3, 2),
+        ("sdk-killed", 4, 2),
+        ("v6-waits", 3, 2),
+        ("v6-killed", 3, 1),
+    ] {
+        let environment = with_fixture(name, ".cleave");
+        let before = tree(&environment);
+        let said = environment.run(&REHEARSAL).expect(0);
+        let first = format!("a run whose first session is {next}");
+        assert!(said.to_string().contains(&first), "{name}: {said}");
+        environment.run(&["resume"]).expect(4);
+        let prompt = environment.kept(next, "prompt.md");
+        // The newest edition keeps no prompt: what it would go on with is the task.
+        let task = match name.starts_with("v6") {
+            true => format!(
+                "# Task\n\n# Next\n\nMake part {} as the parts before it",
+                done + 1
+            ),
+            false => "# Task\n\nMake the parts 1 to 4: `echo made > part-N.txt` for each.\n\n#"
+                .to_owned(),
+        };
+        for part in [
+            task,
+            "¦ - The parts are made by make part-N (session 1).\n".to_owned(),
+            format!("¦ ### Session {done} - "),
+            format!("¦ - part {done} took one try\n"),
+            "STATUS: IN_PROGRESS\n".to_owned(),
+            format!("¦ Make part {} as the parts before it: echo made", done + 1),
+        ] {
+            assert!(prompt.contains(&part), "{name}: {part}: {prompt}");
+        }
+        for words in [
+            "Persistent insights",
+            "AUTOMATED",
+            "auto-pruned",
+            "ACCUMULATED",
+        ] {
+            assert!(!prompt.contains(words), "{name}: {words}: {prompt}");
+        }
+        assert_eq!(tree(&environment), before);
+        // It is known again, also after it went on.
+        let again = environment.run(&REHEARSAL).expect(0);
+        assert!(again.to_string().contains("it is so already"), "{again}");
+        assert_eq!(environment.runs().len(), 1);
+    }
+}
+
+// shows: RUN-15
+#[test]
+fn a_finished_relay_is_not_begun_again_unless_there_is_another_task() {
+    for name in ["shell-finished", "sdk-finished", "v6-finished"] {
+        let environment = with_fixture(name, ".cleave");
+        let said = environment.told(&REHEARSAL);
+        assert!(
+            said.contains("not taken over: its task is complete"),
+            "{said}"
+        );
+        assert!(environment.runs().is_empty());
+        let more = [&REHEARSAL[..], &["--task", "Now make part 5, too"]].concat();
+        environment.run(&more).expect(0);
+        environment.run(&["resume"]).expect(4);
+        let prompt = environment.kept(3, "prompt.md");
+        assert!(
+            prompt.starts_with("# Task\n\nNow make part 5, too"),
+            "{prompt}"
+        );
+        assert!(
+            prompt.contains("¦ - The parts are made by make part-N (session 2).\n"),
+            "{prompt}"
+        );
+    }
+}
+
+// shows: RUN-15
+#[test]
+fn an_unfinished_run_is_not_set_aside_unasked() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write("task.md", &items(7));
+    environment
+        .run(&["run", "task.md", "--agent", "rehearsal", "-m", "1"])
+        .expect(3);
+    environment.run(&REHEARSAL).expect(1);
+    assert_eq!(environment.runs().len(), 1);
+    environment
+        .run(&[&REHEARSAL[..], &["--new"]].concat())
+        .expect(0);
+    assert_eq!(environment.runs().len(), 2);
+}
+
+// shows: RUN-15
+#[test]
+fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
+    let environment = Environment::new();
+    let document = "---\nsession_date: \"2026-01-05\"\nsession_time: \"10:45\"\nbranch: \"feat/x\"\nlinear_issues: \"ANV-123\"\n\
+                    checkpoint_trigger: \"L2 (context at 86%)\"\n---\n\n# Session Handoff: ANV-123 Port it\n\n## Checkpoint Reason\n\n\
+                    The window was full.\n\n## Next Steps\n\n1. Port the lexer\n";
+    environment.write(".claude/handoffs/2026-01-05-1045.md", document);
+    environment.write(".claude/handoffs/notes.md", "mine\n");
+    environment.write(".claude/checkpoint-state.json", "{}");
+    expect![[r#"
+        .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
+        .claude/handoffs/notes.md            not taken over: its name is no time, as in 2026-01-07-1045.md
+        .claude/checkpoint-state.json        not taken over: context use is measured anew; the handoff that it names is listed above
+        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+    assert_eq!(
+        environment.read(".ekiden/handoffs/2026-01-05-1045.md"),
+        document
+    );
+    let oriented = environment.told(&["orient"]);
+    assert!(
+        oriented.contains("Port the lexer") && oriented.contains("ANV-123 Port it"),
+        "{oriented}"
+    );
+    let again = environment.told(&["import"]);
+    assert!(
+        again.contains(".ekiden/handoffs/2026-01-05-1045.md (it is so already)"),
+        "{again}"
+    );
+    assert!(!environment.exists(".ekiden/handoffs/2026-01-05-1045-2.md"));
+}
+
+fn casm(third: &str) -> Environment {
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Test"]);
+    environment.git(&["config", "user.email", "test@example.invalid"]);
+    let session = |id: &str, needs: &str, check: &str| {
+        format!(
+            r#"{{"id": "{id}", "name": "Part {id}", "description": "", "depends_on": [{needs}], "context_files": [],
+                "output_files": [], "validation": {{"type": "{check}", "command": "test -f {id}.txt"}},
+                "estimated_tokens": 1000, "max_turns": 20, "prompt": "- [ ] Make it\n\n  ```sh\n  echo made > {id}.txt\n  ```\n"}}"#
+        )
+    };
+    let sessions = [
+        session("S01", "", "command"),
+        session("S02", "\"S01\"", "command"),
+        session("S03", "\"S02\"", third),
+    ];
+    environment.write(
+        ".casm/manifest.json",
+        &format!(
+            r#"{{"project": "Parts", "version": "1.0", "total_sessions": 3, "execution_model": "sequential",
+                "created_at": "2026-01-05", "sessions": [{}]}}"#,
+            sessions.join(",")
+        ),
+    );
+    environment.write(
+        ".casm/state.json",
+        r#"{"projectDir": "/home/me", "manifestPath": ".casm/manifest.json", "startedAt": "2026-01-05T10:00:00Z", "sessions": {
+            "S01": {"status": "completed", "result": {"success": true, "tokensUsed": 9000, "attempts": 1, "duration": 60000}},
+            "S02": {"status": "running"}, "S03": {"status": "pending"}}}"#,
+    );
+    environment.write(".casmrc.json", r#"{"maxRetriesPerSession": 1}"#);
+    environment.write(
+        ".casm/handoffs/S01-part-s01.md",
+        "- decided: one file for each part\n",
+    );
+    environment.write(".gitignore", ".casm/\n");
+    environment
+}
+
+// shows: RUN-15
+#[test]
+fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes() {
+    let environment = casm("command");
+    environment.write("S01.txt", "made\n");
+    environment.commit_all();
+    let said = environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    assert!(
+        said.to_string().contains(".casm: 1 of 3 stages done"),
+        "{said}"
+    );
+    let first = &environment.log()[0]["event"];
+    let stages = &first["manifest"]["stages"];
+    assert_eq!(stages[0]["part"]["take"], "assume", "{stages}");
+    assert_eq!(
+        (&stages[1]["part"]["take"], &stages[1]["part"]["retries"]),
+        (&"run".into(), &1.into())
+    );
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(environment.read("S03.txt"), "made\n");
+    let prompt = environment
+        .run_dir()
+        .join("stages/S02/sessions/1/prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    assert!(
+        prompt.contains("decided: one file for each part"),
+        "{prompt}"
+    );
+    let sessions = environment.run_dir().join("stages/S01/sessions");
+    assert!(!sessions.exists(), "what was done is not done again");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    assert_eq!(environment.runs().len(), 1);
+}
+
+// shows: RUN-15
+#[test]
+fn a_stage_that_only_its_program_calls_done_does_not_count() {
+    let environment = casm("command");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    let said = environment.run(&["resume"]);
+    assert!(
+        said.to_string().contains("S01") && !said.to_string().contains("complete ("),
+        "{said}"
+    );
+    said.expect(1);
+    assert!(!environment.exists("S02.txt"));
+}
+
+// shows: RUN-15
+#[test]
+fn a_plans_commands_are_approved_before_it_is_imported() {
+    let environment = casm("command");
+    environment.run(&REHEARSAL).expect(78);
+    assert!(environment.runs().is_empty());
+}
+
+// shows: RUN-15
+#[test]
+fn hostile_state_is_refused_and_no_run_is_made() {
+    let told = |line: &str| {
+        let environment = with_fixture("shell-waits", ".cleave");
+        std::fs::write(environment.path("secret"), "a secret\n").unwrap();
+        environment.shell(line);
+        let said = environment.told(&REHEARSAL);
+        assert!(
+            !environment.exists(".ekiden") && !said.contains("a secret"),
+            "{said}"
+        );
+        said.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    let said = [
+        "ln -sf ../../secret .cleave/NEXT_PROMPT.md",
+        "truncate -s 1G .cleave/KNOWLEDGE.md",
+        "printf '\\377' > .cleave/PROGRESS.md",
+        "rm -r .cleave/logs; ln -s ../.. .cleave/logs",
+        "echo '[' > .cleave/status.json",
+    ]
+    .map(told);
+    expect![[r#"
+        error: cannot import .cleave/NEXT_PROMPT.md: it leads out of the project, to ROOT/secret
+        error: cannot import .cleave/KNOWLEDGE.md: it is larger than 1 MiB
+        error: cannot import .cleave/PROGRESS.md: it is not UTF-8 text
+        error: cannot import .cleave/logs: it leads out of the project, to ROOT
+        error: cannot import .cleave/status.json: it is no JSON object: invalid type: sequence, expected a map at line 1 column 0"#]].assert_eq(&said.join("\n"));
+}
+
+/// cleave 5 keeps a copy of the pipeline; its prompts lie in the project.
+// shows: RUN-15
+#[test]
+fn a_pipeline_half_done_continues_with_the_stage_that_is_left() {
+    let environment = with_fixture("sdk-pipeline", ".cleave");
+    for name in ["one", "two"] {
+        environment.write(
+            &format!("{name}.md"),
+            &format!("- [ ] Make it\n\n  ```sh\n  echo made > {name}.txt\n  ```\n"),
+        );
+    }
+    environment.write("one.txt", "made before\n");
+    environment
+        .run(&[&REHEARSAL[..], &["--yes"]].concat())
+        .expect(0);
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(environment.read("one.txt"), "made before\n");
+    assert_eq!(environment.read("two.txt"), "made\n");
+}
+
+// shows: RUN-15
+#[test]
+fn knowledge_without_headings_is_not_lost() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write(
+        ".cleave/KNOWLEDGE.md",
+        "The port is 8080.\n\n- Tests need make\n",
+    );
+    environment.run(&REHEARSAL).expect(0);
+    let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
+    assert!(
+        knowledge.contains("- The port is 8080.\n- Tests need make\n"),
+        "{knowledge}"
+    );
+}
+
+// shows: RUN-15
+#[test]
+fn one_directory_of_theirs_can_be_named_also_from_another_project() {
+    let environment = with_fixture("shell-waits", ".cleave");
+    environment.write(".casmrc.json", "torn");
+    environment.shell("mkdir ../old; mv .cleave .casmrc.json ../old");
+    environment.run(&["import", "../old"]).expect(65);
+    let said = environment.run(&["import", "../old/.cleave", "--agent", "rehearsal"]);
+    let said = said.expect(0).to_string();
+    assert!(said.contains("a run whose first session is 3"), "{said}");
+    assert_eq!(environment.runs().len(), 1);
+    expect![[r#"
+        --- standard error
+        error: cannot import from nowhere: No such file or directory (os error 2)
+        --- exit code 66"#]]
+    .assert_eq(&environment.told(&["import", "nowhere"]));
+    expect![[r#"
+        nothing of cleave, CASM or CCS is in .
+        --- exit code 0"#]]
+    .assert_eq(&environment.told(&["import"]));
+}
