@@ -1,31 +1,37 @@
-//! A program that runs in the background, without the terminal that it was started from.
+//! Runs that need no terminal, or can leave theirs.
 //!
 //! ```text
 //! ekiden run --detach ── fork ──► the run: a session of its own, no terminal
 //!        │                             │ works: one byte; or ends
 //!        ◄─────────────────────────────┘
 //!   prints the run's id, exits
+//!
+//! ekiden run ── fork ──► the run, on the same terminal
+//!        │                    │ leaves it: one byte; or ends
+//!        ◄────────────────────┘
+//!   exits as the run did, or at once
 //! ```
 //!
-//! The process is split after everything that a person can be asked, so the run has what it was given. Until it
-//! works its messages go to the terminal, and its exit code is that of the command.
+//! The process is split after everything that a person can be asked, so the run has what it was given. What waits
+//! passes on the signals that are sent to it alone. If it is killed, the run leaves the terminal by itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::process::{WaitOptions, setsid, waitpid};
+use rustix::process::{Pid, WaitOptions, getpid, getppid, setsid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::unix::{Forked, fork};
+use crate::unix::{Forked, fork, pass_on_requests};
 
 /// Which of the two processes this is, and for the first one what became of the other.
 #[derive(Debug)]
-pub enum Background {
-    /// The one in the background.
-    Here(Begun),
+pub enum Background<T> {
+    /// The one that works on the run.
+    Here(T),
+    /// The other one goes on without us.
     Works,
-    /// It ended before it worked, with this exit code.
+    /// It ended, with this exit code.
     Ended(u8),
 }
 
@@ -45,31 +51,75 @@ impl Begun {
     }
 }
 
-/// Splits the process. It must have no other thread.
-pub fn begin() -> io::Result<Background> {
-    let (heard, report) = io::pipe()?;
+/// A run on a terminal that it can leave.
+#[derive(Debug)]
+pub struct Detach {
+    begun: Begun,
+    first: Pid,
+}
+
+impl Detach {
+    /// Whoever was to wait for us was killed.
+    pub fn is_alone(&self) -> bool {
+        getppid() != Some(self.first)
+    }
+
+    /// Goes on without the terminal. What is printed from now on is discarded.
+    pub fn leave(self) -> io::Result<()> {
+        setsid()?;
+        dup2_stdin(&self.begun.null)?;
+        dup2_stdout(&self.begun.null)?;
+        self.begun.report();
+        Ok(())
+    }
+}
+
+/// Splits the process: the new one has no terminal. It must have no other thread.
+pub fn begin() -> io::Result<Background<Begun>> {
+    split(
+        |_| (),
+        |begun| {
+            setsid()?;
+            dup2_stdin(&begun.null)?;
+            dup2_stdout(&begun.null)?;
+            Ok(begun)
+        },
+    )
+}
+
+/// Splits the process: the new one has the same terminal and can leave it. It must have no other thread.
+pub fn begin_on_terminal() -> io::Result<Background<Detach>> {
+    let first = getpid();
+    split(pass_on_requests, |begun| Ok(Detach { begun, first }))
+}
+
+fn split<T>(
+    wait: impl FnOnce(Pid),
+    here: impl FnOnce(Begun) -> io::Result<T>,
+) -> io::Result<Background<T>> {
+    let (mut heard, report) = io::pipe()?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let child = match fork()? {
         Forked::Parent(child) => child,
         Forked::Child => {
             drop(heard);
-            setsid()?;
-            dup2_stdin(&null)?;
-            dup2_stdout(&null)?;
-            return Ok(Background::Here(Begun {
+            return here(Begun {
                 report: File::from(OwnedFd::from(report)),
                 null: null.into(),
-            }));
+            })
+            .map(Background::Here);
         }
     };
     drop(report);
-    let mut heard = File::from(OwnedFd::from(heard));
-    if matches!(heard.read(&mut [0; 1])?, 1..) {
+    wait(child);
+    if heard.read_exact(&mut [0; 1]).is_ok() {
         return Ok(Background::Works);
     }
     let end = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
-    let code = end.and_then(|(_, status)| status.exit_status());
+    let code = end.and_then(|(_, status)| {
+        let signal = || status.terminating_signal().map(|signal| 128 + signal);
+        status.exit_status().or_else(signal)
+    });
     let code = code.and_then(|code| u8::try_from(code).ok());
-    // A signal ended it, which happens to no program that works.
     Ok(Background::Ended(code.unwrap_or(70)))
 }

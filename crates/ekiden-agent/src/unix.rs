@@ -91,6 +91,22 @@ pub(crate) fn ignore_requests() {
     }
 }
 
+/// For a process that only waits for another one on the same terminal: what a terminal sends reaches both, what
+/// is sent to us alone is passed on.
+pub(crate) fn pass_on_requests(to: Pid) {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    for signal in [Signal::TERM, Signal::HUP] {
+        let pass_on = move || {
+            let _ = kill_process(to, signal);
+        };
+        // SAFETY: the handler makes one system call. Without it the signal ends us, and the run leaves the terminal.
+        let _ = unsafe { signal_hook::low_level::register(signal.as_raw(), pass_on) };
+    }
+}
+
 /// Readies the agent's process between fork and exec: a session of its own (no terminal, and a
 /// process group that no keeper is in) or the place on the terminal's foreground in `group`, every
 /// signal at its default, SIGTERM when the keeper dies. The signal mask is emptied by the standard

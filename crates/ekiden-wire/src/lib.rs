@@ -25,6 +25,7 @@ pub mod hooks;
 mod json;
 pub mod limits;
 pub mod lines;
+pub mod reading;
 pub mod recall;
 pub mod requests;
 pub mod rules;

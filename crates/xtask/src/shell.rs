@@ -134,6 +134,20 @@ impl Program {
         self
     }
 
+    /// The same on a terminal of 120 columns and 40 rows, by `script` of util-linux.
+    pub(crate) fn on_terminal(self) -> Self {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        let words: Vec<String> = words.map(|word| quoted(word)).collect();
+        let command = format!("stty cols 120 rows 40; exec {}", words.join(" "));
+        Self {
+            program: "script".into(),
+            arguments: ["-qfec".into(), command.into(), "/dev/null".into()].into(),
+            variables: self.variables,
+            input: None,
+        }
+        .with("TERM", "xterm")
+    }
+
     /// Runs it in view. Anything but exit code 0 is an error.
     pub(crate) fn run(&self) -> Result<(), String> {
         let status = self.command().status();

@@ -862,6 +862,8 @@ fn header(given: &Given) -> RunStarted {
         settings: settings(bounds),
         from: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Default::default(),

@@ -101,6 +101,8 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
         run: RunId::from_bits(std::process::id()),
         from: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),

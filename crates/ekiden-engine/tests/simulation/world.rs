@@ -750,6 +750,8 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
         run: RunId::from_bits(0x0e1d_de00 + life),
         from: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

@@ -109,7 +109,11 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (done, None) => done,
         (Err(failure), Some(_)) => Err(failure.hint(KEPT)),
         (Ok(exit), Some(draft)) => {
-            RealDisk::fenced(&workspace.dir).remove(&draft)?;
+            match RealDisk::fenced(&workspace.dir).remove(&draft) {
+                // The run is in another process, which came here, too.
+                Err(error) if error.is_not_found() => {}
+                removed => removed?,
+            }
             Ok(exit)
         }
     }

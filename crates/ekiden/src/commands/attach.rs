@@ -10,11 +10,10 @@ use ekiden_agent::SignalFlag;
 use ekiden_core::ids::RunId;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
-use ekiden_engine::observer::Observer as _;
+use ekiden_engine::workspace::Workspace;
 
 use super::follow::Follow;
-use super::guide::{self, Watching};
-use super::{Invocation, asked_run, pager, run_ids};
+use super::{Invocation, asked_run, guide, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
@@ -52,14 +51,30 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
     let here = history::holder(&workspace).and_then(|holder| holder.run);
     let prefix = args.run.as_deref().or(here.as_ref().map(RunId::as_str));
     let run = asked_run(&workspace, prefix, output)?;
+    Ok(show(&invocation, &workspace, &run, json, output)?.unwrap_or(Exit::Done))
+}
+
+/// For who leaves a run alone.
+pub(super) fn continues(id: &str) -> String {
+    format!("run {id} continues; to stop it: ekiden stop {id}\n")
+}
+
+/// Shows a run until it is over; none if whoever watches left before.
+pub(super) fn show(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    run: &RunId,
+    json: bool,
+    output: &mut Output,
+) -> Result<Option<Exit>, Failure> {
     let left = SignalFlag::listen()
         .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
-    let ids = run_ids(&workspace)?;
-    let id = phrase::short_id(&run, &ids);
+    let ids = run_ids(workspace)?;
+    let id = phrase::short_id(run, &ids);
     let mut live = Live::new(output, json, false, ids);
     live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();
-    let mut follow = Follow::begin(&workspace, &run, |record, run| {
+    let mut follow = Follow::begin(workspace, run, |record, run| {
         live.print_record(record, run);
     })?;
     let mut shown = live.shown();
@@ -73,41 +88,22 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
         Line::new(Tone::Quiet, earlier)
     });
     drop(shown);
-    let watching = Watching {
-        leave: left.clone(),
-        read: SignalFlag::default(),
-    };
-    loop {
-        let controls =
-            || guide::controls_elsewhere(&invocation, &workspace, &run, watching.clone());
-        let watched = live.with_view(controls, |live| -> Result<(), Failure> {
-            let is_wanted = || left.is_raised() || watching.read.is_raised();
-            while follow.status.is_held() && !is_wanted() {
-                live.look(SystemClock.now(), &follow.status.board);
-                thread::sleep(PAUSE);
-                follow.look(|record, run| live.print_record(record, run))?;
-            }
-            Ok(())
-        });
-        watched?;
-        if !watching.read.lower() {
-            break;
+    let controls = || guide::controls_elsewhere(invocation, workspace, run, left.clone());
+    live.with_view(controls, |live| -> Result<(), Failure> {
+        while follow.status.is_held() && !left.is_raised() {
+            live.look(SystemClock.now(), &follow.status.board);
+            thread::sleep(PAUSE);
+            follow.look(|record, run| live.print_record(record, run))?;
         }
-        let handoff = follow.status.newest_handoff();
-        if let Err(failure) = handoff.map_or(Ok(()), pager::show) {
-            live.warn(failure.error());
-        }
-        // A ctrl-c meanwhile was for the pager.
-        left.lower();
-    }
+        Ok(())
+    })?;
     if follow.status.is_held() {
-        let text = format!("run {id} continues; to stop it: ekiden stop {id}\n");
-        live.shown().output.message(&text);
-        return Ok(Exit::Done);
+        live.shown().output.message(&continues(&id));
+        return Ok(None);
     }
     if follow.status.summary.run.outcome().is_none() {
         let text = "ekiden was killed; `ekiden resume` continues the run\n";
         live.shown().output.message(text);
     }
-    Ok(follow.status.exit())
+    Ok(Some(follow.status.exit()))
 }

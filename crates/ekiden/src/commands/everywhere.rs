@@ -11,7 +11,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_store::lock::Holder;
 use jiff::tz::TimeZone;
 
-use super::status::{RunStatus, Unreadable};
+use super::run_status::{RunStatus, Unreadable};
 use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;

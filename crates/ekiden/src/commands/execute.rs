@@ -10,6 +10,7 @@ use ekiden_core::settings::Settings;
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
+use super::issue::PlanIssue;
 use super::run::{check_agents, settle_permissions};
 use super::{Invocation, start};
 use crate::client::settings::ClientSettings;
@@ -72,6 +73,8 @@ pub struct ExecuteArgs {
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
     #[command(flatten)]
+    issue: PlanIssue,
+    #[command(flatten)]
     typed: Typed<Executing>,
 }
 
@@ -87,6 +90,7 @@ pub(super) struct How<'a> {
     pub(super) dry_run: bool,
     /// Run it in the background.
     pub(super) detach: bool,
+    pub(super) issue: Option<&'a PlanIssue>,
 }
 
 pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -107,6 +111,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         new: args.new,
         dry_run: args.dry_run,
         detach: args.detach,
+        issue: Some(&args.issue),
     };
     carry_out(
         &invocation,
@@ -165,7 +170,10 @@ pub(super) fn carry_out(
         approve::approve(&manifest, setup, workspace, environment, how.yes, output)
     })?;
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
-    let header = start::header(workspace, manifest, settings);
+    let mut header = start::header(workspace, manifest, settings);
+    if let Some(issue) = how.issue {
+        issue.settle(&mut header, &invocation.trackers(workspace))?;
+    }
     start::begin(
         invocation,
         workspace,

@@ -17,7 +17,7 @@ use ekiden_wire::stream::{Block, ClientEvent};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
 
-use super::status::RunStatus;
+use super::run_status::RunStatus;
 use crate::failure::Failure;
 use crate::output::activity::PIECE_BYTES;
 use crate::output::board::Board;

@@ -12,22 +12,25 @@ use std::thread;
 
 use clap::{Command, FromArgMatches as _};
 use ekiden_agent::SignalFlag;
+use ekiden_agent::background::Detach;
 use ekiden_core::agent::Interface;
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{AttemptNumber, RunId};
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steered, Steering};
 use ekiden_engine::history::RunSummary;
 use ekiden_engine::observer::Observer as _;
+use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::steering::{RunningRun, Sender};
 use ekiden_engine::workspace::Workspace;
 
-use super::{Invocation, steer};
+use super::{Invocation, pager, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::full::Open;
 use crate::output::live::Live;
 use crate::output::prompting::Wanted;
-use crate::output::view_thread::Controls;
+use crate::output::view_thread::{Controls, Leave};
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
 use crate::settings::given::Given;
@@ -87,34 +90,22 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     heard
 }
 
-/// What a person can do who only watches.
-#[derive(Debug, Clone)]
-pub struct Watching {
-    /// Raised by who leaves the run alone.
-    pub leave: SignalFlag,
-    /// Raised by who wants to read the newest handoff.
-    pub read: SignalFlag,
-}
-
 /// Where a person sits who steers a run by keys; none where nobody does.
 fn controls(
     invocation: &Invocation,
-    watching: Option<Watching>,
+    leave: Leave,
+    open: Open,
     send: impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Controls> {
-    let watches = watching.is_some();
-    let raise = move |flag: fn(&Watching) -> &SignalFlag| {
-        watching.iter().map(flag).for_each(SignalFlag::raise);
-        Ok(())
-    };
     let act = move |wanted| match wanted {
         Wanted::Steer(steering) => send(steering),
         Wanted::Limits(flags) => send(limits_of(&flags)?),
-        Wanted::Leave => raise(|watching| &watching.leave),
-        Wanted::Read => raise(|watching| &watching.read),
+        // The view does these itself.
+        Wanted::Full | Wanted::Read | Wanted::Leave => Ok(()),
     };
+    let read = |handoff: &str| pager::show(handoff).map_err(|failure| failure.error().to_owned());
     let has_terminal = invocation.can_ask().unwrap_or(false);
-    has_terminal.then(|| Controls::take(watches, Arc::new(act)))?
+    has_terminal.then(|| Controls::take(leave, Arc::new(act), open, read))?
 }
 
 /// The same for a run on which this process itself works.
@@ -122,9 +113,16 @@ pub fn controls_here(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
+    detach: Option<Detach>,
 ) -> Option<Controls> {
     let sender = Sender::to(workspace, run);
-    controls(invocation, None, move |steering| send(&sender, steering))
+    let leave = detach.map_or(Leave::Never, Leave::Detach);
+    controls(
+        invocation,
+        leave,
+        streams(workspace, run),
+        move |steering| send(&sender, steering),
+    )
 }
 
 /// The same for a run that works elsewhere, found as commands find it.
@@ -132,15 +130,33 @@ pub fn controls_elsewhere(
     invocation: &Invocation,
     workspace: &Workspace,
     run: &RunId,
-    watching: Watching,
+    left: SignalFlag,
 ) -> Option<Controls> {
+    let open = streams(workspace, run);
     let (workspace, run) = (workspace.clone(), run.clone());
-    controls(invocation, Some(watching), move |steering| {
+    controls(invocation, Leave::Watching(left), open, move |steering| {
         let message = new_message(steering)?;
         RunningRun::find(&workspace, Some(run.as_str()))
             .and_then(|running| running.send(&workspace, &message, limits::STEER_PATIENCE))
             .map(drop)
             .map_err(|error| format!("cannot {}", in_full(&error)))
+    })
+}
+
+/// The event streams of a run's sessions.
+fn streams(workspace: &Workspace, run: &RunId) -> Open {
+    let (workspace, run) = (workspace.clone(), run.clone());
+    Arc::new(move |place, from| {
+        let archive = SessionArchive::of(&workspace, &run, place.stage.as_ref(), place.session);
+        let first = AttemptNumber::FIRST;
+        let name = archive.name(Part::Events, first);
+        let (_, bytes) = archive
+            .files()
+            .ok()?
+            .into_iter()
+            .find(|(file, _)| *file == name)?;
+        let stream = archive.reader(Part::Events, first, from).ok()??;
+        Some((stream, bytes))
     })
 }
 

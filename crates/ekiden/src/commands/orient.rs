@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Invocation;
 use super::documents::documents;
-use super::status::{self, RunStatus};
+use super::run_status::{self, RunStatus};
 use crate::client::transcript::{self, IN_AGENT_VARIABLE};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         // If nothing can be written, it is only read.
         let _ = kept.consume(name, session);
     }
-    let relay = status::unfinished(&workspace)?;
+    let relay = run_status::unfinished(&workspace)?;
     let trackers = invocation.trackers(&workspace);
     let handoff = found.map(|(name, text)| Handoff {
         file: kept.path(&name),

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ekiden_agent::background::{self, Background, Begun};
+use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::Interface;
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
@@ -14,13 +14,14 @@ use ekiden_engine::observer::Observer as _;
 use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{EngineError, history, workspace::Workspace};
 
-use super::{Invocation, guide, refuse_plan};
+use super::{Invocation, attach, guide, refuse_plan, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
 use crate::output::Output;
 use crate::output::json::Fields;
 use crate::output::live::Live;
+use crate::output::phrase;
 use crate::tracker::Feed;
 
 /// The first record of a new run.
@@ -34,6 +35,8 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         manifest,
         from: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),
         handoff_spend: before
@@ -71,21 +74,52 @@ fn detached(run: &RunId, json: bool, output: &mut Output) -> Exit {
     Exit::Done
 }
 
-/// Splits the process: the run continues in the one without a terminal; the other one is done.
+/// How a run goes on after the process was split.
+#[derive(Default)]
+struct Split {
+    /// In the background.
+    begun: Option<Begun>,
+    /// On a terminal that it can leave.
+    detach: Option<Detach>,
+}
+
+/// Splits the process where the run is to go on without this terminal, or may. What is not the run is done with
+/// the exit.
 fn split(
+    invocation: &Invocation,
+    workspace: &Workspace,
     run: &RunId,
-    json: bool,
+    (detach, interface): (bool, Interface),
     output: &mut Output,
-) -> Result<ControlFlow<Exit, Begun>, Failure> {
-    let text = "cannot continue in the background";
-    let split = background::begin();
-    Ok(
-        match split.map_err(|error| Failure::caused(Exit::Bug, text, &error))? {
-            Background::Here(begun) => ControlFlow::Continue(begun),
+) -> Result<ControlFlow<Exit, Split>, Failure> {
+    let failed = |error| Failure::caused(Exit::Bug, "cannot continue in the background", &error);
+    let json = invocation.json()?;
+    if detach {
+        return Ok(match background::begin().map_err(failed)? {
+            Background::Here(begun) => ControlFlow::Continue(Split {
+                begun: Some(begun),
+                detach: None,
+            }),
             Background::Works => ControlFlow::Break(detached(run, json, output)),
             Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
-        },
-    )
+        });
+    }
+    let has_keys = output.has_screen() && !json && invocation.can_ask()?;
+    if !has_keys || interface == Interface::Terminal {
+        return Ok(ControlFlow::Continue(Split::default()));
+    }
+    Ok(match background::begin_on_terminal().map_err(failed)? {
+        Background::Here(detach) => ControlFlow::Continue(Split {
+            begun: None,
+            detach: Some(detach),
+        }),
+        Background::Works => {
+            let ids = run_ids(workspace)?;
+            output.message(&attach::continues(&phrase::short_id(run, &ids)));
+            ControlFlow::Break(Exit::Done)
+        }
+        Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),
+    })
 }
 
 /// Starts a run and shows it until it ends. `set_aside` keeps an unfinished run here as it is. `detach` lets
@@ -121,15 +155,13 @@ pub(super) fn begin(
     };
     let workspace = &mut workspace.clone();
     invocation.settle_state(workspace, None, output)?;
-    let mut begun = None;
-    if detach {
-        match split(&header.run, invocation.json()?, output)? {
-            ControlFlow::Continue(here) => begun = Some(here),
-            ControlFlow::Break(exit) => return Ok(exit),
-        }
-    }
+    let (run, interface) = (header.run.clone(), header.settings.agent.interface);
+    let split = match split(invocation, workspace, &run, (detach, interface), output)? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
     let mut live = invocation.live(output, workspace)?;
-    live.begun = begun;
+    live.begun = split.begun;
     live.tracker = Feed::new(trackers, workspace, &header);
     notes.iter().for_each(|note| live.warn(note));
     if header.settings.guided {
@@ -140,12 +172,12 @@ pub(super) fn begin(
         false => Unfinished::Refuse,
     };
     let driving = invocation.driving()?;
-    let (run, interface) = (header.run.clone(), header.settings.agent.interface);
     let watched = Watched {
         invocation,
         workspace,
         run: &run,
         interface,
+        detach: split.detach,
     };
     let outcome = watched.drive(&mut live, |live| {
         runner::start(workspace, header, unfinished, driving, live)
@@ -180,17 +212,22 @@ pub(super) fn continue_with(
     if let Some(what) = asked.not_in_plans {
         refuse_plan(&summary.run, what)?;
     }
-    let mut begun = None;
+    let interface = summary.run.header().settings.agent.interface;
     if asked.detach {
-        let interface = summary.run.header().settings.agent.interface;
         check_detached(interface, limits.guided == Some(true))?;
-        match split(&run, invocation.json()?, output)? {
-            ControlFlow::Continue(here) => begun = Some(here),
-            ControlFlow::Break(exit) => return Ok(exit),
-        }
     }
+    let split = match split(
+        invocation,
+        workspace,
+        &run,
+        (asked.detach, interface),
+        output,
+    )? {
+        ControlFlow::Continue(split) => split,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
     let mut live = invocation.live(output, workspace)?;
-    live.begun = begun;
+    live.begun = split.begun;
     let header = summary.run.header();
     live.tracker = Feed::new(invocation.trackers(workspace), workspace, header);
     history::read(workspace, &run, |record, run| live.catch_up(record, run))?;
@@ -201,7 +238,8 @@ pub(super) fn continue_with(
         invocation,
         workspace,
         run: &run,
-        interface: summary.run.header().settings.agent.interface,
+        interface,
+        detach: split.detach,
     };
     let outcome = watched.drive(&mut live, |live| drive(workspace, limits, live));
     Ok(Exit::of(&outcome?))
@@ -213,6 +251,7 @@ struct Watched<'a> {
     workspace: &'a Workspace,
     run: &'a RunId,
     interface: Interface,
+    detach: Option<Detach>,
 }
 
 impl Watched<'_> {
@@ -221,7 +260,8 @@ impl Watched<'_> {
             // The agent has the terminal.
             Interface::Terminal => drive(live),
             Interface::Headless => {
-                let controls = || guide::controls_here(self.invocation, self.workspace, self.run);
+                let controls =
+                    || guide::controls_here(self.invocation, self.workspace, self.run, self.detach);
                 live.with_view(controls, drive)
             }
         };

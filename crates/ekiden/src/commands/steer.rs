@@ -10,7 +10,7 @@ use ekiden_engine::steering::{RunningRun, Waited};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, leftovers};
 
-use super::status::RunStatus;
+use super::run_status::RunStatus;
 use super::{Invocation, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -7,19 +7,26 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Once;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::getpgrp;
-use rustix::stdio::stdin;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
+use rustix::stdio::{stdin, stdout};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
+};
 
 use super::prompting::Key;
 
 const BYTES_MAX: usize = 4096;
+/// A signal that has no key.
+const NO_KEY: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
 
 pub struct Keys {
     before: Termios,
+    /// Whether ctrl-z is a key: on the whole screen, which must be left before the process is suspended.
+    pub takes_suspend: bool,
     /// The beginning of a character that is not whole yet.
     begun: Vec<u8>,
 }
@@ -39,6 +46,7 @@ impl Keys {
         let before = tcgetattr(stdin()).ok()?;
         let keys = Self {
             before,
+            takes_suspend: false,
             begun: Vec::new(),
         };
         keys.settle();
@@ -51,11 +59,36 @@ impl Keys {
         let Ok(mut mode) = tcgetattr(stdin()) else {
             return;
         };
+        let suspend = match self.takes_suspend {
+            true => NO_KEY,
+            false => self.before.special_codes[SpecialCodeIndex::VSUSP],
+        };
         let ours = LocalModes::ICANON | LocalModes::ECHO;
-        if mode.local_modes.intersects(ours) && is_in_foreground() {
+        let is_other = mode.special_codes[SpecialCodeIndex::VSUSP] != suspend;
+        if (mode.local_modes.intersects(ours) || is_other) && is_in_foreground() {
             mode.local_modes.remove(ours);
+            mode.special_codes[SpecialCodeIndex::VSUSP] = suspend;
             let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
         }
+    }
+
+    /// Gives the terminal to a program. ctrl-c and ctrl-\ are no signals there: they would stop the run.
+    pub fn lend<T>(&self, program: impl FnOnce() -> T) -> T {
+        let mut mode = self.before.clone();
+        for signal in [SpecialCodeIndex::VINTR, SpecialCodeIndex::VQUIT] {
+            mode.special_codes[signal] = NO_KEY;
+        }
+        set(&mode);
+        let done = program();
+        set(&self.before);
+        self.settle();
+        done
+    }
+
+    /// Suspends this process, as ctrl-z does elsewhere, until it is told to go on.
+    pub fn suspend(&self) {
+        set(&self.before);
+        let _ = kill_current_process_group(Signal::TSTP);
     }
 
     fn read(&mut self) -> Heard {
@@ -72,9 +105,13 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        if is_in_foreground() {
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
-        }
+        set(&self.before);
+    }
+}
+
+fn set(mode: &Termios) {
+    if is_in_foreground() {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, mode);
     }
 }
 
@@ -118,8 +155,9 @@ fn restore_on_panic(before: Termios) {
     HOOKED.call_once(|| {
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if is_in_foreground() {
-                let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
+            set(&before);
+            if super::IS_FULL.swap(false, Ordering::Relaxed) {
+                let _ = rustix::io::write(stdout(), super::LEAVE_FULL.as_bytes());
             }
             told(panic);
         }));
@@ -130,8 +168,9 @@ fn restore_on_panic(before: Termios) {
 fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     // An arrow or a function key: nothing that a word is made of.
     if bytes.len() > 1 && bytes[0] == 0x1b {
+        let keys = arrows(bytes);
         bytes.clear();
-        return Vec::new();
+        return keys;
     }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -145,11 +184,27 @@ fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
     text.chars().filter_map(key_of).collect()
 }
 
+/// One key, or the same held down.
+fn arrows(bytes: &[u8]) -> Vec<Key> {
+    let sequences = String::from_utf8_lossy(bytes);
+    let arrow = |sequence| match sequence {
+        "[A" | "OA" => Some(Key::Up),
+        "[B" | "OB" => Some(Key::Down),
+        "[C" | "OC" => Some(Key::Right),
+        "[D" | "OD" => Some(Key::Left),
+        "[5~" => Some(Key::PageUp),
+        "[6~" => Some(Key::PageDown),
+        _ => None,
+    };
+    sequences.split('\u{1b}').filter_map(arrow).collect()
+}
+
 fn key_of(c: char) -> Option<Key> {
     match c {
         '\r' | '\n' => Some(Key::Enter),
         '\u{7f}' | '\u{8}' => Some(Key::Backspace),
         '\u{1b}' => Some(Key::Escape),
+        '\u{1a}' => Some(Key::Suspend),
         c if c.is_control() => None,
         c => Some(Key::Char(c)),
     }
@@ -173,7 +228,7 @@ mod tests {
             [Key::Char('p'), Key::Enter, Key::Backspace, Key::Escape]
         );
         assert_eq!(keys(b"\x1b"), [Key::Escape]);
-        assert_eq!(keys(b"\x1b[A"), []);
+        assert_eq!(keys(b"\x1b[A\x1b[6~\x1b[F"), [Key::Up, Key::PageDown]);
         assert_eq!(keys(b"\x01\x02"), []);
         let mut begun = b"\xc3".to_vec();
         assert_eq!(keys_of(&mut begun), []);

@@ -124,6 +124,29 @@ impl Line {
         self.parts.iter().map(|(_, text)| text.as_str()).collect()
     }
 
+    /// The same in pieces of so many columns, for a line of one tone.
+    pub fn broken(&self, columns: usize) -> Vec<Self> {
+        let tone = self.parts.first().map_or(Tone::Plain, |(tone, _)| *tone);
+        let text = self.plain();
+        let pieces = textwrap::wrap(&text, columns.max(8));
+        pieces
+            .into_iter()
+            .map(|piece| Self::new(tone, piece))
+            .collect()
+    }
+
+    /// A line of a diff in its colour.
+    pub fn of_diff(mut self) -> Self {
+        for (tone, text) in &mut self.parts {
+            *tone = match text.chars().next() {
+                Some('+') => Tone::Done,
+                Some('-') => Tone::Failed,
+                Some(_) | None => Tone::Quiet,
+            };
+        }
+        self
+    }
+
     /// The line with escape sequences for its tones, broken at blanks to fit the columns.
     pub fn styled(&self, columns: Option<usize>) -> String {
         let styled = self

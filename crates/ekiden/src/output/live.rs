@@ -82,6 +82,7 @@ impl<'a> Live<'a> {
             output,
             board: Board::default(),
             frame: Vec::new(),
+            is_full: false,
         };
         Self {
             shown: Arc::new(Mutex::new(shown)),
@@ -291,9 +292,11 @@ impl Observer for Live<'_> {
             self.shown().output.print_beside();
         }
         let taken = takes_terminal(run);
-        if !taken {
-            self.shown().output.release();
+        let mut shown = self.shown();
+        if !taken && !shown.is_full {
+            shown.output.release();
         }
+        drop(shown);
         self.print_record(record, run);
         self.tell_issue(record, run);
         if taken {

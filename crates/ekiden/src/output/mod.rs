@@ -14,6 +14,7 @@ mod beside;
 pub mod board;
 pub mod ending;
 mod entry;
+pub mod full;
 mod growth;
 mod handed_off;
 pub mod json;
@@ -28,6 +29,7 @@ pub mod prompting;
 pub mod relay_progress;
 pub mod reporter;
 pub mod review;
+mod screen;
 pub mod session;
 pub mod sessions;
 pub mod stage_table;
@@ -43,24 +45,33 @@ pub mod waits;
 mod tests;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
-use ekiden_agent::SignalFlag;
 use ekiden_core::secrets;
 use serde::Serialize;
 
 use self::beside::{Beside, Stream};
 use self::line::Line;
+use self::screen::Screen;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
+/// Ends a view on the whole screen.
+const LEAVE_FULL: &str = "\u{1b}[?25h\u{1b}[?1049l";
 const ERASE_BELOW: &str = "\u{1b}[J";
+
+/// Rows of the terminal that lines leave free.
+const ROWS_KEPT: usize = 4;
 
 /// Taken where no terminal tells how many rows it has.
 const ROWS_USUAL: usize = 24;
+
+/// A view has the whole screen of this process: for a panic, which gives it back.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 pub struct Output {
     writer: Writer,
@@ -70,7 +81,7 @@ pub struct Output {
     to_terminal: bool,
     /// The terminal that lines move on, if standard output is one.
     screen: Option<Screen>,
-    /// What is printed when the terminal is free again: an agent's own interface has it.
+    /// What is printed when the terminal is free again: an agent's own interface or a view on the whole screen has it.
     held: Option<Vec<(Stream, Vec<u8>)>>,
     broken: Option<io::Error>,
 }
@@ -84,30 +95,12 @@ enum Writer {
     Beside(Beside),
 }
 
-struct Screen {
-    columns: fn() -> Option<usize>,
-    /// The locale can show more than ASCII.
-    utf_8: bool,
-    /// Lines that became too long for a narrower window take more rows in it. Not every terminal breaks them.
-    reflows: bool,
-    /// The lines above the cursor that move.
-    drawn: Vec<String>,
-    /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
-    went_on: Option<SignalFlag>,
-}
-
 impl Output {
     pub fn of_process() -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let is_coloured = |choice| choice != ColorChoice::Never;
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let screen = (stdout.is_terminal() && !dumb).then(|| Screen {
-            columns: stdout_columns,
-            utf_8: locale_is_utf_8(),
-            reflows: reflows(),
-            drawn: Vec::new(),
-            went_on: SignalFlag::of_going_on().ok(),
-        });
+        let screen = (stdout.is_terminal() && !dumb).then(Screen::of_process);
         Self {
             coloured: (
                 is_coloured(AutoStream::choice(&stdout)),
@@ -255,10 +248,7 @@ impl Output {
     /// Draws the lines that move, over those drawn before. The cursor rests below them, so whatever ends the
     /// program leaves the terminal in order.
     pub fn draw(&mut self, lines: &[Line]) {
-        let is_behind = match &mut self.writer {
-            Writer::Beside(beside) => beside.is_behind(),
-            Writer::Here { .. } => false,
-        };
+        let is_behind = self.writer.is_behind();
         let coloured = self.coloured.0;
         let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
             return;
@@ -290,6 +280,59 @@ impl Output {
             screen.drawn.clear();
             self.put(Stream::Answer, text.as_bytes());
         }
+    }
+
+    /// Gives the whole screen to a view, or what was there before back. What is printed meanwhile is kept.
+    pub fn fill(&mut self, is_full: bool) {
+        IS_FULL.store(is_full, Ordering::Relaxed);
+        self.screen
+            .iter_mut()
+            .for_each(|screen| screen.full.clear());
+        if is_full {
+            self.hold();
+            self.put_at_once("\u{1b}[?1049h\u{1b}[?25l");
+        } else {
+            self.put_at_once(LEAVE_FULL);
+            self.release();
+        }
+    }
+
+    /// Draws all rows of the screen.
+    pub fn draw_full(&mut self, lines: &[Line]) {
+        let is_behind = self.writer.is_behind();
+        let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
+            return;
+        };
+        let rows: Vec<String> = lines
+            .iter()
+            .map(|line| screen.cut(line, self.coloured.0) + ERASE_REST)
+            .collect();
+        if screen.full == rows {
+            return;
+        }
+        screen.full.clone_from(&rows);
+        self.put_at_once(&format!("\u{1b}[H{}{ERASE_BELOW}", rows.join("\r\n")));
+    }
+
+    /// Past what is held.
+    fn put_at_once(&mut self, text: &str) {
+        let held = self.held.take();
+        self.put(Stream::Answer, text.as_bytes());
+        self.held = held;
+    }
+
+    /// Waits until everything is printed; not for ever for a terminal that takes nothing.
+    pub fn settle(&mut self) {
+        if let Writer::Beside(beside) = &mut self.writer
+            && let Err(error) = beside.finish(self.to_terminal)
+        {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    /// Nothing moves from now on: the terminal is left.
+    pub fn forget_terminal(&mut self) {
+        self.screen = None;
     }
 
     /// Ends printing: how the program exits if it would have exited so.
@@ -326,7 +369,7 @@ impl Output {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         let rows = size.map_or(0, |size| usize::from(size.ws_row));
         let rows = if rows == 0 { ROWS_USUAL } else { rows };
-        rows.saturating_sub(4)
+        rows.saturating_sub(ROWS_KEPT)
     }
 
     /// After a failure to print the answer the rest of it is dropped. Nothing can be said if a message cannot
@@ -348,47 +391,17 @@ impl Output {
 }
 
 impl Writer {
+    fn is_behind(&mut self) -> bool {
+        match self {
+            Self::Beside(beside) => beside.is_behind(),
+            Self::Here { .. } => false,
+        }
+    }
+
     fn here() -> Self {
         Self::Here {
             answer: Box::new(io::stdout()),
             messages: Box::new(io::stderr()),
-        }
-    }
-}
-
-impl Screen {
-    /// What the terminal can show of a text.
-    fn in_locale(&self, text: String) -> String {
-        if self.utf_8 {
-            text
-        } else {
-            line::in_ascii(&text)
-        }
-    }
-
-    /// What has room of a line that must not be broken.
-    fn cut(&self, line: &Line, coloured: bool) -> String {
-        let columns = (self.columns)().unwrap_or(line::COLUMNS_MIN);
-        self.in_locale(line.masked().cut(columns.saturating_sub(1), coloured))
-    }
-
-    /// From below the drawn lines to the first of them.
-    fn to_first(&self) -> String {
-        let columns = (self.columns)().unwrap_or(usize::MAX).max(1);
-        let rows = |line: &String| match textwrap::core::display_width(line) {
-            width if self.reflows => width.div_ceil(columns).max(1),
-            _ => 1,
-        };
-        match self.drawn.iter().map(rows).sum() {
-            0 => String::new(),
-            rows => format!("\u{1b}[{rows}A\r"),
-        }
-    }
-
-    /// Lines that somebody else wrote below are left where they are.
-    fn forget_if_suspended(&mut self) {
-        if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
-            self.drawn.clear();
         }
     }
 }
@@ -412,33 +425,12 @@ fn labelled(label: &str, style: Style, text: &str) -> String {
     format!("{style}{label}:{style:#} {text}\n")
 }
 
-/// By the variables that decide it, the strongest first.
-fn locale_is_utf_8() -> bool {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(set)
-        .unwrap_or_default();
-    let locale = locale.to_string_lossy().to_ascii_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
-}
-
-/// xterm itself and the console of Linux cut lines off.
-fn reflows() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some();
-    !is_set("XTERM_VERSION") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
-}
-
-fn stdout_columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
-}
-
 #[cfg(test)]
 impl Output {
     /// An output to this writer, with a screen of 60 columns or without one.
     fn to(answer: impl Write + Send + 'static, has_screen: bool) -> Self {
         let screen = has_screen.then(|| Screen {
+            full: Vec::new(),
             columns: || Some(60),
             utf_8: true,
             reflows: true,

@@ -15,6 +15,14 @@ pub enum Key {
     Enter,
     Backspace,
     Escape,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    /// ctrl-z on the whole screen.
+    Suspend,
 }
 
 /// What a person wants.
@@ -27,13 +35,17 @@ pub enum Wanted {
     Read,
     /// Leave the run alone.
     Leave,
+    /// See sessions and their streams on the whole screen.
+    Full,
 }
 
 #[derive(Debug, Default)]
 pub struct Prompting {
     state: State,
-    /// The run works elsewhere: who watches it can leave without ending anything.
-    watches: bool,
+    /// The key by which one can leave without ending anything, and what it does.
+    leave: Option<&'static str>,
+    /// The view has the whole screen, and some keys for itself.
+    pub is_full: bool,
     /// What came of the last thing that was wanted.
     told: Option<(Tone, String)>,
 }
@@ -56,9 +68,9 @@ enum About {
 }
 
 impl Prompting {
-    pub fn new(watches: bool) -> Self {
+    pub fn new(leave: Option<&'static str>) -> Self {
         Self {
-            watches,
+            leave,
             ..Self::default()
         }
     }
@@ -76,6 +88,13 @@ impl Prompting {
             State::Stopping => match key {
                 Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
                 Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => None,
+                Key::Up
+                | Key::Down
+                | Key::Left
+                | Key::Right
+                | Key::PageUp
+                | Key::PageDown
+                | Key::Suspend => None,
             },
             State::Typing(about, text) => self.typed(about, text, key),
         }
@@ -87,8 +106,11 @@ impl Prompting {
             Key::Char('p') if summary.is_paused => return Some(Wanted::Steer(Steering::Unpause)),
             Key::Char('p') => return Some(Wanted::Steer(Steering::Pause)),
             Key::Char('n') => return Some(Wanted::Steer(Steering::HandOff)),
-            Key::Char('q') if self.watches => return Some(Wanted::Leave),
-            Key::Char('o') if self.watches && summary.has_handoff => return Some(Wanted::Read),
+            Key::Char(c) if self.leave.is_some_and(|key| key.starts_with(c)) => {
+                return Some(Wanted::Leave);
+            }
+            Key::Char('o') if summary.handoff.is_some() => return Some(Wanted::Read),
+            Key::Char('f') => return Some(Wanted::Full),
             Key::Char('s') => self.state = State::Stopping,
             Key::Char('l') => self.state = typing(About::Limits),
             // A plan has no one session that comes next.
@@ -99,6 +121,13 @@ impl Prompting {
                 }
             }
             Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
+            Key::Up
+            | Key::Down
+            | Key::Left
+            | Key::Right
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Suspend => {}
         }
         None
     }
@@ -109,11 +138,23 @@ impl Prompting {
             Key::Enter if text.trim().is_empty() => return None,
             Key::Enter => return Some(about.wanted(text.trim().to_owned())),
             Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
-            Key::Char(_) => {}
             Key::Backspace => drop(text.pop()),
+            Key::Char(_) => {}
+            Key::Up
+            | Key::Down
+            | Key::Left
+            | Key::Right
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Suspend => {}
         }
         self.state = State::Typing(about, text);
         None
+    }
+
+    /// Nothing is asked or typed.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Idle
     }
 
     /// The keys, on as many lines as they need, or what is asked, told or typed.
@@ -159,12 +200,13 @@ impl Prompting {
         let keys = [
             has(!summary.asked.is_empty(), "a answer"),
             Some(pause),
-            Some("n next"),
+            has(!self.is_full, "n next"),
             Some("s stop"),
-            has(self.watches, "q leave"),
+            self.leave.filter(|_| !self.is_full),
+            has(!self.is_full, "f full screen"),
             Some("l limits"),
             has(summary.plan.is_none(), "m message"),
-            has(self.watches && summary.has_handoff, "o handoff"),
+            has(summary.handoff.is_some(), "o handoff"),
         ];
         keys.into_iter().flatten().collect()
     }

@@ -1,10 +1,12 @@
 //! What the records of a run say of it, in short: for the live view.
 
 use ekiden_core::budget::{Budget, Spend};
-use ekiden_core::ids::StageId;
+use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::time::Timestamp;
 
+use super::full::Place;
 use super::line::one_line;
 use super::reporter::totals;
 use super::stage_table::{self, Brief};
@@ -25,11 +27,15 @@ pub struct Summary {
     /// What the sessions of a single relay have learnt last.
     pub learnt: Option<String>,
     pub open: Option<Open>,
-    /// A session of a single relay has handed off.
-    pub has_handoff: bool,
+    /// What the newest handoff says to the session after it.
+    pub handoff: Option<String>,
     /// The stages that ask for an answer, each with its question.
     pub asked: Vec<(StageId, String)>,
     pub plan: Option<Plan>,
+    /// All sessions, stage by stage.
+    pub places: Vec<Place>,
+    /// The one at work, else the last of the first stage.
+    pub newest: Option<Place>,
 }
 
 /// The items that the last handoff left open.
@@ -77,15 +83,22 @@ impl Summary {
                     first: one_line(items.open.first()?),
                 })
             }),
-            has_handoff: rows.is_empty()
-                && first.is_some_and(|relay| {
-                    let last = relay.last.as_ref();
-                    last.is_some_and(|last| last.next_prompt.is_some())
-                }),
+            handoff: run
+                .live()
+                .chain(run.relays())
+                .find_map(|(_, relay)| relay.last.as_ref()?.next_prompt.clone()),
             asked: run
                 .questions()
                 .map(|(stage, asked)| (stage.clone(), one_line(asked)))
                 .collect(),
+            places: run
+                .relays()
+                .flat_map(|of| places(of, !rows.is_empty()))
+                .collect(),
+            newest: run
+                .live()
+                .chain(run.relays())
+                .find_map(|of| places(of, !rows.is_empty()).last()),
             plan: (!rows.is_empty()).then(|| Plan {
                 counts: stage_table::summary(&rows),
                 slots: run.plan().jobs(),
@@ -94,4 +107,15 @@ impl Summary {
             }),
         }
     }
+}
+
+/// The sessions of a stage.
+fn places((stage, relay): (&StageId, &Relay), is_plan: bool) -> impl Iterator<Item = Place> {
+    let stage = is_plan.then(|| stage.clone());
+    let numbers = 1..=relay.session().get();
+    let sessions = numbers.filter_map(|number| SessionNumber::try_from(number).ok());
+    sessions.map(move |session| Place {
+        stage: stage.clone(),
+        session,
+    })
 }

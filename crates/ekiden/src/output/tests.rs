@@ -225,6 +225,8 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
         run: RunId::from_bits(0x7f3a_0b1c),
         from: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

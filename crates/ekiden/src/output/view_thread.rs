@@ -12,15 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use ekiden_agent::SignalFlag;
+use ekiden_agent::background::Detach;
 use ekiden_engine::clock::{Clock, SystemClock};
 use jiff::tz::TimeZone;
 
-use super::Output;
 use super::board::Board;
+use super::full::{self, Full, Open, Pressed};
 use super::keys::{self, Heard, Keys};
 use super::line::{Line, Tone};
-use super::prompting::{Prompting, Wanted};
+use super::prompting::{Key, Prompting, Wanted};
 use super::view::{self, Frame};
+use super::{Output, ROWS_KEPT};
 
 /// How often it is drawn while no key is pressed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -33,12 +36,34 @@ type Done = Result<(), String>;
 /// Does what a person wants.
 pub type Do = Arc<dyn Fn(Wanted) -> Done + Send + Sync>;
 
+/// Shows a text until a person has read it.
+pub type Read = fn(&str) -> Done;
+
+/// How a person leaves a run alone.
+pub enum Leave {
+    /// Whoever watches ends, and is told so here.
+    Watching(SignalFlag),
+    /// The run goes on without this terminal.
+    Detach(Detach),
+    Never,
+}
+
+/// What a person wants that needs the screen as it was.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    Suspend,
+    Read,
+    Leave,
+}
+
 /// What a run and its view share.
 pub struct Shown<'a> {
     pub output: &'a mut Output,
     pub board: Board,
     /// What the view shows.
     pub frame: Vec<Line>,
+    /// The view has the whole screen, or a pager has it.
+    pub is_full: bool,
 }
 
 /// Where a person sits and can press keys.
@@ -46,31 +71,109 @@ pub struct Controls {
     keys: Keys,
     prompting: Prompting,
     act: Do,
+    open: Open,
+    leave: Leave,
+    read: Read,
+    then: Option<Then>,
+    /// The view on the whole screen, while it is shown.
+    full: Option<Full>,
     done: (Sender<Done>, Receiver<Done>),
 }
 
 impl Controls {
     /// None without a terminal to read from.
-    pub fn take(watches: bool, act: Do) -> Option<Self> {
+    pub fn take(leave: Leave, act: Do, open: Open, read: Read) -> Option<Self> {
+        let key = match leave {
+            Leave::Watching(_) => Some("q leave"),
+            Leave::Detach(_) => Some("d detach"),
+            Leave::Never => None,
+        };
         Some(Self {
             keys: Keys::take()?,
-            prompting: Prompting::new(watches),
+            prompting: Prompting::new(key),
             act,
+            open,
+            leave,
+            read,
+            then: None,
+            full: None,
             done: mpsc::channel(),
         })
     }
 
-    fn press(&mut self, pressed: Vec<super::prompting::Key>, board: &Board) {
+    fn press(&mut self, pressed: Vec<Key>, board: &Board) {
         let Some(summary) = &board.summary else {
             return;
         };
         for key in pressed {
-            if let Some(wanted) = self.prompting.press(key, summary) {
-                let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
-                // An engine that does not answer holds up nothing here.
-                thread::spawn(move || done.send(act(wanted)));
+            if key == Key::Suspend {
+                self.then = Some(Then::Suspend);
+            }
+            if let Some(full) = self.full.as_mut().filter(|_| self.prompting.is_idle()) {
+                match full.press(key) {
+                    Pressed::Taken => continue,
+                    Pressed::Back => {
+                        self.full = None;
+                        continue;
+                    }
+                    Pressed::Other => {}
+                }
+            }
+            match self.prompting.press(key, summary) {
+                None => {}
+                Some(Wanted::Full) => self.full = Some(Full::new(Arc::clone(&self.open))),
+                Some(Wanted::Read) => self.then = Some(Then::Read),
+                Some(Wanted::Leave) => self.then = Some(Then::Leave),
+                Some(wanted) => {
+                    let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
+                    // An engine that does not answer holds up nothing here.
+                    thread::spawn(move || done.send(act(wanted)));
+                }
             }
         }
+    }
+
+    /// What is to be done before the next frame.
+    fn is_wanted(&mut self) -> Option<Then> {
+        let is_alone = matches!(&self.leave, Leave::Detach(detach) if detach.is_alone());
+        let leaves = is_alone.then_some(Then::Leave);
+        leaves.or(self.then.take())
+    }
+
+    /// Does it; none where nobody sits here any more.
+    fn attend(mut self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
+        match (then, self.leave) {
+            (Then::Suspend, leave) => {
+                lock(shown).clear();
+                self.keys.suspend();
+                self.leave = leave;
+            }
+            (Then::Read, leave) => {
+                lock(shown).clear();
+                lock(shown).cover(true);
+                let summary = board.summary.as_ref();
+                let handoff = summary.and_then(|summary| summary.handoff.as_deref());
+                let read = self.keys.lend(|| (self.read)(handoff.unwrap_or_default()));
+                lock(shown).cover(false);
+                let _ = self.done.0.send(read);
+                self.leave = leave;
+            }
+            (Then::Leave, Leave::Detach(detach)) => {
+                lock(shown).clear();
+                lock(shown).output.forget_terminal();
+                drop(self.keys);
+                // What cannot leave goes on as if the terminal were gone.
+                let _ = detach.leave();
+                return None;
+            }
+            (Then::Leave, leave) => {
+                if let Leave::Watching(left) = &leave {
+                    left.raise();
+                }
+                self.leave = leave;
+            }
+        }
+        Some(self)
     }
 
     fn tell_what_was_refused(&mut self) {
@@ -97,6 +200,7 @@ pub fn show(shown: &Mutex<Shown<'_>>, controls: Option<Controls>, stopped: &Owne
     let showing = AssertUnwindSafe(|| show_until(shown, controls, stopped));
     if let Err(fault) = panic::catch_unwind(showing) {
         let mut shown = lock(shown);
+        shown.fill(false);
         shown.frame.clear();
         shown.draw();
         let why = words_of(fault.as_ref());
@@ -117,11 +221,19 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
         if let Some(controls) = &mut controls {
             controls.tell_what_was_refused();
         }
-        let prompting = controls.as_ref().map(|controls| &controls.prompting);
-        let board = draw(shown, prompting, &zone);
+        let board = draw(shown, controls.as_mut(), &zone);
+        if let Some(then) = controls.as_mut().and_then(Controls::is_wanted) {
+            controls = controls.and_then(|here| here.attend(then, shown, &board));
+            if controls.is_none() {
+                return;
+            }
+        }
         let keys = controls.as_mut().map(|controls| &mut controls.keys);
         match keys::wait(keys, stopped, PAUSE) {
-            Heard::Stopped => return,
+            Heard::Stopped => {
+                lock(shown).fill(false);
+                return;
+            }
             Heard::Nothing => {}
             Heard::Keys(pressed) => {
                 if let Some(controls) = &mut controls {
@@ -133,7 +245,7 @@ fn show_until(shown: &Mutex<Shown<'_>>, mut controls: Option<Controls>, stopped:
 }
 
 /// Draws what is known now. The lines are made while nobody is kept from printing.
-fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone) -> Board {
+fn draw(shown: &Mutex<Shown<'_>>, mut controls: Option<&mut Controls>, zone: &TimeZone) -> Board {
     let (board, size) = {
         let shown = lock(shown);
         (shown.board.clone(), shown.output.size())
@@ -144,17 +256,40 @@ fn draw(shown: &Mutex<Shown<'_>>, prompting: Option<&Prompting>, zone: &TimeZone
         columns: size.0,
         rows: size.1,
     };
+    let (columns, rows) = (size.0, size.1 + ROWS_KEPT);
+    if let Some(controls) = controls.as_deref_mut()
+        && let Some(full) = &mut controls.full
+        && let Some(summary) = &board.summary
+        && full::has_room(columns, rows)
+    {
+        full.look(summary);
+        controls.prompting.is_full = true;
+        controls.keys.takes_suspend = true;
+        let keys = controls.prompting.lines(summary, columns);
+        let lines = full.rows(columns, rows, keys);
+        let mut shown = lock(shown);
+        shown.fill(true);
+        shown.output.draw_full(&lines);
+        fail_if_a_test_wants("full", &lines);
+        return board;
+    }
+    if let Some(controls) = controls.as_deref_mut() {
+        controls.prompting.is_full = false;
+        controls.keys.takes_suspend = false;
+    }
+    let prompting = controls.as_deref().map(|controls| &controls.prompting);
     let lines = view::lines(&board, prompting, frame);
     let mut shown = lock(shown);
+    shown.fill(false);
     shown.frame = lines;
     shown.draw();
-    fail_if_a_test_wants(&shown.frame);
+    fail_if_a_test_wants("lines", &shown.frame);
     board
 }
 
 /// Where it hurts most: something is drawn, and what the run prints with is held.
-fn fail_if_a_test_wants(frame: &[Line]) {
-    let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some();
+fn fail_if_a_test_wants(what: &str, frame: &[Line]) {
+    let is_wanted = || std::env::var_os("TEST_EKIDEN_VIEW_FAILS").is_some_and(|view| view == what);
     assert!(
         !cfg!(debug_assertions) || frame.is_empty() || !is_wanted(),
         "as a test wants"
@@ -162,6 +297,29 @@ fn fail_if_a_test_wants(frame: &[Line]) {
 }
 
 impl Shown<'_> {
+    /// Nothing moves until the next frame, and everything is printed.
+    fn clear(&mut self) {
+        self.fill(false);
+        self.frame.clear();
+        self.output.erase();
+        self.output.settle();
+    }
+
+    /// A pager has the screen.
+    fn cover(&mut self, is_covered: bool) {
+        self.is_full = is_covered;
+        match is_covered {
+            true => self.output.hold(),
+            false => self.output.release(),
+        }
+    }
+
+    fn fill(&mut self, is_full: bool) {
+        if std::mem::replace(&mut self.is_full, is_full) != is_full {
+            self.output.fill(is_full);
+        }
+    }
+
     /// Draws what the view shows, above which something may have been printed.
     pub fn draw(&mut self) {
         if self.output.is_held() {

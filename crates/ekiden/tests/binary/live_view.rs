@@ -5,6 +5,7 @@ use std::time::Duration;
 use ekiden_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::dash::Dash;
 use crate::environment::{Environment, items};
 use crate::running::wait_until;
 
@@ -106,7 +107,7 @@ fn a_run_is_steered_by_keys() {
 // shows: UIX-01
 #[test]
 fn a_view_that_fails_changes_nothing_for_the_run() {
-    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "1");
+    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "lines");
     let mut pty = on_terminal(&environment, &RUN);
     shows(&mut pty, "the live view failed");
     let is_sane = pty.wait_until(WITHIN, |pty| pty.is_sane());
@@ -122,6 +123,23 @@ fn a_view_that_fails_changes_nothing_for_the_run() {
     let log = environment.run(&["log"]).expect(0).stdout;
     let (_, log) = log.split_once('\n').unwrap();
     assert_eq!(lines, log);
+}
+
+/// The same on the whole screen: the terminal has its lines again.
+// shows: UIX-01
+#[test]
+fn a_view_that_fails_on_the_whole_screen_gives_the_terminal_back() {
+    let environment = waiting(5).with("TEST_EKIDEN_VIEW_FAILS", "full");
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    pty.press("f").unwrap();
+    shows(&mut pty, "the live view failed");
+    environment.write("go", "");
+    ends(&mut pty, 0);
+    let written = pty.written();
+    let last = |sequence| written.rfind(sequence).unwrap();
+    assert!(last("\u{1b}[?1049l") > last("\u{1b}[?1049h"));
+    assert!(kept(&written, 100).contains("complete (not verified)"));
 }
 
 /// Whoever watches from elsewhere leaves, is killed or has another size: the run goes on.
@@ -171,7 +189,8 @@ fn a_dumb_terminal_and_none_have_the_plain_lines() {
     assert_eq!(written, log);
 }
 
-/// The newest handoff is read in the pager, clean, and the view comes back after it.
+/// The newest handoff is read in the pager, clean, where the run works and elsewhere, and the view comes back
+/// after it. A ctrl-c there is the pager's.
 // shows: UIX-01
 #[test]
 fn the_newest_handoff_is_read_in_the_pager() {
@@ -180,34 +199,31 @@ fn the_newest_handoff_is_read_in_the_pager() {
         "PAGER",
         "sh -c 'echo PAGED; grep -c .; read -r line < /dev/tty'",
     );
+    let waits = format!("{wait}; echo made > item-6");
     environment.write(
         "task.md",
-        &items(9).replacen(
-            "echo made > item-6",
-            &format!("{wait}; echo made > item-6"),
-            1,
-        ),
+        &items(9).replacen("echo made > item-6", &waits, 1),
     );
-    environment
-        .run(&[&RUN[..], &["--detach"]].concat())
-        .expect(0);
+    let mut run = on_terminal(&environment, &RUN);
     wait_until("work", || environment.exists("started"));
-    let mut pty = on_terminal(&environment, &["attach"]);
-    shows(&mut pty, "o handoff");
-    pty.press("o").unwrap();
-    shows(&mut pty, "PAGED");
-    assert!(
-        pty.wait_until(WITHIN, |pty| pty.is_sane()),
-        "the pager has the terminal"
-    );
-    let before = pty.written().matches("o handoff").count();
-    pty.press("\u{3}\n").unwrap();
-    let is_back = pty.wait_until(WITHIN, |pty| {
-        pty.written().matches("o handoff").count() > before
-    });
-    assert!(is_back, "{}", pty.written());
+    let mut attached = on_terminal(&environment, &["attach"]);
+    for pty in [&mut run, &mut attached] {
+        shows(pty, "o handoff");
+        pty.press("o").unwrap();
+        shows(pty, "PAGED");
+        let is_lent = pty.wait_until(WITHIN, |pty| pty.is_sane());
+        assert!(is_lent, "the pager has the terminal");
+        let before = pty.written().matches("o handoff").count();
+        pty.press("\u{3}\n").unwrap();
+        let is_back = pty.wait_until(WITHIN, |pty| {
+            pty.written().matches("o handoff").count() > before
+        });
+        assert!(is_back, "{}", pty.written());
+    }
+    attached.press("q").unwrap();
+    ends(&mut attached, 0);
     environment.write("go", "");
-    ends(&mut pty, 0);
+    ends(&mut run, 0);
 }
 
 /// Without colour the view says the same, in plain letters.
@@ -225,4 +241,91 @@ fn no_color_takes_the_colour_away_from_the_view() {
         .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'))
         .any(|rest| rest.starts_with('m'));
     assert!(!coloured, "{written:?}");
+}
+
+/// The whole screen shows what an agent did, in a run, beside it and in what watches it; whoever leaves it has the
+/// lines again, and one that is killed or fails changes nothing for the run.
+// shows: UIX-01, UIX-03
+#[test]
+fn sessions_are_seen_on_the_whole_screen_and_the_run_goes_on() {
+    let environment = waiting(5).with("NO_COLOR", "1");
+    let mut run = on_terminal(&environment, &RUN);
+    shows(&mut run, KEYS);
+    wait_until("work", || environment.exists("started"));
+    let mut attached = on_terminal(&environment, &["attach"]);
+    let mut watched = on_terminal(&environment, &["status", "--watch"]);
+    let mut killed = on_terminal(&environment, &["attach"]);
+    let follows = environment.start(&["log", "-f"]);
+    let dash = Dash::started(environment.start(&["dash", "--port", "0"]));
+    for pty in [&mut run, &mut attached, &mut watched, &mut killed] {
+        shows(pty, "f full screen");
+        pty.press("f").unwrap();
+        shows(pty, "\u{1b}[?1049h");
+        shows(pty, "> session 1");
+        shows(pty, "for i in $(seq 3000)");
+    }
+    let killed_pid = Pid::from_raw(killed.pid().cast_signed()).unwrap();
+    kill_process(killed_pid, Signal::KILL).unwrap();
+    killed.wait(WITHIN).unwrap();
+    attached.press("f").unwrap();
+    shows(&mut attached, "\u{1b}[?1049l");
+    attached.press("q").unwrap();
+    ends(&mut attached, 0);
+    watched.press("q").unwrap();
+    shows(&mut watched, "\u{1b}[?1049l");
+    watched.press("q").unwrap();
+    ends(&mut watched, 1);
+    environment.write("go", "");
+    ends(&mut run, 0);
+    follows.end().expect(0);
+    assert!(dash.page("").body.contains("complete</b> task.md"));
+    let log = environment.run(&["log"]).expect(0).stdout;
+    let (_, log) = log.split_once('\n').unwrap();
+    let written = run.written();
+    let (_, after) = written.rsplit_once("\u{1b}[?1049l").unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(
+        after.contains(last),
+        "what came meanwhile is printed: {after}"
+    );
+}
+
+/// Who leaves a run has the prompt of the shell again, and the run goes on to its end.
+// shows: UIX-01
+#[test]
+fn a_run_is_left_running() {
+    let environment = waiting(5);
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, "d detach");
+    wait_until("work", || environment.exists("started"));
+    pty.press("d").unwrap();
+    ends(&mut pty, 0);
+    let kept = kept(&pty.written(), 100);
+    assert!(
+        kept.contains(" continues; to stop it: ekiden stop "),
+        "{kept}"
+    );
+    assert!(!kept.contains(KEYS), "{kept}");
+    pty.hang_up();
+    let follows = environment.start(&["attach"]);
+    environment.write("go", "");
+    follows.end().expect(0);
+    assert_eq!(environment.read("item-5.txt"), "made\n");
+}
+
+/// What a person started is killed: the run leaves the terminal to the shell and goes on.
+// shows: UIX-01, RUN-18
+#[test]
+fn a_run_goes_on_when_what_waits_for_it_is_killed() {
+    let environment = waiting(5);
+    let mut pty = on_terminal(&environment, &RUN);
+    shows(&mut pty, KEYS);
+    wait_until("work", || environment.exists("started"));
+    let first = Pid::from_raw(pty.pid().cast_signed()).unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    pty.wait(WITHIN).unwrap();
+    let follows = environment.start(&["attach"]);
+    environment.write("go", "");
+    follows.end().expect(0);
+    assert_eq!(environment.read("item-5.txt"), "made\n");
 }

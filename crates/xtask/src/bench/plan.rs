@@ -106,8 +106,8 @@ fn chains() -> Result<Vec<Row>, String> {
     let (mut plain, mut git, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     // In turns, so that a busy moment strikes all three.
     for _ in 0..ROUNDS {
-        plain.extend(gaps(&place.join("plain"), false)?);
-        git.extend(gaps(&place.join("git"), true)?);
+        plain.extend(gaps(&place.join("plain"), Place::Plain)?);
+        git.extend(gaps(&place.join("git"), Place::Git)?);
         bare.extend(bare_git(&place.join("bare"))?);
     }
     let (plain, git, bare) = (median(plain), median(git), median(bare));
@@ -132,15 +132,24 @@ fn chains() -> Result<Vec<Row>, String> {
     ])
 }
 
+/// Where a chain is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Plain,
+    Git,
+    /// With the live view.
+    Terminal,
+}
+
 /// The gaps of a chain, by the log: from the end of the last attempt at a stage to the start of the next one's
 /// first.
-fn gaps(dir: &Path, with_git: bool) -> Result<Vec<f64>, String> {
+pub(super) fn gaps(dir: &Path, place: Place) -> Result<Vec<f64>, String> {
     let home = dir.join("home");
     let project = dir.join("project");
     shell::clear(&home)?;
     shell::clear(&project)?;
     shell::write(&project.join("plan.toml"), &chain())?;
-    if with_git {
+    if place == Place::Git {
         begin_repository(&project)?;
     }
     let ekiden = shell::target_dir().join("release/ekiden");
@@ -156,8 +165,14 @@ fn gaps(dir: &Path, with_git: bool) -> Result<Vec<f64>, String> {
     let run = Program::new(ekiden, &words).arg(&project).arg(&manifest);
     let run = run
         .with("EKIDEN_REHEARSAL_STEP_MS", "0")
-        .with("EKIDEN_STATE_DIR", &state);
-    run.with("HOME", home).output()?;
+        .with("EKIDEN_STATE_DIR", &state)
+        // The build directory lies in a repository, which is none of theirs.
+        .with("GIT_CEILING_DIRECTORIES", dir);
+    let run = run.with("HOME", home);
+    match place {
+        Place::Plain | Place::Git => run.output()?,
+        Place::Terminal => run.on_terminal().output()?,
+    };
     let log =
         log_below(&state).ok_or_else(|| format!("there is no log below {}", state.display()))?;
     Ok(gaps_in(&shell::read(&log)?))
@@ -192,7 +207,7 @@ fn chain() -> String {
     )
 }
 
-fn begin_repository(dir: &Path) -> Result<(), String> {
+pub(super) fn begin_repository(dir: &Path) -> Result<(), String> {
     for words in [
         &["init", "--quiet", "--initial-branch=main"][..],
         &["config", "user.name", "Bench"],

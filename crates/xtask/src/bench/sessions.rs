@@ -70,9 +70,9 @@ END
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     /// Milliseconds since 1970, as the log has them.
-    at_ms: f64,
+    pub(super) at_ms: f64,
     /// All threads, in the kernel too.
-    cpu_ms: f64,
+    pub(super) cpu_ms: f64,
     /// The most that was ever resident.
     pub(super) memory_bytes: u64,
 }

@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::super::everywhere::{Everywhere, Found};
 use super::super::follow::Follow;
-use super::super::status::RunStatus;
+use super::super::run_status::RunStatus;
 use crate::failure::Failure;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::phrase;

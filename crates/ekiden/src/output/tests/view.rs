@@ -77,7 +77,7 @@ impl Watched {
     }
 
     fn at_each_width(&self) -> String {
-        let prompting = Prompting::new(true);
+        let prompting = Prompting::new(Some("q leave"));
         [60, 80, 200]
             .map(|columns| self.shown(&prompting, columns))
             .concat()
@@ -108,22 +108,23 @@ fn a_relay_at_work_is_seen_at_each_width() {
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message
-          o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits
+          m message  o handoff
         80
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- -…
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message  o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits  m message
+          o handoff
         200
           2 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k of 200k  +34k a minute  1m
           now       2 subagents · 12s  Bash cargo test --workspace --all-features -- --test-threads=2 the_tests_of_billing_and_of_the_audit
           cost      ≈$2.45 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
-          p pause  n next  s stop  q leave  l limits  m message  o handoff
+          p pause  n next  s stop  q leave  f full screen  l limits  m message  o handoff
     "#]].assert_eq(&watched.at_each_width());
 }
 
@@ -144,20 +145,21 @@ fn a_wait_and_a_pause_are_seen() {
         steering: Steering::Pause,
     }));
     let paused = Watched::of(paused);
-    let prompting = Prompting::new(false);
+    let prompting = Prompting::new(Some("d detach"));
     let shown = [waits, paused].map(|watched| watched.shown(&prompting, 80));
     expect_test::expect![[r#"
         80
           1 of 3  waiting 4h 45m, until Sun 22 Nov 03:04:30  the 5-hour limit is reach…
           cost      $1.84 · 15m
-          p pause  n next  s stop  l limits  m message
+          p pause  n next  s stop  d detach  f full screen  l limits  m message
         80
           2 of 3  starting  1m
           cost      $1.84 of $20.00 · 15m
           learnt    The client needs a region.
           open      1 item of 2, next: billing
                     nothing new begins: paused
-          p go on  n next  s stop  l limits  m message
+          p go on  n next  s stop  d detach  f full screen  l limits  m message
+          o handoff
     "#]]
     .assert_eq(&shown.concat());
 }
@@ -244,7 +246,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
         80
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -258,7 +260,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
         200
           12 stages · 3 running · 1 preparing · 8 waiting
           S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
@@ -272,7 +274,7 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           S09  waiting    part 9 of the recipes  needs S05
           and 3 more stages
           cost      ≈$1.83 · 1m · 4 of 4 slots
-          p pause  n next  s stop  q leave  l limits
+          p pause  n next  s stop  q leave  f full screen  l limits
     "#]]
     .assert_eq(&watched.at_each_width());
 }
@@ -321,7 +323,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
         scenario.event(Event::Stage { stage, event });
     }
     let watched = Watched::of(scenario);
-    let mut prompting = Prompting::new(false);
+    let mut prompting = Prompting::new(Some("d detach"));
     expect_test::expect![[r#"
         80
           5 stages · 3 preparing · 1 failed · 1 blocked
@@ -330,7 +332,8 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
           S04  preparing  part 4 of the recipes
           ! S01 asks: Which currency do old invoices have?
           cost      nothing yet · 1m · 3 of 4 slots
-          a answer  p pause  n next  s stop  l limits
+          a answer  p pause  n next  s stop  d detach  f full screen  l limits
+          o handoff
     "#]]
     .assert_eq(&watched.shown(&prompting, 80));
     let summary = watched.board.summary.as_ref().unwrap();
@@ -346,7 +349,7 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
 fn a_small_or_narrow_terminal_has_the_one_line_that_moves() {
     let mut watched = relay();
     watched.works(&StageId::only(), 68_000, "Bash pytest -q");
-    let prompting = Prompting::new(true);
+    let prompting = Prompting::new(Some("q leave"));
     let line = watched
         .board
         .line(watched.scenario.now + Millis::from_secs(60), &TimeZone::UTC);
@@ -391,7 +394,7 @@ fn press(prompting: &mut Prompting, keys: &str, summary: &Summary) -> Vec<Wanted
 fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
     let watched = relay();
     let summary = watched.board.summary.as_ref().unwrap();
-    let mut prompting = Prompting::new(true);
+    let mut prompting = Prompting::new(Some("q leave"));
     let mut wants = |keys: &str| press(&mut prompting, keys, summary);
     let steers = |steering| vec![Wanted::Steer(steering)];
     assert_eq!(wants("p"), steers(Steering::Pause));
@@ -410,8 +413,9 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
     assert_eq!(wants("a"), [], "nothing is asked");
     assert_eq!(wants("q"), [Wanted::Leave]);
     assert_eq!(wants("o"), [Wanted::Read]);
-    let mut at_the_run = Prompting::new(false);
-    assert_eq!(press(&mut at_the_run, "qo", summary), []);
+    let mut at_the_run = Prompting::new(Some("d detach"));
+    assert_eq!(press(&mut at_the_run, "q", summary), []);
+    assert_eq!(press(&mut at_the_run, "d", summary), [Wanted::Leave]);
 }
 
 // shows: UIX-01
@@ -419,7 +423,7 @@ fn keys_want_what_commands_want_and_what_ends_something_is_asked_first() {
 fn what_is_typed_and_what_was_refused_is_seen() {
     let watched = relay();
     let summary = watched.board.summary.as_ref().unwrap();
-    let mut prompting = Prompting::new(false);
+    let mut prompting = Prompting::new(Some("d detach"));
     let last = |prompting: &Prompting| {
         let shown = watched.shown(prompting, 60);
         shown.lines().last().unwrap().to_owned() + "\n"

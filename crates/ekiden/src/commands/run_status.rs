@@ -1,0 +1,342 @@
+//! How a run stands, as `status` and what watches a run tell it.
+
+use ekiden_core::ids::RunId;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::record::Record;
+use ekiden_core::relay::{Phase, Relay};
+use ekiden_core::run::Run;
+use ekiden_core::text::in_full;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::EngineError;
+use ekiden_engine::clock::{Clock, SystemClock};
+use ekiden_engine::history::{self, RunSummary};
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::lock::Holder;
+use jiff::tz::TimeZone;
+
+use super::run_ids;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::board::Board;
+use crate::output::json::{Fields, fields};
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::outcome::Description;
+use crate::output::reporter::{session_max, totals};
+use crate::output::stage_table::{self, Row};
+use crate::output::{Output, outcome, phrase};
+
+/// The newest run, unless it is complete or cannot be read.
+pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Failure> {
+    let newest = history::list(workspace)?.pop();
+    let read = newest
+        .filter(|newest| newest.unreadable.is_none())
+        .and_then(|newest| {
+            RunStatus::read(workspace, &newest.run, history::holder(workspace)).ok()
+        });
+    Ok(read.filter(|run| run.state() != State::Complete))
+}
+
+/// A run that cannot be read.
+pub(super) struct Unreadable {
+    pub(super) run: RunId,
+    pub(super) started: Option<Timestamp>,
+    pub(super) error: EngineError,
+}
+
+impl Unreadable {
+    pub(super) fn json(&self) -> Fields {
+        fields! {
+            "run": self.run,
+            "state": "unreadable",
+            "started": self.started.map(phrase::utc),
+            "error": format!("cannot {}", in_full(&self.error)),
+            "hint": self.error.hint(),
+        }
+    }
+
+    pub(super) fn lines(&self, ids: &[RunId]) -> Vec<Line> {
+        let id = phrase::short_id(&self.run, ids);
+        let error = format!("   cannot {}", in_full(&self.error));
+        let head = Line::new(Tone::Plain, format!("{id}  relay  "))
+            .with(Tone::Failed, "unreadable")
+            .with(Tone::Plain, error);
+        let hint = self.error.hint();
+        let hint = hint.map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
+        std::iter::once(head).chain(hint).collect()
+    }
+}
+
+/// A run, and who works on it.
+pub(super) struct RunStatus {
+    pub(super) summary: RunSummary,
+    /// The engine that holds this run.
+    holder: Option<Holder>,
+    /// What it does just now.
+    pub(super) board: Board,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// An engine works on it.
+    Running,
+    /// An engine holds it, and nothing begins until a person says so.
+    Paused,
+    /// ekiden was killed.
+    Killed,
+    Complete,
+    /// It ended otherwise.
+    Ended,
+}
+
+impl RunStatus {
+    /// `holder` is the engine that works here, on whatever run.
+    pub(super) fn read(
+        workspace: &Workspace,
+        run: &RunId,
+        holder: Option<Holder>,
+    ) -> Result<Self, EngineError> {
+        let mut board = Board::default();
+        let follow = |record: &Record, run: &Run| board.follow(record, run);
+        let summary = history::read(workspace, run, follow)?;
+        Ok(Self::new(summary, board, holder))
+    }
+
+    pub(super) fn new(summary: RunSummary, board: Board, holder: Option<Holder>) -> Self {
+        let mut status = Self {
+            summary,
+            holder: None,
+            board,
+        };
+        status.look_who_holds(holder);
+        status
+    }
+
+    pub(super) fn look_who_holds(&mut self, holder: Option<Holder>) {
+        self.holder = holder.filter(|holder| holder.run.as_ref() == Some(self.summary.id()));
+    }
+
+    pub(super) fn state(&self) -> State {
+        let run = &self.summary.run;
+        let is_held = |relay: &Relay| matches!(relay.phase, Phase::Paused { .. });
+        match (&self.holder, run.outcome()) {
+            (Some(_), _) if run.relays().any(|(_, relay)| is_held(relay)) => State::Paused,
+            (Some(_), _) => State::Running,
+            (None, None) => State::Killed,
+            (None, Some(outcome)) if outcome.is_complete() => State::Complete,
+            (None, Some(_)) => State::Ended,
+        }
+    }
+
+    /// An engine holds it, whether or not anything may begin.
+    pub(super) fn is_held(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// How a command exits that watched it to its end. Where ekiden was killed, as for one that can be resumed.
+    pub(super) fn exit(&self) -> Exit {
+        let outcome = self.summary.run.outcome();
+        outcome.map_or(Exit::StoppedEarly, Exit::of)
+    }
+
+    /// No engine works on it: nothing more will happen by itself.
+    pub(super) fn is_over(&self) -> bool {
+        match self.state() {
+            State::Running | State::Paused => false,
+            State::Killed | State::Complete | State::Ended => true,
+        }
+    }
+
+    /// Prints how the run stands.
+    pub(super) fn print(
+        &self,
+        workspace: &Workspace,
+        json: bool,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        if json {
+            output.json(&self.answer());
+            return Ok(());
+        }
+        let lines = self.lines(&run_ids(workspace)?, &TimeZone::system(), true);
+        lines.iter().for_each(|line| output.line(line));
+        Ok(())
+    }
+
+    /// The answer about this run alone.
+    pub(super) fn answer(&self) -> Fields {
+        Fields::versioned().with("runs", [self.json()])
+    }
+
+    pub(super) fn json(&self) -> Fields {
+        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let (outcome, first) = (run.outcome(), self.board.first());
+        let usage = first.and_then(|first| first.usage);
+        let activity = first.and_then(|first| first.activity.as_ref());
+        let relays = || run.relays().map(|(_, relay)| relay);
+        let session = relays().map(|relay| relay.session().get()).max();
+        let budget = relays()
+            .map(|relay| relay.settings.bounds.run)
+            .next()
+            .unwrap_or_default();
+        let stages: Vec<Fields> = stage_table::rows(run).iter().map(Row::json).collect();
+        fields! {
+            "run": self.summary.id(),
+            "state": self.word().1,
+            "task": one_line(&run.task_names()),
+            "session": session.unwrap_or(0),
+            "session_max": session_max(run),
+            "sessions_over": totals.sessions,
+            "cost_micro_usd": totals.spend.micro_usd,
+            "running_ms": totals.running,
+            "waiting_ms": totals.waiting,
+            "tool_calls": totals.tool_calls,
+            "cost_estimated": totals.spend.estimated,
+            "subscription": totals.subscription,
+            "tokens": totals.spend.tokens,
+            "run_budget": budget,
+            "started": phrase::utc(run.started_at()),
+            "updated": phrase::utc(self.summary.last.time),
+            "waits_until": self.waits_until().map(phrase::utc),
+            "outcome": outcome,
+            "exit_code": outcome.map(|outcome| Exit::of(outcome).code()),
+            "pid": self.holder.as_ref().map(|holder| holder.pid),
+            "host": self.holder.as_ref().map(|holder| &holder.host),
+            "paused": self.is_paused(),
+            "usage_tokens": usage.map(|(tokens, _)| tokens),
+            "percent": usage.map(|(tokens, window)| window.percent(tokens)),
+            "activity": activity.map(|activity| one_line(&activity.text)),
+        }
+        .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
+    }
+
+    pub(super) fn lines(&self, ids: &[RunId], zone: &TimeZone, with_next: bool) -> Vec<Line> {
+        let (run, totals) = (&self.summary.run, totals(&self.summary.run));
+        let id = phrase::short_id(self.summary.id(), ids);
+        let task = one_line(&run.task_names());
+        let (tone, state) = self.word();
+        let is_pausing = self.is_paused() && state == "running";
+        let cost = match totals.spend.micro_usd {
+            0 => String::new(),
+            cost => {
+                let cost = phrase::cost(cost, totals.spend.estimated, totals.subscription);
+                format!("   {cost}")
+            }
+        };
+        let span = self.span(zone);
+        let stages = stage_table::rows(run);
+        let (kind, rest) = if stages.is_empty() {
+            let then = if is_pausing { ", then paused" } else { "" };
+            let session = run.relays().map(|(_, relay)| relay.session().get()).max();
+            let (session, max) = (session.unwrap_or(0), session_max(run));
+            let doing = self.doing(zone);
+            let rest =
+                format!("  session {session} of {max} · {span}   {doing}{then}{cost}   {task}");
+            ("relay  ", rest)
+        } else {
+            let summary = stage_table::summary(&stages);
+            let then = if is_pausing {
+                "   nothing new begins"
+            } else {
+                ""
+            };
+            (
+                "plan   ",
+                format!("   {summary} · {span}   {task}{then}{cost}"),
+            )
+        };
+        let head = Line::new(Tone::Plain, format!("{id}  {kind}"))
+            .with(tone, state)
+            .with(Tone::Plain, rest);
+        let asked = match (self.state(), run.outcome()) {
+            (State::Ended, Some(outcome)) if Exit::of(outcome) == Exit::Blocked => {
+                Description::of(outcome, self.summary.last.time, zone).details
+            }
+            // Other stages work meanwhile.
+            (State::Running | State::Paused, None) => {
+                let asked = run.questions();
+                asked
+                    .flat_map(|(stage, asked)| outcome::asks(stage, asked))
+                    .collect()
+            }
+            (State::Running | State::Paused, Some(_))
+            | (State::Killed | State::Complete | State::Ended, _) => Vec::new(),
+        };
+        let asked = asked.into_iter().filter(|_| with_next);
+        let next = self.next(&id).filter(|_| with_next);
+        let next = next.map(|next| Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+        std::iter::once(head)
+            .chain(stage_table::lines(&stages))
+            .chain(asked.map(|line| Line::new(Tone::Plain, line)))
+            .chain(next)
+            .collect()
+    }
+
+    /// Since when it works, or from when to when it did.
+    fn span(&self, zone: &TimeZone) -> String {
+        let (began, last) = (self.summary.run.started_at(), self.summary.last.time);
+        let now = SystemClock.now();
+        let from = phrase::clock(began, now, zone);
+        if self.holder.is_some() {
+            return format!("since {from}, {}", phrase::duration(now.since(began)));
+        }
+        format!("{from} to {}", phrase::clock(last, began, zone))
+    }
+
+    /// A person wants nothing to begin, whether it is held already or not.
+    fn is_paused(&self) -> bool {
+        let mut relays = self.summary.run.relays();
+        relays.any(|(_, relay)| relay.wishes.paused)
+    }
+
+    fn waits_until(&self) -> Option<Timestamp> {
+        let run = &self.summary.run;
+        let mut relays = run.relays();
+        run.wakes_at()
+            .filter(|_| relays.any(|(_, relay)| relay.waits_until().is_some()))
+    }
+
+    fn doing(&self, zone: &TimeZone) -> String {
+        let run = &self.summary.run;
+        let first = run.live().chain(run.relays()).next();
+        let doing = first.map_or(String::new(), |(_, relay)| phrase::doing(relay));
+        match self.waits_until().filter(|_| !self.is_over()) {
+            Some(until) => {
+                let until = phrase::future(until, self.summary.last.time, zone);
+                format!("{doing} until {until}")
+            }
+            None => doing,
+        }
+    }
+
+    fn next(&self, id: &str) -> Option<String> {
+        let run = &self.summary.run;
+        match (self.state(), run.outcome()) {
+            (State::Running, _) => {
+                let mut asked = run.questions();
+                asked
+                    .next()
+                    .map(|(stage, _)| format!("ekiden answer --stage {stage}"))
+            }
+            (State::Paused, _) => Some("ekiden unpause".to_owned()),
+            (State::Complete, _) => Some(format!("ekiden log {id}")),
+            (State::Ended, Some(Outcome::NoCheck { .. })) => {
+                Some("ekiden run TASK --verify 'COMMAND'".to_owned())
+            }
+            (State::Ended, Some(outcome)) => {
+                let at = self.summary.last.time;
+                Some(outcome::resume_command(outcome, run, at))
+            }
+            (State::Killed | State::Ended, _) => Some("ekiden resume".to_owned()),
+        }
+    }
+
+    pub(super) fn word(&self) -> (Tone, &'static str) {
+        match (self.state(), self.summary.run.outcome()) {
+            (State::Running, _) => (Tone::Plain, "running"),
+            (State::Paused, _) => (Tone::Attention, "paused"),
+            (State::Complete | State::Ended, Some(outcome)) => outcome::word(outcome),
+            (State::Killed | State::Complete | State::Ended, _) => (Tone::Attention, "killed"),
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! The view on the whole screen: the sessions at the left, the stream of the chosen one at the right.
+//!
+//! A reader of a run's files, bounded however long they are: of a stream its end is read, and of that the last
+//! entries are kept. What is left out is said.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::Arc;
+
+use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::text;
+use ekiden_wire::lines::LineSplitter;
+use ekiden_wire::reading::{Piece, pieces};
+
+use super::activity::PIECE_BYTES;
+use super::line::{Line, Tone, one_line};
+use super::patch;
+use super::prompting::Key;
+use super::summary::Summary;
+
+/// What is read of the end of a stream when a session is chosen.
+const TAIL_BYTES: u64 = 4 * 1024 * 1024;
+/// What is read of it before the next frame.
+const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The entries that are kept.
+const ENTRIES_MAX: usize = 2_000;
+/// The narrowest and lowest terminal for it.
+const COLUMNS_MIN: usize = 60;
+const ROWS_MIN: usize = 12;
+
+/// A session's stream from a byte on, with its length; none where nothing is.
+pub type Open = Arc<dyn Fn(&Place, u64) -> Option<(Box<dyn Read + Send>, u64)> + Send + Sync>;
+
+/// A session of a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// None in a run of one relay.
+    pub stage: Option<StageId>,
+    pub session: SessionNumber,
+}
+
+pub struct Full {
+    open: Open,
+    places: Vec<Place>,
+    /// Nobody has chosen: the newest is shown.
+    chosen: Option<Place>,
+    stream: Stream,
+    /// The entry that keys act on; none follows the end.
+    cursor: Option<usize>,
+    /// What is looked for, and whether it is still being typed.
+    search: Option<(String, bool)>,
+    page: usize,
+}
+
+/// What a key did here.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pressed {
+    Taken,
+    /// The lines are wanted again.
+    Back,
+    /// It means something else.
+    Other,
+}
+
+/// The end of a stream.
+#[derive(Default)]
+struct Stream {
+    place: Option<Place>,
+    read_bytes: u64,
+    left_out: u64,
+    /// The beginning of the first line is not there.
+    is_torn: bool,
+    splitter: LineSplitter,
+    entries: VecDeque<Entry>,
+    /// Entries that were dropped for newer ones.
+    dropped: usize,
+}
+
+struct Entry {
+    head: Line,
+    /// Shown when it is unfolded.
+    rest: Vec<Line>,
+    is_open: bool,
+}
+
+pub fn has_room(columns: usize, rows: usize) -> bool {
+    columns >= COLUMNS_MIN && rows >= ROWS_MIN
+}
+
+impl Full {
+    pub fn new(open: Open) -> Self {
+        Self {
+            open,
+            places: Vec::new(),
+            chosen: None,
+            stream: Stream::default(),
+            cursor: None,
+            search: None,
+            page: ROWS_MIN,
+        }
+    }
+
+    /// Reads what was added.
+    pub fn look(&mut self, summary: &Summary) {
+        self.places.clone_from(&summary.places);
+        let place = self.chosen.as_ref().or(summary.newest.as_ref());
+        let Some(place) = place.cloned() else {
+            return;
+        };
+        if self.stream.place.as_ref() != Some(&place) {
+            self.stream = Stream::of(place, &self.open);
+            self.cursor = None;
+        }
+        let dropped = self.stream.read_on(&self.open);
+        self.cursor = self.cursor.map(|at| at.saturating_sub(dropped));
+    }
+
+    pub fn press(&mut self, key: Key) -> Pressed {
+        if let Some((text, true)) = &mut self.search {
+            match key {
+                Key::Char(c) => text.push(c),
+                Key::Backspace => drop(text.pop()),
+                Key::Enter => {
+                    self.search = Some((std::mem::take(text), false));
+                    self.find(false);
+                }
+                Key::Escape => self.search = None,
+                Key::Suspend => return Pressed::Back,
+                Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
+            }
+            return Pressed::Taken;
+        }
+        match key {
+            Key::Char('f' | 'q') | Key::Suspend => return Pressed::Back,
+            Key::Char('/') => self.search = Some((String::new(), true)),
+            // A handoff is ordered from the lines: here the key goes to the next place of what was found.
+            Key::Char('n') => self.find(true),
+            Key::Char('N') => self.find(false),
+            Key::Char(' ') | Key::Enter => self.unfold(),
+            Key::Up => self.step(-1),
+            Key::Down => self.step(1),
+            Key::PageUp => self.step(-self.page.cast_signed()),
+            Key::PageDown => self.step(self.page.cast_signed()),
+            Key::Left => self.choose(-1),
+            Key::Right => self.choose(1),
+            Key::Escape if self.search.is_some() => self.search = None,
+            Key::Char(_) | Key::Backspace | Key::Escape => return Pressed::Other,
+        }
+        Pressed::Taken
+    }
+
+    fn step(&mut self, by: isize) {
+        let last = self.stream.entries.len().saturating_sub(1);
+        let at = self.cursor.unwrap_or(last).saturating_add_signed(by);
+        self.cursor = (at < last).then_some(at);
+    }
+
+    fn choose(&mut self, by: isize) {
+        let shown = self.stream.place.as_ref();
+        let at = self.places.iter().position(|place| Some(place) == shown);
+        let at = at.unwrap_or(0).saturating_add_signed(by);
+        self.chosen = self.places.get(at).or(self.places.last()).cloned();
+    }
+
+    fn unfold(&mut self) {
+        let last = self.stream.entries.len().saturating_sub(1);
+        let entry = self.stream.entries.get_mut(self.cursor.unwrap_or(last));
+        entry
+            .into_iter()
+            .for_each(|entry| entry.is_open = !entry.is_open);
+    }
+
+    /// The next entry that holds what is looked for, else the one before.
+    fn find(&mut self, forwards: bool) {
+        let Some((wanted, _)) = self.search.as_ref().filter(|(text, _)| !text.is_empty()) else {
+            return;
+        };
+        let holds = |at: &usize| self.stream.entries[*at].holds(wanted);
+        let count = self.stream.entries.len();
+        let at = self.cursor.unwrap_or(count);
+        let found = match forwards {
+            true => (at + 1..count).chain(0..count.min(at + 1)).find(holds),
+            false => (0..count.min(at)).rev().chain((0..count).rev()).find(holds),
+        };
+        if let Some(found) = found {
+            self.cursor = Some(found);
+            self.stream.entries[found].is_open = true;
+        }
+    }
+
+    /// As many rows as the screen has; `keys` are those that steer.
+    pub fn rows(&mut self, columns: usize, rows: usize, keys: Vec<Line>) -> Vec<Line> {
+        let width = self.places.iter().map(|place| place.label().len()).max();
+        let width = width.unwrap_or(0).clamp(9, columns / 4) + 2;
+        let room = rows.saturating_sub(keys.len() + 2);
+        self.page = room.max(1);
+        let stream = self.stream_rows(columns.saturating_sub(width + 4), room);
+        let shown = self.stream.place.as_ref();
+        let at = self.places.iter().position(|place| Some(place) == shown);
+        let from = at.unwrap_or(0).saturating_sub(room / 2);
+        let mut stream = stream.into_iter();
+        let mut lines: Vec<Line> = (from..from + room)
+            .map(|row| {
+                let place = self.places.get(row);
+                let (mark, tone) = match place.is_some() && place == shown {
+                    true => ('>', Tone::Plain),
+                    false => (' ', Tone::Quiet),
+                };
+                let label = place.map(Place::label).unwrap_or_default();
+                let label: String = label.chars().take(width - 2).collect();
+                let left = format!("{mark} {label:<room$}", room = width - 2);
+                let left = Line::new(tone, left).with(Tone::Quiet, " ▏ ");
+                left.joined(stream.next().unwrap_or_default())
+            })
+            .collect();
+        let (tone, own) = self.own_keys();
+        lines.push(Line::new(Tone::Quiet, ""));
+        lines.push(Line::new(tone, own));
+        lines.extend(keys);
+        lines
+    }
+
+    fn own_keys(&self) -> (Tone, String) {
+        match &self.search {
+            Some((text, true)) => (Tone::Attention, format!("  /{text}▏")),
+            Some((text, false)) => {
+                let keys = format!("  `{}`  n, N next, previous  esc ends", one_line(text));
+                (Tone::Attention, keys)
+            }
+            None => {
+                let keys = "  ← → session  ↑ ↓ move  space unfold  / search  f back";
+                (Tone::Quiet, keys.to_owned())
+            }
+        }
+    }
+
+    /// The rows around the cursor, else the last ones.
+    fn stream_rows(&self, columns: usize, room: usize) -> Vec<Line> {
+        let entries = &self.stream.entries;
+        let at = self.cursor.unwrap_or(entries.len().saturating_sub(1));
+        let rows_of = |index: usize| {
+            let is_chosen = self.cursor == Some(index);
+            entries[index].rows(columns, is_chosen)
+        };
+        let mut rows: VecDeque<Line> = VecDeque::new();
+        if at < entries.len() {
+            rows.extend(rows_of(at).into_iter().take(room));
+        }
+        // A third of the room stays for what comes after.
+        let before_room = if self.cursor.is_some() {
+            room * 2 / 3
+        } else {
+            room
+        };
+        for index in (0..at).rev() {
+            if rows.len() >= before_room {
+                break;
+            }
+            rows_of(index)
+                .into_iter()
+                .rev()
+                .for_each(|row| rows.push_front(row));
+        }
+        if rows.len() < room && at < before_room {
+            rows.push_front(Line::new(Tone::Quiet, self.stream.told(entries.is_empty())));
+        }
+        let surplus = if self.cursor.is_none() {
+            rows.len().saturating_sub(room)
+        } else {
+            0
+        };
+        rows.drain(..surplus);
+        for index in at + 1..entries.len() {
+            if rows.len() >= room {
+                break;
+            }
+            rows.extend(rows_of(index));
+        }
+        rows.into_iter().take(room).collect()
+    }
+}
+
+impl Place {
+    fn label(&self) -> String {
+        match &self.stage {
+            Some(stage) => format!("{stage} {}", self.session),
+            None => format!("session {}", self.session),
+        }
+    }
+}
+
+impl Stream {
+    /// The stream from where its end begins.
+    fn of(place: Place, open: &Open) -> Self {
+        let bytes = open(&place, 0).map_or(0, |(_, bytes)| bytes);
+        let left_out = bytes.saturating_sub(TAIL_BYTES);
+        Self {
+            place: Some(place),
+            read_bytes: left_out,
+            left_out,
+            is_torn: left_out > 0,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what was added, and gives how many entries were dropped for it. A stream that cannot be read
+    /// says nothing.
+    fn read_on(&mut self, open: &Open) -> usize {
+        let place = self.place.as_ref();
+        let Some((stream, _)) = place.and_then(|place| open(place, self.read_bytes)) else {
+            return 0;
+        };
+        let mut stream = stream.take(LOOK_BYTES_MAX);
+        let mut piece = vec![0; PIECE_BYTES];
+        let (entries, is_torn) = (&mut self.entries, &mut self.is_torn);
+        let mut dropped = 0;
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            self.read_bytes += count as u64;
+            self.splitter.push(&piece[..count], |line| {
+                if std::mem::take(is_torn) {
+                    return;
+                }
+                entries.extend(pieces(line).into_iter().map(Entry::of));
+                let surplus = entries.len().saturating_sub(ENTRIES_MAX);
+                entries.drain(..surplus);
+                dropped += surplus;
+            });
+        }
+        self.dropped += dropped;
+        dropped
+    }
+
+    /// What is above the first entry.
+    fn told(&self, is_empty: bool) -> String {
+        match (self.left_out, self.dropped) {
+            (0, 0) if is_empty => "nothing yet".to_owned(),
+            (0, 0) => "the beginning".to_owned(),
+            (0, entries) => format!("({entries} before these left out: ekiden show --events)"),
+            (bytes, _) => {
+                let megabytes = bytes.div_ceil(1024 * 1024);
+                format!("({megabytes} MB before these left out: ekiden show --events)")
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn of(piece: Piece) -> Self {
+        let label = |label: &str, tone, text: &str| Line::labelled(label, tone, one_line(text));
+        let (head, rest, is_open) = match piece {
+            Piece::Thought(text) => (
+                label("thinks", Tone::Quiet, &text),
+                texts(Tone::Quiet, &text),
+                false,
+            ),
+            Piece::Said(text) => (
+                label("says", Tone::Plain, &text),
+                texts(Tone::Plain, &text),
+                false,
+            ),
+            Piece::Called { name, input, edits } if edits.is_empty() => (
+                label(&one_line(&name), Tone::Plain, &input),
+                texts(Tone::Quiet, &input),
+                false,
+            ),
+            Piece::Called { name, input, edits } => {
+                let diff = edits.iter().flat_map(diff).collect();
+                (label(&one_line(&name), Tone::Plain, &input), diff, true)
+            }
+            Piece::Returned {
+                is_error: true,
+                text,
+            } => {
+                let head = label("", Tone::Failed, &format!("failed: {text}"));
+                (head, texts(Tone::Plain, &text), false)
+            }
+            Piece::Returned {
+                is_error: false,
+                text,
+            } => (
+                label("", Tone::Quiet, &text),
+                texts(Tone::Quiet, &text),
+                false,
+            ),
+            Piece::Unread(bytes) => {
+                let text = format!("(a line of {bytes} bytes that cannot be read is left out)");
+                (label("", Tone::Attention, &text), Vec::new(), false)
+            }
+        };
+        Self {
+            head,
+            rest,
+            is_open,
+        }
+    }
+
+    fn holds(&self, wanted: &str) -> bool {
+        let mut lines = std::iter::once(&self.head).chain(&self.rest);
+        let wanted = wanted.to_lowercase();
+        lines.any(|line| line.plain().to_lowercase().contains(&wanted))
+    }
+
+    fn rows(&self, columns: usize, is_chosen: bool) -> Vec<Line> {
+        let mark = if is_chosen { ">" } else { " " };
+        let head = Line::new(Tone::Attention, mark).joined(self.head.clone().trimmed());
+        let rest = self.rest.iter().filter(|_| self.is_open);
+        let rest = rest.flat_map(|line| line.broken(columns.saturating_sub(4)));
+        let rest = rest.map(|line| Line::new(Tone::Quiet, "    ").joined(line));
+        std::iter::once(head).chain(rest).collect()
+    }
+}
+
+fn texts(tone: Tone, written: &str) -> Vec<Line> {
+    let clean = text::clean(written).text;
+    let lines = clean.lines().map(|line| line.replace('\t', "    "));
+    lines.map(|line| Line::new(tone, line)).collect()
+}
+
+fn diff([old, new]: &[String; 2]) -> Vec<Line> {
+    let patch = patch::unified(["", ""], [old, new], 2);
+    let lines = texts(Tone::Quiet, &patch).into_iter().skip(2);
+    lines.map(Line::of_diff).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const STREAM: &str = concat!(
+        r#"{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"Which file?\nThe parser."},{"type":"text","text":"First the parser."}]}}"#,
+        "\n",
+        r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Edit","input":{"file_path":"src/parser.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}}]}}"#,
+        "\n",
+        r#"{"type":"user","message":{"content":[{"tool_use_id":"t","content":"updated\u001b[2J\nsecond line"}]}}"#,
+        "\n{\"type\":\"torn\n",
+    );
+
+    fn place(session: u32) -> Place {
+        Place {
+            stage: None,
+            session: SessionNumber::try_from(session).unwrap(),
+        }
+    }
+
+    fn view(open: Open) -> Full {
+        let mut full = Full::new(open);
+        full.places = vec![place(1), place(2)];
+        full.stream = Stream::of(place(2), &full.open);
+        full.stream.read_on(&full.open);
+        full
+    }
+
+    fn of(stream: &'static str) -> Full {
+        view(Arc::new(move |_, from| {
+            let rest = &stream.as_bytes()[usize::try_from(from).unwrap()..];
+            Some((Box::new(rest), stream.len() as u64))
+        }))
+    }
+
+    fn shown(full: &mut Full, columns: usize) -> String {
+        let keys = vec![Line::new(Tone::Quiet, "  p pause  s stop")];
+        let rows = full.rows(columns, 16, keys);
+        assert_eq!(rows.len(), 16);
+        let rows = rows.iter().map(|row| row.cut(columns - 1, false));
+        rows.map(|row| row.trim_end().to_owned() + "\n").collect()
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn a_stream_is_shown_as_a_person_reads_it() {
+        let screens = [60, 80, 200].map(|columns| shown(&mut of(STREAM), columns));
+        expect_test::expect![[r#"
+              session 1 ▏ the beginning
+            > session 2 ▏  thinks    Which file? The parser.
+                        ▏  says      First the parser.
+                        ▏  Edit      src/parser.rs
+                        ▏     @@ -1,3 +1,3 @@
+                        ▏      a
+                        ▏     -b
+                        ▏     +B
+                        ▏      c
+                        ▏  updated second line
+                        ▏  (a line of 13 bytes that cannot be read is …
+                        ▏
+                        ▏
+
+              ← → session  ↑ ↓ move  space unfold  / search  f back
+              p pause  s stop
+              session 1 ▏ the beginning
+            > session 2 ▏  thinks    Which file? The parser.
+                        ▏  says      First the parser.
+                        ▏  Edit      src/parser.rs
+                        ▏     @@ -1,3 +1,3 @@
+                        ▏      a
+                        ▏     -b
+                        ▏     +B
+                        ▏      c
+                        ▏  updated second line
+                        ▏  (a line of 13 bytes that cannot be read is left out)
+                        ▏
+                        ▏
+
+              ← → session  ↑ ↓ move  space unfold  / search  f back
+              p pause  s stop
+              session 1 ▏ the beginning
+            > session 2 ▏  thinks    Which file? The parser.
+                        ▏  says      First the parser.
+                        ▏  Edit      src/parser.rs
+                        ▏     @@ -1,3 +1,3 @@
+                        ▏      a
+                        ▏     -b
+                        ▏     +B
+                        ▏      c
+                        ▏  updated second line
+                        ▏  (a line of 13 bytes that cannot be read is left out)
+                        ▏
+                        ▏
+
+              ← → session  ↑ ↓ move  space unfold  / search  f back
+              p pause  s stop
+        "#]]
+        .assert_eq(&screens.concat());
+    }
+
+    // shows: UIX-01
+    #[test]
+    fn a_result_is_unfolded_and_words_are_found() {
+        let mut full = of(STREAM);
+        assert!(!shown(&mut full, 80).contains("    second line"));
+        for key in "/SECOND".chars().map(Key::Char) {
+            assert_eq!(full.press(key), Pressed::Taken);
+        }
+        full.press(Key::Enter);
+        assert!(shown(&mut full, 80).contains("    second line"));
+        full.press(Key::Char(' '));
+        assert!(!shown(&mut full, 80).contains("    second line"));
+        full.press(Key::Escape);
+        assert_eq!(full.press(Key::Escape), Pressed::Other);
+        full.press(Key::Left);
+        assert_eq!(full.chosen, Some(place(1)));
+        assert_eq!(full.press(Key::Char('p')), Pressed::Other);
+        assert_eq!(full.press(Key::Char('f')), Pressed::Back);
+    }
+
+    /// Of a stream of a gigabyte its end is read, and of that as much as is kept.
+    // shows: UIX-01
+    #[test]
+    fn a_stream_of_a_gigabyte_is_read_from_near_its_end() {
+        const BYTES: u64 = 1 << 30;
+        let line = br#"{"type":"assistant","message":{"content":[{"text":"x"}]}}"#;
+        let read = Arc::new(Mutex::new(Vec::new()));
+        let asked = Arc::clone(&read);
+        let mut full = view(Arc::new(move |_, from| {
+            asked.lock().unwrap().push(from);
+            let lines = [line.as_slice(), b"\n"].concat().repeat(1000);
+            let lines = io::Cursor::new(lines.repeat(100)).take(BYTES - from);
+            Some((Box::new(lines), BYTES))
+        }));
+        let read = read.lock().unwrap();
+        assert!(
+            read[1..].iter().all(|from| BYTES - from <= TAIL_BYTES),
+            "{read:?}"
+        );
+        assert_eq!(full.stream.entries.len(), ENTRIES_MAX);
+        assert!(full.stream.read_bytes - full.stream.left_out <= LOOK_BYTES_MAX);
+        full.cursor = Some(0);
+        assert!(shown(&mut full, 80).contains("1020 MB before these left out"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The terminal that lines move on.
+
+use std::io;
+
+use ekiden_agent::SignalFlag;
+
+use super::line::{self, Line};
+
+pub struct Screen {
+    pub(super) columns: fn() -> Option<usize>,
+    /// The locale can show more than ASCII.
+    pub(super) utf_8: bool,
+    /// Lines that became too long for a narrower window take more rows in it. Not every terminal breaks them.
+    pub(super) reflows: bool,
+    /// The lines above the cursor that move.
+    pub(super) drawn: Vec<String>,
+    /// The rows on the whole screen.
+    pub(super) full: Vec<String>,
+    /// Raised when this process was suspended: whoever had the terminal meanwhile wrote below those lines.
+    pub(super) went_on: Option<SignalFlag>,
+}
+
+impl Screen {
+    pub(super) fn of_process() -> Self {
+        Self {
+            columns: stdout_columns,
+            utf_8: locale_is_utf_8(),
+            reflows: reflows(),
+            drawn: Vec::new(),
+            full: Vec::new(),
+            went_on: SignalFlag::of_going_on().ok(),
+        }
+    }
+
+    /// What the terminal can show of a text.
+    pub(super) fn in_locale(&self, text: String) -> String {
+        if self.utf_8 {
+            text
+        } else {
+            line::in_ascii(&text)
+        }
+    }
+
+    /// What has room of a line that must not be broken.
+    pub(super) fn cut(&self, line: &Line, coloured: bool) -> String {
+        let columns = (self.columns)().unwrap_or(line::COLUMNS_MIN);
+        self.in_locale(line.masked().cut(columns.saturating_sub(1), coloured))
+    }
+
+    /// From below the drawn lines to the first of them.
+    pub(super) fn to_first(&self) -> String {
+        let columns = (self.columns)().unwrap_or(usize::MAX).max(1);
+        let rows = |line: &String| match textwrap::core::display_width(line) {
+            width if self.reflows => width.div_ceil(columns).max(1),
+            _ => 1,
+        };
+        match self.drawn.iter().map(rows).sum() {
+            0 => String::new(),
+            rows => format!("\u{1b}[{rows}A\r"),
+        }
+    }
+
+    /// Lines that somebody else wrote below are left where they are.
+    pub(super) fn forget_if_suspended(&mut self) {
+        if self.went_on.as_ref().is_some_and(SignalFlag::lower) {
+            self.drawn.clear();
+        }
+    }
+}
+
+/// By the variables that decide it, the strongest first.
+fn locale_is_utf_8() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(set)
+        .unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// xterm itself and the console of Linux cut lines off.
+fn reflows() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some();
+    !is_set("XTERM_VERSION") && std::env::var_os("TERM").is_none_or(|term| term != "linux")
+}
+
+fn stdout_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
