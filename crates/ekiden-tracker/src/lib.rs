@@ -21,6 +21,7 @@
 
 mod fault;
 mod github;
+mod known;
 mod linear;
 mod local;
 mod sender;
@@ -31,6 +32,7 @@ mod write;
 
 pub use fault::Fault;
 pub use github::GitHub;
+pub use known::Known;
 pub use linear::{DOCUMENTS, Linear};
 pub use local::Local;
 pub use sender::{Open, Push, Sender, Sent, Standing, Waiting, standing};

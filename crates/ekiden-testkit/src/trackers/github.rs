@@ -277,7 +277,41 @@ impl FakeGitHub {
 }
 
 impl Service for FakeGitHub {
+    /// Each list and issue has a tag; who names it hears only that nothing has changed.
     fn serve(&mut self, asked: &Asked) -> Answered {
+        let mut answered = self.answer(asked);
+        if asked.method == "GET" && answered.status == 200 {
+            let tag = format!("\"{:016x}\"", fnv(&answered.body));
+            if asked.header("if-none-match") == Some(&tag) {
+                answered.status = 304;
+                answered.body.clear();
+            }
+            answered.headers.push(("etag".to_owned(), tag));
+        }
+        answered
+    }
+
+    fn limited(&self, secs: u64) -> Answered {
+        let mut answered = Answered::json(
+            403,
+            &json!({ "message": "You have exceeded a secondary rate limit" }),
+        );
+        answered
+            .headers
+            .push(("retry-after".to_owned(), secs.to_string()));
+        answered
+    }
+}
+
+/// FNV-1a.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl FakeGitHub {
+    fn answer(&mut self, asked: &Asked) -> Answered {
         let token = asked.header("authorization").unwrap_or_default().to_owned();
         if self
             .refused_token
@@ -337,17 +371,6 @@ impl Service for FakeGitHub {
             },
             _ => not_found(),
         }
-    }
-
-    fn limited(&self, secs: u64) -> Answered {
-        let mut answered = Answered::json(
-            403,
-            &json!({ "message": "You have exceeded a secondary rate limit" }),
-        );
-        answered
-            .headers
-            .push(("retry-after".to_owned(), secs.to_string()));
-        answered
     }
 }
 

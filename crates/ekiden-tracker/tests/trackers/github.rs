@@ -1,7 +1,9 @@
 //! GitHub, by a service with its paths, pages and limits.
 
 use ekiden_testkit::trackers::{FakeGitHub, ServiceFault};
-use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, PullRequest, Tracker as _};
+use ekiden_tracker::{
+    Fault, GitHub, Known, LivingComment, NewIssue, NewState, PullRequest, Tracker as _,
+};
 
 use crate::{AT, GITHUB, Near, github};
 
@@ -228,4 +230,29 @@ fn a_merged_pull_request_stays_closed_and_a_default_branch_is_never_pushed() {
     let refused = || Err(Fault::Refused("non-fast-forward".to_owned()));
     tracker.put_pull_request(&pull, &refused).unwrap_err();
     assert_eq!(near.0.lock().unwrap().service.issues.len(), 3);
+}
+
+/// The dispatcher asks again and again for the same list.
+// shows: TRK-10
+#[test]
+fn what_has_not_changed_is_not_sent_again() {
+    let near = near();
+    let web = Known::new(near.clone());
+    let open = || GitHub::new(web.clone(), GITHUB, "me/app".to_owned(), "key");
+    let first = open().find(None, None).unwrap();
+    assert_eq!(open().find(None, None).unwrap(), first);
+    let tag = |at: usize| {
+        near.0.lock().unwrap().asked[at]
+            .header("if-none-match")
+            .map(str::to_owned)
+    };
+    assert!(tag(0).is_none() && tag(1).is_some());
+    near.0.lock().unwrap().service.issues[0].is_closed = true;
+    assert_eq!(open().find(None, None).unwrap().len(), first.len() - 1);
+    let other = GitHub::new(web.clone(), GITHUB, "me/app".to_owned(), "other key");
+    other.find(None, None).unwrap();
+    assert!(
+        tag(3).is_none(),
+        "what one key may read is not told to another"
+    );
 }

@@ -28,7 +28,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_engine::git::branch;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Fault, GitHub, Linear, Local, RealWeb, Sender, Sent, Tracker};
+use ekiden_tracker::{Fault, GitHub, Known, Linear, Local, RealWeb, Sender, Sent, Tracker};
 
 pub use self::feed::Feed;
 pub use self::role::{ROLE, begin, run};
@@ -48,6 +48,7 @@ pub struct Trackers {
     environment: Environment,
     /// The work dir.
     dir: PathBuf,
+    web: Known<RealWeb>,
 }
 
 impl Trackers {
@@ -56,6 +57,7 @@ impl Trackers {
             given: given.clone(),
             environment: environment.clone(),
             dir: dir.to_owned(),
+            web: Known::new(RealWeb),
         }
     }
 
@@ -130,7 +132,12 @@ impl Trackers {
             TrackerKind::Github => {
                 let url = self.get(&table::TRACKER_GITHUB_URL).unwrap_or_default();
                 let key = self.key(issue.tracker)?;
-                Box::new(GitHub::new(RealWeb, &url, issue.repo.clone(), &key))
+                Box::new(GitHub::new(
+                    self.web.clone(),
+                    &url,
+                    issue.repo.clone(),
+                    &key,
+                ))
             }
         })
     }
