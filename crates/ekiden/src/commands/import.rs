@@ -211,6 +211,10 @@ fn take_documents(
                 let git = workspace.git.as_ref().map(|git| &*git.common_dir);
                 prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
                 let path = kept.add(&document.minute, &document.text)?;
+                if let Some(modified) = document.modified {
+                    // Else it passes for a new one.
+                    let _ = kept.date(&path, modified);
+                }
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 Became::New(format!(".ekiden/handoffs/{name}"))
             }

@@ -269,6 +269,7 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
                     The window was full.\n\n## Next Steps\n\n1. Port the lexer\n";
     environment.write(".claude/handoffs/2026-01-05-1045.md", document);
     environment.write(".claude/handoffs/notes.md", "mine\n");
+    environment.shell("touch -d '2026-01-05 10:45' .claude/handoffs/2026-01-05-1045.md");
     environment.write(".claude/checkpoint-state.json", "{}");
     expect![[r#"
         .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
@@ -279,6 +280,11 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
         environment.read(".ekiden/handoffs/2026-01-05-1045.md"),
         document
     );
+    let modified = |name: &str| {
+        let path = environment.dir().join(name).join("2026-01-05-1045.md");
+        path.metadata().unwrap().modified().unwrap()
+    };
+    assert_eq!(modified(".ekiden/handoffs"), modified(".claude/handoffs"));
     let oriented = environment.told(&["orient"]);
     assert!(
         oriented.contains("Port the lexer") && oriented.contains("ANV-123 Port it"),
@@ -473,8 +479,10 @@ fn one_directory_of_theirs_can_be_named_also_from_another_project() {
     expect![[r#"
         --- standard error
         error: cannot import from nowhere: No such file or directory (os error 2)
-        --- exit code 66"#]].assert_eq(&environment.told(&["import", "nowhere"]));
+        --- exit code 66"#]]
+    .assert_eq(&environment.told(&["import", "nowhere"]));
     expect![[r#"
         nothing of cleave, CASM or CCS is in .
-        --- exit code 0"#]].assert_eq(&environment.told(&["import"]));
+        --- exit code 0"#]]
+    .assert_eq(&environment.told(&["import"]));
 }
