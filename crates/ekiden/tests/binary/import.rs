@@ -181,6 +181,7 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
         let said = environment.run(&REHEARSAL).expect(0);
         let first = format!("a run whose first session is {next}");
         assert!(said.to_string().contains(&first), "{name}: {said}");
+        assert!(said.to_string().contains("· 0 sessions ·"), "{said}");
         environment.run(&["resume"]).expect(4);
         let prompt = environment.kept(next, "prompt.md");
         // The newest edition keeps no prompt: what it would go on with is the task.
