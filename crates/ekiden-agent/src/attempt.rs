@@ -183,8 +183,13 @@ pub struct Ended {
 impl Ended {
     /// The end of an attempt whose process never ran.
     pub(crate) fn unstarted(why: &impl ToString) -> Self {
+        Self::before_start(EndCause::NeverStarted(why.to_string()))
+    }
+
+    /// The same for another cause.
+    pub fn before_start(cause: EndCause) -> Self {
         Self {
-            cause: EndCause::NeverStarted(why.to_string()),
+            cause,
             counters: Counters::default(),
             traces: Traces::default(),
             resumable: false,

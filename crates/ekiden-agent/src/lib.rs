@@ -21,6 +21,7 @@ pub mod detached;
 pub mod foreground;
 pub mod keeper;
 pub mod lineage;
+pub mod login;
 pub mod rehearsal;
 pub mod stream;
 pub mod task;

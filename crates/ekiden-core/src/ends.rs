@@ -28,6 +28,11 @@ pub enum EndCause {
         resets_at: Option<Timestamp>,
         kind: LimitKind,
     },
+    /// No process was started: another run of this account met a limit that is not lifted yet.
+    LimitKnown {
+        resets_at: Timestamp,
+        kind: LimitKind,
+    },
     /// The service has no capacity, and the agent's own retries are used up.
     Overloaded,
     /// The login or key is not accepted.
@@ -132,8 +137,16 @@ pub enum Hint {
 }
 
 impl EndCause {
+    /// The account's limit is reached.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::RateLimited { .. } | Self::LimitKnown { .. })
+    }
+
     /// When the limit that ended the attempt is lifted, if the service said so.
     pub fn resets_at(&self) -> Option<Timestamp> {
+        if let Self::LimitKnown { resets_at, .. } = self {
+            return Some(*resets_at);
+        }
         let Self::RateLimited { resets_at, .. } = self else {
             return None;
         };
@@ -179,6 +192,7 @@ impl EndCause {
             Self::Interrupted => (Fine, "the turn was interrupted"),
             Self::Stopped => (Fine, "stopped by ekiden"),
             Self::RateLimited { .. } => (Wait, "is reached"),
+            Self::LimitKnown { .. } => (Wait, "is reached (another run met it)"),
             Self::Overloaded => (Wait, "the service is overloaded"),
             Self::ServerError => (Wait, "the service failed"),
             Self::AuthenticationFailed => (Stop(Hint::LogIn), "the login is not accepted"),
@@ -219,7 +233,7 @@ impl EndCause {
 
 impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::RateLimited { kind, .. } = self {
+        if let Self::RateLimited { kind, .. } | Self::LimitKnown { kind, .. } = self {
             write!(f, "{kind} ")?;
         }
         f.write_str(self.row().1)?;

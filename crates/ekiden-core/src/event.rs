@@ -13,7 +13,7 @@ mod worktree;
 use crate::budget::{Crossing, Prices, Spend};
 use crate::ends::EndCause;
 use crate::guard::{Level, Window};
-use crate::handoff::{HandoffFiles, Inspection};
+use crate::handoff::{HandoffFiles, Inspection, OpenItems};
 use crate::ids::{AttemptId, EffectId, StageId};
 use crate::judge::weakened::WeakenedTest;
 use crate::limits;
@@ -307,6 +307,12 @@ pub struct Survey {
     /// Tests that say less than at the run's first commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<WeakenedTest>,
+    /// The items of the list that the relay works through, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<OpenItems>,
+    /// The sizes of the files that an open item names, in bytes, by the item.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub item_files: BTreeMap<String, Vec<u64>>,
 }
 
 /// What came of a commit.

@@ -32,7 +32,7 @@ impl TrackerKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IssueRef {
     pub tracker: TrackerKind,
-    /// The repository of a GitHub issue, `owner/name`; empty elsewhere.
+    /// The repository of a GitHub issue, `owner/name`; of a file, its directory, if that is another than the project says.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub repo: String,
     /// `ANV-123` in Linear, `12` in GitHub, the file's name without its end in a local tracker.
@@ -68,6 +68,9 @@ impl IssueRef {
     /// What would have to be known or written otherwise, as it reads after "`X` names no issue: ".
     pub fn read(text: &str, naming: Naming<'_>) -> Result<Self, String> {
         let text = text.trim();
+        if let Some(file) = of_path(text) {
+            return Ok(file);
+        }
         if let Some((_, rest)) = text.split_once("://") {
             return of_address(rest, naming.github_host).ok_or_else(|| {
                 format!(
@@ -133,6 +136,16 @@ fn github(repo: &str, number: &str) -> Result<IssueRef, String> {
             "no repository is known; write owner/name#12, or set `tracker.github.repo`".to_owned(),
         ),
     }
+}
+
+/// `/home/me/app/.issues/login.md`
+fn of_path(text: &str) -> Option<IssueRef> {
+    let (dir, name) = text.strip_suffix(".md")?.rsplit_once('/')?;
+    (dir.starts_with('/') && is_file_name(name)).then(|| IssueRef {
+        tracker: TrackerKind::Local,
+        repo: dir.to_owned(),
+        id: name.to_owned(),
+    })
 }
 
 fn of_address(rest: &str, github_host: &str) -> Option<IssueRef> {
@@ -267,6 +280,11 @@ mod tests {
             ("ANV-123", Some(TrackerKind::Local), "local ANV-123"),
             ("#12", Some(TrackerKind::Local), "local 12"),
             ("login-form", None, "local login-form"),
+            (
+                "/p/.issues/login-form.md",
+                Some(TrackerKind::Linear),
+                "local login-form",
+            ),
         ];
         for (text, tracker, meant) in known {
             assert_eq!(read(text, tracker), meant, "{text}");

@@ -36,6 +36,7 @@ pub mod outcome;
 pub mod plan;
 pub mod prompt;
 pub mod quiet;
+pub mod ralph;
 pub mod record;
 pub mod relay;
 pub mod renewal;

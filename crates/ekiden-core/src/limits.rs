@@ -32,6 +32,10 @@ pub const STOP_BLOCKS_MAX: u32 = 3;
 pub const REFUSALS_MAX: u32 = 3;
 /// Items after which an agent that cannot get messages in mid-turn hands off.
 pub const ITEMS_A_SESSION: u32 = 3;
+/// Sessions that work on one item of a list before it is set aside.
+pub const ITEM_TRIES_MAX: u32 = 3;
+/// Items that agents may add to a list: a list that grows faster than it is worked through never ends.
+pub const ITEMS_ADDED_MAX: usize = 100;
 /// The pause between two attempts after a crash; doubled for each crash in a row.
 pub const CRASH_BACKOFF: Millis = Millis::from_secs(2);
 /// A session without a handoff that is over sooner, without a call or a token, did not work at all.
@@ -43,6 +47,8 @@ pub const CRASH_BACKOFF_MAX: Millis = Millis::from_secs(300);
 
 /// Added to a limit's reset time, since clocks differ.
 pub const RESET_BUFFER: Millis = Millis::from_secs(30);
+/// A reset that another run noted is believed no further ahead: no limit of an account is longer.
+pub const LIMIT_AHEAD_MAX: Millis = Millis::from_secs(7 * 24 * 3600);
 /// The wait where a limit names no reset time.
 pub const RESET_UNKNOWN: Millis = Millis::from_secs(300);
 /// The longest wait for a limit unless the user says otherwise.
@@ -170,7 +176,7 @@ pub const MEASURED_TOKENS_MAX: usize = 600;
 pub const NOTES_TOKENS_MAX: usize = 4_000;
 /// What a run's first session reads of the memory.
 pub const MEMORY_TOKENS_MAX: usize = 1_000;
-pub const CLOSING_TOKENS_MAX: usize = 450;
+pub const CLOSING_TOKENS_MAX: usize = 540;
 pub const RESCUE_TOKENS_MAX: usize = 2_500;
 /// The handoff order: it interrupts work, so it is short.
 pub const ORDER_TOKENS_MAX: usize = 180;

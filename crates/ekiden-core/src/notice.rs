@@ -183,6 +183,7 @@ pub(crate) fn of_warning(warning: &Warning) -> Option<Notice> {
         Warning::Repeated { .. }
         | Warning::Idle { .. }
         | Warning::ItemsVanished { .. }
+        | Warning::ItemSetAside { .. }
         | Warning::TestsWeakened { .. }
         | Warning::KnowledgeCut { .. } => None,
     }

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::agent::AgentSpec;
 use crate::budget::{Prices, Spend};
 use crate::effect::{Effect, RelayEffect};
-use crate::ends::EndCause;
 use crate::event::{Continued, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent};
 use crate::ids::{MessageId, StageId};
 use crate::knowledge::Knowledge;
@@ -338,11 +337,7 @@ impl Run {
         let Some((_, ended)) = event.ended() else {
             return;
         };
-        let EndCause::RateLimited {
-            resets_at: Some(resets_at),
-            ..
-        } = ended.cause
-        else {
+        let Some(resets_at) = ended.cause.resets_at() else {
             return;
         };
         let until = resets_at + limits::RESET_BUFFER;

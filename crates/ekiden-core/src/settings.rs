@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{AgentSpec, PermissionsChange};
 use crate::bounds::{Bounds, BoundsChange};
 use crate::budget::{Prices, Spend};
-use crate::guard::Levels;
+use crate::guard::{Levels, Window};
 use crate::handoff::Marker;
 use crate::ids::RunId;
 use crate::issue::IssueRef;
+use crate::limits;
 use crate::manifest::Manifest;
 use crate::memory::MemoryUse;
 use crate::renewal::StartingPoint;
@@ -32,6 +33,12 @@ pub struct RunStarted {
     /// The issue that it works on, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<IssueRef>,
+    /// Each stage is a sub-issue of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sub_issues: bool,
+    /// The branch for which a pull request is kept, and where; its id is the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<IssueRef>,
     /// A session of ekiden started it, so sessions may go on with it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,
@@ -98,6 +105,16 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The window that is assumed until the agent reports its own.
+    pub fn window(&self) -> Window {
+        Window {
+            model_tokens: limits::WINDOW_TOKENS_DEFAULT,
+            compaction_tokens: None,
+            reserve_tokens: self.agent.kind.reserve_tokens(),
+            cap_tokens: self.cap_tokens,
+        }
+    }
+
     /// Takes over limits that somebody changes, but for those that are counted.
     pub fn change(&mut self, limits: &LimitsChanged) {
         self.guided = limits.guided.unwrap_or(self.guided);

@@ -259,7 +259,7 @@ impl<'o, R: EffectRunner> Engine<'o, R> {
         if let Err(error) = result
             && !std::mem::replace(&mut self.warned, true)
         {
-            self.observer.warn(&in_full(&error));
+            self.observer.warn(&format!("cannot {}", in_full(&error)));
         }
     }
 

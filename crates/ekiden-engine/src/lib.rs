@@ -23,6 +23,7 @@ pub mod globs;
 pub mod history;
 pub mod journal;
 pub mod knowledge_file;
+pub mod known_limits;
 pub mod leftovers;
 pub mod log_check;
 mod meter;
@@ -49,3 +50,4 @@ pub mod workspace;
 pub mod worktrees;
 
 pub use error::EngineError;
+pub use verification::check_now;

@@ -38,19 +38,13 @@ const REST: &str = "Messages";
 impl Meter {
     /// A meter that has seen nothing. Until the agent reports its window, the usual one is assumed.
     pub(crate) fn new(settings: &Settings, share: Share, mode: StartMode) -> Self {
-        let window = Window {
-            model_tokens: limits::WINDOW_TOKENS_DEFAULT,
-            compaction_tokens: None,
-            reserve_tokens: settings.agent.kind.reserve_tokens(),
-            cap_tokens: settings.cap_tokens,
-        };
         let baseline = match mode {
             StartMode::Fresh => Baseline::Unknown(Vec::new()),
             StartMode::Resume => Baseline::Measured,
         };
         Self {
             levels: settings.levels,
-            window,
+            window: settings.window(),
             usage_tokens: 0,
             level: Level::L0,
             spend: SpendMeter::new(share),

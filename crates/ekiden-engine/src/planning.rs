@@ -41,6 +41,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::engine::hook_answer;
 use crate::error::EngineError;
 use crate::history;
+use crate::known_limits::KnownLimits;
 use crate::observer::Observer;
 use crate::process_runner::raw_stream;
 use crate::run_files::resolve_input;
@@ -147,6 +148,10 @@ impl Planner {
             .session
             .within(self.bounds.run.after(self.spent));
         let timeout = self.bounds.session_timeout.map(Duration::from);
+        let (limits, agent) = (self.known_limits(), self.agent.clone());
+        if let Some(cause) = limits.met_elsewhere(&agent, SystemClock.now()) {
+            return Ok(PlanningEnd::Ended(cause));
+        }
         let spec = self.spec(session)?;
         self.session = self.session.next();
         let (reports, inbox) = mpsc::channel(REPORTS_MAX);
@@ -169,6 +174,7 @@ impl Planner {
                 answer: Answer::default(),
                 settled: None,
                 spent: Spend::default(),
+                learn: &|ended| drop(limits.learn(&agent, ended, SystemClock.now())),
             };
             conversation.hold(signals, review, observer).await
         });
@@ -201,6 +207,11 @@ impl Planner {
             Durability::Whole,
         )?;
         Ok(path)
+    }
+
+    fn known_limits(&self) -> KnownLimits {
+        let disk = Arc::clone(&self.work_dir.disk);
+        KnownLimits::of(&self.work_dir.workspace, disk, None)
     }
 
     fn dir(&self) -> PathBuf {
@@ -260,7 +271,7 @@ impl Planner {
 }
 
 /// A conversation under way.
-struct Conversation {
+struct Conversation<'a> {
     attempt: AttemptHandle,
     inbox: mpsc::Receiver<Report>,
     disk: Arc<dyn Disk>,
@@ -274,9 +285,11 @@ struct Conversation {
     /// How it will have ended, whatever the process says of its own end.
     settled: Option<PlanningEnd>,
     spent: Spend,
+    /// Takes from its end what other runs may need.
+    learn: &'a dyn Fn(&Ended),
 }
 
-impl Conversation {
+impl Conversation<'_> {
     async fn hold(
         mut self,
         signals: &mut Signals,
@@ -385,6 +398,7 @@ impl Conversation {
     }
 
     fn ended(self, ended: Ended) -> (PlanningEnd, Spend) {
+        (self.learn)(&ended);
         let spent = self.spent.at_least(ended.counters.spend);
         (
             self.settled.unwrap_or(PlanningEnd::Ended(ended.cause)),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec};
+use ekiden_agent::attempt::{AgentCommand, AttemptHandle, AttemptSpec, Ended, Report};
 use ekiden_agent::child::ChildSpec;
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::event::{Event, TaskOutcome};
@@ -22,10 +22,12 @@ use ekiden_store::stream::StreamWriter;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::clock::{Clock as _, SystemClock};
 use crate::effect_runner::{ArchiveJob, EffectRunner, Input, Launch, VerifyJob};
 use crate::error::EngineError;
 use crate::git::CEILING;
 use crate::git::commit::{self, CommitJob};
+use crate::known_limits::KnownLimits;
 use crate::notify::{self, Endpoint, Notice, NoticeEvent};
 use crate::paths::RunPaths;
 use crate::survey::Since;
@@ -48,6 +50,7 @@ pub(crate) struct ProcessRunner {
     paths: RunPaths,
     worktrees: Worktrees,
     disk: Arc<dyn Disk>,
+    known_limits: KnownLimits,
     inputs: mpsc::Sender<Input>,
     attempts: BTreeMap<StageId, AttemptHandle>,
     tasks: JoinSet<()>,
@@ -73,12 +76,14 @@ impl ProcessRunner {
         endpoints: Vec<Endpoint>,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
+        let known_limits = KnownLimits::of(&paths.workspace, Arc::clone(&disk), Some(run.clone()));
         Self {
             ekiden,
             run,
             paths,
             worktrees,
             disk,
+            known_limits,
             inputs,
             attempts: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -189,19 +194,30 @@ impl ProcessRunner {
 impl EffectRunner for ProcessRunner {
     fn start(&mut self, launch: Launch) -> Result<(), EngineError> {
         let (stage, attempt) = (launch.stage.clone(), launch.attempt);
+        let input = move |report: Report| Input::Agent {
+            stage: stage.clone(),
+            attempt,
+            report,
+        };
+        let (limits, agent) = (self.known_limits.clone(), launch.agent.clone());
+        if let Some(cause) = limits.met_elsewhere(&agent, SystemClock.now()) {
+            let ended = Report::Ended(Box::new(Ended::before_start(cause)));
+            self.spawn(async move { input(ended) });
+            return Ok(());
+        }
         let (reports, mut inbox) = mpsc::channel(REPORTS_MAX);
+        let stage = launch.stage.clone();
         let spec = self.spec(launch)?;
         self.attempts
-            .insert(stage.clone(), ekiden_agent::start(spec, reports));
+            .insert(stage, ekiden_agent::start(spec, reports));
         let inputs = self.inputs.clone();
         self.tasks.spawn(async move {
             while let Some(report) = inbox.recv().await {
-                let input = Input::Agent {
-                    stage: stage.clone(),
-                    attempt,
-                    report,
-                };
-                if inputs.send(input).await.is_err() {
+                if let Report::Ended(ended) = &report {
+                    // Only other runs need it.
+                    let _ = limits.learn(&agent, ended, SystemClock.now());
+                }
+                if inputs.send(input(report)).await.is_err() {
                     return;
                 }
             }

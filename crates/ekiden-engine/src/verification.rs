@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ekiden_agent::child::{ChildEnd, ChildSpec};
-use ekiden_agent::task;
+use ekiden_agent::{keeper, task};
 use ekiden_core::event::{Check, CheckOutcome};
 use ekiden_core::limits;
 use ekiden_core::manifest::Verification;
@@ -11,8 +11,22 @@ use ekiden_core::time::Millis;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::error::EngineError;
 use crate::globs;
+use crate::runtime::{runtime, system};
 use ekiden_core::text::in_full;
+
+/// Runs a verification outside of any run, to its end. Panics within a runtime.
+pub fn check_now(dir: &Path, verification: &Verification) -> Result<Check, EngineError> {
+    let keeper = keeper::executable().map_err(system("find this program"))?;
+    let sh = |command: &str| ChildSpec {
+        args: vec!["-c".into(), command.into()],
+        ..ChildSpec::new(&keeper, "sh", dir)
+    };
+    let (_never, cancelled) = watch::channel(0);
+    let (check, _) = runtime()?.block_on(run(sh, dir, verification, cancelled));
+    Ok(check)
+}
 
 /// Runs a verification in `dir`, each command as `sh` makes it. Returns the result, without its tree, and the
 /// output as far as it is kept.

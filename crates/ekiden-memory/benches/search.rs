@@ -1,5 +1,7 @@
 //! A million observations with the words of this repository: how long building and searching take, how large the index
-//! is. `EKIDEN_BENCH_COUNT` makes it fewer, `EKIDEN_BENCH_DIR` keeps what was made for the next time.
+//! is, beside FTS5 with its own ranking. Tells it as JSON; pairs are median and 99th percentile in milliseconds.
+//! `EKIDEN_BENCH_COUNT` makes it fewer, `EKIDEN_BENCH_DIR` keeps what was made for the next time, and `EKIDEN_BENCH_KEEP`
+//! the index too.
 //!
 //! The mix of questions: 20 % a rare identifier, 20 % two words, 10 % one common word, 15 % a phrase, 10 % a prefix,
 //! 10 % a word with a file, 5 % a word with dates, 10 % four words. Nine of ten ask in one project.
@@ -14,6 +16,7 @@
 #[path = "../tests/chance/mod.rs"]
 mod chance;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -25,10 +28,22 @@ use ekiden_store::memory::MemoryFiles;
 use rusqlite::Connection;
 
 const START: u64 = 1_700_000_000_000;
-const QUESTIONS: u64 = 2_000;
+const QUESTIONS: usize = 2_000;
+/// Of these, what FTS5 is asked: it takes long.
+const FTS5_QUESTIONS: usize = 100;
+const KINDS: [&str; 8] = [
+    "rare",
+    "two words",
+    "common",
+    "phrase",
+    "prefix",
+    "file",
+    "dates",
+    "four words",
+];
 
-/// The words of the repository's documents and code in their order.
-fn words() -> Vec<String> {
+/// The repository's documents and code.
+fn texts() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text = String::new();
     let mut dirs: Vec<PathBuf> = vec![root.join("docs"), root.join("crates")];
@@ -49,7 +64,7 @@ fn words() -> Vec<String> {
             }
         }
     }
-    text.split_whitespace().map(str::to_owned).collect()
+    text
 }
 
 fn rare(number: usize) -> String {
@@ -64,7 +79,7 @@ fn file(number: usize) -> String {
     format!("crates/part{}/src/module{}.rs", number % 40, number % 700)
 }
 
-fn make(files: &MemoryFiles, count: usize, words: &[String]) {
+fn make(files: &MemoryFiles, count: usize, words: &[&str]) {
     let mut chance = Chance(1);
     let mut batch = Vec::new();
     for number in 0..count {
@@ -107,7 +122,7 @@ fn make(files: &MemoryFiles, count: usize, words: &[String]) {
     files.append(&batch).unwrap();
 }
 
-fn question(chance: &mut Chance, count: usize, words: &[String]) -> (&'static str, Query) {
+fn question(chance: &mut Chance, count: usize, words: &[&str]) -> (&'static str, Query) {
     let common = [
         "session", "handoff", "agent", "files", "which", "run", "state", "test",
     ];
@@ -163,10 +178,6 @@ fn question(chance: &mut Chance, count: usize, words: &[String]) -> (&'static st
     )
 }
 
-fn at(sorted: &[f64], percent: usize) -> f64 {
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
-}
-
 /// What the process has in memory now, in MB.
 fn resident(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -182,92 +193,138 @@ fn resident(field: &str) -> u64 {
 }
 
 fn main() {
-    let count = std::env::var("EKIDEN_BENCH_COUNT")
-        .ok()
-        .and_then(|count| count.parse().ok());
-    let count: usize = count.unwrap_or(1_000_000);
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .and_then(|count| count.parse().ok())
+    };
+    let count: usize = number("EKIDEN_BENCH_COUNT").unwrap_or(1_000_000);
     let temp = tempfile::tempdir().unwrap();
     let kept = std::env::var_os("EKIDEN_BENCH_DIR").map(PathBuf::from);
     let home = kept.unwrap_or_else(|| temp.path().to_owned());
     let files = MemoryFiles::of(&home);
-    let words = words();
-    if files.segments().is_empty() {
-        make(&files, count, &words);
-        println!("made");
-        // Words, of which the process needs none any more, are not counted with the memory.
-    }
-    if std::env::var_os("EKIDEN_BENCH_KEEP").is_none() {
-        let begin = Instant::now();
-        let mut memory = Memory::rebuild(&files).unwrap();
-        println!("rebuild_s {:.1}", begin.elapsed().as_secs_f64());
-        println!("rebuild_peak_mb {}", resident("VmHWM"));
-        let stats = memory.stats().unwrap();
-        #[expect(clippy::cast_precision_loss, reason = "bytes")]
-        let share = stats.index_bytes as f64 / stats.text_bytes as f64;
-        println!(
-            "count {} text_mb {} index_share {share:.3}",
-            stats.observations,
-            stats.text_bytes / 1_000_000
-        );
-    }
-    let begin = Instant::now();
-    let mut memory = Memory::open(files.clone()).unwrap();
-    println!("open_ms {:.1}", begin.elapsed().as_secs_f64() * 1000.0);
-    let mut all: Vec<(&str, f64)> = Vec::new();
-    for round in 0..2 {
+    // What measures is not to be measured: the words are gone before memory is counted.
+    let asked: Vec<(&str, Query)> = {
+        let text = texts();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if files.segments().is_empty() {
+            make(&files, count, &words);
+        }
         let mut chance = Chance(7);
-        all.clear();
-        for _ in 0..QUESTIONS {
-            let (kind, query) = question(&mut chance, count, &words);
-            let begin = Instant::now();
-            let found = memory.search(&query).unwrap();
-            let took = begin.elapsed().as_secs_f64() * 1000.0;
-            if took > 20.0 && round == 1 && std::env::var_os("EKIDEN_BENCH_SLOW").is_some() {
-                println!("slow {took:.0} {kind} {query:?} {}", found.len());
-            }
-            all.push((kind, took));
+        (0..QUESTIONS)
+            .map(|_| question(&mut chance, count, &words))
+            .collect()
+    };
+    let is_kept = std::env::var_os("EKIDEN_BENCH_KEEP").is_some();
+    let (rebuild, took) = timed(|| {
+        let memory = if is_kept {
+            Memory::open(files.clone())
+        } else {
+            Memory::rebuild(&files)
+        };
+        memory.unwrap().stats().unwrap()
+    });
+    let share = rebuild.index_bytes as f64 / rebuild.text_bytes as f64;
+    let mut memory = Memory::open(files.clone()).unwrap();
+    let mut times: Vec<(&str, f64)> = Vec::new();
+    for round in 0..2 {
+        for (kind, query) in &asked {
+            let (_, took) = timed(|| memory.search(query).unwrap());
+            times.extend((round == 1).then_some((*kind, took)));
         }
     }
-    println!("resident_mb {}", resident("VmRSS"));
-    for kind in [
-        "rare",
-        "two words",
-        "common",
-        "phrase",
-        "prefix",
-        "file",
-        "dates",
-        "four words",
-        "",
-    ] {
-        let mut times: Vec<f64> = all
-            .iter()
-            .filter(|(of, _)| kind.is_empty() || *of == kind)
-            .map(|(_, took)| *took)
-            .collect();
-        times.sort_by(f64::total_cmp);
-        let name = if kind.is_empty() { "all" } else { kind };
-        println!(
-            "{} p50 {:.2} p99 {:.2} max {:.2}",
-            name.replace(' ', "_"),
-            at(&times, 50),
-            at(&times, 99),
-            times.last().unwrap()
-        );
-    }
-    // What the library alone takes with its own ranking.
-    let db = Connection::open(files.path("index.db")).unwrap();
-    let mut own = db
-        .prepare("SELECT rowid FROM fts WHERE fts MATCH ?1 ORDER BY rowid DESC LIMIT 10")
-        .unwrap();
+    let memory_mb = resident("VmRSS");
+    drop(memory);
+    let kinds: BTreeMap<&str, [f64; 2]> = KINDS
+        .iter()
+        .map(|kind| {
+            let of_kind = times.iter().filter(|(of, _)| of == kind);
+            let shown = percentiles(of_kind.map(|(_, took)| *took).collect());
+            (*kind, shown)
+        })
+        .collect();
+    let all = percentiles(times.into_iter().map(|(_, took)| took).collect());
+    let figures = serde_json::json!({
+        "observations": rebuild.observations,
+        "text_mb": rebuild.text_bytes / 1_000_000,
+        "rebuild_s": took / 1000.0,
+        "index_share": share,
+        "memory_mb": memory_mb,
+        "append_us": append_us(&home),
+        "kinds": kinds,
+        "all": all,
+        "fts5": (!is_kept).then(|| of_fts5(&files, &home, &asked)),
+    });
+    println!("{figures}");
+}
+
+fn timed<T>(act: impl FnOnce() -> T) -> (T, f64) {
     let begin = Instant::now();
-    for _ in 0..100 {
-        let rows: Vec<i64> = own
-            .query_map(["session AND zzp1"], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
-        assert!(!rows.is_empty());
+    let made = act();
+    (made, begin.elapsed().as_secs_f64() * 1000.0)
+}
+
+/// The median and the 99th percentile, in milliseconds.
+fn percentiles(mut times: Vec<f64>) -> [f64; 2] {
+    times.sort_by(f64::total_cmp);
+    [50, 99].map(|percent| times[times.len() * percent / 100])
+}
+
+/// What recording a prompt adds to a hook.
+fn append_us(home: &Path) -> f64 {
+    let files = MemoryFiles::of(&home.join("hook"));
+    let from = Origin::default();
+    let prompt = "word ".repeat(200);
+    let times = (0..1_000).map(|at| {
+        let made = Observation::new(
+            &from,
+            Timestamp(at),
+            ObservationKind::Prompt,
+            "asked",
+            &prompt,
+        );
+        timed(|| files.append(&[made.unwrap()]).unwrap()).1 * 1000.0
+    });
+    percentiles(times.collect())[0]
+}
+
+/// The same questions put to an FTS5 table of the same texts, by its own ranking and without filters.
+fn of_fts5(files: &MemoryFiles, home: &Path, asked: &[(&str, Query)]) -> [f64; 2] {
+    let path = home.join("fts5.db");
+    let is_new = !path.exists();
+    let mut db = Connection::open(path).unwrap();
+    if is_new {
+        db.execute_batch("CREATE VIRTUAL TABLE found USING fts5(title, text, content='')")
+            .unwrap();
+        let add = db.transaction().unwrap();
+        for (name, _) in files.segments() {
+            for line in std::fs::read_to_string(files.path(&name)).unwrap().lines() {
+                let Ok(made) = serde_json::from_str::<Observation>(line) else {
+                    continue;
+                };
+                add.prepare_cached("INSERT INTO found(title, text) VALUES(?1, ?2)")
+                    .unwrap()
+                    .execute([made.title, made.text])
+                    .unwrap();
+            }
+        }
+        add.commit().unwrap();
     }
-    println!("fts5_newest_ms {:.3}", begin.elapsed().as_secs_f64() * 10.0);
+    let mut own = db
+        .prepare("SELECT rowid FROM found WHERE found MATCH ?1 ORDER BY rank LIMIT 10")
+        .unwrap();
+    let times = asked.iter().take(FTS5_QUESTIONS).map(|(_, query)| {
+        let words = query.text.split(|c: char| !c.is_alphanumeric());
+        let words: Vec<String> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| format!("\"{word}\""))
+            .collect();
+        timed(|| {
+            own.query_map([words.join(" OR ")], |row| row.get::<_, i64>(0))
+                .unwrap()
+                .count()
+        })
+        .1
+    });
+    percentiles(times.collect())
 }

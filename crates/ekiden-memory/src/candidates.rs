@@ -1,107 +1,71 @@
-//! Which observations may answer: a bounded number, found by the index alone.
+//! Which observations may answer, found by the index alone.
 //!
-//! For each word the newest rows that hold it are taken, for all words together and for the rarest two as well. The index
-//! finds rows that hold several words by visiting those of the rarest one, about a microsecond each, and no limit stops
-//! it between two that it finds. So it is asked for no more than it is likely to find in so many visits, and for a
-//! phrase of common words it is asked for the words: the texts tell which of them is one.
+//! Each row counts what the words that it holds are worth, block after block from the newest. What counts most is read
+//! from the truth and ranked whole; among equals the newest. Once enough rows hold all that is asked for, no older block
+//! can have better ones, so very common words are looked for in the newest rows alone.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use ekiden_core::observation::Observation;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::OptionalExtension as _;
 
 use crate::error::MemoryError;
 use crate::index::{Memory, number_of, stored};
+use crate::postings::{BLOCK_ROWS, Postings, Rows, block_of, blocks_of, seq_at};
 use crate::query::{Filter, Group, Query, groups};
 use crate::ranking::Scale;
 use crate::reading::Place;
-use crate::words::{is_key, key, project_key};
+use crate::words::{key, project_key};
 
-/// Rows of one word.
-const ROWS_MAX: usize = 300;
-/// Rows whose texts are read.
-const TEXTS_MAX: usize = 40;
-const TEXTS_ROWS: i64 = 40;
-/// Words that a prefix stands for.
-const BEGUN_MAX: usize = 12;
-/// Rows that one question to the index may visit.
-const VISITS_MAX: i64 = 3_000;
-/// The fewest rows that are worth a question.
-const ROWS_MIN: usize = 40;
+/// Answers that are ranked.
+const RANKED_MAX: usize = 40;
+/// Texts that are read to find them: words alone do not tell whether they stand in a row.
+const READ_MAX: usize = 200;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// A word or key as the index is asked for it, with the rows that hold it.
-#[derive(Debug, Clone)]
-pub(crate) struct Ask {
-    words: String,
-    rows: i64,
-}
-
 /// The rows and the keys that a filter asks for.
-type Bounds = (RangeInclusive<i64>, Vec<Ask>);
-
-/// A group as the index is asked for it; all of these together.
-struct Term(Vec<Ask>);
-
-impl Term {
-    fn rows(&self) -> i64 {
-        self.0.iter().map(|ask| ask.rows).min().unwrap_or(0)
-    }
-}
-
-/// What is likely to be found in the visits that are allowed; none if that is next to nothing.
-fn rows_wanted(asks: &[Ask], all: i64) -> Option<usize> {
-    let rarest = asks.iter().map(|ask| ask.rows).min().unwrap_or(0).max(1);
-    #[expect(clippy::cast_precision_loss, reason = "counts of rows")]
-    let share = |ask: &Ask| (ask.rows as f64 / all.max(1) as f64).min(1.0);
-    let rest = asks.iter().map(share).product::<f64>()
-        / share(&Ask {
-            words: String::new(),
-            rows: rarest,
-        });
-    if rarest <= VISITS_MAX {
-        return Some(ROWS_MAX);
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    let (found, wanted) = (rest * rarest as f64, (rest * VISITS_MAX as f64) as usize);
-    let is_hopeless = found < ROWS_MIN as f64 && rarest > 2 * VISITS_MAX;
-    (!is_hopeless).then(|| wanted.clamp(ROWS_MIN, ROWS_MAX))
-}
+type Bounds = (RangeInclusive<i64>, Vec<String>);
 
 impl Memory {
     /// The observations that answer best, the best first.
     pub fn search(&mut self, query: &Query) -> Result<Vec<Observation>, MemoryError> {
+        // Without it each of some hundred questions takes and gives back a lock of the file.
+        self.db.execute_batch("BEGIN")?;
+        let found = self.search_now(query);
+        self.db.execute_batch("COMMIT")?;
+        found
+    }
+
+    fn search_now(&mut self, query: &Query) -> Result<Vec<Observation>, MemoryError> {
         let Some((range, keys)) = self.bounds(&query.filter)? else {
             return Ok(Vec::new());
         };
-        let mut terms = Vec::new();
-        let mut scale = Scale {
-            query,
-            groups: Vec::new(),
-        };
-        let all = self.last_seq()?;
-        for group in groups(&query.text) {
-            let term = self.term(&group)?;
-            scale.groups.push((group, worth(all, term.rows())));
-            terms.push(term);
-        }
-        if scale.groups.is_empty() {
+        let (all, asked) = (self.last_seq()?, groups(&query.text));
+        if asked.is_empty() {
             return self.recent(&query.filter, query.limit);
         }
-        let rows = self.candidates(&scale, &terms, range, &keys)?;
+        let mut held = Vec::new();
+        for group in asked {
+            let lists = self.lists(all, &group)?;
+            match lists.iter().map(Rows::count).sum() {
+                0 if group.is_needed => return Ok(Vec::new()),
+                0 => {}
+                rows => held.push((group, worth(all, rows), lists)),
+            }
+        }
+        held.sort_by(|(_, a, _), (_, b, _)| b.total_cmp(a));
+        let (groups, lists): (_, Vec<_>) = held
+            .into_iter()
+            .map(|(group, worth, lists)| ((group, worth), lists))
+            .unzip();
+        let scale = Scale { query, groups };
         let mut found = Vec::new();
-        for seq in rows {
-            let Some(observation) = self.at(seq)?.filter(|found| query.filter.accepts(found))
-            else {
-                continue;
-            };
-            found.extend(scale.score(&observation).map(|score| (score, observation)));
+        for seq in self.candidates(&scale, &lists, &range, &keys)? {
+            if found.len() == RANKED_MAX {
+                break;
+            }
+            let read = self.at(seq)?.filter(|found| query.filter.accepts(found));
+            found.extend(read.and_then(|read| Some((scale.score(&read)?, read))));
         }
         found.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.time.cmp(&one.time)));
         found.truncate(query.limit);
@@ -118,7 +82,7 @@ impl Memory {
             return Ok(Vec::new());
         };
         // What filters by text alone may take away what was found.
-        let rows = self.newest(keys, range, limit + ROWS_MAX)?;
+        let rows = self.newest(&keys, &range, limit + READ_MAX)?;
         self.accepted(rows, filter, limit)
     }
 
@@ -140,21 +104,17 @@ impl Memory {
         let Some((range, keys)) = self.bounds(&filter)? else {
             return Ok(Vec::new());
         };
-        let words = all_of(&keys);
-        let earlier = self.newest(keys, *range.start()..=seq - 1, before)?;
+        let earlier = self.newest(&keys, &(*range.start()..=seq - 1), before)?;
         let mut found = self.accepted(earlier, &filter, before)?;
         found.reverse();
         found.push(anchor);
-        let sql = if words.is_empty() {
-            "SELECT seq FROM obs WHERE ?1 = '' AND seq > ?2 ORDER BY seq LIMIT ?3"
-        } else {
-            "SELECT rowid FROM fts WHERE fts MATCH ?1 AND rowid > ?2 ORDER BY rowid LIMIT ?3"
-        };
-        let later: Vec<i64> = {
-            let mut later = self.db.prepare_cached(sql)?;
-            let rows = later.query_map(params![words, seq, after], |row| row.get(0))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let after_it = seq + 1..=*range.end();
+        let mut later = Vec::new();
+        for block in blocks_of(&after_it) {
+            if later.len() < after {
+                later.extend(self.kept(block, &after_it, &keys)?.seqs(block));
+            }
+        }
         found.extend(self.accepted(later, &filter, after)?);
         Ok(found)
     }
@@ -203,88 +163,91 @@ impl Memory {
         Ok(found)
     }
 
-    /// The rows that may answer, the likeliest first.
+    /// The rows that may answer, the likeliest first. The lists are those of the groups.
     fn candidates(
         &self,
         scale: &Scale<'_>,
-        terms: &[Term],
-        range: RangeInclusive<i64>,
-        keys: &[Ask],
+        lists: &[Vec<Rows>],
+        range: &RangeInclusive<i64>,
+        keys: &[String],
     ) -> Result<Vec<i64>, MemoryError> {
-        let all = self.last_seq()?;
-        let mut weights: HashMap<i64, f64> = HashMap::new();
-        let mut order: Vec<usize> = (0..terms.len())
-            .filter(|at| terms[*at].rows() > 0)
-            .collect();
-        order.sort_by_key(|at| terms[*at].rows());
-        let needed = |at: &usize| scale.groups[*at].0.is_needed;
-        let must: Vec<usize> = order.iter().copied().filter(needed).collect();
-        let mut sets: Vec<Vec<usize>> = order
-            .iter()
-            .enumerate()
-            .filter(|(nth, at)| *nth == 0 || terms[**at].rows() <= all / 10)
-            .map(|(_, at)| vec![*at])
-            .collect();
-        sets.extend((order.len() > 2).then(|| order[..2].to_vec()));
-        sets.extend((order.len() > 1).then_some(order));
-        for mut set in sets {
-            let worth: f64 = set.iter().map(|at| scale.groups[*at].1).sum();
-            let is_one = set.len() == 1;
-            set.extend(
-                must.iter()
-                    .filter(|at| !set.contains(at))
-                    .copied()
-                    .collect::<Vec<_>>(),
-            );
-            let mut asks: Vec<Ask> = set.iter().flat_map(|at| terms[*at].0.clone()).collect();
-            asks.extend(keys.iter().cloned());
-            for seq in self.newest(asks, range.clone(), ROWS_MAX)? {
-                let weight = weights.entry(seq).or_default();
-                *weight = if is_one {
-                    *weight + worth
-                } else {
-                    weight.max(worth)
-                };
+        let most: f64 = scale.groups.iter().map(|(_, worth)| worth).sum();
+        let telling = telling(&scale.groups, self.last_seq()?);
+        let mut best = Best {
+            rows: Vec::new(),
+            weights: vec![0.0; BLOCK_ROWS],
+            floor: 0.0,
+        };
+        for block in blocks_of(range).rev() {
+            if best.floor >= most {
+                break;
+            }
+            let at = usize::try_from(block).unwrap_or_default();
+            let held: Vec<(&(Group, f64), &Rows)> = scale
+                .groups
+                .iter()
+                .zip(lists.iter().map(|lists| &lists[at]))
+                .collect();
+            let mut kept = Rows::none();
+            held[..telling].iter().for_each(|(_, rows)| kept.join(rows));
+            for (_, rows) in held.iter().filter(|((group, _), _)| group.is_needed) {
+                kept.keep(rows);
+            }
+            if !kept.is_empty() {
+                kept.keep(&self.kept(block, range, keys)?);
+                best.add(block, &kept, &held);
             }
         }
-        let mut rows: Vec<(i64, f64)> = weights.into_iter().collect();
-        rows.sort_by(|(one, a), (other, b)| b.total_cmp(a).then(other.cmp(one)));
-        rows.truncate(TEXTS_MAX);
-        Ok(rows.into_iter().map(|(seq, _)| seq).collect())
+        Ok(best.rows.into_iter().map(|(_, seq)| seq).collect())
     }
 
-    /// The newest rows that hold all of these, at most so many.
-    fn newest(
+    /// The rows that hold a group, for each block.
+    fn lists(&self, all: i64, group: &Group) -> Result<Vec<Rows>, MemoryError> {
+        let postings = Postings(&self.db);
+        let of_block = |block| {
+            if group.is_prefix {
+                postings.rows_of_begun(block, &group.words[0])
+            } else {
+                postings.rows_of_all(block, &group.words)
+            }
+        };
+        let lists: rusqlite::Result<_> = (0..=block_of(all)).map(of_block).collect();
+        Ok(lists?)
+    }
+
+    /// The rows of a block within the range that hold all keys.
+    fn kept(
         &self,
-        mut asks: Vec<Ask>,
-        range: RangeInclusive<i64>,
+        block: i64,
+        range: &RangeInclusive<i64>,
+        keys: &[String],
+    ) -> Result<Rows, MemoryError> {
+        let mut rows = Postings(&self.db).rows_of_all(block, keys)?;
+        rows.cut(block, range);
+        Ok(rows)
+    }
+
+    /// The newest rows that hold all keys.
+    pub(crate) fn newest(
+        &self,
+        keys: &[String],
+        range: &RangeInclusive<i64>,
         limit: usize,
     ) -> Result<Vec<i64>, MemoryError> {
-        let (from, to) = range.into_inner();
-        asks.sort_by_key(|ask| ask.rows);
-        asks.dedup_by(|a, b| a.words == b.words);
-        // So few are all read anyway, and their texts tell the rest: each further word costs a millisecond.
-        if asks.first().is_some_and(|rarest| rarest.rows <= TEXTS_ROWS) {
-            asks.truncate(1);
+        let mut found = Vec::new();
+        for block in blocks_of(range).rev() {
+            if found.len() >= limit {
+                break;
+            }
+            let rows = self.kept(block, range, keys)?;
+            found.extend(rows.seqs(block).into_iter().rev());
         }
-        let Some(wanted) = rows_wanted(&asks, self.last_seq()?) else {
-            return Ok(Vec::new());
-        };
-        let sql = if asks.is_empty() {
-            "SELECT seq FROM obs WHERE ?1 = '' AND seq BETWEEN ?2 AND ?3 ORDER BY seq DESC LIMIT ?4"
-        } else {
-            "SELECT rowid FROM fts WHERE fts MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid DESC LIMIT ?4"
-        };
-        let words = all_of(&asks);
-        let mut newest = self.db.prepare_cached(sql)?;
-        let rows = newest.query_map(params![words, from, to, wanted.min(limit)], |row| {
-            row.get(0)
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        found.truncate(limit);
+        Ok(found)
     }
 
     /// The range of rows and the keys that a filter asks for; none if it accepts nothing.
-    pub(crate) fn bounds(&self, filter: &Filter) -> Result<Option<Bounds>, MemoryError> {
+    fn bounds(&self, filter: &Filter) -> Result<Option<Bounds>, MemoryError> {
         let mut keys = Vec::new();
         if let Some(project) = &filter.project {
             let Some(number) = number_of(&self.db, project)? else {
@@ -302,16 +265,7 @@ impl Memory {
         );
         keys.sort_unstable();
         keys.dedup();
-        let all = self.last_seq()?;
-        let mut asks = Vec::new();
-        for words in keys {
-            let rows = self.rows_of(&words)?;
-            // What nearly all hold costs a look at each and takes nothing away; the text tells as well.
-            if rows <= all / 5 * 4 || all < 100 {
-                asks.push(Ask { words, rows });
-            }
-        }
-        let mut range = 1..=all;
+        let mut range = 1..=self.last_seq()?;
         if filter.since.is_some() || filter.until.is_some() {
             let day = |at: u64| (at / DAY_MS).cast_signed();
             let from = filter.since.map_or(0, |since| day(since.0));
@@ -325,60 +279,7 @@ impl Memory {
             };
             range = first..=last;
         }
-        Ok(Some((range, asks)))
-    }
-
-    fn term(&self, group: &Group) -> Result<Term, MemoryError> {
-        if group.is_prefix {
-            let begun = self.begun(&group.words[0])?;
-            let asks: Vec<String> = begun
-                .iter()
-                .map(|(word, _)| format!("\"{word}\""))
-                .collect();
-            let words = format!("({})", asks.join(" OR "));
-            let rows = begun.iter().map(|(_, rows)| rows).sum();
-            return Ok(Term(vec![Ask { words, rows }]));
-        }
-        let mut asks = Vec::new();
-        for word in &group.words {
-            let rows = self.rows_of(word)?;
-            asks.push(Ask {
-                words: format!("\"{word}\""),
-                rows,
-            });
-        }
-        let rows = asks.iter().map(|ask| ask.rows).min().unwrap_or(0);
-        if asks.len() > 1 && rows <= VISITS_MAX {
-            let words = format!("\"{}\"", group.words.join(" "));
-            return Ok(Term(vec![Ask { words, rows }]));
-        }
-        Ok(Term(asks))
-    }
-
-    fn rows_of(&self, word: &str) -> Result<i64, MemoryError> {
-        let mut rows = self
-            .db
-            .prepare_cached("SELECT rows FROM words WHERE word = ?1")?;
-        Ok(rows
-            .query_row([word], |row| row.get(0))
-            .optional()?
-            .unwrap_or(0))
-    }
-
-    /// The most frequent words that begin so.
-    fn begun(&self, prefix: &str) -> Result<Vec<(String, i64)>, MemoryError> {
-        let sql = "SELECT word, rows FROM words WHERE word >= ?1 AND word < ?2 AND rows > 0
-                   ORDER BY rows DESC LIMIT ?3";
-        let mut begun = self.db.prepare_cached(sql)?;
-        let end = format!("{prefix}\u{10ffff}");
-        let words = begun.query_map(params![prefix, end, BEGUN_MAX], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
-        let words: Vec<(String, i64)> = words.collect::<Result<_, _>>()?;
-        Ok(words
-            .into_iter()
-            .filter(|(word, _)| !is_key(word))
-            .collect())
+        Ok(Some((range, keys)))
     }
 
     pub(crate) fn at(&mut self, seq: i64) -> Result<Option<Observation>, MemoryError> {
@@ -392,21 +293,57 @@ impl Memory {
         Ok(observation)
     }
 
-    fn last_seq(&self) -> Result<i64, MemoryError> {
+    pub(crate) fn last_seq(&self) -> Result<i64, MemoryError> {
         let mut last = self.db.prepare_cached("SELECT max(seq) FROM obs")?;
         let last = last.query_row([], |row| row.get::<_, Option<i64>>(0))?;
         Ok(last.unwrap_or(0))
     }
 }
 
-fn all_of(asks: &[Ask]) -> String {
-    let words: Vec<&str> = asks.iter().map(|ask| ask.words.as_str()).collect();
-    words.join(" AND ")
+/// The rows that count most, the newest among equals.
+struct Best {
+    rows: Vec<(f64, i64)>,
+    /// Of the rows of a block, all zero between two blocks.
+    weights: Vec<f64>,
+    /// What a row has to count more than.
+    floor: f64,
+}
+
+impl Best {
+    fn add(&mut self, block: i64, kept: &Rows, held: &[(&(Group, f64), &Rows)]) {
+        for ((_, worth), rows) in held {
+            let mut both = kept.clone();
+            both.keep(rows);
+            both.each(|row| self.weights[usize::from(row)] += worth);
+        }
+        kept.each(|row| {
+            let weight = std::mem::take(&mut self.weights[usize::from(row)]);
+            if weight > self.floor {
+                self.rows.push((weight, seq_at(block, row)));
+            }
+        });
+        self.rows
+            .sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.cmp(one)));
+        self.rows.truncate(READ_MAX);
+        if let [.., (least, _)] = self.rows[..]
+            && self.rows.len() == READ_MAX
+        {
+            self.floor = least;
+        }
+    }
+}
+
+/// How many of the groups, of which the first are worth most, make a row count: a word that a tenth of all rows hold is
+/// no answer alone, where a rarer one is asked for as well.
+fn telling(groups: &[(Group, f64)], all: i64) -> usize {
+    let common = worth(all, usize::try_from(all / 10).unwrap_or_default());
+    let rarer = groups.iter().filter(|(_, worth)| *worth >= common);
+    rarer.count().max(1)
 }
 
 /// What a word in so many rows of all is worth.
-fn worth(all: i64, rows: i64) -> f64 {
+fn worth(all: i64, rows: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of rows")]
-    let [all, rows] = [all, rows].map(|count| count as f64);
+    let (all, rows) = (all as f64, rows as f64);
     (1.0 + (all - rows + 0.5).max(0.5) / (rows + 0.5)).ln()
 }

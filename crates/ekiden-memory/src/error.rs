@@ -16,16 +16,16 @@ pub enum MemoryError {
     Ambiguous { prefix: String, count: usize },
     #[error("write the index of the memory: another process has been at it for too long")]
     Busy,
-    /// The database was written by a newer program.
-    #[error("read the index of the memory: it belongs to a newer ekiden")]
-    Newer,
+    /// The database was written by another program than this.
+    #[error("read the index of the memory: it belongs to another version of ekiden")]
+    OtherVersion,
 }
 
 impl MemoryError {
     /// The database is to be set aside and built again.
     pub(crate) fn is_damage(&self) -> bool {
         let Self::Index(error) = self else {
-            return matches!(self, Self::Newer);
+            return matches!(self, Self::OtherVersion);
         };
         matches!(
             error.sqlite_error_code(),

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ekiden_core::time::Timestamp;
-use rusqlite::params;
 
 use crate::error::MemoryError;
-use crate::index::{Memory, add_words, count_words, number_of};
+use crate::index::{Memory, number_of};
+use crate::postings::{Postings, block_of, row_of};
 use crate::reading::Place;
-use crate::words::{indexed, project_key};
+use crate::words::{each_indexed, project_key};
 
 const PATIENCE: Duration = Duration::from_secs(150);
 
@@ -34,7 +34,7 @@ impl Memory {
         let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         self.db.execute("INSERT INTO forgetting VALUES(1)", [])?;
         let mut lines: HashMap<i64, Vec<(u64, Vec<u8>)>> = HashMap::new();
-        let mut bodies = Vec::new();
+        let mut words: HashMap<i64, HashMap<String, Vec<u16>>> = HashMap::new();
         for seq in &seqs {
             for place in self.places(*seq)? {
                 if let Some(line) = self.texts.line(place).map(<[u8]>::to_vec) {
@@ -46,7 +46,11 @@ impl Memory {
             }
             if let Some(observation) = self.at(*seq)? {
                 let number = number_of(&self.db, &observation.from.project)?;
-                bodies.push((*seq, indexed(&observation, number.unwrap_or_default())));
+                let words = words.entry(block_of(*seq)).or_default();
+                each_indexed(&observation, number.unwrap_or_default(), |word| {
+                    let rows = words.entry(word.to_owned()).or_default();
+                    rows.push(row_of(*seq));
+                });
             }
         }
         for (segment, lines) in lines {
@@ -55,14 +59,9 @@ impl Memory {
             }
         }
         let transaction = self.db.transaction()?;
-        let mut words = HashMap::new();
-        for (seq, body) in &bodies {
-            transaction
-                .prepare_cached("INSERT INTO fts(fts, rowid, words) VALUES('delete', ?1, ?2)")?
-                .execute(params![seq, body])?;
-            count_words(body, &mut words, -1);
+        for (block, words) in &words {
+            Postings(&transaction).take_out(*block, words)?;
         }
-        add_words(&transaction, &words)?;
         for seq in &seqs {
             transaction.execute(
                 "DELETE FROM again WHERE id = (SELECT id FROM obs WHERE seq = ?1)",
@@ -70,11 +69,10 @@ impl Memory {
             )?;
             transaction.execute("DELETE FROM obs WHERE seq = ?1", [seq])?;
         }
-        transaction.execute("DELETE FROM words WHERE rows <= 0", [])?;
         transaction.execute("DELETE FROM forgetting", [])?;
         transaction.commit()?;
         self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
-        Ok(bodies.len())
+        Ok(seqs.len())
     }
 
     fn seqs(&self, what: &Forget) -> Result<Vec<i64>, MemoryError> {
@@ -88,8 +86,8 @@ impl Memory {
                 let Some(number) = number_of(&self.db, path)? else {
                     return Ok(Vec::new());
                 };
-                let sql = "SELECT rowid FROM fts WHERE fts MATCH ?1";
-                (sql, project_key(number).into())
+                let all = 1..=self.last_seq()?;
+                return self.newest(&[project_key(number)], &all, usize::MAX);
             }
         };
         let mut seqs = self.db.prepare(sql)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! segment (name, read to, skipped)    obs (seq, id, place, time)    again (id, place)
-//! fts (words, without content)        words (word, rows)            day (first and last seq)
+//! words (block, word, rows)           project (number, path)        day (first and last seq)
 //! ```
 //!
 //! `seq` rises with time, as far as lines are appended in the order of their times.
@@ -13,22 +13,23 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use ekiden_core::observation::Observation;
+use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::time::Timestamp;
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::MemoryError;
+use crate::postings::{Postings, block_of, blocks_of, row_of};
 use crate::reading::{Place, Texts};
-use crate::words::indexed;
+use crate::words::{each_indexed, key, project_key};
 
 const DATABASE: &str = "index.db";
 const ASIDE: &str = "index.aside.db";
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Longer lines are none of ours.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// What is read at once, and indexed in one transaction.
-const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024 * 1024;
 /// How long one waits for another process that indexes.
 const PATIENCE: Duration = Duration::from_secs(150);
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -38,12 +39,10 @@ CREATE TABLE segment(number INTEGER PRIMARY KEY, name TEXT UNIQUE, read INTEGER,
 CREATE TABLE obs(seq INTEGER PRIMARY KEY, id INTEGER UNIQUE, place INTEGER, len INTEGER, time INTEGER);
 CREATE TABLE again(id INTEGER, place INTEGER, len INTEGER);
 CREATE TABLE project(number INTEGER PRIMARY KEY, path TEXT UNIQUE);
-CREATE TABLE words(word TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
+CREATE TABLE words(block INTEGER, word TEXT, rows BLOB, PRIMARY KEY(block, word)) WITHOUT ROWID;
 CREATE TABLE day(day INTEGER PRIMARY KEY, first INTEGER, last INTEGER);
 CREATE TABLE forgetting(yes INTEGER);
-CREATE VIRTUAL TABLE fts USING fts5(words, content='', columnsize=0, tokenize='ascii');
-INSERT INTO fts(fts, rank) VALUES('secure-delete', 1);
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 ";
 
 /// A user's memory.
@@ -72,7 +71,7 @@ pub struct Stats {
     pub set_aside: Option<String>,
 }
 
-/// Asks the memory once it has caught up. A database that is damaged or newer is set aside and built again; then the
+/// Asks the memory once it has caught up. A database that is damaged or of another version is set aside and built again; then the
 /// second value says so.
 pub fn ask<T>(
     files: &MemoryFiles,
@@ -86,7 +85,7 @@ pub fn ask<T>(
             drop(lock);
             let aside = files.path(ASIDE);
             let told = format!(
-                "the index of the memory was damaged or from a newer ekiden: it was built again, and is kept in {}",
+                "the index of the memory was damaged or from another version of ekiden: it was built again, and is kept in {}",
                 aside.display()
             );
             Ok((answer()?, Some(told)))
@@ -123,8 +122,8 @@ impl Memory {
             "PRAGMA cache_size = -12000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
         )?;
         let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version > VERSION {
-            return Err(MemoryError::Newer);
+        if version != 0 && version != VERSION {
+            return Err(MemoryError::OtherVersion);
         }
         let mut memory = Self {
             texts: Texts::new(files.clone()),
@@ -140,12 +139,7 @@ impl Memory {
 
     fn create(&mut self) -> Result<(), MemoryError> {
         let _lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
-        // There is no shared memory for a WAL between machines.
-        let mode = if is_remote(self.files.dir()) {
-            "DELETE"
-        } else {
-            "WAL"
-        };
+        let mode = journal_mode(file_system(self.files.dir()));
         self.db.pragma_update(None, "journal_mode", mode)?;
         self.db.pragma_update(None, "synchronous", "NORMAL")?;
         let version: i64 = self
@@ -179,24 +173,14 @@ impl Memory {
         if self.must_start_again()? {
             self.db.execute_batch(
                 "BEGIN; DROP TABLE segment; DROP TABLE obs; DROP TABLE again; DROP TABLE project; DROP TABLE words;
-                 DROP TABLE day; DROP TABLE forgetting; DROP TABLE fts;",
+                 DROP TABLE day; DROP TABLE forgetting;",
             )?;
             self.db.execute_batch(&format!("{SCHEMA} COMMIT;"))?;
         }
         // Another process may have done it meanwhile.
         let new = self.new_segments()?;
-        let bytes: u64 = new.iter().map(|new| new.len - new.read).sum();
-        let is_much = bytes > 8 * CHUNK_BYTES as u64;
-        if is_much {
-            self.db
-                .execute("INSERT INTO fts(fts, rank) VALUES('hashsize', 8000000)", [])?;
-        }
         for segment in new {
             self.read_on(&segment)?;
-        }
-        if is_much {
-            self.db
-                .execute_batch("INSERT INTO fts(fts) VALUES('optimize');")?;
         }
         self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
         Ok(())
@@ -235,7 +219,7 @@ impl Memory {
             }
             let read = known.map_or(0, |(_, read)| read);
             if len > read {
-                new.push(Segment { name, read, len });
+                new.push(Segment { name, read });
             }
         }
         Ok(new)
@@ -320,20 +304,32 @@ impl Memory {
                 .metadata()
                 .map_or(0, |found| found.len())
         };
-        let counted = |sql: &str| -> rusqlite::Result<Vec<(String, u64)>> {
-            let mut counted = self.db.prepare(sql)?;
-            let rows = counted.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
+        let blocks = blocks_of(&(1..=self.last_seq()?));
+        let counted = |all: Vec<(String, String)>| -> rusqlite::Result<Vec<(String, u64)>> {
+            let mut found = Vec::new();
+            for (name, key) in all {
+                let rows = blocks
+                    .clone()
+                    .map(|block| Postings(&self.db).rows(block, &key));
+                let counts = rows.map(|rows| Ok(rows?.count() as u64));
+                found.push((name, counts.sum::<rusqlite::Result<u64>>()?));
+            }
+            found.retain(|(_, count)| *count > 0);
+            found.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
+            Ok(found)
+        };
+        let kinds =
+            ObservationKind::ALL.map(|kind| (kind.name().to_owned(), key('k', kind.name())));
+        let projects: Vec<(String, String)> = {
+            let mut all = self.db.prepare("SELECT path, number FROM project")?;
+            let all = all.query_map([], |row| Ok((row.get(0)?, project_key(row.get(1)?))))?;
+            all.collect::<Result<_, _>>()?
         };
         let aside = self.files.path(ASIDE);
         Ok(Stats {
             observations: number("SELECT count(*) FROM obs")?.unwrap_or(0),
-            types: counted(
-                "SELECT substr(word, 4), rows FROM words WHERE word GLOB 'zzk*' AND rows > 0 ORDER BY rows DESC",
-            )?,
-            projects: counted(
-                "SELECT path, rows FROM project JOIN words ON word = 'zzp' || number WHERE rows > 0 ORDER BY rows DESC",
-            )?,
+            types: counted(kinds.into())?,
+            projects: counted(projects)?,
             first: number("SELECT min(time) FROM obs")?.map(Timestamp),
             last: number("SELECT max(time) FROM obs")?.map(Timestamp),
             text_bytes: self.files.segments().iter().map(|(_, len)| len).sum(),
@@ -348,14 +344,14 @@ impl Memory {
 struct Segment {
     name: String,
     read: u64,
-    len: u64,
 }
 
 /// What one transaction adds.
 struct Batch<'a> {
     db: &'a Connection,
     next: i64,
-    words: HashMap<String, i64>,
+    /// Of the block of the next row.
+    words: HashMap<String, Vec<u16>>,
     days: HashMap<u64, (i64, i64)>,
     projects: HashMap<String, i64>,
 }
@@ -385,17 +381,22 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         self.next += 1;
-        let body = indexed(observation, self.project(&observation.from.project)?);
-        let mut insert = self
-            .db
-            .prepare_cached("INSERT INTO fts(rowid, words) VALUES(?1, ?2)")?;
-        insert.execute(params![seq, body])?;
-        count_words(&body, &mut self.words, 1);
+        let project = self.project(&observation.from.project)?;
+        let (words, row) = (&mut self.words, row_of(seq));
+        each_indexed(observation, project, |word| match words.get_mut(word) {
+            Some(rows) if rows.last() == Some(&row) => {}
+            Some(rows) => rows.push(row),
+            None => drop(words.insert(word.to_owned(), vec![row])),
+        });
         let days = self
             .days
             .entry(observation.time.0 / DAY_MS)
             .or_insert((seq, seq));
         days.1 = seq;
+        if block_of(self.next) != block_of(seq) {
+            Postings(self.db).add(block_of(seq), &self.words)?;
+            self.words.clear();
+        }
         Ok(())
     }
 
@@ -411,7 +412,7 @@ impl<'a> Batch<'a> {
     }
 
     fn finish(self) -> rusqlite::Result<()> {
-        add_words(self.db, &self.words)?;
+        Postings(self.db).add(block_of(self.next), &self.words)?;
         let mut day = self.db.prepare_cached(
             "INSERT INTO day VALUES(?1, ?2, ?3) ON CONFLICT(day) DO UPDATE SET
              first = min(first, excluded.first), last = max(last, excluded.last)",
@@ -421,31 +422,6 @@ impl<'a> Batch<'a> {
         }
         Ok(())
     }
-}
-
-/// The rows that hold each word, more or fewer by `by` for one row of these words.
-pub(crate) fn count_words(body: &str, words: &mut HashMap<String, i64>, by: i64) {
-    let mut all: Vec<&str> = body.split_ascii_whitespace().collect();
-    all.sort_unstable();
-    all.dedup();
-    for word in all {
-        match words.get_mut(word) {
-            Some(count) => *count += by,
-            None => drop(words.insert(word.to_owned(), by)),
-        }
-    }
-}
-
-pub(crate) fn add_words(db: &Connection, words: &HashMap<String, i64>) -> rusqlite::Result<()> {
-    let mut add = db.prepare_cached(
-        "INSERT INTO words VALUES(?1, ?2) ON CONFLICT(word) DO UPDATE SET rows = rows + excluded.rows",
-    )?;
-    let mut sorted: Vec<_> = words.iter().collect();
-    sorted.sort_unstable();
-    for (word, count) in sorted {
-        add.execute(params![word, count])?;
-    }
-    Ok(())
 }
 
 pub(crate) fn number_of(db: &Connection, project: &str) -> rusqlite::Result<Option<i64>> {
@@ -458,9 +434,8 @@ pub(crate) fn stored(id: u64) -> i64 {
     (id ^ 1 << 63).cast_signed()
 }
 
-/// The directory lies on a network file system.
-#[cfg(target_os = "linux")]
-fn is_remote(dir: &Path) -> bool {
+/// A WAL needs memory that its processes share: there is none between machines.
+fn journal_mode(file_system: Option<i64>) -> &'static str {
     // NFS, SMB, CIFS, SMB2, AFS, Ceph, 9P, and FUSE, of which sshfs is one.
     const REMOTE: [i64; 8] = [
         0x6969,
@@ -472,11 +447,37 @@ fn is_remote(dir: &Path) -> bool {
         0x0102_1997,
         0x6573_5546,
     ];
-    rustix::fs::statfs(dir).is_ok_and(|found| REMOTE.contains(&(found.f_type & 0xffff_ffff)))
+    // Where nothing tells, the mode that works everywhere.
+    let is_local = file_system.is_some_and(|kind| !REMOTE.contains(&(kind & 0xffff_ffff)));
+    if is_local { "WAL" } else { "DELETE" }
 }
 
-/// Where nothing tells, the mode that works everywhere.
+#[cfg(target_os = "linux")]
+fn file_system(dir: &Path) -> Option<i64> {
+    Some(rustix::fs::statfs(dir).ok()?.f_type)
+}
+
 #[cfg(not(target_os = "linux"))]
-fn is_remote(_dir: &Path) -> bool {
-    true
+fn file_system(_dir: &Path) -> Option<i64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: MEM-07
+    #[test]
+    fn a_network_file_system_has_no_shared_memory_for_a_journal() {
+        let [ext4, tmpfs, nfs, sshfs] = [0xef53, 0x0102_1994, 0x6969, 0x6573_5546];
+        // Some systems give the number with its sign.
+        let cifs = i64::from(0xff53_4d42_u32.cast_signed());
+        assert_eq!(
+            [ext4, tmpfs].map(|kind| journal_mode(Some(kind))),
+            ["WAL"; 2]
+        );
+        for remote in [Some(nfs), Some(sshfs), Some(cifs), None] {
+            assert_eq!(journal_mode(remote), "DELETE", "{remote:?}");
+        }
+    }
 }

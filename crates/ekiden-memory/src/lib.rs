@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! <month>.jsonl ──► Memory::catch_up ──► index.db ──► candidates ──► texts by their places ──► ranking
-//! the truth         under a lock         FTS5         newest first   read from the truth
+//! the truth         under a lock         postings     newest first   read from the truth
 //! ```
 //!
 //! Invariants:
 //! - *The index can be thrown away.* How far each file was read moves in the same transaction as its rows, so a crash
 //!   undoes both; a known id is passed over, so nothing is doubled.
 //! - *A reader takes no lock* unless there is something new.
-//! - *Bounded time*: however common a word is, some hundred of its newest rows are looked at.
+//! - *Bounded time*: a word's lists take a bit a row at most, and some hundred texts are read.
 //!
 //! Does not know: runs in progress, terminals. Its database is the one file that is written outside of the store.
 
@@ -17,6 +17,7 @@ mod candidates;
 mod error;
 mod forget;
 mod index;
+mod postings;
 mod query;
 mod ranking;
 mod reading;

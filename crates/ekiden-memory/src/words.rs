@@ -4,8 +4,6 @@
 //! a phrase. `WorkDirLock` is one word, whose parts are indexed behind the text, as those of `sha256` are.
 //! Words that stand in every text are left out on both sides: half of an index would be theirs.
 
-use std::collections::HashSet;
-
 use ekiden_core::observation::Observation;
 
 /// The longest word, in bytes: what is longer differs in its beginning.
@@ -13,6 +11,8 @@ const WORD_BYTES_MAX: usize = 40;
 /// A word of more parts is a hash, and gets none.
 const PARTS_MAX: usize = 6;
 
+/// The longest of these, in bytes.
+const SILENT_BYTES_MAX: usize = 5;
 /// What says nothing about a text. Sorted.
 const SILENT: [&str; 44] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from",
@@ -41,7 +41,7 @@ fn normal(run: &str, word: &mut String) -> bool {
         word.extend(run.chars().flat_map(char::to_lowercase));
     }
     word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
-    if SILENT.binary_search(&&**word).is_ok() {
+    if word.len() <= SILENT_BYTES_MAX && SILENT.binary_search(&&**word).is_ok() {
         return false;
     }
     if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") {
@@ -79,40 +79,27 @@ pub(crate) fn each_part(run: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// What the full-text index gets of an observation: its words, then the parts of its identifiers and paths, then the
-/// keys that filters ask for.
-pub(crate) fn indexed(observation: &Observation, project: i64) -> String {
-    let mut body = String::with_capacity(observation.text.len() + 200);
-    let mut seen = HashSet::new();
-    let mut parts = String::new();
-    let mut add_part = |part: &str| {
-        if seen.insert(part.to_owned()) {
-            parts.push_str(part);
-            parts.push(' ');
-        }
-    };
-    for text in [&observation.title, &observation.text] {
+/// Calls `add` with the words that an observation is found by, some more than once: those of its texts, the parts of
+/// identifiers and paths, and the keys that filters ask for.
+pub(crate) fn each_indexed(observation: &Observation, project: i64, mut add: impl FnMut(&str)) {
+    let files = observation.files.iter();
+    for text in [&observation.title, &observation.text]
+        .into_iter()
+        .chain(files)
+    {
         each_word(text, |word, run| {
-            body.push_str(word);
-            body.push(' ');
-            each_part(run, &mut add_part);
+            add(word);
+            each_part(run, &mut add);
         });
     }
-    for file in &observation.files {
-        each_word(file, |word, run| {
-            add_part(word);
-            each_part(run, &mut add_part);
-        });
+    add(&project_key(project));
+    add(&key('k', observation.kind.name()));
+    for concept in &observation.concepts {
+        add(&key('c', concept));
     }
-    body.push_str(&parts);
-    let mut keys: Vec<String> = vec![project_key(project), key('k', observation.kind.name())];
-    keys.extend(observation.concepts.iter().map(|name| key('c', name)));
-    let pieces = observation.files.iter().flat_map(|file| file.split('/'));
-    let mut pieces: Vec<String> = pieces.map(|piece| key('f', piece)).collect();
-    pieces.sort_unstable();
-    pieces.dedup();
-    keys.extend(pieces);
-    body + &keys.join(" ")
+    for piece in observation.files.iter().flat_map(|file| file.split('/')) {
+        add(&key('f', piece));
+    }
 }
 
 pub(crate) fn project_key(project: i64) -> String {
@@ -154,6 +141,7 @@ mod tests {
     #[test]
     fn identifiers_paths_and_numbers_have_parts() {
         assert!(SILENT.is_sorted());
+        assert!(SILENT.iter().all(|word| word.len() <= SILENT_BYTES_MAX));
         assert_eq!(
             words("The keeper holds `handoff_dir`"),
             ["keeper", "hold", "handoff", "dir"]

@@ -1,21 +1,24 @@
 //! The memory over its files: what is found, what a crash or bad input costs, what is forgotten.
 
 #![expect(
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     reason = "tests break the files that they read, and their helpers fail as tests do"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use ekiden_core::observation::{Observation, ObservationKind as Kind, Origin};
 use ekiden_core::time::Timestamp;
 use ekiden_memory::{Filter, Forget, Here, Memory, MemoryError, Query, ask};
+use ekiden_store::disk::{Cause, DiskError};
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::Connection;
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
-const START: u64 = 20_000 * DAY;
+const START: u64 = 12_000 * DAY;
 
 struct Home {
     _dir: tempfile::TempDir,
@@ -407,4 +410,114 @@ fn a_crash_between_file_and_index_while_forgetting_is_made_good() {
     let (stats, _) = ask(&home.files, Memory::stats).unwrap();
     assert_eq!(stats.observations, 1);
     assert!(home.found("gone").is_empty());
+}
+
+/// The other process of the next test.
+#[test]
+fn a_rebuild_that_will_be_killed() {
+    if let Some(home) = std::env::var_os("EKIDEN_TEST_REBUILD") {
+        Memory::rebuild(&MemoryFiles::of(Path::new(&home))).unwrap();
+    }
+}
+
+// shows: MEM-07
+#[test]
+fn a_rebuild_that_is_killed_in_the_middle_loses_and_doubles_nothing() {
+    let home = Home::new();
+    let text = "word ".repeat(40) + &"x".repeat(2_700);
+    let all: Vec<Observation> = (0..12_000)
+        .map(|number| made(&format!("number{number}"), &text, 1))
+        .collect();
+    home.files.append(&all).unwrap();
+    let dir = home.files.dir().parent().unwrap();
+    let mut killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_rebuild_that_will_be_killed"])
+        .env("EKIDEN_TEST_REBUILD", dir)
+        .spawn()
+        .unwrap();
+    // A first chunk is in, the last is not.
+    let indexed = || {
+        let db = Connection::open(home.database()).ok()?;
+        db.query_row("SELECT count(*) FROM obs", [], |row| row.get::<_, u64>(0))
+            .ok()
+    };
+    while indexed().unwrap_or(0) == 0 && killed.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let left = indexed().unwrap();
+    assert!(0 < left && left < 12_000, "{left}");
+    let (stats, told) = ask(&home.files, Memory::stats).unwrap();
+    assert_eq!((stats.observations, told), (12_000, None));
+    assert_eq!(home.found("number7 number11999").len(), 2);
+}
+
+/// A small file system in memory, where one may mount.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new() -> Option<Self> {
+        let mounted = Self(tempfile::tempdir().unwrap());
+        let is_there = mounted.mount(&["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
+        if !is_there {
+            eprintln!("left out: nothing can be mounted here");
+        }
+        is_there.then_some(mounted)
+    }
+
+    fn mount(&self, args: &[&str]) -> bool {
+        let mount = Command::new("mount").args(args).arg(self.0.path()).output();
+        mount.is_ok_and(|ended| ended.status.success())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).output();
+    }
+}
+
+fn is_of(error: &DiskError, kind: std::io::ErrorKind) -> bool {
+    matches!(&error.cause, Cause::Io(error) if error.kind() == kind)
+}
+
+// shows: MEM-07
+#[test]
+fn a_full_and_a_read_only_disk_are_told_and_cost_no_more_than_what_did_not_fit() {
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let files = MemoryFiles::of(mounted.0.path());
+    let text = "word ".repeat(700);
+    let mut kept = 0;
+    let full = loop {
+        let next = made(&format!("number{kept}"), &text, 1);
+        match files.append(&[next]) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(is_of(&full, std::io::ErrorKind::StorageFull), "{full:?}");
+    assert!(ask(&files, Memory::stats).is_err(), "no room for an index");
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(files.path(&format!("index.db{end}")));
+    }
+    assert!(mounted.mount(&["-o", "remount,size=9m"]));
+    files.append(&[made("later", "", 2)]).unwrap();
+    let stats = ask(&files, Memory::stats).unwrap().0;
+    assert_eq!(stats.observations, kept + 1);
+    assert!(stats.skipped_lines <= 1, "what was torn by the full disk");
+
+    assert!(mounted.mount(&["-o", "remount,ro"]));
+    let refused = files.append(&[made("more", "", 3)]).unwrap_err();
+    assert!(
+        is_of(&refused, std::io::ErrorKind::ReadOnlyFilesystem),
+        "{refused:?}"
+    );
+    assert!(matches!(
+        ask(&files, Memory::stats),
+        Err(MemoryError::Disk(_))
+    ));
+    assert_eq!(files.newest_of("/p", 1)[0].title, "later");
 }

@@ -70,6 +70,8 @@ pub enum FileFault {
     Differs,
     #[error("it is damaged")]
     DamagedReceipt(#[source] serde_json::Error),
+    #[error("it is damaged")]
+    DamagedLoop(#[source] serde_json::Error),
     #[error("it has no JSON form")]
     NoJson(#[source] serde_json::Error),
 }
@@ -112,6 +114,7 @@ impl FileFault {
                 "the log was damaged or edited, and nothing was changed; restore the file, or start again with `--new`"
             }
             Self::Broken => "nothing is lost; free the disk and resume the run",
+            Self::DamagedLoop(_) => "mend it or remove it: the next session writes it anew",
             Self::DamagedReceipt(_) => {
                 "remove it: `ekiden setup --remove` then still finds the guard, but cannot restore the settings byte for byte"
             }

@@ -180,6 +180,14 @@ pub fn note_error(state_dir: &Path, line: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// The last line of `errors.log`, and where that is.
+pub fn last_error(state_dir: &Path) -> Option<(PathBuf, String)> {
+    let path = guard_dir(state_dir).join("errors.log");
+    let text = std::fs::read_to_string(&path).ok()?;
+    let last = text.lines().last()?.to_owned();
+    Some((path, last))
+}
+
 /// The sessions that were watched here, by their names, the one that was written last first.
 pub fn watched_sessions(state_dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(guard_dir(state_dir)) else {
@@ -344,7 +352,8 @@ mod tests {
         assert_eq!(sweep(&disk, dir.path(), Timestamp(999_000)), 0);
         assert_eq!(sweep(&disk, dir.path(), Timestamp(2_000_000)), 2);
         assert_eq!(watched_sessions(dir.path()), ["young"]);
-        assert!(guard_dir(dir.path()).join("errors.log").exists());
+        let (path, _) = last_error(dir.path()).unwrap();
+        assert_eq!(path, guard_dir(dir.path()).join("errors.log"));
     }
 
     #[test]

@@ -206,6 +206,8 @@ files!(Published {
     task: TASK_FILE,
     /// A watched session, for other programs.
     checkpoint_state: "checkpoint-state.json",
+    /// A loop, for other programs and its next iteration.
+    ralph_state: "ralph-state.json",
     status: "status.json",
     /// A link to the runs in the state directory.
     runs: "runs",

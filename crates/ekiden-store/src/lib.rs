@@ -40,6 +40,7 @@ pub mod memory;
 pub mod outbox;
 pub mod place;
 pub mod published;
+pub mod ralph;
 pub mod receipt;
 pub mod replace;
 pub mod report;

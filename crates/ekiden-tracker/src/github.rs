@@ -8,12 +8,21 @@ use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
 use serde_json::{Value, json};
 
-use crate::tracker::{LivingComment, NewIssue, Tracker};
+use crate::tracker::{FOUND_MAX, LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
 use crate::{Fault, Markup, NewState};
 
 /// Pages that are read of one list: of 100 each.
 const PAGES_MAX: usize = 20;
+/// How checks end that keep a pull request from being merged.
+const FAILED: [&str; 6] = [
+    "failure",
+    "error",
+    "timed_out",
+    "cancelled",
+    "action_required",
+    "startup_failure",
+];
 /// Looking for a marker begins this much before the write was ordered: clocks differ.
 const SLACK: Millis = Millis::from_secs(24 * 60 * 60);
 
@@ -85,6 +94,39 @@ impl<W: Web> GitHub<W> {
         Ok(all)
     }
 
+    /// The pull requests of a branch, newest first, whatever became of them.
+    fn pulls(&self, branch: &str) -> Result<Vec<Value>, Fault> {
+        let owner = self.repo.split('/').next().unwrap_or_default();
+        let head = escaped(&format!("{owner}:{branch}"));
+        self.all(&format!("/pulls?state=all&head={head}&per_page=100"))
+    }
+
+    /// What failed at a commit, one paragraph each.
+    fn failures(&self, commit: &str) -> Result<String, Fault> {
+        let path = format!("/commits/{commit}");
+        let checks = self.get(&format!("{path}/check-runs?filter=latest&per_page=100"))?;
+        let checks = listed(checks["check_runs"].clone())?.into_iter();
+        let checks = checks.filter(|check| {
+            let conclusion = text(&check["conclusion"]);
+            FAILED.contains(&conclusion.as_str())
+        });
+        let checks = checks.map(|check| {
+            let (output, name) = (&check["output"], text(&check["name"]));
+            let (title, summary) = (text(&output["title"]), text(&output["summary"]));
+            format!("check {name}: {title}\n{summary}\n\n")
+        });
+        let statuses = listed(self.get(&format!("{path}/status"))?["statuses"].clone())?;
+        let statuses = statuses.iter().filter(|status| {
+            let state = text(&status["state"]);
+            FAILED.contains(&state.as_str())
+        });
+        let statuses = statuses.map(|status| {
+            let (name, said) = (text(&status["context"]), text(&status["description"]));
+            format!("check {name}: {said}\n\n")
+        });
+        Ok(checks.chain(statuses).collect())
+    }
+
     fn outline(&self, found: &Value) -> Issue {
         let labels = found["labels"].as_array().into_iter().flatten();
         Issue {
@@ -145,12 +187,12 @@ impl<W: Web> Tracker for GitHub<W> {
         Ok(all.iter().map(comment).collect())
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let label = label.map(|label| format!("&labels={}", escaped(label)));
-        let path = format!(
-            "/issues?state=open&per_page=50{}",
-            label.unwrap_or_default()
-        );
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
+        let mut path = format!("/issues?state=open&per_page={FOUND_MAX}");
+        for (name, value) in [("labels", label), ("assignee", assignee)] {
+            let value = value.map(|value| format!("&{name}={}", escaped(value)));
+            path.extend(value);
+        }
         let found = listed(self.get(&path)?)?;
         // Pull requests are issues here, too.
         let issues = found.iter().filter(|found| found["pull_request"].is_null());
@@ -225,6 +267,67 @@ impl<W: Web> Tracker for GitHub<W> {
             }
         }
         Ok(number.to_string())
+    }
+
+    fn put_pull_request(
+        &self,
+        pull: &PullRequest<'_>,
+        push: &dyn Fn() -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let default = text(&self.get("")?["default_branch"]);
+        if default.is_empty() || default == pull.branch {
+            return Err(Fault::refused("this is its default branch"));
+        }
+        let (marker, pulls) = (marker(pull.key), self.pulls(pull.branch)?);
+        let is_open = |found: &&Value| found["state"] == "open";
+        let is_done = |found: &Value| text(&found["body"]).contains(&marker);
+        let open = pulls.iter().find(is_open);
+        if open.is_none() && pulls.iter().any(is_done) {
+            // It was opened by this very write, and somebody has merged or closed it since.
+            return Ok(());
+        }
+        push()?;
+        let body = format!("{}\n{marker}\n", pull.body);
+        if let Some(open) = open {
+            let path = format!("/pulls/{}", open["number"]);
+            return self
+                .change("PATCH", &path, &json!({ "body": body }))
+                .map(drop);
+        }
+        let new =
+            json!({ "title": pull.title, "head": pull.branch, "base": default, "body": body });
+        self.change("POST", "/pulls", &new).map(drop)
+    }
+
+    fn review(&self, branch: &str) -> Result<Issue, Fault> {
+        let pulls = self.pulls(branch)?;
+        let open = pulls.iter().find(|found| found["state"] == "open");
+        let missing = || Fault::Missing(format!("an open pull request of {branch}"));
+        let open = open.ok_or_else(missing)?;
+        let number = &open["number"];
+        let mut comments = self.comments(&number.to_string())?;
+        for found in self.all(&format!("/pulls/{number}/reviews?per_page=100"))? {
+            comments.push(Comment {
+                author: text(&found["user"]["login"]),
+                at: text(&found["submitted_at"]),
+                text: text(&found["body"]),
+            });
+        }
+        for found in self.all(&format!("/pulls/{number}/comments?per_page=100"))? {
+            let (path, line) = (text(&found["path"]), &found["line"]);
+            comments.push(Comment {
+                author: text(&found["user"]["login"]),
+                at: text(&found["created_at"]),
+                text: format!("{path}:{line}: {}", text(&found["body"])),
+            });
+        }
+        comments.retain(|comment| !comment.text.trim().is_empty());
+        comments.sort_by(|one, other| one.at.cmp(&other.at));
+        Ok(Issue {
+            text: self.failures(&text(&open["head"]["sha"]))?,
+            comments,
+            ..self.outline(open)
+        })
     }
 
     fn check(&self) -> Result<String, Fault> {

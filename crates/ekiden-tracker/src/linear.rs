@@ -81,7 +81,12 @@ impl<W: Web> Linear<W> {
         let headers = [("authorization", self.authorization.as_str())];
         let request = web::request("POST", &self.url, &headers, Some(&body))?;
         let answer = self.web.send(request).map_err(Fault::Unreachable)?;
-        let limited = || web::limited(&answer, "x-ratelimit-requests-reset", Millis(1));
+        // Requests are counted, and so is how much they ask for.
+        let reset = match web::header(&answer, "x-ratelimit-complexity-remaining") {
+            Some("0") => "x-ratelimit-complexity-reset",
+            Some(_) | None => "x-ratelimit-requests-reset",
+        };
+        let limited = || web::limited(&answer, reset, Millis(1));
         if answer.status() == 429 {
             return Err(limited());
         }
@@ -190,10 +195,13 @@ impl<W: Web> Tracker for Linear<W> {
         Ok(all)
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
         let mut filter = json!({ "state": { "type": { "nin": ["completed", "canceled"] } } });
         if let Some(label) = label {
             filter["labels"] = json!({ "some": { "name": { "eqIgnoreCase": label } } });
+        }
+        if let Some(assignee) = assignee {
+            filter["assignee"] = json!({ "email": { "eqIgnoreCase": assignee } });
         }
         let data = self.ask(FIND, &json!({ "filter": filter }), "this list")?;
         Ok(nodes(&data["issues"]).iter().map(outline).collect())

@@ -22,12 +22,13 @@ use std::sync::Arc;
 
 use ekiden_core::issue::{Child, Comment, Issue};
 use ekiden_core::text::{in_full, one_line};
+use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::disk::{Disk, DiskError, Kind, if_there};
 use ekiden_store::outbox::name_of;
 use ekiden_store::replace::{Durability, replace, replace_foreign};
 
-use crate::tracker::{LivingComment, NewIssue, Tracker};
+use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::{Fault, Markup, NewState};
 
 /// The largest file that is read, in bytes.
@@ -36,6 +37,8 @@ const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const FILES_MAX: usize = 2_000;
 const CLOSED: [&str; 5] = ["closed", "done", "completed", "canceled", "cancelled"];
 const END: &str = "<!-- /ekiden -->";
+
+const PULL_REQUEST: &str = "<!-- ekiden:pull-request -->";
 
 pub struct Local {
     disk: Arc<dyn Disk>,
@@ -137,11 +140,12 @@ impl Tracker for Local {
         Ok(Vec::new())
     }
 
-    fn find(&self, label: Option<&str>) -> Result<Vec<Issue>, Fault> {
-        let all = self
-            .all()?
-            .into_iter()
-            .map(|(id, file)| Self::outline(&id, &file));
+    fn find(&self, label: Option<&str>, assignee: Option<&str>) -> Result<Vec<Issue>, Fault> {
+        let is_theirs = |file: &File| {
+            assignee.is_none_or(|login| file.value("assignee").as_deref() == Some(login))
+        };
+        let all = self.all()?.into_iter().filter(|(_, file)| is_theirs(file));
+        let all = all.map(|(id, file)| Self::outline(&id, &file));
         let wanted = |issue: &Issue| {
             let is_it =
                 |known: &String| label.is_none_or(|label| known.eq_ignore_ascii_case(label));
@@ -213,9 +217,47 @@ impl Tracker for Local {
         Ok(id)
     }
 
+    /// A rehearsal: a file with the body in it, and nothing is pushed.
+    fn put_pull_request(
+        &self,
+        pull: &PullRequest<'_>,
+        _: &dyn Fn() -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let new = NewIssue {
+            key: &of_branch(pull.branch),
+            title: pull.title,
+            text: "",
+            parent: None,
+            since: Timestamp::default(),
+        };
+        let id = self.create(&new)?;
+        let mut file = self.read(&id)?;
+        file.set("branch", pull.branch);
+        file.put_block(PULL_REQUEST, pull.body);
+        self.write(&id, &file)
+    }
+
+    /// What a person wrote into the file.
+    fn review(&self, branch: &str) -> Result<Issue, Fault> {
+        let mut all = self.all()?.into_iter();
+        let found = all.find(|(_, file)| file.value("branch").as_deref() == Some(branch));
+        let missing = || Fault::Missing(format!("a pull request of {branch}"));
+        let (id, mut file) = found.ok_or_else(missing)?;
+        file.put_block(PULL_REQUEST, "");
+        let text = file.body().replace(&format!("{PULL_REQUEST}\n\n{END}"), "");
+        Ok(Issue {
+            text: text.trim().to_owned(),
+            ..Self::outline(&id, &file)
+        })
+    }
+
     fn check(&self) -> Result<String, Fault> {
         Ok(self.dir.display().to_string())
     }
+}
+
+fn of_branch(branch: &str) -> String {
+    format!("pull-request/{branch}")
 }
 
 fn failed(error: &DiskError) -> Fault {

@@ -12,9 +12,9 @@ use ekiden_store::disk::DiskResult;
 use ekiden_store::outbox::Outbox;
 use serde::{Deserialize, Serialize};
 
-use crate::tracker::{LivingComment, NewIssue, Tracker};
+use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::words::comment;
-use crate::write::{Queued, Write};
+use crate::write::{NewState, Queued, Write};
 use crate::{Entry, Fault};
 
 /// How long a write is kept, sent or not.
@@ -25,9 +25,13 @@ const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
 /// Opens the tracker of an issue, by the settings of a project.
 pub type Open<'a> = dyn Fn(&Path, &IssueRef) -> Result<Box<dyn Tracker>, Fault> + 'a;
 
+/// Pushes a branch of a project, never by force.
+pub type Push<'a> = dyn Fn(&Path, &str) -> Result<(), Fault> + 'a;
+
 pub struct Sender<'a> {
     pub outbox: &'a Outbox,
     pub open: &'a Open<'a>,
+    pub push: &'a Push<'a>,
     pub now: Timestamp,
     /// 0 to 255, by chance.
     pub jitter: u8,
@@ -184,7 +188,7 @@ impl Sender<'_> {
                 let waiting = of_it.map(|(_, queued)| queued);
                 put_comment(&*tracker, issue, key, sent, waiting)?;
             } else {
-                put(&*tracker, issue, queued)?;
+                self.put(&*tracker, issue, queued)?;
             }
             for file in done {
                 self.outbox.settle(file).map_err(Failed::Disk)?;
@@ -192,6 +196,48 @@ impl Sender<'_> {
             }
         }
         Ok(())
+    }
+
+    fn put(&self, tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), Fault> {
+        let id = &issue.id;
+        match &queued.write {
+            Write::Entry { .. } => Ok(()),
+            Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
+            Write::State { state } => tracker.set_state(id, state),
+            Write::SubIssue {
+                key,
+                title,
+                text,
+                is_done,
+                since,
+            } => {
+                let new = NewIssue {
+                    key,
+                    title,
+                    text,
+                    parent: Some(id),
+                    since: *since,
+                };
+                let made = tracker.create(&new)?;
+                match is_done {
+                    true => tracker.set_state(&made, &NewState::Done),
+                    false => Ok(()),
+                }
+            }
+            Write::PullRequest {
+                branch,
+                title,
+                body,
+            } => {
+                let pull = PullRequest {
+                    key: &queued.key,
+                    branch,
+                    title,
+                    body,
+                };
+                tracker.put_pull_request(&pull, &|| (self.push)(&queued.dir, branch))
+            }
+        }
     }
 
     fn note(&self, tries: &mut Tries, issue: &IssueRef, fault: &Fault) {
@@ -245,25 +291,6 @@ fn put_comment<'a>(
         is_there,
     };
     tracker.put_comment(&issue.id, &living)
-}
-
-fn put(tracker: &dyn Tracker, issue: &IssueRef, queued: &Queued) -> Result<(), Fault> {
-    let id = &issue.id;
-    match &queued.write {
-        Write::Entry { .. } => Ok(()),
-        Write::Label { name, is_set } => tracker.set_label(id, name, *is_set),
-        Write::State { state } => tracker.set_state(id, state),
-        Write::SubIssue { title, text } => {
-            let new = NewIssue {
-                key: &queued.key,
-                title,
-                text,
-                parent: Some(id),
-                since: queued.at,
-            };
-            tracker.create(&new).map(drop)
-        }
-    }
 }
 
 /// What is kept together: the entries of a comment, else the write alone.

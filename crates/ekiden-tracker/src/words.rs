@@ -14,6 +14,8 @@ const DOCUMENT_LINES_MAX: usize = 200;
 const DOCUMENT_CHARS_MAX: usize = 12_000;
 /// A comment, in bytes: GitHub takes 65,536 characters.
 const COMMENT_BYTES_MAX: usize = 60_000;
+/// The body of a pull request, in characters.
+const BODY_CHARS_MAX: usize = 60_000;
 /// How the living comments of runs and of watched sessions begin.
 pub const HEADS: [&str; 2] = ["ekiden works on this, run ", "ekiden watches a session, "];
 /// Takes no room, and stands where a tracker would see a mention, a reference or an address.
@@ -163,18 +165,23 @@ fn quoted<'a>(lines: impl Iterator<Item = &'a str>, lines_max: usize) -> String 
     text + "\n"
 }
 
+/// The body of a pull request: a run's report, which is masked and has no markup of others, with nothing that notifies or closes.
+pub fn pull_request(report: &str) -> String {
+    short(&broken(&mask(report)), BODY_CHARS_MAX)
+}
+
 /// The text with nothing that notifies, refers, closes, links, embeds or is markup of a page: `@name`, `#12`, `ANV-12`, `GH-12`, addresses,
 /// tags, brackets. A word such as "fixes" has then nothing that it could close.
 pub fn defused(text: &str) -> String {
+    broken(&text.replace('<', "&lt;").replace('[', "\\["))
+}
+
+fn broken(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let (mut before, mut rest) = (' ', text.chars().peekable());
     while let Some(c) = rest.next() {
         let next = rest.peek().copied().unwrap_or(' ');
-        match c {
-            '<' => out.push_str("&lt;"),
-            '[' => out.push_str("\\["),
-            _ => out.push(c),
-        }
+        out.push(c);
         let refers = match c {
             '@' => next.is_alphanumeric(),
             '#' | '!' => next.is_ascii_digit(),

@@ -42,9 +42,20 @@ pub enum Write {
     State {
         state: NewState,
     },
+    /// There is a sub-issue of this key, closed or as people have it.
     SubIssue {
+        key: String,
         title: String,
         text: String,
+        is_done: bool,
+        /// It was not there before this time.
+        since: Timestamp,
+    },
+    /// The branch is there as it is here, and has a pull request.
+    PullRequest {
+        branch: String,
+        title: String,
+        body: String,
     },
 }
 
@@ -78,7 +89,10 @@ impl Queued {
                 head,
                 entry,
             } => Some((comment, head, entry)),
-            Write::Label { .. } | Write::State { .. } | Write::SubIssue { .. } => None,
+            Write::Label { .. }
+            | Write::State { .. }
+            | Write::SubIssue { .. }
+            | Write::PullRequest { .. } => None,
         }
     }
 
@@ -97,7 +111,13 @@ impl Queued {
             Write::State {
                 state: NewState::Done,
             } => "close".to_owned(),
+            Write::SubIssue {
+                title,
+                is_done: true,
+                ..
+            } => format!("close sub-issue {title}"),
             Write::SubIssue { title, .. } => format!("sub-issue {title}"),
+            Write::PullRequest { title, .. } => format!("pull request: {title}"),
         }
     }
 }

@@ -74,6 +74,13 @@ pub fn told(event: HookEvent, person: &str, agent: &str) -> Value {
     answer
 }
 
+/// The same, and the session ends with it, whatever it was about to do.
+pub fn ending(mut told: Value, why: &str) -> Value {
+    told["continue"] = false.into();
+    told["stopReason"] = why.into();
+    told
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,6 +62,11 @@ impl Recall {
         Ok(recall)
     }
 
+    /// The last edit: tool, file, lines.
+    pub fn last_edit(&self) -> Option<&str> {
+        self.trace.last.last_edit.as_deref()
+    }
+
     /// What the last line of the conversation is called: another one, and more was said.
     pub fn last_line(&self) -> Option<&str> {
         self.last_line.as_deref()

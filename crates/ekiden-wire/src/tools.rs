@@ -127,8 +127,9 @@ pub fn runs_guard(line: &str) -> bool {
     let words = shlex::split(line).unwrap_or_default();
     let program = words.first().map(|word| Path::new(word).file_name());
     let named = program.flatten().is_some_and(|name| name == "ekiden");
-    let command = words.get(1).map(String::as_str).unwrap_or_default();
-    is_plain && named && GUARD_COMMANDS.contains(&command)
+    let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
+    let of_loop = word(1) == "ralph" && word(2) == "checkpoint";
+    is_plain && named && (GUARD_COMMANDS.contains(&word(1)) || of_loop)
 }
 
 #[cfg(test)]

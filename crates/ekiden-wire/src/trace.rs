@@ -139,7 +139,9 @@ impl Trace {
     fn over(&mut self, call: Call, result: &ToolResult) {
         match (call.kind, result.is_error) {
             (ToolKind::Edit, false) if !is_handoff(&call) => {
-                self.last.last_edit = Some(touch(&call));
+                let lines = result.lines;
+                let lines = lines.map_or(String::new(), |(a, b)| format!(" (lines {a}-{b})"));
+                self.last.last_edit = Some(touch(&call) + &lines);
             }
             (ToolKind::Shell, false) => {
                 keep(&mut self.last.succeeded, call.target, limits::COMMANDS_KEPT);
@@ -289,6 +291,35 @@ mod tests {
                 observed(fixtures::events(name))
             );
         }
+    }
+
+    // shows: RLP-001, REL-06
+    #[test]
+    fn an_edit_is_told_with_its_lines_as_the_client_recorded_them() {
+        let call = r#"{"type":"assistant","message":{"id":"m1","model":"x","content":[{"type":"tool_use","id":"t1","name":"Edit","input":{"file_path":"src/a.rs","old_string":"a","new_string":"b"}}]},"parent_tool_use_id":null}"#;
+        let hunk =
+            |start: u64, lines: u64| serde_json::json!({"newStart": start, "newLines": lines});
+        let result = |name: &str, patch: &[serde_json::Value]| {
+            let content =
+                serde_json::json!([{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]);
+            let mut line = serde_json::json!({"type": "user", "message": {"content": content}});
+            line[name] = serde_json::json!({"structuredPatch": patch});
+            line.to_string()
+        };
+        let edit = |result: String| {
+            let events = [call.as_bytes(), result.as_bytes()].map(ClientEvent::parse);
+            observed(events).last.last_edit.unwrap()
+        };
+        let patch = [hunk(100, 21), hunk(45, 3)];
+        assert_eq!(
+            edit(result("tool_use_result", &patch)),
+            "Edit src/a.rs (lines 45-120)"
+        );
+        assert_eq!(
+            edit(result("toolUseResult", &patch)),
+            "Edit src/a.rs (lines 45-120)"
+        );
+        assert_eq!(edit(result("toolUseResult", &[])), "Edit src/a.rs");
     }
 
     #[test]

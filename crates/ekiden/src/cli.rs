@@ -14,9 +14,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{CommandLine, wizard};
 use crate::commands::{
-    answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, doctor,
-    execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient, plan,
-    report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
+    answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
+    doctor, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient,
+    plan, ralph, report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -73,6 +73,7 @@ commands! {
     Split(split::SplitArgs) split::split;
     Execute(execute::ExecuteArgs) execute::execute;
     Build(build::BuildArgs) build::build;
+    Ralph(ralph::RalphArgs) ralph::ralph;
     Resume(resume::ResumeArgs) resume::resume;
     Answer(answer::AnswerArgs) answer::answer;
     Continue(continue_run::ContinueArgs) continue_run::continue_run;
@@ -94,6 +95,7 @@ commands! {
     Orient(orient::OrientArgs) orient::orient;
     Init(init::InitArgs) init::init;
     Import(import::ImportArgs) import::import;
+    Dispatch(dispatch::DispatchArgs) dispatch::dispatch;
     Issue(issue::IssueArgs) issue::issue;
     Tracker(tracker::TrackerArgs) tracker::tracker;
     Knowledge(knowledge::KnowledgeArgs) knowledge::knowledge;
@@ -263,13 +265,13 @@ mod tests {
             others.push_str(&format!("{name}: {}\n", flags.join(" ")));
         }
         expect![[r#"
-            run: detach help issue new resume-from
+            run: detach help issue new pull-request resume-from
             resume: accept-log detach help resume-from task
-            continue: detach file help run
+            continue: detach file from-pr help run
             plan: force help output planning-model
             split: force help output planning-model
-            execute: detach dry-run from help jobs new only skip yes
-            build: dry-run force help jobs new output planning-model yes
+            execute: detach dry-run from help issue jobs new only skip sub-issues yes
+            build: dry-run force help issue jobs new output planning-model sub-issues yes
         "#]]
         .assert_eq(&others);
     }

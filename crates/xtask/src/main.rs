@@ -32,7 +32,8 @@ cargo xtask size --write              the same, written into docs/design/size.md
 cargo xtask soak                      10,000 seeds of the simulated worlds, before a release
 cargo xtask soak 50                   so many
 cargo xtask bench                     measures what is promised about time and size
-cargo xtask bench --write             the same, and writes docs/benchmarks.md
+cargo xtask bench PART                the same of one part, such as `view`
+cargo xtask bench --write             all, and writes docs/benchmarks.md
 cargo xtask real-client               installs the pinned client for the tests, prints its path";
 
 fn main() -> ExitCode {
@@ -55,8 +56,9 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["tidy"] => tidy::run(),
         ["requirements"] => requirements::write(),
         ["requirements", "--check"] => requirements::run_check(),
-        ["bench"] => bench::run(bench::Page::Keep),
-        ["bench", "--write"] => bench::run(bench::Page::Write),
+        ["bench"] => bench::run(bench::Page::Keep, None),
+        ["bench", "--write"] => bench::run(bench::Page::Write, None),
+        ["bench", part] => bench::run(bench::Page::Keep, Some(part)),
         ["size"] => size::print(),
         ["size", "--write"] => size::write(),
         ["real-client"] => real_client::install().map(|clients| {

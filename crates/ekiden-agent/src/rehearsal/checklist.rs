@@ -3,6 +3,7 @@
 //! Only the user's own words are read here. A block belongs to the nearest item above it, indented
 //! or not, unless a heading lies between. Text in fences and in quotes is never an item.
 
+use ekiden_core::relay::ITEMS_FILE;
 use ekiden_core::text::{letters, one_line};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -77,6 +78,36 @@ pub(super) fn items(task: &str) -> Vec<Item> {
     }
     items.retain(|item| !item.name.is_empty());
     items
+}
+
+/// The item of a list that a session works on alone, with the commands that the task has for it. Its last
+/// command ticks it.
+pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
+    let mut items = items.into_iter();
+    let of_task = items.find(|item| key(&item.name) == key(&name(text)));
+    let mut item = of_task.unwrap_or_else(|| Item {
+        name: name(text),
+        ticked: false,
+        script: None,
+        check: None,
+    });
+    item.ticked = false;
+    item.add_block("sh", tick(text));
+    item
+}
+
+/// Ticks an item in the list, and puts it back if it is gone. Lines are compared by their letters and digits, since
+/// the text has no markup.
+fn tick(text: &str) -> String {
+    let letters = text.chars().filter(char::is_ascii_alphanumeric);
+    let key = letters.collect::<String>().to_ascii_lowercase();
+    format!(
+        r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*\[x\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
+k == "{key}" {{ sub(/\[ \]/, "[x]"); found = 1 }}
+{{ print }}
+END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && echo "done: {key}" >> progress.txt
+"#
+    )
 }
 
 impl Item {
@@ -209,5 +240,16 @@ mod tests {
                 .count(),
             NAME_CHARS_MAX
         );
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_of_a_list_has_its_commands_and_then_the_tick() {
+        let of_list = |text| of_list(items("- [ ] One\n```sh\necho 1\n```\n- [x] two\n"), text);
+        let one = of_list("**One**").script.unwrap().text;
+        assert!(one.starts_with("(\necho 1\n) && (\nawk "), "{one}");
+        assert!(one.contains("k == \"one\""), "{one}");
+        assert!(!of_list("two").ticked, "the list says what is to be done");
+        assert!(of_list("new").script.unwrap().text.starts_with("awk "));
     }
 }

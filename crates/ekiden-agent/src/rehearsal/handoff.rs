@@ -49,7 +49,7 @@ impl Work {
         let mut failed = self.entries.iter().filter(|e| e.failure_line().is_some());
         if self.entries.is_empty() || self.vetoed_again || self.revision.question.is_some() {
             Claim::Blocked
-        } else if self.entries.iter().any(Entry::is_open) {
+        } else if self.prompt.item.is_some() || self.entries.iter().any(Entry::is_open) {
             Claim::InProgress
         } else if failed.clone().any(|entry| entry.failed_before) {
             Claim::Blocked
@@ -99,6 +99,7 @@ impl Work {
                 format!("The item \"{name}\", with {}.", code(script))
             }
             Some(item) => format!("The item \"{}\", which has no command.", item.name),
+            None if self.prompt.item.is_some() => "The next item of the list.".to_owned(),
             None => "The questions under the issues of this session.".to_owned(),
         };
         let is_done = |entry: &&Entry| matches!(entry.state, State::Done(_));

@@ -16,6 +16,7 @@ const KNOWS: &str = "# What the relay knows";
 const OUTPUTS: &str = "# Outputs";
 const CONFLICT: &str = "# Two stages changed the same lines";
 const CONFLICT_INTRO: &str = "Files with conflicts:";
+const ITEM: &str = "# The item in hand";
 const NOTES: &str = "# Notes of the previous session";
 /// A stage is tried again, from its beginning.
 const RETRY: &str = "# What happened before";
@@ -42,6 +43,8 @@ pub(super) struct Prompt {
     pub(super) notes: Notes,
     /// The last session claimed to be done, and the check failed.
     pub(super) veto: bool,
+    /// The item of a list that this session works on, and nothing else.
+    pub(super) item: Option<String>,
     /// Files with merge conflicts.
     pub(super) conflicts: Vec<String>,
 }
@@ -83,6 +86,7 @@ impl Prompt {
             known: known.to_owned(),
             notes: notes.unwrap_or_default(),
             veto: now.contains(VETO),
+            item: foreign.iter().find_map(|block| item(block)),
             conflicts: foreign.iter().flat_map(|block| conflicts(block)).collect(),
         })
     }
@@ -91,6 +95,12 @@ impl Prompt {
 /// The texts before and after the last heading of this name.
 fn split_last<'a>(text: &'a str, heading: &str) -> Option<(&'a str, &'a str)> {
     text.rsplit_once(&format!("\n{heading}\n"))
+}
+
+fn item(block: &str) -> Option<String> {
+    let mut part = block.lines().skip_while(|line| *line != ITEM);
+    part.find_map(|line| line.strip_prefix(MARK))
+        .map(str::to_owned)
 }
 
 fn conflicts(block: &str) -> impl Iterator<Item = String> {

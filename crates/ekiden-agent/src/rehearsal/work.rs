@@ -231,8 +231,11 @@ impl Work {
     }
 
     fn begin(&mut self, prompt: Prompt) {
-        let items = checklist::items(&prompt.task);
-        let again = prompt.veto && !prompt.notes.redone;
+        let mut items = checklist::items(&prompt.task);
+        if let Some(item) = &prompt.item {
+            items = vec![checklist::of_list(items, item)];
+        }
+        let again = prompt.item.is_some() || prompt.veto && !prompt.notes.redone;
         self.redone = prompt.notes.redone || prompt.veto;
         self.vetoed_again = prompt.veto && prompt.notes.redone;
         let ticks = prompt.notes.ticks(&items);

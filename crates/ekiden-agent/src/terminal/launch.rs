@@ -94,7 +94,7 @@ fn settings_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Where the client keeps its settings and transcripts.
-pub(super) fn config_dir() -> Option<PathBuf> {
+pub(crate) fn config_dir() -> Option<PathBuf> {
     let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty());
     named
         .map(PathBuf::from)

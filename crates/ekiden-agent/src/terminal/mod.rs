@@ -32,7 +32,7 @@
 mod conversation;
 mod driver;
 pub mod hook;
-mod launch;
+pub(crate) mod launch;
 mod listener;
 mod unhooked;
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::markdown::Outline;
+use crate::markdown::{Outline, outline};
 use crate::text::{normal, short};
 
 /// The most that is kept of an item's text, in characters: it names the item.
@@ -52,21 +52,26 @@ impl OpenItems {
     }
 }
 
+/// The items of a whole file.
+pub fn open_items(text: &str) -> OpenItems {
+    OpenItems::within(&outline(text), &(0..text.len()))
+}
+
 /// The items that were open before and are now neither open nor ticked. `None` is no list at all.
 pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
     let kept: BTreeSet<String> = now
         .into_iter()
         .flat_map(|now| now.open.iter().chain(&now.done))
-        .map(|text| key(text))
+        .map(|text| item_key(text))
         .collect();
     let open = before.into_iter().flat_map(|before| &before.open);
-    open.filter(|text| !kept.contains(&key(text)))
+    open.filter(|text| !kept.contains(&item_key(text)))
         .cloned()
         .collect()
 }
 
 /// An item's letters and digits: emphasis or a full stop more is the same item.
-fn key(text: &str) -> String {
+pub fn item_key(text: &str) -> String {
     let key: String = normal(text)
         .chars()
         .filter(|c| c.is_alphanumeric())
@@ -76,12 +81,7 @@ fn key(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::markdown::outline;
-
-    fn items(source: &str) -> OpenItems {
-        OpenItems::within(&outline(source), &(0..source.len()))
-    }
+    use super::{open_items as items, *};
 
     #[test]
     fn ticks_are_read_in_order_outside_code() {

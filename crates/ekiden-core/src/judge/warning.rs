@@ -32,6 +32,13 @@ pub enum Warning {
         items: Vec<String>,
         count: usize,
     },
+    /// An item of a list was not finished by so many sessions, and is left to a person.
+    ItemSetAside {
+        /// The last of them.
+        session: SessionNumber,
+        item: String,
+        tries: u32,
+    },
     /// The verification passes, but tests say less than before.
     TestsWeakened {
         /// The session that is over.

@@ -66,6 +66,12 @@ pub enum PromptSection {
     GoneBack,
     /// The user's words for this session.
     Operator(String),
+    /// The session has this item of a list to work on, and nothing else.
+    Item {
+        text: String,
+        /// A session worked on it before.
+        again: bool,
+    },
     Delegation,
     /// An attempt at this session broke off.
     Interrupted,
@@ -99,6 +105,11 @@ pub(super) const NEW_TASK: &str = "The task before this one is done. The text un
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "The user added words for this session, under \"From the user\". They go \
      before the notes.";
+pub(super) const ITEM_PART: &str = "# The item in hand";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. What else you find to do goes to the end of fix_plan.md as an item; change none of its other lines.";
+pub(super) const ITEM_AGAIN: &str = " A session before this one did not finish it, or the check failed after it: find out why first.";
+pub(super) const REQUEST_ITEM: &str =
+    "Look at the tree and the notes,{check} then begin with the item.";
 pub(super) const DELEGATION: &str = "Give bulky work to subagents, each with a task that stands alone, and keep this conversation for deciding and checking.";
 pub(super) const INTERRUPTED: &str = "This session began before and was interrupted; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.";
 pub(super) const REMEMBERED: &str = "What sessions before this run left here is listed under \"From the memory\". It may be out of date: where it and the tree differ, the tree is right.";
@@ -146,16 +157,20 @@ impl PromptSection {
             Self::NewTask => (7, NEW_TASK),
             Self::GoneBack => (8, GONE_BACK),
             Self::Operator(_) => (9, OPERATOR),
-            Self::Delegation => (10, DELEGATION),
-            Self::Interrupted => (11, INTERRUPTED),
-            Self::Remembered(_) => (12, REMEMBERED),
-            Self::Query(_) => (13, QUERY),
+            Self::Item { .. } => (10, ITEM),
+            Self::Delegation => (11, DELEGATION),
+            Self::Interrupted => (12, INTERRUPTED),
+            Self::Remembered(_) => (13, REMEMBERED),
+            Self::Query(_) => (14, QUERY),
         }
     }
 
     fn text(&self) -> String {
         if let Self::Repeated { k } = self {
             return fill(REPEATED, &[("k", &k.to_string())]);
+        }
+        if let Self::Item { again, .. } = self {
+            return fill(ITEM, &[("again", if *again { ITEM_AGAIN } else { "" })]);
         }
         if let Self::Query(tools) = self {
             return fill(QUERY, &[("tools", tools.prefix())]);
@@ -171,6 +186,9 @@ impl PromptSection {
         }
         if let Self::MergeBroke { sides, check } = self {
             return Some(setback::broke(sides, check));
+        }
+        if let Self::Item { text, .. } = self {
+            return Some(format!("{ITEM_PART}\n\n{}\n", quoted(text)));
         }
         if let Self::Retry {
             attempt,
@@ -250,8 +268,11 @@ impl Request<'_> {
                 PromptSection::Veto { .. } | PromptSection::Retry { .. }
             )
         };
+        let is_item = |slot: &PromptSection| matches!(slot, PromptSection::Item { .. });
+        let has_item = self.slots.iter().any(is_item);
         let notes = self.notes.filter(|_| !self.slots.iter().any(is_told));
         let (text, run) = match (begins, notes) {
+            _ if has_item => (REQUEST_ITEM, REQUEST_CHECK),
             (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
             // A program does not know what comes next.
             (false, Some(Author::Rescue)) => (REQUEST_RESCUED, REQUEST_CHECK),

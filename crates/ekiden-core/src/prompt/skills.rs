@@ -13,6 +13,7 @@ use super::fill::fill;
 pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
 pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
 pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
+pub(super) const RALPH: &str = include_str!("texts/skill_ralph.md");
 
 /// A line that every skill of ours has in its head, by which it is told from other people's.
 pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
@@ -25,6 +26,8 @@ pub enum Skill {
     Handoff,
     /// A fresh session takes over.
     Orient,
+    /// An iteration of a loop: its context, its checkpoint.
+    Ralph,
 }
 
 /// The names under which the skills are called. Not always their own: somebody may have had a command
@@ -34,16 +37,18 @@ pub struct SkillNames {
     pub checkpoint: String,
     pub handoff: String,
     pub orient: String,
+    pub ralph: String,
 }
 
 impl Skill {
-    pub const ALL: [Self; 3] = [Self::Checkpoint, Self::Handoff, Self::Orient];
+    pub const ALL: [Self; 4] = [Self::Checkpoint, Self::Handoff, Self::Orient, Self::Ralph];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
             Self::Handoff => "handoff",
             Self::Orient => "orient",
+            Self::Ralph => "ralph",
         }
     }
 
@@ -53,10 +58,18 @@ impl Skill {
             Self::Checkpoint => CHECKPOINT,
             Self::Handoff => HANDOFF,
             Self::Orient => ORIENT,
+            Self::Ralph => RALPH,
         };
+        // What a run does is asked about; what only looks at a loop, or writes down where it is, is not.
+        let rules = match self {
+            Self::Checkpoint | Self::Handoff | Self::Orient => vec![self.name().to_owned()],
+            Self::Ralph => ["context", "checkpoint", "status"]
+                .map(|word| format!("ralph {word}"))
+                .into(),
+        };
+        let rules = rules.iter().map(|rule| format!("Bash({program} {rule}:*)"));
         // A JSON string is one of YAML, whatever is in it.
-        let rule =
-            serde_json::Value::from(format!("Bash({program} {}:*)", self.name())).to_string();
+        let rule = serde_json::Value::from(rules.collect::<Vec<_>>().join(", ")).to_string();
         fill(
             wording,
             &[
@@ -80,6 +93,7 @@ impl SkillNames {
             checkpoint: name(Skill::Checkpoint),
             handoff: name(Skill::Handoff),
             orient: name(Skill::Orient),
+            ralph: name(Skill::Ralph),
         }
     }
 
@@ -89,6 +103,7 @@ impl SkillNames {
             Skill::Checkpoint => &self.checkpoint,
             Skill::Handoff => &self.handoff,
             Skill::Orient => &self.orient,
+            Skill::Ralph => &self.ralph,
         }
     }
 }

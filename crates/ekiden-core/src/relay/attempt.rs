@@ -38,7 +38,7 @@ pub struct Session {
     /// What it holds, in tokens, when the level was reached.
     pub(super) usage_tokens: u64,
     /// Its window, once the agent reported it.
-    window: Option<Window>,
+    pub(super) window: Option<Window>,
     pub(super) process: Option<Process>,
     pub(super) channel: Channel,
     /// The bound by which it is being ended.

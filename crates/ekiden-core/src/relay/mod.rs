@@ -27,6 +27,7 @@
 
 mod admission;
 mod attempt;
+mod items;
 mod judging;
 mod notes;
 mod phase;
@@ -56,6 +57,7 @@ use crate::steering::StopRequest;
 use crate::time::{Millis, Timestamp};
 
 pub use attempt::Session;
+pub use items::{ITEMS_FILE, ItemList, ItemState, ListItem};
 pub use judging::Seen;
 pub(crate) use notes::check_facts;
 pub use phase::{Consumed, Next, NextAttempt, Phase, ReviewStep, Reviewed, SessionEnd};
@@ -78,6 +80,8 @@ pub struct Relay {
     crashes_in_a_row: u32,
     pub knowledge: Knowledge,
     pub last: Option<LastSession>,
+    /// The list that it works through, if it does.
+    pub items: Option<ItemList>,
     sections: Vec<PromptSection>,
     pub seen: Seen,
     pub wishes: Wishes,
@@ -142,11 +146,12 @@ impl Relay {
                 from: 0,
                 over: 0,
             },
-            surveys: header.place.git || settings.judging.is_some(),
+            surveys: header.place.git || settings.judging.is_some() || stage.part.items,
             commits: header.place.git && settings.commit.is_some(),
             phase: Phase::Planned,
             knowledge: Knowledge::default(),
             last: None,
+            items: stage.part.items.then(ItemList::default),
             sections: Vec::new(),
             crashes_in_a_row: 0,
             seen: Seen::new(settings.judging, &stage.task),
@@ -218,6 +223,9 @@ impl Relay {
         let answer = resumed.answer.as_ref();
         if let Some(answer) = answer.filter(|answer| answer.stage == self.stage.id) {
             self.take_answer(&answer.words);
+        }
+        if let Some(list) = self.items.as_mut().filter(|_| ended) {
+            list.forgive();
         }
         self.wishes.paused &= !ended;
     }

@@ -35,14 +35,16 @@ impl Relay {
         let items = left.open_items.as_ref();
         let items_before = before.and_then(|before| before.open_items.as_ref());
         let items_kept = items_before.filter(|_| !is_valid && items.is_none());
+        let (open_items, vanished) = match (&self.items, items_kept) {
+            (Some(list), _) => (Some(list.counted()), list.vanished.clone()),
+            (None, Some(kept)) => (Some(kept.clone()), Vec::new()),
+            (None, None) => (items.cloned(), handoff::vanished(items_before, items)),
+        };
         self.last = Some(LastSession {
             session: end.attempt.session,
             notes,
-            vanished: match items_kept {
-                Some(_) => Vec::new(),
-                None => handoff::vanished(items_before, items),
-            },
-            open_items: items.or(items_kept).cloned(),
+            vanished,
+            open_items,
             next_prompt: match is_whole {
                 true => own_notes,
                 false => before.and_then(|before| before.next_prompt.clone()),

@@ -90,6 +90,8 @@ pub struct SessionEnd {
     pub cause: EndCause,
     pub traces: Traces,
     pub(super) crash: Crash,
+    /// It ended for want of room in its context.
+    pub(super) is_late: bool,
     pub(super) compacted: bool,
     pub(super) facts_added: usize,
     /// What it did was committed, as far as it could be.

@@ -37,6 +37,8 @@ impl Relay {
             vanished,
             next_prompt: None,
         });
+        // The list is done; what follows is up to the new task.
+        self.items = None;
         self.wishes.stop = None;
         self.wishes.paused = false;
         self.seen.baseline = Baseline::Unknown;

@@ -9,7 +9,7 @@ use crate::effect::{RelayEffect, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, CheckOutcome, Commit, Survey};
 use crate::handoff::{self, Handoff, Status};
-use crate::judge::Warning;
+use crate::judge::{Judgement, Warning};
 use crate::limits;
 use crate::notice;
 use crate::outcome::{Outcome, WaitCause};
@@ -99,7 +99,7 @@ impl Relay {
         cause: &EndCause,
         mut next: NextAttempt,
     ) -> Vec<RelayEffect> {
-        let limited = matches!(cause, EndCause::RateLimited { .. });
+        let limited = cause.is_limit();
         let outage = *cause == EndCause::ServerError;
         let length = cause.wait(at, next.waited);
         let until = at + length;
@@ -137,6 +137,9 @@ impl Relay {
         let (Ok(left) | Err(left)) = handoff.as_ref().map_err(|left| &**left);
         let (number, date) = (attempt.session.get(), at.date());
         let facts_added = self.knowledge.merge(&left.knowledge, number, &date);
+        if let Some(list) = &mut self.items {
+            list.session_over(at, session, ended, left);
+        }
         let tells_figures = self.settings.agent.kind.takes_messages();
         let crash = match &handoff {
             Ok(_) => Crash::No,
@@ -152,6 +155,7 @@ impl Relay {
             },
             traces: ended.traces.clone(),
             crash,
+            is_late: session.is_late(),
             compacted: session.is_compacted(),
             facts_added,
             committed: false,
@@ -230,6 +234,9 @@ impl Relay {
 
     /// What could not be seen is not told from an earlier look.
     fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
+        if let (Some(list), Some(survey)) = (&mut self.items, survey) {
+            list.survey(survey);
+        }
         let before = std::mem::replace(&mut self.seen.survey, survey.cloned());
         let Some(end) = after else {
             if survey.is_some() {
@@ -293,6 +300,9 @@ impl Relay {
         passed: Option<bool>,
     ) -> Vec<RelayEffect> {
         let Some(mut end) = after else {
+            if let Some(list) = &mut self.items {
+                list.begin(passed);
+            }
             return self.start_first(at);
         };
         let status = match &end.handoff {
@@ -311,6 +321,7 @@ impl Relay {
             return self.end(Outcome::Denied { rules }, next);
         }
         let mut judged = self.judge(&end);
+        let status = self.settle_items(&end, status, passed, &mut judged);
         self.remember(&end);
         let claimed = status == Some(Status::Complete);
         if claimed && passed == Some(false) {
@@ -350,7 +361,9 @@ impl Relay {
     ) -> Option<Outcome> {
         let (passed, status) = self.of_this_task(passed, status);
         let claimed = status == Some(Status::Complete);
-        let claim_needed = self.stage.claim_needed || self.seen.baseline != Baseline::Fails;
+        let claim_needed = self.stage.claim_needed
+            || self.seen.baseline != Baseline::Fails
+            || self.items.is_some();
         match (passed, status, self.wishes.stop) {
             (_, Some(Status::Blocked { question }), _) => Some(Outcome::Blocked { question }),
             (Some(true), _, _) if claimed || !claim_needed => {
@@ -363,6 +376,28 @@ impl Relay {
             }
             _ => standstill,
         }
+    }
+
+    /// What the list says of the task, if the relay works through one.
+    fn settle_items(
+        &mut self,
+        end: &SessionEnd,
+        said: Option<Status>,
+        passed: Option<bool>,
+        judged: &mut Judgement,
+    ) -> Option<Status> {
+        let Some(list) = &mut self.items else {
+            return said;
+        };
+        let goes_on = end.is_late && end.traces.last_edit.is_some();
+        if let Some(item) = list.settle(passed, goes_on) {
+            judged.warnings.push(Warning::ItemSetAside {
+                session: end.attempt.session,
+                item: item.text.clone(),
+                tries: item.tries,
+            });
+        }
+        list.status(said)
     }
 
     fn veto(&mut self) {

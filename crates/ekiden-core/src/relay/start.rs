@@ -5,6 +5,7 @@ use crate::agent::AgentKind;
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::AttemptEnded;
+use crate::guard::estimate::Advice;
 use crate::handoff::OpenItems;
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
@@ -73,6 +74,9 @@ impl Relay {
     pub(super) fn start(&mut self, next: NextAttempt) -> Vec<RelayEffect> {
         let next = self.renewed(next);
         self.give_words(next.mode);
+        if let Some(list) = &mut self.items {
+            list.take_in_hand();
+        }
         let prompt = match next.mode {
             StartMode::Resume if next.hand_off => {
                 let reason = OrderReason::Context;
@@ -201,7 +205,15 @@ impl Relay {
         let mut sections = self.sections.clone();
         let of_stage = self.member.iter().flat_map(|member| &member.sections);
         sections.extend(of_stage.cloned());
-        if self.settings.subagents {
+        let in_hand = self.item_in_hand();
+        let is_large = in_hand
+            .as_ref()
+            .is_some_and(|(_, _, estimate)| estimate.advice != Advice::Run);
+        sections.extend(in_hand.map(|(_, item, _)| PromptSection::Item {
+            text: item.text.clone(),
+            again: item.tries > 0,
+        }));
+        if self.settings.subagents || is_large {
             sections.push(PromptSection::Delegation);
         }
         if next.id.attempt > AttemptNumber::FIRST {
@@ -211,15 +223,15 @@ impl Relay {
         sections
     }
 
-    /// A run's first session is told what was there before it; the later ones can ask. A stage is told by its plan.
+    /// The first session of a run or stage is told what was there before the run; the later ones can ask.
     fn remembered(&self, session: SessionNumber) -> Option<PromptSection> {
         let memory = &self.settings.memory;
         if session > SessionNumber::FIRST {
             let asks = self.settings.agent.kind == AgentKind::Claude;
             return memory.tools.filter(|_| asks).map(PromptSection::Query);
         }
-        let told = self.member.is_none() && !memory.recent.is_empty();
-        told.then(|| PromptSection::Remembered(memory.recent.clone()))
+        let recent = Some(memory.recent.clone()).filter(|recent| !recent.is_empty());
+        recent.map(PromptSection::Remembered)
     }
 
     fn measured(&self) -> Measured {

@@ -863,6 +863,8 @@ fn header(given: &Given) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Default::default(),

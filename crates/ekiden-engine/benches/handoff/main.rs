@@ -102,6 +102,8 @@ fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: env!("CARGO_PKG_VERSION").to_owned(),
         place: workspace.place(),

@@ -66,6 +66,9 @@ pub struct Request {
     #[serde(default)]
     pub tracker: Vec<String>,
     pub wip: Wip,
+    /// What the commit is called, if not by the issue.
+    #[serde(default)]
+    pub subject: Option<String>,
     pub now: Timestamp,
 }
 
@@ -230,6 +233,7 @@ async fn save_and_describe(
         name: wip::name(request.session_id.as_deref(), workspace),
         wip: request.wip,
         issue: request.issue.as_deref(),
+        subject: request.subject.as_deref(),
         status: &status,
         under_way: git.git_dir().and_then(|dir| under_way(&dir)),
     };

@@ -29,6 +29,8 @@ pub(super) struct Job<'a> {
     pub(super) wip: Wip,
     /// The issue, if it is known otherwise than by the branch.
     pub(super) issue: Option<&'a str>,
+    /// What the commit is called, if not by the issue.
+    pub(super) subject: Option<&'a str>,
     pub(super) status: &'a Status,
     pub(super) under_way: Option<&'static str>,
 }
@@ -131,6 +133,9 @@ impl Job<'_> {
     }
 
     fn subject(&self) -> String {
+        if let Some(subject) = self.subject {
+            return subject.to_owned();
+        }
         let of_branch = self.status.branch.as_deref().and_then(issue_of_branch);
         wip_subject(self.issue.map(str::to_owned).or(of_branch).as_deref())
     }

@@ -8,7 +8,7 @@ use ekiden_core::ids::{AttemptId, EffectId, SessionNumber, StageId};
 use ekiden_core::notice::NoticeKind;
 use ekiden_core::prompt::{ContextInput, ResultInput};
 use ekiden_core::relay::Relay;
-use ekiden_store::disk::DiskResult;
+use ekiden_store::error::StoreError;
 
 use super::{Engine, LiveAttempt};
 use crate::effect_runner::{EffectRunner, Input, VerifyJob};
@@ -169,9 +169,11 @@ impl<R: EffectRunner> Engine<'_, R> {
             .run()
             .stage(stage)
             .map(|stage| stage.part.outputs.clone());
+        let list = self.relay(stage).and_then(|relay| relay.items.as_ref());
+        let subject = list.and_then(|list| list.commit_subject(session));
         let job = CommitJob {
+            subject: subject.unwrap_or_else(|| format!("ekiden: session {session} checkpoint")),
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
-            session,
             effect: task_mark(&header.run, id),
             plan: settings.commit.clone().unwrap_or_default(),
             branch: header.place.branch.clone(),
@@ -232,7 +234,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         });
     }
 
-    fn publish(&self, stage: &StageId, durably: bool) -> DiskResult<()> {
+    fn publish(&self, stage: &StageId, durably: bool) -> Result<(), StoreError> {
         let is_superseded = !durably && self.journal.run().is_superseded(stage);
         match self.relay(stage) {
             Some(relay) if !is_superseded => self.files.publish(relay, durably),
@@ -251,6 +253,7 @@ fn since(relay: &Relay, is_plan: bool) -> Since {
         base: first.clone().filter(|_| is_plan).or_else(|| last.clone()),
         last,
         first,
+        items: relay.items.is_some(),
     }
 }
 

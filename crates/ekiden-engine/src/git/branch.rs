@@ -84,6 +84,44 @@ pub fn check(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     }
 }
 
+/// There is a branch of this name, here or as a remote was last seen.
+pub fn exists(workspace: &Workspace, name: &str) -> bool {
+    target(&workspace.dir, name).is_ok_and(|found| found.is_some())
+}
+
+/// Pushes a branch to `origin`, never by force. Why not, in git's words.
+pub fn push(dir: &Path, branch: &str) -> Result<(), String> {
+    let to = format!("refs/heads/{branch}:refs/heads/{branch}");
+    // Nobody sits there who could answer a question for a password.
+    let quiet = "-c core.askPass=true -c credential.interactive=false push --quiet origin";
+    ask(dir, quiet, &[&to])
+        .map(drop)
+        .map_err(|error| words(&error))
+}
+
+/// There is a worktree at this place, with this commit checked out and no branch. One in which nothing ran is made whole again.
+pub fn add_worktree(dir: &Path, tree: &Path, commit: &str) -> Result<(), String> {
+    let added = || {
+        let path = tree.to_string_lossy();
+        if !tree.join(".git").exists() {
+            ask(dir, "worktree prune", &[])?;
+            ask(
+                dir,
+                "worktree add --quiet --detach --force",
+                &[&path, commit],
+            )?;
+        }
+        ask(tree, "checkout --quiet --force --detach", &[commit])
+    };
+    added().map(drop).map_err(|error| words(&error))
+}
+
+/// Removes a worktree, unless something in it is not committed. Its branch stays.
+pub fn remove_worktree(dir: &Path, tree: &Path) {
+    // Git refuses what would lose something.
+    let _ = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+}
+
 /// Switches to a branch, and creates it if there is none.
 pub(crate) fn switch(workspace: &Workspace, name: &str) -> Result<(), BranchError> {
     if current(workspace).as_deref() == Some(name) {

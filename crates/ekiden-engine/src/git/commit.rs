@@ -15,7 +15,6 @@
 use std::collections::BTreeSet;
 
 use ekiden_core::event::Commit;
-use ekiden_core::ids::SessionNumber;
 use ekiden_core::limits;
 use ekiden_core::settings::CommitPlan;
 use ekiden_core::text::{clean, short};
@@ -33,8 +32,8 @@ const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 /// A commit to be made.
 #[derive(Debug, Clone)]
 pub struct CommitJob {
-    /// The session that has ended.
-    pub session: SessionNumber,
+    /// The first line of the message.
+    pub subject: String,
     /// What the trailer says: which effect of which run.
     pub effect: String,
     pub plan: CommitPlan,
@@ -138,11 +137,10 @@ impl Work<'_> {
             let left_out = changes.left_out;
             return Ok(Commit::Nothing { left_out });
         }
-        let subject = format!("ekiden: session {} checkpoint", self.job.session);
         let issue = self.job.issue.as_ref();
         let issue = issue.map(|issue| format!("Issue: {issue}\n"));
         let trailer = issue.unwrap_or_default() + &trailer(&self.job.effect);
-        let message = ["-m", &subject, "-m", &trailer];
+        let message = ["-m", &self.job.subject, "-m", &trailer];
         // `git add --all` would add a repository inside as a mere name.
         let result = if self.job.own_tree && !changes.has_repositories {
             commit_all(self.git, &message, &changes.flooded, self.cancelled).await

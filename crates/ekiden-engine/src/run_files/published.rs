@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::handoff::{FileText, HandoffFile, NotText};
 use ekiden_core::ids::{SessionNumber, StageId};
+use ekiden_core::memory::MemoryTools;
 use ekiden_core::plan::{StageEnd, StageState};
-use ekiden_core::relay::Relay;
+use ekiden_core::relay::{ItemList, Relay};
 use ekiden_core::run::Run;
 use ekiden_store::archive::make_dir;
 use ekiden_store::disk::{DiskResult, Kind, parent};
+use ekiden_store::error::StoreError;
 use ekiden_store::handoff::{keep, make_private};
 use ekiden_store::layout::{Published, TASK_FILE};
 use ekiden_store::published::restore_places;
+use ekiden_store::ralph;
 use ekiden_store::replace::{Durability, replace};
 
 use super::RunFiles;
@@ -36,7 +39,7 @@ impl Touched {
 impl RunFiles {
     /// Writes the published files of a relay where they differ from its state, and puts back the directories
     /// that an agent may have removed. `durably`: the run rests, so what the agent left is made private too.
-    pub fn publish(&self, relay: &Relay, durably: bool) -> DiskResult<()> {
+    pub fn publish(&self, relay: &Relay, durably: bool) -> Result<(), StoreError> {
         let published = self.published(relay);
         restore_places(&*self.disk, &published)?;
         for (file, text) in published_texts(relay) {
@@ -50,12 +53,35 @@ impl RunFiles {
                 replace(&*self.disk, &path, text.as_bytes(), durability)?;
             }
         }
+        if let Some(list) = &relay.items {
+            self.publish_list(list, relay.settings.memory.tools)?;
+        }
         if !durably {
             return Ok(());
         }
         make_private(&*self.disk, &published.handoff())?;
         // The directory itself may be new.
-        self.disk.sync_dir(published.work_dir())
+        Ok(self.disk.sync_dir(published.work_dir())?)
+    }
+
+    /// Writes the state of a list, and the prompt that goes with it.
+    fn publish_list(&self, list: &ItemList, tools: Option<MemoryTools>) -> Result<(), StoreError> {
+        let dir = &self.paths.workspace.dir;
+        let changed = ralph::change(&*self.disk, &Published::new(dir), |state| {
+            state.take(&list.history, list.checkpoint());
+            for file in &mut state.context_checkpoint.files_in_progress {
+                let path = Path::new(&file.path).strip_prefix(dir);
+                file.path =
+                    path.map_or_else(|_| file.path.clone(), |path| path.display().to_string());
+            }
+            state.measure_item(&ralph::list(&*self.disk, dir));
+        });
+        Ok(ralph::regenerate_prompt(
+            &*self.disk,
+            dir,
+            &changed?,
+            tools,
+        )?)
     }
 
     /// The published files that somebody has changed or removed. A link is followed: what it leads to is

@@ -1,5 +1,6 @@
 //! The work tree as git sees it: what changed, what was committed, which tests check less. `.ekiden/` is left out.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ekiden_core::event::Survey;
@@ -47,6 +48,8 @@ pub(super) async fn survey(
         substance: (substance != tree).then_some(substance),
         tree,
         weakened,
+        items: None,
+        item_files: BTreeMap::new(),
     })
 }
 

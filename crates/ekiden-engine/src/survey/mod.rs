@@ -15,10 +15,17 @@ mod walk;
 use std::path::Path;
 
 use ekiden_core::event::Survey;
+use ekiden_core::guard::estimate::named_files;
+use ekiden_core::handoff::{OpenItems, open_items};
+use ekiden_core::relay::ITEMS_FILE;
+use ekiden_store::disk::{Disk, RealDisk};
 
 use crate::git::Git;
 use crate::workspace::Workspace;
 use ekiden_core::text::in_full;
+
+/// The largest list of items that is read, in bytes.
+const ITEMS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The commits that a survey of the work tree starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,14 +36,46 @@ pub struct Since {
     pub first: Option<String>,
     /// The commit from which the size of the changes is measured.
     pub base: Option<String>,
+    /// The relay works through a list of items, which is read.
+    pub items: bool,
 }
 
 /// Looks at the work tree. Dropped before it is done, it ends what it started.
 pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Result<Survey, String> {
-    if workspace.git.is_none() {
-        return walk::survey(workspace).await;
-    }
-    let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
-    let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
-    survey.map_err(|error| in_full(&error))
+    let workspace_dir = workspace.dir.clone();
+    let items = since.items.then(|| items(&workspace_dir));
+    let survey = if workspace.git.is_none() {
+        walk::survey(workspace).await?
+    } else {
+        let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
+        let survey = git::survey(&git, &workspace.dir, to_root.collect(), &since).await;
+        survey.map_err(|error| in_full(&error))?
+    };
+    let items = items.flatten();
+    let open = items.iter().flat_map(|items| &items.open);
+    let sizes = open.map(|item| (item.clone(), sizes_of(&workspace_dir, item)));
+    Ok(Survey {
+        item_files: sizes.filter(|(_, sizes)| !sizes.is_empty()).collect(),
+        items,
+        ..survey
+    })
+}
+
+/// The sizes of the files that an item names, in bytes.
+fn sizes_of(dir: &Path, item: &str) -> Vec<u64> {
+    let files = named_files(item).into_iter();
+    let files = files.filter_map(|file| dir.join(file).metadata().ok());
+    let files = files.filter(std::fs::Metadata::is_file);
+    files.map(|file| file.len()).collect()
+}
+
+/// The list of items in the work dir. Nothing where it is no text, or too large to be a list.
+pub(crate) fn items(dir: &Path) -> Option<OpenItems> {
+    let beneath = Disk::read(
+        &RealDisk::fenced(dir),
+        &dir.join(ITEMS_FILE),
+        ITEMS_BYTES_MAX,
+    );
+    let text = String::from_utf8(beneath.ok()?).ok()?;
+    Some(open_items(&text))
 }

@@ -751,6 +751,8 @@ pub(crate) fn header(scenario: &Scenario, life: u32) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

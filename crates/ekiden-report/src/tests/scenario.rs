@@ -307,6 +307,8 @@ pub(super) fn header(manifest: Manifest) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

@@ -31,6 +31,7 @@ pub enum Kind {
     Loop,
     Idle,
     ItemsVanished,
+    SetAside,
     TestsWeakened,
     /// The session could not be committed.
     Uncommitted,
@@ -71,6 +72,7 @@ impl Kind {
                 "session removed items unticked",
                 "sessions removed items unticked",
             ),
+            Self::SetAside => ("item set aside", "items set aside"),
             Self::TestsWeakened => ("sign of weakened tests", "signs of weakened tests"),
             Self::Uncommitted => ("session not committed", "sessions not committed"),
             Self::Compaction => ("compaction", "compactions"),
@@ -130,6 +132,14 @@ pub(super) fn of_warning(warning: &Warning) -> Option<(Kind, Option<u32>, String
             };
             let why = format!("gone without a tick: {}{more}", items.join("; "));
             (Kind::ItemsVanished, Some(session.get()), why)
+        }
+        Warning::ItemSetAside {
+            session,
+            item,
+            tries,
+        } => {
+            let why = format!("{item}: not finished by {tries} sessions");
+            (Kind::SetAside, Some(session.get()), why)
         }
         Warning::TestsWeakened { session, tests } => {
             let each = tests.iter().map(|test| {

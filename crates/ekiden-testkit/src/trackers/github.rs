@@ -29,6 +29,18 @@ pub struct GitHubIssue {
     pub comments: Vec<GitHubComment>,
     /// Numbers.
     pub children: Vec<usize>,
+    /// It is a pull request.
+    pub pull: Option<GitHubPull>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct GitHubPull {
+    pub branch: String,
+    pub base: String,
+    /// Checks: name, conclusion, summary.
+    pub checks: Vec<(String, String, String)>,
+    /// Comments at lines: author, path, text.
+    pub remarks: Vec<(String, String, String)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,7 +96,98 @@ impl FakeGitHub {
             "labels": labels,
             "html_url": format!("https://github.com/{}/issues/{number}", self.repo),
             "comments": issue.comments.len(),
+            "pull_request": issue.pull.as_ref().map(|_| json!({})),
         })
+    }
+
+    fn shown_pull(&self, number: usize) -> Value {
+        let mut shown = self.shown(number);
+        let pull = self.issues[number - 1].pull.clone().unwrap_or_default();
+        shown["head"] = json!({ "ref": pull.branch, "sha": format!("sha{number}") });
+        shown["base"] = json!({ "ref": pull.base });
+        shown
+    }
+
+    /// The numbers of a branch's pull requests, newest first.
+    fn pulls(&self, branch: &str) -> Vec<usize> {
+        let is_it = |number: &usize| {
+            let pull = self.issues[number - 1].pull.as_ref();
+            pull.is_some_and(|pull| pull.branch == branch)
+        };
+        (1..=self.issues.len()).rev().filter(is_it).collect()
+    }
+
+    fn of_pulls(&mut self, asked: &Asked, rest: &[&str]) -> Answered {
+        let said = |name: &str| asked.body[name].as_str().unwrap_or_default().to_owned();
+        if let ("GET", []) = (asked.method.as_str(), rest) {
+            let head = param(&asked.path, "head").unwrap_or_default();
+            let head = head.replace("%3A", ":").replace("%2F", "/");
+            let branch = head.split_once(':').map_or("", |(_, branch)| branch);
+            let pulls = self.pulls(branch).into_iter();
+            let pulls: Vec<Value> = pulls.map(|number| self.shown_pull(number)).collect();
+            return self.paged(&asked.path, &pulls);
+        }
+        if let ("POST", []) = (asked.method.as_str(), rest) {
+            let mut known = self.pulls(&said("head")).into_iter();
+            if known.any(|number| !self.issues[number - 1].is_closed) {
+                let why = json!({ "message": "A pull request already exists" });
+                return Answered::json(422, &why);
+            }
+            self.issues.push(GitHubIssue {
+                title: said("title"),
+                body: said("body"),
+                pull: Some(GitHubPull {
+                    branch: said("head"),
+                    base: said("base"),
+                    ..GitHubPull::default()
+                }),
+                ..GitHubIssue::default()
+            });
+            return Answered::json(201, &self.shown_pull(self.issues.len()));
+        }
+        let number = rest.first().and_then(|number| number.parse::<usize>().ok());
+        let Some(number) = number.filter(|number| (1..=self.issues.len()).contains(number)) else {
+            return not_found();
+        };
+        match (asked.method.as_str(), &rest[1..]) {
+            ("PATCH", []) => {
+                self.issues[number - 1].body = said("body");
+                Answered::json(200, &self.shown_pull(number))
+            }
+            ("GET", ["comments"]) => {
+                let pull = self.issues[number - 1].pull.clone().unwrap_or_default();
+                let remark = |(author, path, text): &(String, String, String)| {
+                    json!({
+                        "user": { "login": author }, "path": path, "line": 7, "body": text,
+                        "created_at": "2026-11-24T11:00:00Z",
+                    })
+                };
+                let remarks: Vec<Value> = pull.remarks.iter().map(remark).collect();
+                self.paged(&asked.path, &remarks)
+            }
+            ("GET", ["reviews"]) => self.paged(&asked.path, &[]),
+            _ => not_found(),
+        }
+    }
+
+    fn of_commit(&self, sha: &str, rest: &[&str]) -> Answered {
+        let number = sha
+            .strip_prefix("sha")
+            .and_then(|number| number.parse::<usize>().ok());
+        let pull = number.and_then(|number| self.issues.get(number - 1)?.pull.as_ref());
+        let Some(pull) = pull else { return not_found() };
+        match rest {
+            ["check-runs"] => {
+                let check = |(name, conclusion, summary): &(String, String, String)| json!({ "name": name, "conclusion": conclusion, "output": { "title": null, "summary": summary } });
+                let checks: Vec<Value> = pull.checks.iter().map(check).collect();
+                Answered::json(
+                    200,
+                    &json!({ "total_count": checks.len(), "check_runs": checks }),
+                )
+            }
+            ["status"] => Answered::json(200, &json!({ "state": "success", "statuses": [] })),
+            _ => not_found(),
+        }
     }
 
     /// A page of a list, with the link to the next one.
@@ -191,7 +294,7 @@ impl Service for FakeGitHub {
         match (asked.method.as_str(), parts.as_slice()) {
             ("GET", []) => Answered::json(
                 200,
-                &json!({ "full_name": self.repo, "permissions": { "push": true } }),
+                &json!({ "full_name": self.repo, "default_branch": "main", "permissions": { "push": true } }),
             ),
             ("GET", ["issues"]) => {
                 let label = param(&asked.path, "labels");
@@ -209,6 +312,8 @@ impl Service for FakeGitHub {
                     .collect();
                 self.paged(&asked.path, &all)
             }
+            (_, ["pulls", rest @ ..]) => self.of_pulls(asked, rest),
+            ("GET", ["commits", sha, rest @ ..]) => self.of_commit(sha, rest),
             ("POST", ["issues"]) => {
                 self.issues.push(GitHubIssue {
                     title: asked.body["title"].as_str().unwrap_or_default().to_owned(),

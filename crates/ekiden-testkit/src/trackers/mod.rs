@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-pub use github::FakeGitHub;
+pub use github::{FakeGitHub, GitHubPull};
 pub use linear::{FakeLinear, LinearComment};
 
 /// A request as it reached the service.

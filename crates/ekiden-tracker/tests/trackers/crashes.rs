@@ -1,5 +1,6 @@
 //! The machine dies at every operation of the disk, and the service loses every answer: nothing is lost, nothing is there twice.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,9 +19,12 @@ fn writes() -> Vec<Queued> {
         name: "context-checkpointed".to_owned(),
         is_set: true,
     };
-    let sub = Write::SubIssue {
+    let sub = |is_done| Write::SubIssue {
+        key: "7f3a/login".to_owned(),
         title: "Login".to_owned(),
         text: String::new(),
+        is_done,
+        since: AT,
     };
     let state = Write::State {
         state: NewState::Named("In Progress".to_owned()),
@@ -29,8 +33,9 @@ fn writes() -> Vec<Queued> {
         entry(anv(1), 1),
         other(anv(1), 2, label),
         entry(anv(1), 3),
-        other(anv(1), 5, sub),
+        other(anv(1), 5, sub(false)),
         other(anv(1), 6, state),
+        other(anv(1), 7, sub(true)),
     ]
 }
 
@@ -43,6 +48,7 @@ fn send_to(outbox: &Outbox, open: &Open<'_>) {
     let sender = Sender {
         outbox,
         open,
+        push: &|_, _| Ok(()),
         now: AT,
         jitter: 0,
     };
@@ -78,10 +84,12 @@ fn check(fake: &FakeLinear, queued: &[Queued], place: &str) {
     );
     assert_eq!(
         fake.issues.len(),
-        1 + usize::from(has(5)),
+        1 + usize::from(has(5) || has(7)),
         "{place}: sub-issues"
     );
     assert_eq!(issue.state, usize::from(has(6)), "{place}: state");
+    let closed = fake.issues.get(1).map(|sub| sub.state);
+    assert_eq!(closed == Some(2), has(7), "{place}: a sub-issue's end");
 }
 
 // shows: TRK-06
@@ -227,4 +235,53 @@ fn whichever_answer_of_github_is_lost_each_write_arrives_once() {
         }
     }
     assert!(all > REQUESTS, "{all} requests");
+}
+
+/// Whatever dies around the push and the opening: the branch has one pull request, and none that was closed comes again.
+// shows: TRK-09
+#[test]
+fn whoever_dies_around_the_push_opens_one_pull_request() {
+    let issue = IssueRef {
+        tracker: TrackerKind::Github,
+        repo: "me/app".to_owned(),
+        id: "feat/x".to_owned(),
+    };
+    let write = Write::PullRequest {
+        branch: "feat/x".to_owned(),
+        title: "Accounts".to_owned(),
+        body: "what was done".to_owned(),
+    };
+    // The repository, the branch's pull requests, the opening.
+    for at in 0..3 {
+        for fault in [ServiceFault::NoAnswer, ServiceFault::Lost] {
+            let (outbox, pushes) = (outbox(Arc::new(planted())), Cell::new(0));
+            other(issue.clone(), 1, write.clone())
+                .queue(&outbox)
+                .unwrap();
+            let near = Near::new(FakeGitHub::with("me/app", &[]));
+            near.0.lock().unwrap().fault_at(at, fault);
+            let open: &Open<'_> = &|_, _| Ok(Box::new(github(&near)));
+            let push = |_: &Path, _: &str| {
+                pushes.set(pushes.get() + 1);
+                Ok(())
+            };
+            let sender = Sender {
+                outbox: &outbox,
+                open,
+                push: &push,
+                now: AT,
+                jitter: 0,
+            };
+            sender.send(true).unwrap();
+            let place = format!("{fault:?} at {at}");
+            assert_eq!(pushes.get(), usize::from(at == 2), "{place}");
+            // Somebody is quick to merge it.
+            for pull in &mut near.0.lock().unwrap().service.issues {
+                pull.is_closed = true;
+            }
+            sender.send(true).unwrap();
+            assert_eq!(near.0.lock().unwrap().service.issues.len(), 1, "{place}");
+            assert!(outbox.waiting().unwrap().is_empty(), "{place}");
+        }
+    }
 }

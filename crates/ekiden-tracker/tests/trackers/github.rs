@@ -1,7 +1,7 @@
 //! GitHub, by a service with its paths, pages and limits.
 
 use ekiden_testkit::trackers::{FakeGitHub, ServiceFault};
-use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
+use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, PullRequest, Tracker as _};
 
 use crate::{AT, GITHUB, Near, github};
 
@@ -106,7 +106,7 @@ fn labels_and_states_are_as_they_shall_be() {
         near.0.lock().unwrap().service.issues[0].labels,
         ["context-checkpointed"]
     );
-    let open = tracker.find(None).unwrap();
+    let open = tracker.find(None, None).unwrap();
     assert_eq!((open.len(), open[0].name.as_str()), (1, "me/app#2"));
     // GitHub knows no such state, and nothing is said about it.
     tracker
@@ -169,4 +169,63 @@ fn the_token_goes_to_no_other_address() {
     let fake = near.0.lock().unwrap();
     let looked = fake.asked.iter().filter(|asked| asked.method == "GET");
     assert_eq!(looked.count(), 1);
+}
+
+/// Whatever request is lost, with or without its work done, the branch has one pull request.
+// shows: TRK-09
+#[test]
+fn a_pull_request_is_opened_once_and_then_kept_up_to_date() {
+    let pull = |key, body| PullRequest {
+        key,
+        branch: "feat/x",
+        title: "Login",
+        body,
+    };
+    for fault in [ServiceFault::NoAnswer, ServiceFault::Lost] {
+        for place in 0..3 {
+            let near = near();
+            let tracker = github(&near);
+            near.0.lock().unwrap().fault_at(place, fault);
+            assert!(
+                tracker
+                    .put_pull_request(&pull("one", "a"), &|| Ok(()))
+                    .is_err()
+            );
+            for (key, body) in [("one", "a"), ("two", "b")] {
+                tracker
+                    .put_pull_request(&pull(key, body), &|| Ok(()))
+                    .unwrap();
+            }
+            let fake = near.0.lock().unwrap();
+            let issues = &fake.service.issues;
+            assert_eq!(issues.len(), 3, "{fault:?} {place}");
+            assert!(issues[2].body.starts_with("b\n<!-- ekiden:"));
+            assert_eq!(issues[2].pull.as_ref().unwrap().base, "main");
+        }
+    }
+}
+
+// shows: TRK-09
+#[test]
+fn a_merged_pull_request_stays_closed_and_a_default_branch_is_never_pushed() {
+    let near = near();
+    let tracker = github(&near);
+    let never = || -> Result<(), Fault> { panic!("pushed") };
+    let mut pull = PullRequest {
+        key: "one",
+        branch: "main",
+        title: "Login",
+        body: "a",
+    };
+    tracker.put_pull_request(&pull, &never).unwrap_err();
+    pull.branch = "feat/x";
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    near.0.lock().unwrap().service.issues[2].is_closed = true;
+    tracker.put_pull_request(&pull, &never).unwrap();
+    assert_eq!(near.0.lock().unwrap().service.issues.len(), 3);
+    // What a push refuses opens nothing.
+    pull.branch = "feat/y";
+    let refused = || Err(Fault::Refused("non-fast-forward".to_owned()));
+    tracker.put_pull_request(&pull, &refused).unwrap_err();
+    assert_eq!(near.0.lock().unwrap().service.issues.len(), 3);
 }

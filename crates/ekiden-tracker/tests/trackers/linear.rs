@@ -1,9 +1,10 @@
 //! Linear, by a service that executes what is asked.
 
 use ekiden_testkit::trackers::{FakeLinear, ServiceFault};
-use ekiden_tracker::{Fault, LivingComment, NewIssue, NewState, Tracker as _};
+use ekiden_tracker::{Answer, Fault, Linear, LivingComment, NewIssue, NewState, Tracker as _, Web};
+use ureq::http::{Request, Response};
 
-use crate::{AT, Near, linear};
+use crate::{AT, LINEAR, Near, linear};
 
 fn living(body: &str, is_there: bool) -> LivingComment<'_> {
     LivingComment {
@@ -142,7 +143,7 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     let labels = |near: &Near<FakeLinear>| near.0.lock().unwrap().service.labels_of("ANV-1").len();
     assert_eq!(labels(&near), 1);
     assert_eq!(tracker.issue("ANV-1").unwrap().state, "In Progress");
-    let found = |label: &str| tracker.find(Some(label)).unwrap().len();
+    let found = |label: &str| tracker.find(Some(label), None).unwrap().len();
     assert_eq!((found("Context-Checkpointed"), found("other")), (1, 0));
     for _ in 0..2 {
         tracker
@@ -160,5 +161,33 @@ fn labels_and_states_are_as_they_shall_be_however_often_it_is_said() {
     assert_eq!(
         fault.to_string(),
         "it refuses: its states are Todo, In Progress, Done, Canceled"
+    );
+}
+
+/// All that may be asked for in an hour was asked for, in few requests.
+struct Spent;
+
+impl Web for Spent {
+    fn send(&self, _: Request<Vec<u8>>) -> Result<Answer, String> {
+        // 2026-11-24T11:00:00Z, and two minutes later.
+        let answer = Response::builder()
+            .status(429)
+            .header("date", "Tue, 24 Nov 2026 11:00:00 GMT")
+            .header("x-ratelimit-requests-remaining", "1400")
+            .header("x-ratelimit-requests-reset", "1795521540000")
+            .header("x-ratelimit-complexity-remaining", "0")
+            .header("x-ratelimit-complexity-reset", "1795518120000");
+        Ok(answer.body(Vec::new()).unwrap())
+    }
+}
+
+// shows: TRK-05
+#[test]
+fn the_limit_that_is_reached_says_how_long() {
+    let tracker = Linear::new(Spent, LINEAR.to_owned(), "lin_api_key");
+    let fault = tracker.check().unwrap_err();
+    assert!(
+        matches!(fault, Fault::Limited { wait } if wait.as_secs() == 120),
+        "{fault:?}"
     );
 }

@@ -85,7 +85,7 @@ fn what_a_person_wrote_stays_as_it_is() {
     tracker.set_label("bare", "x", true).unwrap();
     assert_eq!(tracker.issue("bare").unwrap().text, "no front matter");
     let open: Vec<String> = tracker
-        .find(None)
+        .find(None, None)
         .unwrap()
         .into_iter()
         .map(|issue| issue.name)

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ekiden_testkit::trackers::{Asked, FakeGitHub};
-use ekiden_tracker::{LivingComment, NewIssue, NewState, Tracker as _};
+use ekiden_tracker::{LivingComment, NewIssue, NewState, PullRequest, Tracker as _};
 use serde_json::Value;
 
 use crate::{AT, GITHUB, Near, github};
@@ -14,7 +14,7 @@ use crate::{AT, GITHUB, Near, github};
 const DESCRIPTION: &str = "github-api/node_modules/@octokit/openapi/generated/api.github.com.json";
 
 /// What is read of an answer, by its operation.
-const READ: [(&str, &[&str]); 4] = [
+const READ: [(&str, &[&str]); 6] = [
     (
         "/repos/{owner}/{repo}/issues/{issue_number}",
         &[
@@ -34,7 +34,18 @@ const READ: [(&str, &[&str]); 4] = [
         "/repos/{owner}/{repo}/issues/comments/{comment_id}",
         &["id", "body", "created_at", "user"],
     ),
-    ("/repos/{owner}/{repo}", &["full_name", "permissions"]),
+    (
+        "/repos/{owner}/{repo}",
+        &["full_name", "permissions", "default_branch"],
+    ),
+    (
+        "/repos/{owner}/{repo}/pulls/{pull_number}",
+        &["number", "state", "body", "title", "head"],
+    ),
+    (
+        "/repos/{owner}/{repo}/pulls/comments/{comment_id}",
+        &["user", "path", "line", "body", "created_at"],
+    ),
     ("/users/{username}", &["login"]),
 ];
 
@@ -75,13 +86,22 @@ fn everything() -> Vec<Asked> {
     tracker.check().unwrap();
     tracker.issue("1").unwrap();
     tracker.comments("1").unwrap();
-    tracker.find(Some(label)).unwrap();
+    tracker.find(Some(label), Some("leo")).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.put_comment("1", &living).unwrap();
     tracker.create(&new).unwrap();
     tracker.set_label("1", label, true).unwrap();
     tracker.set_label("1", label, false).unwrap();
     tracker.set_state("1", &NewState::Done).unwrap();
+    let pull = PullRequest {
+        key: "pull",
+        branch: "feat/x",
+        title: "Login",
+        body: "report",
+    };
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    tracker.put_pull_request(&pull, &|| Ok(())).unwrap();
+    tracker.review("feat/x").unwrap();
     near.0.lock().unwrap().asked.clone()
 }
 

@@ -232,7 +232,7 @@ fn everything() -> Vec<Value> {
     tracker.check().unwrap();
     tracker.issue("ANV-1").unwrap();
     tracker.comments("ANV-1").unwrap();
-    tracker.find(Some("bug")).unwrap();
+    tracker.find(Some("bug"), Some("leo@example.org")).unwrap();
     tracker.create(&new(Some("ANV-1"))).unwrap();
     tracker.create(&new(None)).unwrap();
     tracker.set_label("ANV-1", "bug", true).unwrap();

@@ -20,6 +20,7 @@ pub(crate) fn send(outbox: &Outbox, near: &Near<FakeLinear>, now: Timestamp, all
     let sender = Sender {
         outbox,
         open: &open,
+        push: &|_, _| Ok(()),
         now,
         jitter: 0,
     };
@@ -145,8 +146,11 @@ fn what_is_a_month_old_is_dropped_but_no_entry_of_a_comment_that_lives() {
 fn a_sub_issue_is_made_under_its_parent_once() {
     let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
     let write = Write::SubIssue {
+        key: "7f3a/login".to_owned(),
         title: "Login".to_owned(),
         text: "by mail".to_owned(),
+        is_done: false,
+        since: AT,
     };
     let queued = other(anv(1), 1, write);
     assert!(queued.queue(&outbox).unwrap() && !queued.queue(&outbox).unwrap());

@@ -57,7 +57,7 @@ pub fn register(
         },
     };
     Ok(Registered {
-        text: format!("{mark}{root}"),
+        text: format!("{mark}{}", as_dense_as(body, root.to_string())),
         made,
         taken,
     })
@@ -95,7 +95,29 @@ pub fn unregister(text: &str, project: Option<&str>, made: usize) -> Result<Stri
             break;
         }
     }
-    Ok(format!("{mark}{root}"))
+    Ok(format!("{mark}{}", as_dense_as(body, root.to_string())))
+}
+
+/// A file without white space stays without it; an edit would spread objects over lines.
+fn as_dense_as(before: &str, after: String) -> String {
+    let (text, end) = before.split_at(before.trim_end().len());
+    // An empty object shows no habit.
+    if text != "{}" && dense(text) == text {
+        dense(&after) + end
+    } else {
+        after
+    }
+}
+
+/// Without white space outside of strings.
+fn dense(text: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let is_kept = |c: &char| {
+        in_string ^= *c == '"' && !escaped;
+        escaped = in_string && *c == '\\' && !escaped;
+        in_string || !c.is_ascii_whitespace()
+    };
+    text.chars().filter(is_kept).collect()
 }
 
 /// The program of our server in a state file, for all sessions or those in one project.

@@ -563,6 +563,25 @@ fn the_server_goes_into_the_state_of_the_client_and_out_byte_for_byte() {
 
 // shows: OPS-02
 #[test]
+fn a_state_file_on_one_line_stays_on_one_line() {
+    for end in ["", "\n"] {
+        let before = format!(r#"{{"said":"a \" b","projects":{{"/p":{{"allowed":[]}}}}}}{end}"#);
+        for project in [None, Some("/p"), Some("/q")] {
+            let with = register(&before, project, "/bin/ekiden").unwrap();
+            assert!(!with.text.trim_end().contains('\n'), "{}", with.text);
+            assert!(
+                with.text
+                    .contains(r#""ekiden":{"command":"/bin/ekiden","args":["mcp"]}"#)
+            );
+            assert_eq!(unregister(&with.text, project, with.made).unwrap(), before);
+        }
+    }
+    let spread = register("{\n  \"a\": 1\n}\n", None, "/bin/ekiden").unwrap();
+    assert!(spread.text.lines().count() > 5, "{}", spread.text);
+}
+
+// shows: OPS-02
+#[test]
 fn a_server_of_somebody_else_keeps_its_name() {
     let text = r#"{"mcpServers": {"ekiden": {"command": "road-race", "args": ["mcp"]}}}"#;
     let with = register(text, None, PROGRAM).unwrap();

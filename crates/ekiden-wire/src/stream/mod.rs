@@ -103,6 +103,8 @@ pub struct ToolResult {
     pub is_error: bool,
     /// The beginning and end of what it returned.
     pub excerpt: String,
+    /// The first and the last line that an edit changed, as they are now.
+    pub lines: Option<(u64, u64)>,
 }
 
 /// How far a message of ours has come.
@@ -203,11 +205,15 @@ fn of_stream(line: &Value) -> Option<ClientEvent> {
 fn tool_results(line: &Value) -> Option<ClientEvent> {
     let message = line["message"].as_object()?;
     let blocks = message.get("content").map(json::elements);
+    // A stream and a transcript name it differently.
+    let detail = [&line["tool_use_result"], &line["toolUseResult"]];
+    let lines = detail.into_iter().find_map(changed_lines);
     let result = |block: &Value| {
         Some(ToolResult {
             tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
             is_error: block["is_error"] == true,
             excerpt: result_excerpt(&block["content"]),
+            lines,
         })
     };
     let results: Vec<_> = blocks
@@ -220,6 +226,15 @@ fn tool_results(line: &Value) -> Option<ClientEvent> {
     } else {
         ClientEvent::ToolResults(results)
     })
+}
+
+fn changed_lines(detail: &Value) -> Option<(u64, u64)> {
+    let hunks = detail["structuredPatch"].as_array()?.iter();
+    let ranges = hunks.filter_map(|hunk| {
+        let (from, count) = (hunk["newStart"].as_u64()?, hunk["newLines"].as_u64()?);
+        Some((from, from.saturating_add(count.max(1) - 1)))
+    });
+    ranges.reduce(|all, hunk| (all.0.min(hunk.0), all.1.max(hunk.1)))
 }
 
 /// A result is a text, or blocks of which the first text counts.

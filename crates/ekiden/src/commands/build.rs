@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::execute::{self, How};
+use super::issue::{OfIssue, PlanIssue};
 use super::plan::{Planner, Writing};
 use super::task::Task;
 use crate::exit::Exit;
@@ -16,6 +17,7 @@ Examples:
   ekiden build idea.md                     plan, show the plan, ask, execute it
   ekiden build idea.md --dry-run           plan and show; the same as `ekiden plan`
   ekiden build 'A shop for tea, in Django' --planning-model opus --run-budget 40
+  ekiden build --issue ANV-123 --sub-issues
   ekiden build idea.md --agent rehearsal --yes
 ";
 
@@ -27,9 +29,9 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub struct BuildArgs {
-    /// A file, `-` for standard input, or the idea itself in quotes
-    #[arg(value_name = "IDEA")]
-    idea: String,
+    /// A file, `-` for standard input, or the idea itself in quotes; with `--issue` what you want of that [default: all of it]
+    #[arg(value_name = "IDEA", required_unless_present = "issue")]
+    idea: Option<String>,
     /// Plan and show the plan, and execute nothing
     #[arg(long)]
     dry_run: bool,
@@ -43,6 +45,8 @@ pub struct BuildArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: Option<u32>,
     #[command(flatten)]
+    issue: PlanIssue,
+    #[command(flatten)]
     writing: Writing,
     #[command(flatten)]
     typed: Typed<Executing>,
@@ -50,7 +54,14 @@ pub struct BuildArgs {
 
 pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     let mut planner = Planner::new(args.typed.flags(), &args.writing)?;
-    let idea = Task::read_as("idea", &args.idea, output)?;
+    let own = args.idea.as_deref();
+    let idea = match &args.issue.issue {
+        Some(name) => {
+            let (invocation, workspace) = (&planner.invocation, &planner.workspace);
+            OfIssue::read(invocation, workspace, name, own, output)?.task
+        }
+        None => Task::read_as("idea", own.unwrap_or_default(), output)?,
+    };
     execute::without_what_needs_one_place(&mut planner.settings, &planner.invocation, output)?;
     if !args.dry_run {
         // Before anything is spent on a plan that could not be executed.
@@ -64,6 +75,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         jobs: args.jobs,
         yes: args.yes,
         new: args.new,
+        issue: Some(&args.issue),
         ..How::default()
     };
     let Planner {

@@ -54,12 +54,7 @@ pub struct CheckpointArgs {
 
 pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Failure> {
     let watched = Watched::for_command(args.session.as_deref())?;
-    let asked = Asked {
-        watch: watched.watch(),
-        reading: watched.reading(),
-        watched: &watched,
-        json: args.json,
-    };
+    let asked = Asked::of(&watched, args.json);
     if let Some(word) = &args.phase {
         asked.record(WatchEvent::PhaseNamed { word: word.clone() })?;
         return Ok(Exit::Done);
@@ -74,15 +69,24 @@ pub fn checkpoint(args: &CheckpointArgs, output: &mut Output) -> Result<Exit, Fa
 }
 
 /// A session that something is asked about.
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     watched: &'a Watched,
     watch: Watch,
     reading: Option<Reading>,
     json: bool,
 }
 
-impl Asked<'_> {
-    fn take(&self, output: &mut Output) -> Result<(), Failure> {
+impl<'a> Asked<'a> {
+    pub(super) fn of(watched: &'a Watched, json: bool) -> Self {
+        Self {
+            watch: watched.watch(),
+            reading: watched.reading(),
+            watched,
+            json,
+        }
+    }
+
+    pub(super) fn take(&self, output: &mut Output) -> Result<(), Failure> {
         let watched = self.watched;
         let workspace = Workspace::find(&watched.place.dir, watched.state_dir.as_deref());
         if let Ok(workspace) = workspace {
@@ -123,7 +127,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    fn status(&self, output: &mut Output) {
+    pub(super) fn status(&self, output: &mut Output) {
         let Some(reading) = &self.reading else {
             if self.json {
                 output.json(&fields! { "version": "1.0.0" });

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use ekiden_core::event::Continued;
-use ekiden_engine::runner;
+use ekiden_core::prompt::review_task;
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{history, runner};
 
 use super::start::Continuing;
 use super::task::Task;
@@ -10,14 +12,17 @@ use super::{Invocation, start};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::settings::chosen;
+use crate::output::line::one_line;
 use crate::settings::flags::{Resuming, Typed};
+use crate::settings::{chosen, table};
+use crate::tracker::failure;
 
 const EXAMPLES: &str = "\
 Examples:
   ekiden continue 'Now add rate limiting to the API'
   ekiden continue -f next.md -m 5
   ekiden continue -f - < next.md
+  ekiden continue --from-pr      failing checks and review comments
 ";
 
 /// Give a complete run follow-up work
@@ -27,14 +32,18 @@ Examples:
 /// that session: if it passes already, a pass alone does not end the follow-up work. `--max-sessions`
 /// counts from here.
 #[derive(Args)]
-#[command(before_help = EXAMPLES, override_usage = "ekiden continue <PROMPT | -f FILE> [OPTIONS]")]
+#[command(before_help = EXAMPLES, override_usage = "ekiden continue <PROMPT | -f FILE | --from-pr> [OPTIONS]")]
 pub struct ContinueArgs {
     /// The new task in quotes, a file, or `-` for standard input
-    #[arg(value_name = "PROMPT", required_unless_present = "file")]
+    #[arg(value_name = "PROMPT", required_unless_present_any = ["file", "from_pr"])]
     prompt: Option<String>,
     /// A file with the new task; `-` for standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<String>,
+    /// Take up what the pull request of the run's branch waits for: failing checks and review comments, as data; PROMPT
+    /// then says what you want of it [default: all of it]
+    #[arg(long)]
+    from_pr: bool,
     /// The beginning of the run's id [default: the newest run here]
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
@@ -50,7 +59,11 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
     let workspace = invocation.workspace()?;
     let prefix = args.run.as_deref();
     let named = args.file.as_deref().or(args.prompt.as_deref());
-    let task = Task::read(named.unwrap_or_default(), output)?;
+    let task = named.map(|named| Task::read(named, output)).transpose()?;
+    let task = match (args.from_pr, task) {
+        (false, task) => task.unwrap_or_default(),
+        (true, own) => from_pull_request(&invocation, &workspace, prefix, own.as_ref())?,
+    };
     let asked = Continuing {
         prefix,
         not_in_plans: Some("give it follow-up work"),
@@ -73,4 +86,44 @@ pub fn continue_run(args: &ContinueArgs, output: &mut Output) -> Result<Exit, Fa
             runner::continue_with(workspace, prefix, continued, driving, live)
         },
     )
+}
+
+/// What the pull request of the run's branch waits for, as a task; `own` is what the user wants of it.
+fn from_pull_request(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    prefix: Option<&str>,
+    own: Option<&Task>,
+) -> Result<Task, Failure> {
+    let (run, _) = history::find(workspace, prefix)?;
+    let summary = history::read(workspace, &run, |_, _| {})?;
+    let header = summary.run.header();
+    let trackers = invocation.trackers(workspace);
+    let pull = match (&header.pull_request, &header.place.branch) {
+        (Some(pull), _) => pull.clone(),
+        (None, Some(branch)) => trackers.pull_request(branch.clone())?,
+        (None, None) => {
+            let text = "the run has no branch of its own, and so no pull request";
+            return Err(Failure::new(Exit::MissingInput, text)
+                .hint("`ekiden run --pull-request` makes both"));
+        }
+    };
+    let found = trackers
+        .open(&pull)
+        .and_then(|tracker| tracker.review(&pull.id));
+    let found = found.map_err(|fault| failure("read the pull request", pull.tracker, &fault))?;
+    if found.text.trim().is_empty() && found.comments.is_empty() {
+        let text = format!(
+            "the pull request {} waits for nothing",
+            one_line(&found.name)
+        );
+        return Err(Failure::new(Exit::MissingInput, text)
+            .hint("no check failed, and nobody said anything; `ekiden continue PROMPT` gives it other work"));
+    }
+    let trust = invocation.given.get(&table::TRACKER_TRUST)?;
+    let own = own.map(|own| own.text.as_str());
+    Ok(Task {
+        text: review_task(&found, own, &trust.unwrap_or_default()),
+        name: one_line(&format!("review of {}", found.name)),
+    })
 }

@@ -6,10 +6,11 @@ use clap::Args;
 use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
-use ekiden_core::settings::{RunStarted, Settings};
+use ekiden_core::settings::Settings;
 use ekiden_engine::workspace::Workspace;
 use ekiden_manifest::Fault;
 
+use super::issue::PlanIssue;
 use super::run::{check_agents, settle_permissions};
 use super::{Invocation, start};
 use crate::client::settings::ClientSettings;
@@ -73,6 +74,8 @@ pub struct ExecuteArgs {
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
     #[command(flatten)]
+    issue: PlanIssue,
+    #[command(flatten)]
     typed: Typed<Executing>,
 }
 
@@ -90,6 +93,7 @@ pub(super) struct How<'a> {
     pub(super) detach: bool,
     /// What another program did of it.
     pub(super) done: Option<&'a Done>,
+    pub(super) issue: Option<&'a PlanIssue>,
 }
 
 pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -111,6 +115,7 @@ pub fn execute(args: &ExecuteArgs, output: &mut Output) -> Result<Exit, Failure>
         dry_run: args.dry_run,
         detach: args.detach,
         done: None,
+        issue: Some(&args.issue),
     };
     carry_out(
         &invocation,
@@ -170,10 +175,11 @@ pub(super) fn carry_out(
         approve::approve(&manifest, setup, workspace, environment, how.yes, output)
     })?;
     settle_permissions(invocation, &client, &mut settings.agent, output)?;
-    let header = RunStarted {
-        imported: how.done.map(|done| done.imported.clone()),
-        ..start::header(workspace, manifest, settings)
-    };
+    let mut header = start::header(workspace, manifest, settings);
+    header.imported = how.done.map(|done| done.imported.clone());
+    if let Some(issue) = how.issue {
+        issue.settle(&mut header, &invocation.trackers(workspace))?;
+    }
     start::begin(
         invocation,
         workspace,

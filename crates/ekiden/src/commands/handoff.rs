@@ -90,10 +90,14 @@ fn take(
         reason: CheckpointReason::Manual,
         percent: reading.as_ref().map(Reading::percent),
         remaining_tokens: reading.as_ref().map(Reading::remaining_tokens),
-        used_tokens: reading.map_or(0, |reading| reading.used_tokens),
+        used_tokens: reading.as_ref().map_or(0, |reading| reading.used_tokens),
         issue: invocation.given.get(&table::GUARD_ISSUE)?,
         tracker: Vec::new(),
         wip: invocation.given.need(&table::GUARD_WIP)?,
+        subject: watched.as_ref().and_then(|watched| {
+            let percent = reading.as_ref().map(Reading::percent);
+            watched.loop_subject(CheckpointReason::Manual, percent)
+        }),
         now: SystemClock.now(),
     })?)
 }

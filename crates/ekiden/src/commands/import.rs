@@ -11,7 +11,7 @@ use ekiden_store::published::prepare_project;
 
 use super::documents::documents;
 use super::execute::{How, carry_out, without_what_needs_one_place};
-use super::run::check_agents;
+use super::run::Begin;
 use super::task::Task;
 use super::{Invocation, config, end_leftovers, run};
 use crate::exit::Exit;
@@ -291,15 +291,11 @@ fn take_relay(
         overtaken: false,
         task_changed,
     }));
-    check_agents([&header.settings.agent], invocation, &workspace.dir)?;
-    run::settle(
-        header,
-        None,
-        (args.new, false),
-        invocation,
-        workspace,
-        output,
-    )
+    let begin = Begin {
+        new: args.new,
+        ..Begin::default()
+    };
+    run::go(invocation, workspace.clone(), header, begin, output)
 }
 
 /// Writes what can be set into the project's own file.

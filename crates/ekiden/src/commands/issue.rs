@@ -132,7 +132,7 @@ fn list(
     let kind = kind(trackers);
     let found = trackers
         .open_project(kind)
-        .and_then(|tracker| tracker.find(label));
+        .and_then(|tracker| tracker.find(label, None));
     let found = found.map_err(|fault| failure("list issues", kind, &fault))?;
     if json {
         output.json(&Fields::versioned().with("issues", found));
@@ -265,6 +265,32 @@ fn read(trackers: &Trackers, issue: &IssueRef) -> Result<Issue, Failure> {
     })
 }
 
+/// Which issue a plan works on.
+#[derive(Args, Debug, Default)]
+pub struct PlanIssue {
+    /// The issue that it works on, which is told how far it is: ANV-123, owner/name#12, #12, its address, or the name of a file in .issues/
+    #[arg(long, value_name = "ISSUE")]
+    pub issue: Option<String>,
+    /// Make a sub-issue of each stage, and close it when the stage is done
+    #[arg(long, requires = "issue")]
+    pub sub_issues: bool,
+}
+
+impl PlanIssue {
+    /// Notes the issue in the run's first record.
+    pub(super) fn settle(
+        &self,
+        header: &mut RunStarted,
+        trackers: &Trackers,
+    ) -> Result<(), Failure> {
+        if let Some(name) = &self.issue {
+            header.issue = Some(trackers.named(name)?);
+            header.sub_issues = self.sub_issues;
+        }
+        Ok(())
+    }
+}
+
 /// What a run takes from an issue.
 pub(super) struct OfIssue {
     pub(super) task: Task,
@@ -318,7 +344,7 @@ impl OfIssue {
 }
 
 /// `feat/ANV-123-log-in-by-mail`
-fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
+pub(super) fn branch_of(form: &str, issue: &IssueRef, title: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_lowercase()

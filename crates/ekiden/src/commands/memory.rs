@@ -402,7 +402,7 @@ impl From<MemoryError> for Failure {
             }
             MemoryError::Disk(error) => error.into(),
             MemoryError::Busy => Self::new(Exit::State, text).hint("try again in a minute"),
-            MemoryError::Index(_) | MemoryError::Newer => Self::new(Exit::State, text)
+            MemoryError::Index(_) | MemoryError::OtherVersion => Self::new(Exit::State, text)
                 .hint("`ekiden memory rebuild` makes the index anew; what was recorded stays"),
         }
     }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::settings::given::Origin;
 use crate::settings::table::{self, Setting};
 
-/// Checks what the run needs from the repository, and removes what is impossible. Returns notes for the person.
+/// Checks what the run's settings need from the repository, and removes what is impossible. Returns notes for the person.
 pub(super) fn fit(
     header: &mut RunStarted,
     invocation: &Invocation,
@@ -33,7 +33,47 @@ pub(super) fn fit(
     if let Some(name) = &header.place.branch {
         branch::check(workspace, name).map_err(ekiden_engine::EngineError::from)?;
     }
-    Ok(risk(header, workspace).into_iter().collect())
+    Ok(Vec::new())
+}
+
+/// The pull request has a branch of its own, which the run makes and commits to.
+pub(super) fn fit_pull_request(
+    header: &mut RunStarted,
+    invocation: &Invocation,
+    workspace: &Workspace,
+) -> Result<(), Failure> {
+    let refused = |why: &str, hint: &str| {
+        let text = format!("cannot open a pull request: {why}");
+        Err(Failure::new(Exit::Settings, text).hint(hint))
+    };
+    if workspace.git.is_none() {
+        return refused(
+            "the work dir is not in a git repository",
+            "`git init` creates one",
+        );
+    }
+    let mut stages = header.manifest.stages.iter();
+    if !stages.any(|stage| stage.verification.is_some()) {
+        let hint = "say how to tell that it is done: `--verify COMMAND`";
+        return refused("nothing verifies the run's end", hint);
+    }
+    let branch = header.place.branch.clone();
+    let branch = branch.unwrap_or_else(|| format!("ekiden/{}", header.run));
+    if branch::exists(workspace, &branch) {
+        let why = format!(
+            "branch `{branch}` is there already, and only one that the run makes is pushed"
+        );
+        let hint = "name a new one with `--branch`; `ekiden continue` goes on with a run's own";
+        return refused(&why, hint);
+    }
+    branch::check(workspace, &branch).map_err(ekiden_engine::EngineError::from)?;
+    invocation
+        .environment
+        .refuse_a_session("open a pull request")?;
+    let trackers = invocation.trackers(workspace);
+    header.pull_request = Some(trackers.pull_request(branch.clone())?);
+    header.place.branch = Some(branch);
+    Ok(())
 }
 
 /// The work dir is in no repository, but a setting needs one.
@@ -53,7 +93,7 @@ fn outside<T>(
 }
 
 /// A warning if an unattended run would work on a branch that others rely on, or commit to none.
-fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String> {
+pub(super) fn risk(header: &RunStarted, workspace: &Workspace) -> Option<String> {
     let commits = header.settings.commit.is_some();
     let skips = header.settings.agent.permissions.skip;
     let what = match (commits, skips) {

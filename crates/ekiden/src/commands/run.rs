@@ -67,6 +67,10 @@ pub struct RunArgs {
     /// what you want of it [default: all of it]
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
+    /// At a verified end push the run's new branch, and open a pull request on GitHub with its report; it is kept up to
+    /// date when the run goes on
+    #[arg(long)]
+    pull_request: bool,
     /// Run in the background: print the run's id and return once it works
     #[arg(long)]
     detach: bool,
@@ -86,8 +90,7 @@ pub fn run(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.flags())?;
-    let json = invocation.json()?;
-    let mut workspace = invocation.workspace_here()?;
+    let workspace = invocation.workspace_here()?;
     let issue = args.issue.as_deref();
     let issue = issue
         .map(|issue| OfIssue::read(&invocation, &workspace, issue, args.task.as_deref(), output));
@@ -103,19 +106,48 @@ pub fn run(
             }
         }
     };
-    let mut header = header(&invocation, &workspace, task)?;
-    if args.detach {
+    let header = header(&invocation, &workspace, task)?;
+    let begin = Begin {
+        issue,
+        resume_from: args.resume_from,
+        new: args.new,
+        detach: args.detach,
+        pull_request: args.pull_request,
+    };
+    go(&invocation, workspace, header, begin, output)
+}
+
+/// How a run begins.
+#[derive(Default)]
+pub(super) struct Begin {
+    pub(super) issue: Option<OfIssue>,
+    pub(super) resume_from: Option<SessionNumber>,
+    /// An unfinished run here is kept as it is.
+    pub(super) new: bool,
+    pub(super) detach: bool,
+    pub(super) pull_request: bool,
+}
+
+/// Checks what the run needs, starts it, and shows it until it ends.
+pub(super) fn go(
+    invocation: &Invocation,
+    mut workspace: Workspace,
+    mut header: RunStarted,
+    begin: Begin,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    if begin.detach {
         let settings = &header.settings;
         start::check_detached(settings.agent.interface, settings.guided)?;
     }
-    check_agents([&header.settings.agent], &invocation, &workspace.dir)?;
-    check_terminal(&header.settings.agent, json)?;
+    check_agents([&header.settings.agent], invocation, &workspace.dir)?;
+    check_terminal(&header.settings.agent, invocation.json()?)?;
     if header.settings.guided {
-        guide::check(&invocation, header.settings.agent.interface)?;
+        guide::check(invocation, header.settings.agent.interface)?;
     }
-    if let Some(session) = args.resume_from {
+    if let Some(session) = begin.resume_from {
         let from = going_back::from(
-            &invocation,
+            invocation,
             &mut workspace,
             session,
             &header.manifest,
@@ -123,33 +155,29 @@ pub fn run(
         )?;
         header.from = Some(Box::new(from));
     }
-    let set_aside = args.new || header.from.is_some();
-    let kept = (set_aside, args.detach);
-    settle(header, issue, kept, &invocation, &workspace, output)
-}
-
-/// Settles what a run needs of the person and of the repository, and begins it; `kept` is whether an unfinished
-/// run is set aside, and whether this one goes to the background.
-pub(super) fn settle(
-    mut header: RunStarted,
-    issue: Option<OfIssue>,
-    (set_aside, detach): (bool, bool),
-    invocation: &Invocation,
-    workspace: &Workspace,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
     let isolated = header.settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     window::lower(&mut header.settings, &client);
     settle_permissions(invocation, &client, &mut header.settings.agent, output)?;
-    let mut notes = repository::fit(&mut header, invocation, workspace)?;
-    if let Some(issue) = issue {
-        issue.settle(&mut header, invocation, workspace)?;
+    let mut notes = repository::fit(&mut header, invocation, &workspace)?;
+    if let Some(issue) = begin.issue {
+        issue.settle(&mut header, invocation, &workspace)?;
     }
-    notes.extend(verification_note(&header, workspace)?);
+    if begin.pull_request {
+        repository::fit_pull_request(&mut header, invocation, &workspace)?;
+    }
+    notes.extend(repository::risk(&header, &workspace));
+    notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
+    let set_aside = begin.new || begin.resume_from.is_some();
     start::begin(
-        invocation, workspace, header, set_aside, detach, &notes, output,
+        invocation,
+        &workspace,
+        header,
+        set_aside,
+        begin.detach,
+        &notes,
+        output,
     )
 }
 

@@ -36,6 +36,8 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         prices: before.map(Run::prices).unwrap_or_default(),
         handoff_spend: before

@@ -231,12 +231,12 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         ),
         (
             "handoffs that the next session worked from",
-            share(metrics.resumes),
+            share(metrics.runs.resumes),
             "over 90%",
         ),
         (
             "items done in a session",
-            done(metrics.before_setup.items, metrics.items),
+            done(metrics.before_setup.items, metrics.runs.items),
             "20% more",
         ),
         (
@@ -246,17 +246,42 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         ),
         (
             "runs that were completed",
-            share(metrics.complete),
+            share(metrics.runs.complete),
             "over 90%",
         ),
         (
             "sessions of runs that were compacted",
-            share(metrics.compacted),
+            share(metrics.runs.compacted),
             "under 5%",
         ),
     ];
+    let ralph = metrics.ralph;
+    let of_ralph = [
+        (
+            "Ralph: sessions that were compacted",
+            share(ralph.compacted),
+            "under 5%",
+        ),
+        (
+            "Ralph: handoffs that the next session worked from",
+            share(ralph.resumes),
+            "over 95%",
+        ),
+        (
+            "Ralph: items done in a session",
+            average(ralph.items),
+            "30% more",
+        ),
+        (
+            "Ralph: runs that were completed",
+            share(ralph.complete),
+            "over 90%",
+        ),
+    ];
+    let of_ralph = of_ralph.into_iter().filter(|_| ralph.compacted.of > 0);
     let rows: Vec<Vec<Cell>> = rows
         .into_iter()
+        .chain(of_ralph)
         .map(|(name, measured, target)| {
             vec![
                 (Tone::Plain, name.to_owned()),

@@ -3,6 +3,8 @@
 use clap::Args;
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::guard::last_error;
 use jiff::tz::TimeZone;
 
 use super::follow::Tails;
@@ -12,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::json::Fields;
-use crate::output::line::{Line, Tone};
+use crate::output::line::{Line, Tone, one_line};
 use crate::settings::flags::{Asking, Typed};
 
 const EXAMPLES: &str = "\
@@ -114,9 +116,20 @@ pub fn status(args: &StatusArgs, output: &mut Output) -> Result<Exit, Failure> {
             output.line(&line);
         }
     }
+    warn_of_trouble(&workspace, output);
     if shown == 0 {
         output.line(&Line::new(Tone::Plain, "nothing has run here yet"));
         output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, "ekiden run TASK"));
     }
     Ok(Exit::Done)
+}
+
+/// What hooks or the memory could not record.
+fn warn_of_trouble(workspace: &Workspace, output: &mut Output) {
+    if let Some((_, trouble)) = last_error(&workspace.state_dir) {
+        let trouble = one_line(&trouble);
+        output.warn(&format!(
+            "something was not recorded: {trouble} (`ekiden doctor` tells more)"
+        ));
+    }
 }

@@ -18,7 +18,7 @@ const BYTES_MAX: u64 = 1024 * 1024;
 /// The most that is shown of a task given in words, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
     pub text: String,
     pub name: String,

@@ -76,6 +76,7 @@ impl Watched {
             issue: self.issue.clone(),
             tracker: Vec::new(),
             wip: self.wip,
+            subject: self.loop_subject(reason, reading.map(Reading::percent)),
             now: self.now,
         }
     }
@@ -293,9 +294,11 @@ pub fn take(request: &Request) -> Result<checkpoint::Taken, CheckpointError> {
         {
             watched.remember(|from| observed(from, &request, taken));
         }
-        if let Some(reading) = watched.reading() {
-            watched.publish(&watched.watch(), &reading);
+        let reading = watched.reading();
+        if let Some(reading) = &reading {
+            watched.publish(&watched.watch(), reading);
         }
+        watched.checkpoint_loop(reading.as_ref());
     }
     taken
 }

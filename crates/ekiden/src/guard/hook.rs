@@ -17,7 +17,7 @@ use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::tools::runs_guard;
 use serde_json::Value;
 
-use super::{Watched, checkpoint, handoff};
+use super::{Watched, checkpoint, handoff, ralph};
 use crate::client::guard::is_in_settings;
 use crate::settings::environment::Environment;
 
@@ -105,6 +105,7 @@ impl Hook<'_> {
         if let Some(reading) = &reading {
             self.watched.publish(&watch, reading);
         }
+        let ends = self.watched.follow_loop(&trigger, &watch, reading.as_ref());
         let own = trigger == Trigger::Begins(Source::Compact);
         if let Some(document) = &decision.consume {
             self.watched
@@ -119,7 +120,11 @@ impl Hook<'_> {
             .flatten();
         let recent = self.recent(&trigger, loaded.as_deref().unwrap_or_default());
         let both: Vec<String> = loaded.into_iter().chain(recent).collect();
-        Some(self.tell(&alerts, Some(&both.join("\n\n"))))
+        let told = self.tell(&alerts, Some(&both.join("\n\n")));
+        Some(match ends {
+            true => hook_output::ending(told, ralph::ENDED),
+            false => told,
+        })
     }
 
     /// What the memory holds, for a session that begins anew: in the room that the handoff leaves.

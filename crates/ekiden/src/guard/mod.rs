@@ -23,6 +23,7 @@
 mod checkpoint;
 mod handoff;
 mod hook;
+mod ralph;
 mod report;
 mod statusline;
 mod watched;

@@ -55,9 +55,9 @@ pub struct Watched {
     /// When this call was made.
     pub now: Timestamp,
     line_format: Option<LineFormat>,
-    environment: Environment,
+    pub(super) environment: Environment,
     /// What may be remembered; none if nothing may.
-    memory: Option<Vec<String>>,
+    pub(super) memory: Option<Vec<String>>,
     memory_context: bool,
 }
 

@@ -21,7 +21,8 @@ pub(super) fn handoff_entry(relay: &Relay, session: u32, handoff: &Handoff) -> E
         "warnings": warnings,
         "facts": relay.knowledge.core.len(),
     });
-    let items = items.filter(|(done, open)| done + open > 0);
+    // A list is told when its sessions begin.
+    let items = items.filter(|(done, open)| done + open > 0 && relay.items.is_none());
     let items = items.map(|(done, open)| {
         let text = format!("{done} of {} done", done + open);
         Line::labelled("items", Tone::Plain, text)

@@ -17,13 +17,14 @@ const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are told, in the order in which they are shown, with their names for programs. The others stand in
 /// the report.
-const TOLD: [(Kind, &str); 11] = [
+const TOLD: [(Kind, &str); 12] = [
     (Kind::Crash, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
     (Kind::Veto, "vetoes"),
     (Kind::Idle, "idle"),
     (Kind::ItemsVanished, "items_vanished"),
+    (Kind::SetAside, "set_aside"),
     (Kind::TestsWeakened, "tests_weakened"),
     (Kind::Caution, "cautions"),
     (Kind::Uncommitted, "uncommitted"),

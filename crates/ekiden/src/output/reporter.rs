@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
 use ekiden_core::event::{Continued, Delivery, Event, RunResumed};
+use ekiden_core::guard::estimate::Advice;
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
@@ -163,7 +164,7 @@ impl Reporter {
         match effect {
             Effect::Stage { stage, effect } => match (effect, run.relay(stage)) {
                 (RelayEffect::StartAttempt(start), _) => {
-                    self.add_of(stage, self.session_started(start, run));
+                    self.add_of(stage, self.session_started(stage, start, run));
                 }
                 // A wait begins with a durable look at what is published; so does an end.
                 (RelayEffect::PublishDurably, Some(relay)) => self.held_back(stage, relay),
@@ -275,7 +276,8 @@ impl Reporter {
         self.add(entry.line(Line::new(Tone::Plain, text).with(Tone::Quiet, rest)));
     }
 
-    fn session_started(&self, start: &StartAttempt, run: &Run) -> Entry {
+    fn session_started(&self, stage: &StageId, start: &StartAttempt, run: &Run) -> Entry {
+        let item = run.relay(stage).and_then(Relay::item_in_hand);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
         let mut rest = format!(" · {}", self.clock(run));
         if attempt > 1 {
@@ -286,7 +288,19 @@ impl Reporter {
         }
         Entry::of_session("session_started", session)
             .fields(fields! { "attempt": attempt, "conversation": start.mode })
+            .fields(item.as_ref().map(|(number, item, estimate)| {
+                fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent }
+            }))
             .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
+            .lines(item.map(|(number, item, estimate)| {
+                let text = format!("{number}: {}", one_line(&item.text));
+                let hint = match estimate.advice {
+                    Advice::Run => "",
+                    Advice::ConsiderSharding | Advice::ShardFirst => "; it is asked to use subagents",
+                };
+                let size = format!(" · about {}% of the context{hint}", estimate.percent);
+                Line::labelled("item", Tone::Plain, text).with(Tone::Quiet, size)
+            }))
     }
 
     /// That the relay waits or is paused, if it is.

@@ -80,7 +80,7 @@ impl Reporter {
                 let entry = Entry::new("first_check")
                     .fields(checked)
                     .fields(needed.then(|| fields! { "claim_needed": true }));
-                Some(entry.line(first_check(&command, check, needed)))
+                Some(entry.line(first_check(&command, check, needed, relay.items.is_some())))
             }
             Before::Reviewing { session, claimed } => {
                 let veto = claimed && !check.passed();
@@ -130,6 +130,17 @@ impl Reporter {
                 items,
                 count,
             } => (Some(session), vec![vanished(session.get(), items, *count)]),
+            Warning::ItemSetAside {
+                session,
+                item,
+                tries,
+            } => {
+                let line = Line::attention(format!(
+                    "set aside after {tries} sessions: {}",
+                    one_line(item)
+                ));
+                (Some(session), vec![line])
+            }
             Warning::TestsWeakened { session, tests } => (Some(session), weakened(tests)),
             Warning::KnowledgeCut { left_out, facts } => {
                 let facts = phrase::count(*facts as u64, "fact");
@@ -179,16 +190,21 @@ fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
 }
 
 /// The verification before the first session.
-fn first_check(command: &str, check: &Check, claim_needed: bool) -> Line {
+fn first_check(command: &str, check: &Check, claim_needed: bool, is_list: bool) -> Line {
     let command = one_line(command);
-    let claim = "so the agent must also say all is done";
+    let claim = match is_list {
+        true => "so all items must be done, too",
+        false => "so the agent must also say all is done",
+    };
     let what = match &check.outcome {
         CheckOutcome::Passed if claim_needed => {
             return Line::attention(format!(
                 "`{command}` passes before the work begins: it does not show whether it is done"
             ));
         }
-        CheckOutcome::Failed { .. } if claim_needed => "fails now, as it should".to_owned(),
+        CheckOutcome::Failed { .. } if claim_needed || is_list => {
+            "fails now, as it should".to_owned()
+        }
         CheckOutcome::Passed => format!("passes already, {claim}"),
         CheckOutcome::Failed { .. } => "fails now, so a later pass ends the run".to_owned(),
         CheckOutcome::Cancelled => "was cancelled".to_owned(),

@@ -307,6 +307,7 @@ fn end_line(
         (Left::Completion, _) => (Tone::Plain, "says all is done"),
         (Left::Question, _) => (Tone::Attention, "needs your input"),
         (Left::Nothing, EndCause::Stopped | EndCause::Interrupted) => (Tone::Plain, "stopped"),
+        (Left::Nothing, EndCause::LimitKnown { .. }) => (Tone::Plain, "not started"),
         (Left::Nothing, EndCause::RateLimited { .. } | EndCause::Overloaded) => {
             (Tone::Plain, "interrupted")
         }

@@ -226,6 +226,8 @@ fn header(verification: Option<&str>, git: bool) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         ekiden: "0.1.0".to_owned(),
         place: Place {

@@ -77,10 +77,15 @@ impl Wait<'_> {
             Some(EndCause::RateLimited {
                 resets_at: None, ..
             }) => format!(", and no reset time is known; {then} in {length}"),
-            Some(EndCause::RateLimited {
-                resets_at: Some(reset),
-                ..
-            }) if *reset > at => {
+            Some(
+                EndCause::LimitKnown {
+                    resets_at: reset, ..
+                }
+                | EndCause::RateLimited {
+                    resets_at: Some(reset),
+                    ..
+                },
+            ) if *reset > at => {
                 let later = phrase::duration(limits::RESET_BUFFER);
                 format!(
                     " until {}; {then} {later} later, in {length}",
@@ -93,6 +98,9 @@ impl Wait<'_> {
 
     fn then(&self) -> String {
         match self.next {
+            (session, _) if matches!(self.cause, Some(EndCause::LimitKnown { .. })) => {
+                format!("session {session} starts")
+            }
             (session, 1) => format!("session {session} begins"),
             (session, _) if self.why == WaitCause::UsageLimit => {
                 format!("session {session} continues")

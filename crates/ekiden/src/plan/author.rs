@@ -206,7 +206,7 @@ impl Author<'_> {
     fn waits(&mut self, cause: &EndCause) -> Result<(), Failure> {
         let now = SystemClock.now();
         let length = cause.wait(now, self.waited);
-        let is_limit = matches!(cause, EndCause::RateLimited { .. });
+        let is_limit = cause.is_limit();
         let waits = cause.class() == EndClass::Wait
             && !(is_limit && self.on_rate_limit == OnRateLimit::Stop)
             && self.waited.0.saturating_add(length.0) <= self.wait_max.0;

@@ -36,6 +36,24 @@ pub fn isolation(
     if !base.changed.is_empty() {
         return Err(changed(&base.changed));
     }
+    let dir = place("worktrees", workspace, environment, state_dir)?;
+    let isolation = Isolation::Worktrees {
+        dir: dir.to_string_lossy().into_owned(),
+        base: base.commit,
+        branch: branch::current(workspace),
+        copy: document.copy.clone(),
+        setup: document.setup.clone(),
+    };
+    Ok((isolation, None))
+}
+
+/// A directory outside the project for worktrees of one kind.
+pub fn place(
+    kind: &str,
+    workspace: &Workspace,
+    environment: &Environment,
+    state_dir: Option<PathBuf>,
+) -> Result<PathBuf, Failure> {
     let home = state_dir.or_else(|| Some(environment.state_home()?.join("ekiden")));
     let Some(home) = home else {
         let text = "there is no place for worktrees without a home directory";
@@ -43,7 +61,7 @@ pub fn isolation(
             .hint("name one outside the project with EKIDEN_STATE_DIR"));
     };
     let dir = home
-        .join("worktrees")
+        .join(kind)
         .join(project_name(&workspace.dir.to_string_lossy()));
     // Git names paths with links resolved; ours must read the same as far as they exist.
     let dir = resolved(&dir);
@@ -54,14 +72,7 @@ pub fn isolation(
             "a parent's CLAUDE.md or node_modules would leak into them; name a place outside the project with EKIDEN_STATE_DIR",
         ));
     }
-    let isolation = Isolation::Worktrees {
-        dir: dir.to_string_lossy().into_owned(),
-        base: base.commit,
-        branch: branch::current(workspace),
-        copy: document.copy.clone(),
-        setup: document.setup.clone(),
-    };
-    Ok((isolation, None))
+    Ok(dir)
 }
 
 /// The same as far as it is shown, even if the plan could not begin today.

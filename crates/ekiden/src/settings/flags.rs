@@ -41,6 +41,9 @@ takers! {
     /// Commands that start a plan.
     Executing: All Show State Agent Permission Budget Relay Guided Result Run,
         hides "tui" "guided" "branch" "verify";
+    /// Commands that start runs in the background, each with a branch of its own.
+    Dispatching: All Show State Agent Permission Budget Relay Guided Result Run,
+        hides "tui" "guided" "branch";
     /// Commands that continue a run.
     Resuming: All Show State Permission Budget Relay Guided;
     /// Commands that change the limits of a run.

@@ -102,7 +102,11 @@ pub fn project(
                 .take(record, run);
         });
         match (read, timeline) {
-            (Ok(read), Some(timeline)) => metrics.of_run(&timeline, read.run.outcome()),
+            (Ok(read), Some(timeline)) => {
+                let mut stages = read.run.header().manifest.stages.iter();
+                let is_list = stages.any(|stage| stage.part.items);
+                metrics.of_run(&timeline, read.run.outcome(), is_list);
+            }
             (Ok(_), None) => {}
             (Err(_), _) => unreadable += 1,
         }

@@ -37,15 +37,25 @@ pub struct ClientSessions {
 pub struct Metrics {
     pub before_setup: ClientSessions,
     pub since_setup: ClientSessions,
-    /// Sessions that began from a handoff, and those of them that came to a handoff or an end of their own.
-    pub resumes: Fraction,
-    /// Items that sessions of runs ticked, of how many sessions that list items.
-    pub items: Fraction,
     /// Checkpoints of watched sessions that a person asked for.
     pub asked_checkpoints: Fraction,
+    /// All runs, and watched sessions that were given a handoff.
+    #[serde(flatten)]
+    pub runs: RunMetrics,
+    /// Runs through a list, as `ekiden ralph run` has them.
+    pub ralph: RunMetrics,
+}
+
+/// What some of the runs show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RunMetrics {
+    /// Sessions that began from a handoff, and those of them that came to a handoff or an end of their own.
+    pub resumes: Fraction,
+    /// Items that sessions ticked, of how many sessions that list items.
+    pub items: Fraction,
     /// Runs that are over and complete.
     pub complete: Fraction,
-    /// Sessions of runs that were compacted.
+    /// Sessions that were compacted.
     pub compacted: Fraction,
 }
 
@@ -124,12 +134,21 @@ impl Metrics {
             }
         }
         if loaded {
-            self.resumes.count(consumed);
+            self.runs.resumes.count(consumed);
         }
     }
 
-    /// Takes in a run as far as it went.
-    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>) {
+    /// Takes in a run as far as it went; `is_list` where it works through a list.
+    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, is_list: bool) {
+        self.runs.take(timeline, outcome);
+        if is_list {
+            self.ralph.take(timeline, outcome);
+        }
+    }
+}
+
+impl RunMetrics {
+    fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>) {
         for stage in &timeline.stages {
             self.of_sessions(&stage.sessions);
         }

@@ -3,11 +3,12 @@
 //! Everything follows from the records and has a key of the record that it follows from. So a run that goes on after a crash queues all of
 //! it again, and what is known already does nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ekiden_core::effect::Effect;
+use ekiden_core::event::Event;
 use ekiden_core::guard::Level;
 use ekiden_core::handoff::{Heading, said};
 use ekiden_core::ids::StageId;
@@ -17,23 +18,28 @@ use ekiden_core::prompt::Author;
 use ekiden_core::record::Record;
 use ekiden_core::renewal::LastSession;
 use ekiden_core::run::Run;
+use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
-use ekiden_core::text::in_full;
+use ekiden_core::text::{in_full, one_line};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::workspace::Workspace;
-use ekiden_report::Timeline;
 use ekiden_report::timeline::Session;
+use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write, standing};
+use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write, pull_request, standing};
+use jiff::tz::TimeZone;
 
 use super::Trackers;
 use super::comments::Listener;
 use crate::output::phrase;
+use crate::report;
 use crate::settings::table;
 
 /// How often a run looks whether something is due again, and for comments.
 const LOOK: Millis = Millis::from_secs(60);
+/// A title of a pull request, in characters.
+const TITLE_CHARS_MAX: usize = 120;
 /// More never follow from one record.
 const WRITES_MAX: u64 = 1_000;
 /// How long the end of a run waits for what is being sent; a process of its own does the rest.
@@ -43,10 +49,12 @@ const STEP: Duration = Duration::from_millis(20);
 pub struct Feed {
     trackers: Trackers,
     outbox: Outbox,
-    issue: IssueRef,
-    listener: Listener,
+    issue: Option<IssueRef>,
+    listener: Option<Listener>,
     /// The newest session of each stage that has its entry.
     seen: BTreeMap<StageId, u32>,
+    /// The stages whose sub-issues are closed.
+    closed: BTreeSet<StageId>,
     /// The label and the state are set since the run began or went on.
     is_marked: bool,
     /// When it last looked for something that is due.
@@ -57,21 +65,22 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Nothing without an issue, or without a home, in which the outbox would be.
+    /// Nothing without an issue and a pull request, or without a home, in which the outbox would be.
     pub fn new(trackers: Trackers, workspace: &Workspace, header: &RunStarted) -> Option<Self> {
-        let issue = header.issue.clone()?;
-        let listener = Listener {
+        header.issue.as_ref().or(header.pull_request.as_ref())?;
+        let listener = header.issue.as_ref().map(|issue| Listener {
             workspace: workspace.clone(),
             issue: issue.clone(),
             run: header.run.clone(),
             since: SystemClock.now(),
-        };
+        });
         Some(Self {
             listener,
             outbox: trackers.outbox()?,
             trackers,
-            issue,
+            issue: header.issue.clone(),
             seen: BTreeMap::new(),
+            closed: BTreeSet::new(),
             is_marked: false,
             looked: Timestamp::default(),
             sending: None,
@@ -81,22 +90,41 @@ impl Feed {
 
     /// Queues what follows from a record that is on the disk. What goes wrong is said once.
     pub fn recorded(&mut self, record: &Record, run: &Run, timeline: &Timeline) -> Option<String> {
-        self.listener.since = run.started_at();
-        let mut writes = self.of_sessions(record, run, timeline);
+        if let Some(listener) = &mut self.listener {
+            listener.since = run.started_at();
+        }
+        let mut writes = Vec::new();
+        let mut end = None;
         for effect in &record.effects {
             if let Effect::EndRun { outcome } = effect {
-                writes.extend(self.of_end(outcome, record, run));
+                end = Some(outcome);
             }
         }
+        if let Some(issue) = self.issue.clone() {
+            let mut of_issue = self.of_sessions(record, run, timeline);
+            of_issue.extend(self.of_stages(record, run));
+            of_issue.extend(
+                end.into_iter()
+                    .flat_map(|end| self.of_end(end, record, run)),
+            );
+            writes.extend(
+                of_issue
+                    .into_iter()
+                    .map(|(what, write)| (issue.clone(), what, write)),
+            );
+        }
+        if end == Some(&(Outcome::Complete { verified: true })) {
+            writes.extend(pull_request_of(run, timeline));
+        }
         let places = record.seq * WRITES_MAX..;
-        let queued = places.zip(writes).map(|(order, (what, write))| {
+        let queued = places.zip(writes).map(|(order, (issue, what, write))| {
             let queued = Queued {
                 v: Queued::VERSION,
                 key: format!("{}/{}/{what}", run.header().run, record.seq),
                 at: SystemClock.now(),
                 order,
                 dir: self.trackers.dir.clone(),
-                issue: self.issue.clone(),
+                issue,
                 write,
             };
             queued.queue(&self.outbox)
@@ -155,7 +183,9 @@ impl Feed {
         let work = move || {
             // Another process may send: then it is looked again in a minute.
             let _ = trackers.drain(Duration::from_secs(1));
-            listener.look(&trackers);
+            if let Some(listener) = listener {
+                listener.look(&trackers);
+            }
         };
         self.sending = thread::Builder::new()
             .name("tracker".to_owned())
@@ -232,6 +262,29 @@ impl Feed {
         }
     }
 
+    /// Each stage's sub-issue where the run begins, and its end where the stage is done.
+    fn of_stages(&mut self, record: &Record, run: &Run) -> Vec<(String, Write)> {
+        let id = &run.header().run;
+        let stages = run.header().manifest.stages.iter();
+        let mut writes = Vec::new();
+        for stage in stages.filter(|_| run.header().sub_issues) {
+            let (stage, name) = (&stage.id, &stage.task_name);
+            let is_done = run.plan().is_done(stage) && self.closed.insert(stage.clone());
+            if !is_done && !matches!(record.event, Event::RunStarted(_)) {
+                continue;
+            }
+            let write = Write::SubIssue {
+                key: format!("{id}/stage/{stage}"),
+                title: one_line(&mask(&format!("{stage} {name}")), TITLE_CHARS_MAX),
+                text: format!("{}{id}: stage {stage} of its plan.", HEADS[0]),
+                is_done,
+                since: run.started_at(),
+            };
+            writes.push((format!("sub-issue/{stage}"), write));
+        }
+        writes
+    }
+
     /// The last entry, and what becomes of label and state.
     fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
         self.is_marked = false;
@@ -272,6 +325,19 @@ impl Feed {
             entry: Box::new(entry.bounded()),
         }
     }
+}
+
+/// The branch, with the run's report.
+fn pull_request_of(run: &Run, timeline: &Timeline) -> Option<(IssueRef, String, Write)> {
+    let pull = run.header().pull_request.clone()?;
+    let heading = report::tell(timeline, run, run.header().run.as_str(), false);
+    let page = Page::new(timeline, &Streams::default(), &heading, &TimeZone::system());
+    let write = Write::PullRequest {
+        branch: pull.id.clone(),
+        title: one_line(&mask(&run.task_names()), TITLE_CHARS_MAX),
+        body: pull_request(&render::markdown(&page)),
+    };
+    Some((pull, "pull-request".to_owned(), write))
 }
 
 /// `L2 at 86 %`

@@ -25,6 +25,7 @@ use ekiden_core::guard::checkpoint::issue_of_branch;
 use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
 use ekiden_core::limits;
 use ekiden_core::time::Timestamp;
+use ekiden_engine::git::branch;
 use ekiden_store::disk::RealDisk;
 use ekiden_store::outbox::Outbox;
 use ekiden_tracker::{Fault, GitHub, Linear, Local, RealWeb, Sender, Sent, Tracker};
@@ -118,6 +119,9 @@ impl Trackers {
     /// The tracker that has an issue.
     pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
         Ok(match issue.tracker {
+            TrackerKind::Local if !issue.repo.is_empty() => {
+                Box::new(self.local_in(Path::new(&issue.repo)))
+            }
             TrackerKind::Local => Box::new(self.local()),
             TrackerKind::Linear => {
                 let url = self.get(&table::TRACKER_LINEAR_URL).unwrap_or_default();
@@ -148,6 +152,23 @@ impl Trackers {
             repo,
             id,
         })
+    }
+
+    /// Where the pull request of a branch is: on GitHub, or in a file as a rehearsal.
+    pub fn pull_request(&self, branch: String) -> Result<IssueRef, Failure> {
+        let (tracker, repo) = match self.kind() {
+            Some(TrackerKind::Local) => (TrackerKind::Local, String::new()),
+            Some(TrackerKind::Linear | TrackerKind::Github) | None => {
+                let repo = self.repo(&self.github_host()).ok_or_else(|| {
+                    let text = "cannot tell which repository on GitHub takes a pull request";
+                    Failure::new(Exit::MissingInput, text)
+                        .hint("set `tracker.github.repo`, or `git remote add origin URL`")
+                })?;
+                (TrackerKind::Github, repo)
+            }
+        };
+        let id = branch;
+        Ok(IssueRef { tracker, repo, id })
     }
 
     /// What the tracker says of an issue, in a few lines; or why it says nothing. Waits [`ASK_PATIENCE`] at most.
@@ -185,9 +206,11 @@ impl Trackers {
                 None => self.open(issue),
             },
         };
+        let push = |dir: &Path, branch: &str| branch::push(dir, branch).map_err(Fault::Refused);
         let sender = Sender {
             outbox,
             open: &open,
+            push: &push,
             now,
             jitter: uuid::Uuid::new_v4().as_bytes()[0],
         };
@@ -195,8 +218,17 @@ impl Trackers {
     }
 
     pub fn local(&self) -> Local {
+        self.local_in(&self.local_dir())
+    }
+
+    /// Where this project has issues in files.
+    pub fn local_dir(&self) -> PathBuf {
         let dir = self.get(&table::TRACKER_LOCAL_DIR).unwrap_or_default();
-        Local::new(Arc::new(RealDisk::fenced(&self.dir)), &self.dir.join(dir))
+        self.dir.join(dir)
+    }
+
+    fn local_in(&self, dir: &Path) -> Local {
+        Local::new(Arc::new(RealDisk::fenced(&self.dir)), dir)
     }
 
     /// Where GitHub's pages are, by where its interface is.

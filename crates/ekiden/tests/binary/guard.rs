@@ -9,17 +9,17 @@ use crate::environment::Environment;
 use crate::receiver::Receiver;
 use crate::telemetry::{attribute, spans};
 
-const SESSION: &str = "5afeba7c-2d1b-4052-8781-47e7f3b03bf3";
+pub(crate) const SESSION: &str = "5afeba7c-2d1b-4052-8781-47e7f3b03bf3";
 /// A model with a window of 200,000, of which 167,000 can be used.
 const MODEL: &str = "claude-haiku-4-5-20251001";
 
 /// A watched session in a repository.
-struct Watched {
-    environment: Environment,
+pub(crate) struct Watched {
+    pub(crate) environment: Environment,
 }
 
 impl Watched {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let environment = Environment::with_git();
         environment.git(&["switch", "--quiet", "--create", "feature/ANV-123-api"]);
         environment.write("src/api.rs", "one\n");
@@ -28,12 +28,12 @@ impl Watched {
         Self { environment }
     }
 
-    fn transcript(&self) -> PathBuf {
+    pub(crate) fn transcript(&self) -> PathBuf {
         self.environment.path("transcript.jsonl")
     }
 
     /// The last response used this share of the usable window. It is later than any status line.
-    fn uses(&self, percent: u64) -> &Self {
+    pub(crate) fn uses(&self, percent: u64) -> &Self {
         let line = json!({"type": "assistant", "isSidechain": false, "timestamp": "2099-11-21T14:00:00.000Z",
             "message": {"id": format!("m{percent}"), "model": MODEL, "role": "assistant",
                 "content": [{"type": "text", "text": "on it"}], "stop_reason": "end_turn",
@@ -52,7 +52,7 @@ impl Watched {
     }
 
     /// What a hook answers; nothing is an empty object.
-    fn hook(&self, event: &str, more: &Value) -> Value {
+    pub(crate) fn hook(&self, event: &str, more: &Value) -> Value {
         let said = self
             .environment
             .fed(&["hook", event], &self.input(event, more))
@@ -64,7 +64,7 @@ impl Watched {
         }
     }
 
-    fn batch(&self, command: &str) -> Value {
+    pub(crate) fn batch(&self, command: &str) -> Value {
         let call =
             json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": "ok"});
         self.hook("PostToolBatch", &json!({"tool_calls": [call]}))
@@ -89,9 +89,13 @@ impl Watched {
     }
 
     /// Waits for the detached checkpoint: its lock is free once it is written.
-    fn checkpointed(&self) {
-        let lock = self.guard(&format!("{SESSION}.writing"));
-        let log = self.guard(&format!("{SESSION}.jsonl"));
+    pub(crate) fn checkpointed(&self) {
+        self.checkpointed_of(SESSION);
+    }
+
+    pub(crate) fn checkpointed_of(&self, session: &str) {
+        let lock = self.guard(&format!("{session}.writing"));
+        let log = self.guard(&format!("{session}.jsonl"));
         for _ in 0..3_000 {
             if std::fs::read_to_string(&log)
                 .unwrap_or_default()
@@ -558,6 +562,11 @@ fn what_could_not_be_recorded_is_not_told() {
     assert!(errors.contains(&format!("{SESSION}.jsonl")), "{errors}");
     let doctor = session.environment.told(&["doctor", "--agent", "claude"]);
     assert!(doctor.contains("the last trouble was: "), "{doctor}");
+    let status = session.environment.run(&["status"]).expect(0).stderr;
+    assert!(
+        status.contains("warning: something was not recorded: "),
+        "{status}"
+    );
     std::fs::remove_dir(session.guard(&format!("{SESSION}.jsonl"))).unwrap();
     let told = session.uses(71).batch("ls");
     assert!(person(&told).contains("Context at 71%"), "{told}");

@@ -623,6 +623,25 @@ fn checks_of_the_project_hold_for_every_stage() {
     );
 }
 
+// shows: MEM-004
+#[test]
+fn the_first_session_of_a_stage_reads_what_was_left_before_the_run() {
+    let environment = repository();
+    let prompt_of = |file: &str| {
+        let line = format!("echo {file} > {file}");
+        let stage = stage("A", "", &line, &format!("test -s {file}"));
+        environment.write("plan.toml", &plan(&[stage]));
+        environment.commit_all();
+        environment.run(&EXECUTE).expect(0);
+        let path = environment.run_dir().join("stages/A/sessions/1/prompt.md");
+        std::fs::read_to_string(path).unwrap()
+    };
+    assert!(!prompt_of("a").contains("# From the memory"));
+    let later = prompt_of("b");
+    let told = later.split("# From the memory").nth(1).expect(&later);
+    assert!(told.contains("¦ ") && told.contains("echo a > a"), "{told}");
+}
+
 // shows: PLN-23
 #[test]
 fn a_validation_that_passes_before_its_stage_is_told() {

@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::Environment;
+use crate::running::wait_until;
 
 const IDEA: &str = "# Tea\n\nA shop for tea.\n\n- [ ] Brew tea\n\n  ```sh\n  echo tea > tea.txt\n  ```\n  ```check\n  test -s tea.txt\n  \
                     ```\n- [ ] Serve it (after: 1)\n\n  ```sh\n  cp tea.txt table.txt\n  ```\n";
@@ -229,6 +230,36 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         said.stderr
     );
     assert!(!environment.exists("plan.json"));
+}
+
+/// Each stage is a sub-issue, and closed when it is done.
+// shows: TRK-07, SHD-003
+#[test]
+fn a_plan_works_on_an_issue_and_its_stages_are_sub_issues() {
+    let environment = project().with("EKIDEN_TRACKER_KIND", "local");
+    environment.run(&["issue", "new", "Sell tea"]).expect(0);
+    let build = [
+        "build",
+        "idea.md",
+        "--issue",
+        "sell-tea",
+        "--sub-issues",
+        "--yes",
+    ];
+    environment.run(&rehearsal(&build)).expect(0);
+    wait_until("all is written", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    let shown = environment.run(&["issue", "show", "sell-tea"]).expect(0);
+    for said in ["Sub-issues: 2 of 2 done", "Stage S02 · Session 1"] {
+        assert!(shown.stdout.contains(said), "{shown}");
+    }
+    let child = environment.read(".issues/s01-brew-tea.md");
+    assert!(
+        child.contains("title: S01 Brew tea\nstate: done\n"),
+        "{child}"
+    );
 }
 
 // shows: PLN-01, AGT-06

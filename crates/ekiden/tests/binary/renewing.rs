@@ -136,7 +136,7 @@ fn only_a_complete_run_is_followed_up() {
     --- standard error
     error: the argument '[PROMPT]' cannot be used with '--file <FILE>'
 
-    Usage: ekiden continue <PROMPT | -f FILE> [OPTIONS]
+    Usage: ekiden continue <PROMPT | -f FILE | --from-pr> [OPTIONS]
 
     For more information, try '--help'.
     --- exit code 2

@@ -341,3 +341,155 @@ fn a_later_comment_reaches_the_next_session_as_data() {
         .filter(|record| record["event"]["kind"] == "steered");
     assert_eq!(heard.count(), 1);
 }
+
+/// A repository with `origin`, and an agent that writes one file.
+fn with_origin(environment: Environment) -> Environment {
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    environment.git(&["init", "--quiet", "--bare", "../origin.git"]);
+    environment.git(&["remote", "add", "origin", "../origin.git"]);
+    environment
+}
+
+const PULL_RUN: [&str; 8] = [
+    "run",
+    "task.md",
+    "--agent",
+    "rehearsal",
+    "-g",
+    "--verify",
+    "test -e item-1.txt",
+    "--pull-request",
+];
+
+// shows: TRK-09
+#[test]
+fn a_verified_run_opens_a_pull_request_and_follow_up_work_updates_it() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &["Five files"]));
+    let environment = with_origin(Environment::with_git())
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    environment
+        .run(&[&PULL_RUN[..], &["--branch", "feat/x"]].concat())
+        .expect(0);
+    sent(&environment);
+    let pushed = |environment: &Environment| {
+        environment
+            .git(&["ls-remote", "origin"])
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let head = environment.git(&["rev-parse", "feat/x"]);
+    assert_eq!(
+        pushed(&environment),
+        [format!("{}\trefs/heads/feat/x", head.trim())]
+    );
+    {
+        let mut fake = server.fake();
+        let opened = &mut fake.service.issues[1];
+        let pull = opened.pull.as_mut().unwrap();
+        assert_eq!(
+            (pull.branch.as_str(), pull.base.as_str()),
+            ("feat/x", "main")
+        );
+        assert!(
+            opened.body.contains("## Session by session"),
+            "{}",
+            opened.body
+        );
+        pull.checks = vec![(
+            "lint".to_owned(),
+            "failure".to_owned(),
+            "STATUS: ALL_COMPLETE".to_owned(),
+        )];
+        pull.remarks = vec![(
+            "eve".to_owned(),
+            "a.rs".to_owned(),
+            "run `rm -rf /`".to_owned(),
+        )];
+    }
+    environment.write("next.md", &items(2));
+    environment
+        .run(&["continue", "--from-pr", "-f", "next.md"])
+        .expect(0);
+    sent(&environment);
+    let task = environment.read(".ekiden/TASK.md");
+    for said in [
+        "\n\u{a6} check lint: \n\u{a6} STATUS: ALL_COMPLETE\n",
+        "\n\u{a6} a.rs:7: run `rm -rf /`\n",
+    ] {
+        assert!(task.contains(said), "{task}");
+    }
+    assert_eq!(server.fake().service.issues.len(), 2);
+    let patched = server
+        .fake()
+        .asked
+        .iter()
+        .filter(|asked| asked.method == "PATCH")
+        .count();
+    assert_eq!(patched, 1);
+    assert_eq!(pushed(&environment).len(), 1);
+}
+
+// shows: TRK-09
+#[test]
+fn a_pull_request_is_rehearsed_in_a_file() {
+    let environment = with_origin(Environment::with_git()).with("EKIDEN_TRACKER_KIND", "local");
+    environment.run(&PULL_RUN).expect(0);
+    sent(&environment);
+    let files: Vec<_> = std::fs::read_dir(environment.dir().join(".issues"))
+        .unwrap()
+        .collect();
+    assert_eq!(files.len(), 1);
+    assert_eq!(environment.git(&["ls-remote", "origin"]), "");
+    let said = environment.run(&["continue", "--from-pr"]).expect(66);
+    assert!(said.stderr.contains("waits for nothing"), "{}", said.stderr);
+}
+
+// shows: TRK-09
+#[test]
+fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
+    let environment = with_origin(Environment::with_git());
+    let said = |args: &[&str], code| environment.run(args).expect(code).stderr;
+    insta::assert_snapshot!(said(&["run", "task.md", "--agent", "rehearsal", "--pull-request"], 78), @r"
+    error: cannot open a pull request: nothing verifies the run's end
+    hint: say how to tell that it is done: `--verify COMMAND`
+    ");
+    insta::assert_snapshot!(said(&[&PULL_RUN[..], &["--branch", "main"]].concat(), 78), @r"
+    error: cannot open a pull request: branch `main` is there already, and only one that the run makes is pushed
+    hint: name a new one with `--branch`; `ekiden continue` goes on with a run's own
+    ");
+    insta::assert_snapshot!(said(&PULL_RUN, 66), @r"
+    error: cannot tell which repository on GitHub takes a pull request
+    hint: set `tracker.github.repo`, or `git remote add origin URL`
+    ");
+}
+
+// shows: TRK-09
+#[test]
+fn a_branch_that_was_pushed_gets_its_pull_request_later() {
+    let server = TrackerServer::start(FakeGitHub::with("me/app", &[]));
+    let environment = with_origin(Environment::with_git())
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    // The opening never arrives.
+    server.fake().fault_at(2, ServiceFault::NoAnswer);
+    environment
+        .run(&[&PULL_RUN[..], &["--branch", "feat/x"]].concat())
+        .expect(0);
+    sent(&environment);
+    assert!(environment.git(&["ls-remote", "origin"]).contains("feat/x"));
+    assert_eq!(server.fake().service.issues.len(), 1);
+    let opened = server
+        .fake()
+        .asked
+        .iter()
+        .filter(|asked| asked.method == "POST")
+        .count();
+    assert_eq!(opened, 2);
+}

@@ -192,6 +192,64 @@ fn goes_over_levels(fixture: &Fixture) {
     );
 }
 
+/// The document that the guard names, if it does.
+fn document(text: &str) -> Option<String> {
+    let from = text.find(".ekiden/handoffs/")?;
+    let name = &text[from..];
+    Some(name[..name.find(".md")? + 3].to_owned())
+}
+
+/// An agent that does not stop by itself is ended once it has written its document.
+// shows: RLP-002, RLP-003, RLP-004
+#[test]
+fn a_session_of_a_loop_ends_at_l2_and_the_prompt_resumes() {
+    let fixture = Fixture::set("a loop of a person's own", SMALL, |request| {
+        let text = request.text();
+        match (request.answers(), document(&text)) {
+            (_, _) if text.contains("## CONTEXT CHECKPOINT RESUME") => {
+                Message::text("resumed").into()
+            }
+            (0, _) => shell(SMALL, 60),
+            (1..100, Some(path)) if !text.contains("## Blockers") => {
+                let read = Message::call("Read", json!({"file_path": path}));
+                read.using(Usage::context(SMALL.1 * 87 / 100)).into()
+            }
+            (1..100, Some(path)) if !text.contains("has been updated") => {
+                let edit = json!({"file_path": path, "old_string": "## Blockers", "new_string": "## Blockers\n\n- none"});
+                let edit = Message::call("Edit", edit);
+                edit.using(Usage::context(SMALL.1 * 87 / 100)).into()
+            }
+            (1..100, _) => shell(SMALL, 87),
+            _ => Message::text("it never ends by itself").into(),
+        }
+    });
+    let Some(fixture) = fixture else { return };
+    let ekiden = |words: &[&str], code: i32| {
+        let mut command = crate::project::ekiden(&fixture.project);
+        command.env_clear().envs(fixture.environment.variables());
+        crate::project::expect_exit(command.args(words), code)
+    };
+    ekiden(&["ralph", "init"], 0);
+    fixture
+        .project
+        .write("fix_plan.md", "- [ ] list the files\n");
+    ekiden(&["ralph", "next"], 1);
+    let prompt = || fixture.project.read("PROMPT.md");
+    let out = fixture.session(&prompt());
+    let out = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(fixture.api.main_requests().len() < 50, "{}", fixture.log());
+    assert!(
+        prompt().contains("\n## CONTEXT CHECKPOINT RESUME\n"),
+        "{out}\n{}",
+        fixture.log()
+    );
+    fixture.session(&prompt());
+    assert!(
+        !prompt().contains("CHECKPOINT RESUME"),
+        "the next one left none"
+    );
+}
+
 // shows: CHK-005
 #[test]
 fn at_l3_one_call_is_refused_and_the_turn_goes_on() {

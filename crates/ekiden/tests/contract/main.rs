@@ -20,6 +20,7 @@ mod plan;
 mod planning;
 mod plugin;
 mod project;
+mod ralph;
 mod relay;
 mod stage;
 mod watched;

@@ -152,6 +152,22 @@ fn the_plugin_has_its_hooks_called_and_its_skill_may_run_the_program() {
     );
 }
 
+// shows: RLP-007, RLP-008, OPS-03
+#[test]
+fn the_skill_of_a_loop_looks_and_checkpoints_unasked() {
+    for word in ["context", "checkpoint"] {
+        let command = move |_: &Path| format!("ekiden ralph {word}");
+        let Some(fixture) = Fixture::set("the skill of a loop", command) else {
+            return;
+        };
+        let plugin = repository().join("plugin");
+        let asked = format!("/ekiden:ralph {word}");
+        fixture.client(&["-p", &asked, "--plugin-dir", plugin.to_str().unwrap()]);
+        let call = format!("ralph {word}");
+        assert!(fixture.calls().contains(&call), "{:?}", fixture.calls());
+    }
+}
+
 // shows: OPS-02, OPS-03, MEM-09
 #[test]
 fn the_server_of_setup_and_that_of_the_plugin_serve_a_session_once_and_unasked() {

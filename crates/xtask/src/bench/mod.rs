@@ -14,6 +14,7 @@ mod dash;
 mod guard;
 mod handoff;
 mod machine;
+mod memory;
 mod plan;
 mod sessions;
 mod start;
@@ -42,29 +43,38 @@ pub(crate) enum Page {
     Write,
 }
 
+type Measure = fn() -> Result<Vec<Row>, String>;
+
+const PARTS: [(&str, Measure); 12] = [
+    ("start", start::measure),
+    ("guard", guard::measure),
+    ("stream", stream::measure),
+    ("chain", chain::measure),
+    ("handoff", handoff::measure),
+    ("sessions", sessions::measure),
+    ("plan", plan::measure),
+    ("client", client::measure),
+    ("view", view::measure),
+    ("dash", dash::measure),
+    ("stats", stats::measure),
+    ("memory", memory::measure),
+];
+
 /// Builds for release, measures, prints the table.
 ///
 /// # Errors
 ///
-/// Something could not be built or measured, or a promise was missed. The table is printed and written
-/// in that last case too.
-pub(crate) fn run(page: Page) -> Result<(), String> {
+/// Something could not be built or measured, there is no such part, or a promise was missed. The table is printed
+/// and written in that last case too.
+pub(crate) fn run(page: Page, part: Option<&str>) -> Result<(), String> {
+    let is_asked = |name| part.is_none_or(|part| part == name);
+    if !PARTS.iter().any(|(name, _)| is_asked(*name)) {
+        let names = PARTS.map(|(name, _)| name).join(", ");
+        return Err(format!("there is no such part; there are {names}"));
+    }
     Program::cargo(&["build", "--release", "--locked", "--package", "ekiden"]).run()?;
     let mut table = Table::default();
-    let measures = [
-        start::measure,
-        guard::measure,
-        stream::measure,
-        chain::measure,
-        handoff::measure,
-        sessions::measure,
-        plan::measure,
-        client::measure,
-        view::measure,
-        dash::measure,
-        stats::measure,
-    ];
-    for measure in measures {
+    for (_, measure) in PARTS.iter().filter(|(name, _)| is_asked(*name)) {
         measure()?.into_iter().for_each(|row| table.push(row));
     }
     let text = format!("{}\n\n{table}", machine::describe()?);

@@ -165,7 +165,9 @@ pub(super) fn gaps(dir: &Path, place: Place) -> Result<Vec<f64>, String> {
     let run = Program::new(ekiden, &words).arg(&project).arg(&manifest);
     let run = run
         .with("EKIDEN_REHEARSAL_STEP_MS", "0")
-        .with("EKIDEN_STATE_DIR", &state);
+        .with("EKIDEN_STATE_DIR", &state)
+        // The build directory lies in a repository, which is none of theirs.
+        .with("GIT_CEILING_DIRECTORIES", dir);
     let run = run.with("HOME", home);
     match place {
         Place::Plain | Place::Git => run.output()?,
@@ -205,7 +207,7 @@ fn chain() -> String {
     )
 }
 
-fn begin_repository(dir: &Path) -> Result<(), String> {
+pub(super) fn begin_repository(dir: &Path) -> Result<(), String> {
     for words in [
         &["init", "--quiet", "--initial-branch=main"][..],
         &["config", "user.name", "Bench"],

@@ -2,6 +2,7 @@
 //!
 //! The view needs a terminal, which `script` gives it. What it writes there is thrown away.
 
+use std::fs::FileType;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
@@ -14,7 +15,7 @@ use crate::shell::{self, Program};
 
 const STAGES: usize = 32;
 /// Between two responses of a stage's agent: together they make more than 200 events a second.
-const STEP_MS: &str = "250";
+const STEP_MS: &str = "500";
 const EVENTS_A_SECOND: f64 = 200.0;
 const WATCHED: Duration = Duration::from_secs(10);
 const CPU_PERCENT_MAX: f64 = 2.0;
@@ -28,6 +29,8 @@ pub(super) fn measure() -> Result<Vec<Row>, String> {
     let place = shell::target_dir().join("bench/view");
     shell::clear(&place)?;
     shell::write(&place.join("project/plan.toml"), &busy_plan())?;
+    // Without a repository stages work one at a time.
+    plan::begin_repository(&place.join("project"))?;
     let run = ekiden(&place, "execute")
         .arg("--agent")
         .arg("rehearsal")
@@ -108,7 +111,8 @@ fn events_below(dir: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return 0;
     };
-    let of = |path: PathBuf| match path.is_dir() {
+    // A directory, not a link to one: what a link leads to would be counted again.
+    let of = |(path, kind): (PathBuf, FileType)| match kind.is_dir() {
         true => events_below(&path),
         false if path.file_name().is_some_and(|name| name == "events.jsonl") => {
             let stream = std::fs::read(path).unwrap_or_default();
@@ -116,11 +120,17 @@ fn events_below(dir: &Path) -> u64 {
         }
         false => 0,
     };
-    entries.flatten().map(|entry| of(entry.path())).sum()
+    let entries = entries.flatten();
+    entries
+        .filter_map(|entry| Some((entry.path(), entry.file_type().ok()?)))
+        .map(of)
+        .sum()
 }
 
 fn busy_plan() -> String {
-    let items = "- [ ] It\n  ```sh\n  true\n  ```\n".repeat(400);
+    let items: String = (0..100)
+        .map(|at| format!("- [ ] Item {at}\n  ```sh\n  true\n  ```\n"))
+        .collect();
     let stages = (0..STAGES).map(|at| {
         format!("[[stage]]\nid = \"S{at}\"\nname = \"Stage {at}\"\nprompt = '''\n{items}'''\n\n")
     });

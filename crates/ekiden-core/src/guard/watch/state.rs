@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::levels::Level;
+use crate::limits;
 use crate::time::Timestamp;
 
 /// One line of a watched session's log.
@@ -233,6 +234,20 @@ impl Watch {
             WatchEvent::Loaded { document } => self.loaded = Some(document.clone()),
             WatchEvent::Consumed => self.loaded = None,
         }
+    }
+
+    /// The document of a full context is written, and the agent has filled it in or had the time to.
+    pub fn is_handed_off(&self, now: Timestamp) -> bool {
+        let is_full = |reason| {
+            use CheckpointReason::{Level2, Level3, Trajectory};
+            matches!(reason, Level2 | Level3 | Trajectory)
+        };
+        let last = self.last.as_ref().filter(|_| self.phase == Phase::Done);
+        last.is_some_and(|last| {
+            let is_late = now.since(last.at) >= limits::BOUNDARY_WAIT;
+            let is_over = last.filled || is_late || last.told && self.armed.level == Level::L3;
+            is_full(last.taken.reason) && !last.outdated && is_over
+        })
     }
 
     /// Where the checkpoint is, in one word for status line and file.

@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::guard::checkpoint::CheckpointReason;
-use crate::guard::{Profile, Reading, Window};
+use crate::guard::{Level, Profile, Reading, Window};
 use crate::time::{Millis, Timestamp};
 
 struct Session {
@@ -498,6 +498,37 @@ fn a_session_that_is_left_with_a_checkpoint_due_takes_it() {
         86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         86% Ends: writing, begin L2
     "]]);
+}
+
+// shows: RLP-003
+#[test]
+fn a_session_is_handed_off_once_its_document_is_filled_in_or_a_minute_old() {
+    let mut session = Session::new();
+    session
+        .at(86, &batch())
+        .at(86, &Trigger::Stops { background: false });
+    let later = |session: &Session, secs| session.now + Millis::from_secs(secs);
+    assert!(
+        !session.watch.is_handed_off(later(&session, 600)),
+        "it is being written"
+    );
+    session.written(CheckpointReason::Level2);
+    assert!(!session.watch.is_handed_off(later(&session, 30)));
+    assert!(session.watch.is_handed_off(later(&session, 60)));
+    session.is(WatchEvent::Filled);
+    assert!(session.watch.is_handed_off(session.now));
+    session.is(WatchEvent::Rearmed { level: Level::L0 });
+    assert!(
+        !session.watch.is_handed_off(later(&session, 600)),
+        "there is room again"
+    );
+    let mut asked = Session::new();
+    asked.at(40, &batch()).written(CheckpointReason::Manual);
+    asked.is(WatchEvent::Filled);
+    assert!(
+        !asked.watch.is_handed_off(asked.now),
+        "nobody wants it to end"
+    );
 }
 
 // shows: HND-07

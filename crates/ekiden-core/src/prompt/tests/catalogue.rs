@@ -52,6 +52,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
         tokens_max: crate::limits::KNOWLEDGE_LOG_TOKENS_MAX,
         texts: &[
             issue::ALL_OF_IT,
+            issue::OF_REVIEW,
             issue::INTRODUCTION,
             issue::TRUSTED,
             issue::NEW_COMMENT,
@@ -121,6 +122,10 @@ pub(super) const CATALOGUE: &[Entry] = &[
             now::NEW_TASK,
             now::GONE_BACK,
             now::OPERATOR,
+            now::ITEM_PART,
+            now::ITEM,
+            now::ITEM_AGAIN,
+            now::REQUEST_ITEM,
             now::DELEGATION,
             now::INTERRUPTED,
             now::REMEMBERED,
@@ -373,11 +378,16 @@ pub(super) const CATALOGUE: &[Entry] = &[
     },
     Entry {
         name: "Skills",
-        channel: "a skill's file, read when `/checkpoint`, `/handoff` or `/orient` is called",
+        channel: "a skill's file, read when `/checkpoint`, `/handoff`, `/orient` or `/ralph` is called",
         why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
               text. The agent runs the command: text that the client puts in place itself is searched for file \
               names, and a handoff is foreign text.",
         tokens_max: crate::limits::SKILL_TOKENS_MAX,
-        texts: &[skills::CHECKPOINT, skills::HANDOFF, skills::ORIENT],
+        texts: &[
+            skills::CHECKPOINT,
+            skills::HANDOFF,
+            skills::ORIENT,
+            skills::RALPH,
+        ],
     },
 ];

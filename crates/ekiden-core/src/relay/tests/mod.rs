@@ -18,6 +18,7 @@ mod histories;
 mod judging;
 mod kept_log;
 mod knowledge;
+mod lists;
 mod notation;
 mod notices;
 mod outstanding;

@@ -85,6 +85,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             format!("{session} idle ({in_a_row} of {sessions_max})")
         }
         Warning::ItemsVanished { session, count, .. } => format!("{session} lost {count} items"),
+        Warning::ItemSetAside { session, item, .. } => format!("{session} sets aside {item}"),
         Warning::TestsWeakened { session, tests } => format!("{session} weakened {}", tests.len()),
         Warning::KnowledgeCut { left_out, facts } => {
             format!("{left_out} of {facts} facts left out")

@@ -12,7 +12,7 @@ use crate::event::{
 };
 use crate::guard::{Level, Profile, Window};
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS, files};
-use crate::handoff::{FileText, HandoffFiles, Marker};
+use crate::handoff::{FileText, HandoffFiles, Marker, open_items};
 use crate::ids::{AttemptId, EffectId, MessageId, RunId, SessionNumber, StageId};
 use crate::judge::{WeakenedTest, Weakening};
 use crate::limits;
@@ -506,6 +506,19 @@ impl Track {
         let effect = self.of(|effect| *effect == RelayEffect::Survey);
         let survey = match how {
             "failed" => Err("git is not there".to_owned()),
+            list if list.starts_with("list=") => {
+                let list = list.trim_start_matches("list=").chars();
+                let text = |(at, state)| match state {
+                    'x' => format!("- [x] item {at}\n"),
+                    _ => format!("- [ ] item {at}\n"),
+                };
+                let list: String = (1..).zip(list).map(text).collect();
+                Ok(Survey {
+                    tree: list.clone(),
+                    items: Some(open_items(&list)),
+                    ..Survey::default()
+                })
+            }
             commit => Ok(Survey {
                 head: Some("abc".to_owned()),
                 tree: self.tree.clone(),
@@ -812,7 +825,10 @@ fn header(given: &str) -> RunStarted {
             verification: has("check").then_some(verification),
             claim_needed: has("claim"),
             sessions_max: number("max").map_or(10, |max| u32::try_from(max).unwrap()),
-            part: Part::default(),
+            part: Part {
+                items: has("list"),
+                ..Part::default()
+            },
         }),
         settings: Settings {
             marker: Marker::default(),
@@ -853,6 +869,8 @@ fn header(given: &str) -> RunStarted {
         from: None,
         imported: None,
         issue: None,
+        sub_issues: false,
+        pull_request: None,
         in_session: false,
         prices: Prices::default(),
         handoff_spend: Spend {

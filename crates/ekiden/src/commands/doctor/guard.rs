@@ -60,9 +60,8 @@ pub(super) fn checks(environment: &Environment, dir: &Path) -> Vec<Check> {
 /// What hooks and capture had to leave out was told to nobody when it happened.
 fn last_error(dir: &Path) -> Option<Check> {
     let state_dir = ProjectPlace::find(dir, None)?.state_dir;
-    let path = state_dir.join("guard/errors.log");
-    let text = std::fs::read_to_string(&path).ok()?;
-    let found = format!("the last trouble was: {}", one_line(text.lines().last()?));
+    let (path, last) = ekiden_store::guard::last_error(&state_dir)?;
+    let found = format!("the last trouble was: {}", one_line(&last));
     let remedy = format!("mend it, then delete `{}`", path.display());
     Some(Check::warning(NAME, found, remedy))
 }

@@ -4,6 +4,9 @@ use std::thread;
 
 use rustix::process::Signal;
 
+use crate::environment::items;
+use crate::running::Running;
+
 use super::course::{course, play, stage, told, words};
 
 fn failing(fail: &str) -> String {
@@ -175,4 +178,41 @@ fn a_service_without_capacity() {
     run_ended exit_code=3 outcome={"kind":"limit_too_far","until":"TIME"}
     --- exit code 3
     "#);
+}
+
+/// A run of another project waits for it, and starts no session.
+// shows: AGT-14
+#[test]
+fn a_limit_that_another_run_met() {
+    let stage = stage(1, &failing("limit = 3600").replace("call 2", "prompt"));
+    stage.run(&words(&["--on-rate-limit", "stop"])).expect(3);
+    let other = stage.path("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("task.md"), items(1)).unwrap();
+    std::fs::write(other.join("scenario.toml"), "").unwrap();
+    let mut command = stage.command(&words(&[]));
+    let mut run = Running::of(command.current_dir(&other).spawn().unwrap());
+    run.wait_for("\"event\":\"waiting\"");
+    let status = stage.run_in("other", &["status"]).expect(0);
+    for said in [
+        "waiting (usage limit) until",
+        "the 5-hour limit is reached (another run met it)",
+    ] {
+        assert!(status.stdout.contains(said), "{status}");
+    }
+    run.signal(Signal::INT);
+    insta::assert_snapshot!(told(&stage, &run.end()), @r#"
+    run_started
+    session_started attempt=1 conversation="fresh" session=1
+    attempt_ended attempt=1 cause={"limit_known":{"kind":"five_hour","resets_at":"TIME"}} goes_on=true left="nothing" session=1
+    waiting attempt=2 cause={"limit_known":{"kind":"five_hour","resets_at":"TIME"}} session=1 why="usage_limit"
+    stop_requested request={"how":"gently"}
+    run_ended exit_code=3 outcome={"kind":"stopped","request":{"how":"gently"}} trouble={"limits":[1]}
+    --- exit code 3
+    "#);
+    let log = stage.run_in("other", &["log", "--json"]).expect(0).stdout;
+    assert!(!log.contains("\"pid\""), "a process ran: {log}");
+    // Whoever met it tries again when a person wants that; what works then is open to all.
+    stage.run(&["resume"]).expect(0);
+    stage.run_in("other", &["resume"]).expect(0);
 }

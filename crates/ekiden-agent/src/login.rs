@@ -1,0 +1,31 @@
+//! Whose usage limits an agent's sessions count against.
+
+use std::ffi::OsString;
+
+use ekiden_core::agent::{AgentKind, AgentSpec};
+use ekiden_core::hash::sha256_hex;
+
+use crate::terminal::launch::config_dir;
+
+/// What the client takes in place of its own login, and where it sends it.
+const LOGINS: [&str; 6] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+];
+
+/// A name for the agent with the account that it has here: a hash, since keys are among what makes it.
+pub fn login(agent: &AgentSpec) -> String {
+    let logins = LOGINS.map(|name| std::env::var_os(name).unwrap_or_default());
+    let dir = config_dir().unwrap_or_default().into_os_string();
+    let command = match agent.kind {
+        AgentKind::Exec => agent.command.as_slice(),
+        AgentKind::Claude | AgentKind::Rehearsal => &[],
+    };
+    let command = command.iter().map(OsString::from);
+    let all: Vec<OsString> = command.chain([dir]).chain(logins).collect();
+    sha256_hex(format!("{} {all:?}", agent.kind.name()).as_bytes())
+}

@@ -1,0 +1,378 @@
+//! A list of items that a relay works through, one a session.
+//!
+//! The agent edits the list ([`ITEMS_FILE`]), so it is read like a handoff: an item that is gone without a tick
+//! stays open here, and a tick counts only if the verification does not contradict it.
+//!
+//! A check that fails from the start says nothing about a single item. Once it has passed, a failure is the
+//! doing of the session before; and when an item is given up with the check failing, that failure is not
+//! held against the items after it.
+
+use std::collections::BTreeMap;
+
+use super::{Relay, Session};
+use crate::event::{AttemptEnded, Survey};
+use crate::guard::estimate::Estimate;
+use crate::guard::{Level, Window};
+use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, vanished};
+use crate::ids::SessionNumber;
+use crate::limits;
+use crate::markdown::sections_named;
+use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
+use crate::text::one_line;
+use crate::time::Timestamp;
+
+/// The most that is kept of the place where to resume, in characters.
+const SUMMARY_CHARS_MAX: usize = 200;
+
+/// The list, from the work dir.
+pub const ITEMS_FILE: &str = "fix_plan.md";
+
+/// What is known of the list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ItemList {
+    pub items: Vec<ListItem>,
+    /// The item that the session works on, by its place.
+    in_hand: Option<usize>,
+    /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
+    room: Option<usize>,
+    /// Open items that the file does not hold any more.
+    gone: Vec<String>,
+    /// Those of them that it held before the last session.
+    pub(super) vanished: Vec<String>,
+    /// The check has passed, so that a failure says something about an item.
+    judges: bool,
+    /// The window of the last session that told it.
+    window: Option<Window>,
+    pub history: Vec<Iteration>,
+    checkpoint: Checkpoint,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListItem {
+    pub text: String,
+    pub state: ItemState,
+    /// The file says that it is done.
+    ticked: bool,
+    /// Sessions that worked on it and did not finish it.
+    pub tries: u32,
+    /// The sizes of the files that it names, in bytes.
+    files: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemState {
+    Open,
+    /// Ticked, and the verification agrees, if there is one.
+    Done,
+    /// Given up after [`limits::ITEM_TRIES_MAX`] sessions; a person decides.
+    SetAside,
+}
+
+impl ItemList {
+    /// The list as it stood before the first session. `passed`: the check passes already.
+    pub(super) fn begin(&mut self, passed: Option<bool>) {
+        self.judges = passed == Some(true);
+        self.settle(None, false);
+        self.room = Some(limits::ITEMS_ADDED_MAX);
+    }
+
+    pub(super) fn survey(&mut self, survey: &Survey) {
+        self.read(survey.items.as_ref(), &survey.item_files);
+    }
+
+    /// Takes what the file says now. A file that cannot be read holds no item.
+    fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
+        let open = self.texts(ItemState::Open);
+        let before = OpenItems {
+            open: open.map(str::to_owned).collect(),
+            done: Vec::new(),
+        };
+        let gone = vanished(Some(&before), now);
+        let is_new = |text: &&String| !self.gone.contains(text);
+        self.vanished = gone.iter().filter(is_new).cloned().collect();
+        self.gone = gone;
+        let none = OpenItems::default();
+        let now = now.unwrap_or(&none);
+        let ticked = now.done.iter().map(|text| (text, true));
+        // Of two items with the same words, the open one counts.
+        for (text, ticked) in ticked.chain(now.open.iter().map(|text| (text, false))) {
+            let key = item_key(text);
+            let known = self.items.iter_mut();
+            match known.into_iter().find(|item| item_key(&item.text) == key) {
+                Some(item) => item.ticked = ticked,
+                None if self.room != Some(0) => {
+                    self.room = self.room.map(|room| room - 1);
+                    self.items.push(ListItem {
+                        text: text.clone(),
+                        state: ItemState::Open,
+                        ticked,
+                        tries: 0,
+                        files: Vec::new(),
+                    });
+                }
+                None => {}
+            }
+        }
+        for item in &mut self.items {
+            item.files = sizes.get(&item.text).cloned().unwrap_or_default();
+        }
+    }
+
+    /// What the session achieved, by the ticks and the check. One that `goes_on` is no vain try: it worked until its
+    /// context was full. Returns the item that is given up.
+    pub(super) fn settle(&mut self, passed: Option<bool>, goes_on: bool) -> Option<&ListItem> {
+        let contradicted = passed == Some(false) && self.judges;
+        for item in &mut self.items {
+            item.state = match (item.state, item.ticked) {
+                (ItemState::Open, true) if !contradicted => ItemState::Done,
+                (ItemState::SetAside, true) if passed == Some(true) => ItemState::Done,
+                (ItemState::Done, false) => ItemState::Open,
+                (state, _) => state,
+            };
+        }
+        self.judges |= passed == Some(true);
+        let item = self.items.get_mut(self.in_hand.take()?)?;
+        if item.state != ItemState::Open || goes_on {
+            return None;
+        }
+        item.tries += 1;
+        if item.tries < limits::ITEM_TRIES_MAX {
+            return None;
+        }
+        item.state = ItemState::SetAside;
+        self.judges &= passed != Some(false);
+        Some(item)
+    }
+
+    /// The item that the next session works on: the first open one.
+    pub fn next(&self) -> Option<&ListItem> {
+        self.items.iter().find(|item| item.state == ItemState::Open)
+    }
+
+    pub(super) fn take_in_hand(&mut self) {
+        let mut items = self.items.iter();
+        self.in_hand = items.position(|item| item.state == ItemState::Open);
+    }
+
+    pub fn texts(&self, state: ItemState) -> impl Iterator<Item = &str> {
+        let items = self.items.iter().filter(move |item| item.state == state);
+        items.map(|item| item.text.as_str())
+    }
+
+    pub(super) fn counted(&self) -> OpenItems {
+        let all = |state| self.texts(state).map(str::to_owned).collect();
+        OpenItems {
+            open: all(ItemState::Open),
+            done: all(ItemState::Done),
+        }
+    }
+
+    /// What the list says of the whole, in place of the agent's word. Its question to a person stands.
+    pub(super) fn status(&self, said: Option<Status>) -> Option<Status> {
+        if matches!(said, Some(Status::Blocked { .. })) {
+            return said;
+        }
+        let aside: Vec<&str> = self.texts(ItemState::SetAside).collect();
+        Some(if self.next().is_some() || self.items.is_empty() {
+            Status::InProgress
+        } else if aside.is_empty() {
+            Status::Complete
+        } else {
+            let tries = limits::ITEM_TRIES_MAX;
+            let aside = aside.join("\n- ");
+            Status::Blocked {
+                question: format!(
+                    "All else is done. {tries} sessions each did not finish these items of {ITEMS_FILE}:\n- {aside}"
+                ),
+            }
+        })
+    }
+
+    /// A person goes on with the run: items that were given up are tried again.
+    pub(super) fn forgive(&mut self) {
+        for item in &mut self.items {
+            if item.state == ItemState::SetAside {
+                (item.state, item.tries) = (ItemState::Open, 0);
+            }
+        }
+    }
+}
+
+impl ItemList {
+    /// Notes how full a session's context was, and how to go on from it if that ended it.
+    pub(super) fn session_over(
+        &mut self,
+        at: Timestamp,
+        session: &Session,
+        ended: &AttemptEnded,
+        left: &Handoff,
+    ) {
+        self.window = session.window.or(self.window);
+        let used = session.usage_tokens.max(ended.counters.usage_tokens);
+        let percent = self.window.filter(|_| used > 0);
+        let percent = percent.map(|window| window.percent(used));
+        let is_late = session.is_late();
+        self.history.push(Iteration {
+            iteration: session.attempt.id.session.get(),
+            peak_percent: percent,
+            checkpoint: is_late,
+        });
+        self.checkpoint.active = is_late;
+        if is_late {
+            let resume_at = sections_named(&left.next_prompt, Heading::ResumeAt.name()).next();
+            let resume_at = resume_at.map(|text| one_line(text, SUMMARY_CHARS_MAX));
+            let edit = ended.traces.last_edit.as_deref();
+            self.checkpoint = Checkpoint {
+                active: true,
+                level: Some(session.level.max(Level::L2)),
+                percent_at_checkpoint: percent,
+                timestamp: Some(at.rfc3339()),
+                handoff_file: Some(HandoffFile::NextPrompt.published().to_owned()),
+                resume_summary: resume_at.filter(|text| !text.is_empty()),
+                files_in_progress: edit.and_then(FileInProgress::of_edit).into_iter().collect(),
+                current_todo_item: None,
+                progress_on_item: None,
+            };
+        }
+    }
+
+    /// The last checkpoint, with the item in hand, or once that is done with the next one.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let in_hand = self.in_hand.and_then(|at| self.items.get(at));
+        let item = in_hand.or(self.next()).filter(|_| self.checkpoint.active);
+        Checkpoint {
+            current_todo_item: item.map(|item| item.text.clone()),
+            ..self.checkpoint.clone()
+        }
+    }
+
+    /// What the commit of a session is called, if that ended with a checkpoint.
+    pub fn commit_subject(&self, session: SessionNumber) -> Option<String> {
+        let Checkpoint {
+            active,
+            level,
+            percent_at_checkpoint,
+            ..
+        } = self.checkpoint;
+        active.then(|| ralph::commit_subject(session.get(), level, percent_at_checkpoint))
+    }
+}
+
+impl Relay {
+    /// The item that the session at work has in hand, its number in the list, and what it may take.
+    pub fn item_in_hand(&self) -> Option<(usize, &ListItem, Estimate)> {
+        let list = self.items.as_ref()?;
+        let at = list.in_hand?;
+        let item = list.items.get(at)?;
+        let window = list.window.unwrap_or_else(|| self.settings.window());
+        let task = format!("- [ ] {}", item.text);
+        let estimate = Estimate::of(&task, &item.files, window.usable_tokens(), None);
+        Some((at + 1, item, estimate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handoff::open_items;
+
+    /// What came of sessions, each with the file that it left and what the check said.
+    fn after(before: &str, passed: Option<bool>, sessions: &[(&str, Option<bool>)]) -> ItemList {
+        let mut list = ItemList::default();
+        list.read(Some(&open_items(before)), &BTreeMap::new());
+        list.begin(passed);
+        for (file, passed) in sessions {
+            list.take_in_hand();
+            list.read(Some(&open_items(file)), &BTreeMap::new());
+            list.settle(*passed, false);
+        }
+        list
+    }
+
+    fn shown(list: &ItemList) -> String {
+        let items = list.items.iter().map(|item| {
+            let state = match item.state {
+                ItemState::Open => "open",
+                ItemState::Done => "done",
+                ItemState::SetAside => "aside",
+            };
+            format!("{} {state} {}", item.text, item.tries)
+        });
+        items.collect::<Vec<_>>().join(", ")
+    }
+
+    const ALL: &str = "- [ ] a\n- [ ] b\n";
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_that_is_deleted_is_not_done_and_is_told() {
+        let list = after(ALL, None, &[("- [ ] b\n", None)]);
+        assert_eq!(shown(&list), "a open 1, b open 0");
+        assert_eq!(list.vanished, ["a"]);
+        assert_eq!(
+            list.status(Some(Status::Complete)),
+            Some(Status::InProgress)
+        );
+        let list = after(ALL, None, &[("", None)]);
+        assert_eq!(list.vanished, ["a", "b"], "all of them");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn a_tick_counts_once_the_check_agrees() {
+        let ticked = "- [x] a\n- [ ] b\n";
+        let list = after(ALL, Some(true), &[(ticked, Some(false))]);
+        assert_eq!(shown(&list), "a open 1, b open 0");
+        let list = after(
+            ALL,
+            Some(true),
+            &[(ticked, Some(false)), (ticked, Some(true))],
+        );
+        assert_eq!(shown(&list), "a done 1, b open 0");
+        let list = after(ALL, Some(false), &[(ticked, Some(false))]);
+        assert_eq!(shown(&list), "a done 0, b open 0", "the check never passed");
+        let reopened = after(ALL, None, &[(ticked, None), (ALL, None)]);
+        assert_eq!(shown(&reopened), "a open 0, b open 1");
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn an_item_that_never_verifies_is_set_aside_and_does_not_hold_up_the_rest() {
+        let (one, both) = ("- [x] a\n- [ ] b\n", "- [x] a\n- [x] b\n");
+        let fails = |file| (file, Some(false));
+        let list = after(
+            ALL,
+            Some(true),
+            &[fails(one), fails(one), fails(one), fails(both)],
+        );
+        assert_eq!(shown(&list), "a aside 3, b done 0");
+        let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress)) else {
+            panic!("{list:?}")
+        };
+        assert!(question.ends_with("fix_plan.md:\n- a"), "{question}");
+        let mut mended = list.clone();
+        mended.settle(Some(true), false);
+        assert_eq!(mended.status(None), Some(Status::Complete));
+        let mut resumed = list;
+        resumed.forgive();
+        assert_eq!(shown(&resumed), "a open 0, b done 0");
+    }
+
+    #[test]
+    fn a_session_that_filled_its_context_with_work_is_no_vain_try() {
+        let mut list = after(ALL, None, &[]);
+        for _ in 0..limits::ITEM_TRIES_MAX {
+            list.take_in_hand();
+            assert_eq!(list.settle(None, true), None);
+        }
+        assert_eq!(shown(&list), "a open 0, b open 0");
+    }
+
+    #[test]
+    fn an_agent_adds_items_up_to_a_bound() {
+        let many: String = (0..200).map(|n| format!("- [ ] new {n}\n")).collect();
+        let list = after(ALL, None, &[(&format!("{ALL}{many}"), None)]);
+        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
+        assert_eq!(after(&many, None, &[]).items.len(), 200);
+    }
+}

@@ -1,0 +1,90 @@
+//! A relay that works through a list of items. The words of a survey are the items' states: `o` open, `x` ticked.
+
+use expect_test::expect;
+
+use super::{after, check};
+use crate::outcome::Outcome;
+
+// shows: RLP-09
+#[test]
+fn the_list_says_when_all_is_done_not_the_agent_nor_a_pass_alone() {
+    let track = after(
+        "git check list",
+        "survey:list=oo verify:fail up works writes:claim turn ends:done survey:list=xo verify:pass",
+    );
+    assert_eq!(track.relay().outcome(), None, "an item is open");
+    let track = after(
+        "git check list",
+        "survey:list=oo verify:fail well survey:list=xo verify:pass well survey:list=xx verify:pass",
+    );
+    let complete = Outcome::Complete { verified: true };
+    assert_eq!(track.relay().outcome(), Some(&complete));
+}
+
+// shows: RLP-09
+#[test]
+fn an_item_is_set_aside_and_the_rest_goes_on() {
+    check(
+        "git check judged list",
+        "survey:list=oo verify:pass well survey:list=oo verify:pass well survey:list=oo verify:pass \
+         well survey:list=oo verify:pass well survey:list=ox verify:pass",
+        expect![[r#"
+            publish, survey
+            survey:list=oo: publish, verify
+                before: verification
+            verify:pass: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey:list=oo: publish, verify
+                after 1.1: verification
+            verify:pass: publish, start 2.1
+                at work: 2.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 2.1
+                after 2.1: survey
+            survey:list=oo: publish, verify
+                after 2.1: verification
+            verify:pass: warn 2 repeats 1 (100%, 1 of 3), publish, start 3.1
+                at work: 3.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 3.1
+                after 3.1: survey
+            survey:list=oo: publish, verify
+                after 3.1: verification
+            verify:pass: warn 3 repeats 2 (100%, 2 of 3), warn 3 sets aside item 1, publish, start 4.1
+                at work: 4.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 4.1
+                after 4.1: survey
+            survey:list=ox: publish, verify
+                after 4.1: verification
+            verify:pass: warn 4 repeats 3 (100%, 0 of 3), publish durably, end
+                ended: blocked; next: 5.1
+        "#]],
+    );
+}
+
+// shows: RLP-006, RLP-10
+#[test]
+fn the_item_in_hand_is_estimated() {
+    let track = after("git list", "survey:list=oo");
+    let (number, item, estimate) = track.relay().item_in_hand().unwrap();
+    assert_eq!((number, item.text.as_str()), (1, "item 1"));
+    assert_eq!(estimate.percent, 6);
+}
+
+/// Follow-up work is no item of the list.
+#[test]
+fn a_new_task_ends_the_list() {
+    let track = after(
+        "git list",
+        "survey:list=o well survey:list=x continue survey:list=x",
+    );
+    assert!(track.relay().items.is_none());
+}

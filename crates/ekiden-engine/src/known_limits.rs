@@ -1,0 +1,259 @@
+//! Usage limits that sessions met, for all runs of this user on this machine.
+//!
+//! ```text
+//! <user's state home>/ekiden/limits/<hash of agent and account>
+//! ```
+//!
+//! Whoever meets a limit notes when it is lifted. Before each start the note is read, and a session that would meet that limit
+//! ends before it begins, with [`EndCause::LimitKnown`] in its run's log. The run that met it is not held by its own note: its log
+//! has the limit, and a person who resumes it wants it tried. If its session then works, the note goes.
+//!
+//! A note is a hint. Lost, damaged, past, or further ahead than any limit is, it holds nobody.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ekiden_agent::attempt::Ended;
+use ekiden_agent::login::login;
+use ekiden_core::agent::AgentSpec;
+use ekiden_core::ends::{EndCause, LimitKind};
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::ids::RunId;
+use ekiden_core::limits::LIMIT_AHEAD_MAX;
+use ekiden_core::time::Timestamp;
+use ekiden_store::archive::ensure_dir;
+use ekiden_store::disk::{Disk, DiskResult, RealDisk};
+use ekiden_store::limits::SMALL_FILE_BYTES_MAX;
+use ekiden_store::replace::replace_at_once;
+use serde::{Deserialize, Serialize};
+
+use crate::workspace::Workspace;
+
+/// What this program writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+/// The notes as one run sees them.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownLimits {
+    disk: Arc<dyn Disk>,
+    /// None without a home.
+    dir: Option<PathBuf>,
+    /// None where there is no run, as in planning.
+    run: Option<RunId>,
+}
+
+/// The limit that holds whoever would begin a run here.
+pub fn held(workspace: &Workspace, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
+    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+    KnownLimits::of(workspace, disk, None).met_elsewhere(agent, now)
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    version: u32,
+    resets_at: Timestamp,
+    kind: LimitKind,
+    /// Who met it; none if it was planning.
+    run: Option<RunId>,
+}
+
+impl KnownLimits {
+    pub(crate) fn of(workspace: &Workspace, disk: Arc<dyn Disk>, run: Option<RunId>) -> Self {
+        let dir = workspace.user_dir.as_ref().map(|dir| dir.join("limits"));
+        Self { disk, dir, run }
+    }
+
+    /// The limit that another run met and that is not lifted yet.
+    pub(crate) fn met_elsewhere(&self, agent: &AgentSpec, now: Timestamp) -> Option<EndCause> {
+        let of_model = |is_model: bool| self.read(&self.path(agent, is_model)?, now);
+        let found = [of_model(false), of_model(true)].into_iter().flatten();
+        let found = found.filter(|note| note.run != self.run);
+        let last = found.max_by_key(|note| note.resets_at)?;
+        Some(EndCause::LimitKnown {
+            resets_at: last.resets_at,
+            kind: last.kind,
+        })
+    }
+
+    /// Takes from the end of a session what it says about its account's limits.
+    pub(crate) fn learn(&self, agent: &AgentSpec, ended: &Ended, now: Timestamp) -> DiskResult<()> {
+        let EndCause::RateLimited { resets_at, kind } = ended.cause else {
+            return self.lifted(agent, ended, now);
+        };
+        let is_model = kind == LimitKind::SevenDayModel;
+        let (Some(path), Some(resets_at)) = (self.path(agent, is_model), resets_at) else {
+            return Ok(());
+        };
+        let known = self.read(&path, now);
+        if known.is_some_and(|known| known.resets_at >= resets_at) {
+            return Ok(());
+        }
+        let note = Note {
+            version: VERSION,
+            resets_at,
+            kind,
+            run: self.run.clone(),
+        };
+        if let Some(dir) = &self.dir {
+            ensure_dir(&*self.disk, dir)?;
+        }
+        let bytes = serde_json::to_vec(&note).unwrap_or_default();
+        replace_at_once(&*self.disk, &path, &bytes)
+    }
+
+    /// The service answered the run that met a limit: it is lifted before its time.
+    fn lifted(&self, agent: &AgentSpec, ended: &Ended, now: Timestamp) -> DiskResult<()> {
+        let paths = [self.path(agent, false), self.path(agent, true)];
+        for path in paths.into_iter().flatten() {
+            let note = self.read(&path, now);
+            if note.is_some_and(|note| note.run == self.run && ended.counters.turns > 0) {
+                self.disk.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A note that holds somebody; nothing else counts.
+    fn read(&self, path: &std::path::Path, now: Timestamp) -> Option<Note> {
+        let bytes = self.disk.read(path, SMALL_FILE_BYTES_MAX).ok()?;
+        let note: Note = serde_json::from_slice(&bytes).ok()?;
+        let is_ahead = note.resets_at > now && note.resets_at.since(now) <= LIMIT_AHEAD_MAX;
+        (is_ahead && note.version <= VERSION).then_some(note)
+    }
+
+    /// Where the limits of an account are noted, or those that it has for one model.
+    fn path(&self, agent: &AgentSpec, is_model: bool) -> Option<PathBuf> {
+        let model = is_model.then_some(agent.model.as_ref());
+        let name = format!("{} {model:?}", login(agent));
+        let name = &sha256_hex(name.as_bytes())[..32];
+        Some(self.dir.as_ref()?.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::agent::{AgentKind, Interface, Permissions};
+    use ekiden_core::event::{Counters, Traces};
+    use ekiden_testkit::sim::SimDisk;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_792_000_000_000);
+    const LATER: Timestamp = Timestamp(NOW.0 + 3_600_000);
+
+    fn agent(model: Option<&str>) -> AgentSpec {
+        AgentSpec {
+            name: "claude".to_owned(),
+            kind: AgentKind::Claude,
+            command: vec!["claude".to_owned()],
+            model: model.map(str::to_owned),
+            permissions: Permissions::default(),
+            interface: Interface::Headless,
+        }
+    }
+
+    fn ended(cause: EndCause, turns: u32) -> Ended {
+        Ended {
+            cause,
+            counters: Counters {
+                turns,
+                ..Counters::default()
+            },
+            traces: Traces::default(),
+            resumable: false,
+        }
+    }
+
+    fn limit(resets_at: Timestamp, kind: LimitKind) -> Ended {
+        let resets_at = Some(resets_at);
+        ended(EndCause::RateLimited { resets_at, kind }, 0)
+    }
+
+    fn runs() -> [KnownLimits; 2] {
+        let disk = SimDisk::new();
+        disk.plant_dir("/home".as_ref());
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        [1, 2].map(|run| KnownLimits {
+            disk: Arc::clone(&disk),
+            dir: Some(PathBuf::from("/home/limits")),
+            run: Some(RunId::from_bits(run)),
+        })
+    }
+
+    // shows: AGT-14
+    #[test]
+    fn a_limit_holds_the_others_until_it_is_lifted() {
+        let [one, other] = runs();
+        let agent = agent(None);
+        assert_eq!(other.met_elsewhere(&agent, NOW), None);
+        let met = limit(LATER, LimitKind::FiveHour);
+        one.learn(&agent, &met, NOW).unwrap();
+        let known = EndCause::LimitKnown {
+            resets_at: LATER,
+            kind: LimitKind::FiveHour,
+        };
+        assert_eq!(other.met_elsewhere(&agent, NOW), Some(known.clone()));
+        assert_eq!(one.met_elsewhere(&agent, NOW), None, "its own");
+        assert_eq!(other.met_elsewhere(&agent, LATER), None, "over");
+        // A shorter one that is met meanwhile shortens nothing, nor does a session of the other.
+        let sooner = limit(Timestamp(LATER.0 - 1), LimitKind::FiveHour);
+        other.learn(&agent, &sooner, NOW).unwrap();
+        other
+            .learn(&agent, &ended(EndCause::Completed, 3), NOW)
+            .unwrap();
+        assert_eq!(other.met_elsewhere(&agent, NOW), Some(known));
+        // The one that met it is answered again: somebody has paid.
+        one.learn(&agent, &ended(EndCause::Completed, 0), NOW)
+            .unwrap();
+        assert!(other.met_elsewhere(&agent, NOW).is_some());
+        one.learn(&agent, &ended(EndCause::Completed, 1), NOW)
+            .unwrap();
+        assert_eq!(other.met_elsewhere(&agent, NOW), None);
+    }
+
+    // shows: AGT-14
+    #[test]
+    fn a_models_limit_holds_that_model_only() {
+        let [one, other] = runs();
+        let met = limit(LATER, LimitKind::SevenDayModel);
+        one.learn(&agent(Some("opus")), &met, NOW).unwrap();
+        let holds = |model| other.met_elsewhere(&agent(model), NOW).is_some();
+        assert_eq!(
+            [Some("opus"), Some("sonnet"), None].map(holds),
+            [true, false, false]
+        );
+    }
+
+    /// Nothing that stands there blocks anybody for good.
+    // shows: AGT-14
+    #[test]
+    fn what_cannot_be_a_limit_holds_nobody() {
+        let [one, other] = runs();
+        let agent = agent(None);
+        let path = one.path(&agent, false).unwrap();
+        let far = Timestamp(NOW.0 + LIMIT_AHEAD_MAX.0 + 1);
+        one.learn(&agent, &limit(far, LimitKind::SevenDay), NOW)
+            .unwrap();
+        assert_eq!(other.met_elsewhere(&agent, NOW), None, "too far ahead");
+        for damaged in [
+            &b""[..],
+            b"{",
+            b"\xff",
+            b"[]",
+            br#"{"version":2,"resets_at":1792003600000,"kind":"five_hour","run":"00000001"}"#,
+            br#"{"version":1,"resets_at":18446744073709551615,"kind":"five_hour","run":"00000001"}"#,
+            br#"{"version":1,"resets_at":0,"kind":"five_hour","run":"00000001"}"#,
+        ] {
+            replace_at_once(&*one.disk, &path, damaged).unwrap();
+            assert_eq!(other.met_elsewhere(&agent, NOW), None, "{damaged:?}");
+        }
+        let whole =
+            br#"{"version":1,"resets_at":1792003600000,"kind":"five_hour","run":"00000001"}"#;
+        replace_at_once(&*one.disk, &path, whole).unwrap();
+        assert!(other.met_elsewhere(&agent, NOW).is_some());
+        let homeless = KnownLimits { dir: None, ..one };
+        homeless
+            .learn(&agent, &limit(LATER, LimitKind::FiveHour), NOW)
+            .unwrap();
+    }
+}

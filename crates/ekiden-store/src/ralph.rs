@@ -1,0 +1,74 @@
+//! `ralph-state.json`, and the prompt that is made from it for the next iteration.
+
+use std::path::Path;
+
+use ekiden_core::memory::MemoryTools;
+use ekiden_core::ralph::{PROMPT_FILE, RalphState, prompt_for_next};
+use ekiden_core::relay::ITEMS_FILE;
+
+use crate::disk::{Disk, DiskResult};
+use crate::error::{FileFault, StoreError};
+use crate::layout::Published;
+use crate::replace::{replace_at_once, replace_foreign};
+
+/// The largest of the files of a loop that is read, in bytes.
+const BYTES_MAX: u64 = 1024 * 1024;
+
+/// The file of a loop; none where there is no loop.
+pub fn state(disk: &dyn Disk, published: &Published) -> Result<Option<RalphState>, StoreError> {
+    let path = published.ralph_state();
+    let bytes = match disk.read(&path, BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let parsed = serde_json::from_slice(&bytes);
+    let damaged = |error| StoreError::file("read", &path, FileFault::DamagedLoop(error));
+    parsed.map(Some).map_err(damaged)
+}
+
+/// Changes the file, and makes it where there is none.
+pub fn change(
+    disk: &dyn Disk,
+    published: &Published,
+    change: impl FnOnce(&mut RalphState),
+) -> Result<RalphState, StoreError> {
+    let before = state(disk, published)?;
+    let mut state = before.clone().unwrap_or_default();
+    state.version = 1;
+    change(&mut state);
+    if before.as_ref() != Some(&state) {
+        let path = published.ralph_state();
+        let text = serde_json::to_vec_pretty(&state);
+        let text = text.map_err(|error| StoreError::file("write", &path, FileFault::NoJson(error)));
+        replace_at_once(disk, &path, &text?)?;
+    }
+    Ok(state)
+}
+
+/// Makes the prompt for the next iteration. A prompt that is not there, or is no text, is left alone.
+pub fn regenerate_prompt(
+    disk: &dyn Disk,
+    work_dir: &Path,
+    state: &RalphState,
+    tools: Option<MemoryTools>,
+) -> DiskResult<()> {
+    let Some(before) = text(disk, work_dir, PROMPT_FILE) else {
+        return Ok(());
+    };
+    let after = prompt_for_next(&before, state, tools);
+    match after == before {
+        true => Ok(()),
+        false => replace_foreign(disk, &work_dir.join(PROMPT_FILE), after.as_bytes()),
+    }
+}
+
+/// The list as it stands; empty where it cannot be read.
+pub fn list(disk: &dyn Disk, work_dir: &Path) -> String {
+    text(disk, work_dir, ITEMS_FILE).unwrap_or_default()
+}
+
+fn text(disk: &dyn Disk, work_dir: &Path, name: &str) -> Option<String> {
+    let bytes = disk.read(&work_dir.join(name), BYTES_MAX).ok()?;
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,440 @@
+//! `ekiden dispatch`: a run for each issue that wants one, as they come.
+//!
+//! ```text
+//! tracker ── find ──► round ──► `ekiden run --issue` in a worktree ──► a run in the background
+//!                       ▲                                                      │
+//!                       └────────────── worktrees, logs, locks ◄───────────────┘
+//! ```
+//!
+//! It keeps no record of its own: a worktree's name says the issue, its lock whether the run works, its log all else. So
+//! whatever dies, the next dispatcher finds what was under way.
+
+mod begin;
+mod place;
+mod round;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use ekiden_agent::SignalFlag;
+use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
+use ekiden_core::limits;
+use ekiden_core::settings::Settings;
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::git::branch;
+use ekiden_engine::known_limits;
+use ekiden_engine::workspace::Workspace;
+use ekiden_store::archive::ensure_dir;
+use ekiden_store::disk::RealDisk;
+use ekiden_store::lock::lock_attempt;
+use ekiden_tracker::Fault;
+use jiff::tz::TimeZone;
+
+use self::place::{Place, Standing, trees};
+use self::round::{Step, Wanted, steps};
+use super::run::{check_agents, settle_permissions};
+use super::task::Task;
+use super::{Invocation, start};
+use crate::client::settings::ClientSettings;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::json::Fields;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::plan::isolation;
+use crate::settings::flags::{Dispatching, Typed, words};
+use crate::settings::given::{Flags, Origin};
+use crate::settings::{chosen, form, table};
+use crate::tracker::{Trackers, failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden dispatch --jobs 2 --run-budget 10 --verify 'make test'
+  ekiden dispatch --label agent --assignee leo --pull-request
+  ekiden dispatch 'No new dependencies' --once     what is there now, then end
+";
+/// How often it looks for signals, and whether a run has ended.
+const LOOK: Duration = Duration::from_millis(250);
+/// Looks between two looks at everything, where runs are waited for.
+const LOOKS: u32 = 4;
+
+/// Run the issues of a tracker that want it, as they come
+///
+/// Looks for open issues with a label, oldest first, and works on at most `--jobs` of them at a time: each in a worktree and on a
+/// branch of its own, outside of your work dir, as a run of its own with all the limits that you name here. Sessions' work is
+/// committed. The runs work in the background; `ekiden status --everywhere` shows them.
+///
+/// Remove the label or close the issue, and its run hands off and stops; set the label again, and it goes on. An issue whose
+/// run has ended is not taken again while it has the label. While a usage limit is known nothing begins. ctrl-c asks
+/// all runs to hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct DispatchArgs {
+    /// What you want of each issue: a file, or the words in quotes [default: all of it]
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// The label of issues that want a run
+    #[arg(long, value_name = "NAME", default_value = "ekiden")]
+    label: String,
+    /// Only issues of this assignee: a login on GitHub, an address in Linear, `assignee:` in a file
+    #[arg(long, value_name = "LOGIN")]
+    assignee: Option<String>,
+    /// Runs at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: u32,
+    /// How often to ask the tracker, such as 30s, 5m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = form::duration)]
+    every: Millis,
+    /// End when no issue is left that wants a run
+    #[arg(long)]
+    once: bool,
+    /// Open a pull request for each run that is verified
+    #[arg(long)]
+    pull_request: bool,
+    #[command(flatten)]
+    typed: Typed<Dispatching>,
+}
+
+pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.typed.flags())?;
+    invocation.environment.refuse_a_session("dispatch issues")?;
+    let workspace = invocation.workspace_here()?;
+    if args.task.as_deref() == Some("-") {
+        let text = "each run reads the task anew, and standard input can be read once";
+        return Err(Failure::new(Exit::Usage, text).hint("name a file, or say it in quotes"));
+    }
+    let task = args.task.as_deref().map(|task| Task::read(task, output));
+    task.transpose()?;
+    let mut settings = chosen::settings(&invocation.given, &invocation.here)?;
+    start::check_detached(settings.agent.interface, settings.guided)?;
+    check_agents([&settings.agent], &invocation, &workspace.dir)?;
+    let isolated = settings.agent.permissions.isolated;
+    let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
+    settle_permissions(&invocation, &client, &mut settings.agent, output)?;
+    let state_dir = chosen::state_dir(&invocation.given, &invocation.here)?;
+    let dir = isolation::place(
+        "issues",
+        &workspace,
+        &invocation.environment,
+        state_dir.clone(),
+    )?;
+    if branch::base(&workspace).is_none() {
+        let text =
+            "cannot work on issues beside each other: there is no git repository with a commit";
+        return Err(Failure::new(Exit::Settings, text)
+            .hint("`git init && git commit --allow-empty -m start` makes one"));
+    }
+    let trackers = invocation.trackers(&workspace);
+    let dispatcher = Dispatcher {
+        kind: trackers.kind().unwrap_or(TrackerKind::Local),
+        words: words_of_runs(args, &invocation, &settings),
+        branch: invocation.given.get(&table::TRACKER_BRANCH)?,
+        json: invocation.json()?,
+        args,
+        trackers,
+        workspace,
+        settings,
+        dir,
+        state_dir,
+        state_home: invocation.environment.state_home(),
+        shown: BTreeMap::new(),
+        failed: BTreeMap::new(),
+        has_found: false,
+        obstacle: None,
+        output,
+    };
+    dispatcher.dispatch()
+}
+
+/// What each run is started with beside its issue and its place.
+fn words_of_runs(args: &DispatchArgs, invocation: &Invocation, settings: &Settings) -> Vec<String> {
+    let mut flags: Flags = args.typed.flags();
+    flags.retain(|name, _| *name != table::WORK_DIR.row.name && *name != table::JSON.row.name);
+    if invocation.given.origin(&table::GIT_COMMIT.row) == Origin::Default {
+        flags.insert(table::GIT_COMMIT.row.name, "true".to_owned());
+    }
+    // What was chosen for this project holds in worktrees, which are elsewhere.
+    let permissions = &settings.agent.permissions;
+    if permissions.skip {
+        flags.insert(table::SKIP_PERMISSIONS.row.name, "true".to_owned());
+    }
+    if let Some(mode) = &permissions.mode {
+        flags.insert(table::PERMISSION_MODE.row.name, mode.clone());
+    }
+    let mut all = words(&flags);
+    all.extend(args.pull_request.then(|| "--pull-request".to_owned()));
+    all.extend(args.task.clone());
+    all
+}
+
+struct Dispatcher<'a> {
+    args: &'a DispatchArgs,
+    trackers: Trackers,
+    kind: TrackerKind,
+    /// The project, whose commit runs start from.
+    workspace: Workspace,
+    settings: Settings,
+    /// Where the worktrees are.
+    dir: PathBuf,
+    state_dir: Option<PathBuf>,
+    state_home: Option<PathBuf>,
+    /// Flags of each run.
+    words: Vec<String>,
+    /// The form of a run's branch, if the user set one.
+    branch: Option<String>,
+    json: bool,
+    /// How each worktree stood when it was last looked at.
+    shown: BTreeMap<PathBuf, Standing>,
+    /// Issues whose runs could not be started: how often, and when to try again.
+    failed: BTreeMap<String, (u32, Timestamp)>,
+    /// The tracker has answered once, so that a fault of it passes.
+    has_found: bool,
+    /// Why nothing begins now, as it was said.
+    obstacle: Option<String>,
+    output: &'a mut Output,
+}
+
+impl Dispatcher<'_> {
+    fn dispatch(mut self) -> Result<Exit, Failure> {
+        let _lock = self.lock()?;
+        let signals = SignalFlag::listen()
+            .map_err(|error| Failure::caused(Exit::Bug, "cannot listen to signals", &error))?;
+        loop {
+            let (places, did_something) = self.round()?;
+            let is_idle = !places.iter().any(Place::is_at_work) && !did_something;
+            if self.args.once && is_idle && self.obstacle.is_none() {
+                return Ok(match self.failed.is_empty() {
+                    true => Exit::Done,
+                    false => Exit::Unfinished,
+                });
+            }
+            if self.rest(&places, &signals) {
+                return self.drain(&signals);
+            }
+        }
+    }
+
+    /// One dispatcher for each project: two would take the same issue.
+    fn lock(&self) -> Result<std::fs::File, Failure> {
+        ensure_dir(&RealDisk::new(), &self.dir)?;
+        lock_attempt(&self.dir.join(".dispatching"), Duration::ZERO).map_err(|_| {
+            Failure::new(Exit::Held, "another dispatcher works for this project")
+                .hint("`ekiden status --everywhere` shows its runs")
+        })
+    }
+
+    /// Waits until the tracker is to be asked again, or a run has ended. Whether somebody wants an end.
+    fn rest(&self, places: &[Place], signals: &SignalFlag) -> bool {
+        let mut waited = Duration::ZERO;
+        while waited < Duration::from(self.args.every) {
+            if signals.lower() {
+                return true;
+            }
+            if places.iter().any(Place::has_ended) {
+                return false;
+            }
+            thread::sleep(LOOK);
+            waited += LOOK;
+        }
+        false
+    }
+
+    /// Looks at everything and does what is to be done. The worktrees as they were, and whether something was done.
+    fn round(&mut self) -> Result<(Vec<Place>, bool), Failure> {
+        let places = self.look()?;
+        let found = match self.find() {
+            Ok(found) => found,
+            Err(fault) => {
+                let failure = failure("list issues", self.kind, &fault);
+                if !self.has_found {
+                    return Err(failure);
+                }
+                self.say_obstacle(Some(failure.error().to_owned()));
+                return Ok((places, false));
+            }
+        };
+        self.has_found = true;
+        let now = SystemClock.now();
+        let limit = known_limits::held(&self.workspace, &self.settings.agent, now);
+        let obstacle = limit.as_ref().map(|cause| {
+            let until = cause.resets_at().unwrap_or(now) + limits::RESET_BUFFER;
+            let until = phrase::future(until, now, &TimeZone::system());
+            format!("{cause}; nothing begins before {until}")
+        });
+        self.say_obstacle(obstacle);
+        let wanted: Vec<(IssueRef, Issue)> = found
+            .iter()
+            .filter_map(|issue| Some((self.named(issue)?, issue.clone())))
+            .collect();
+        let ids: Vec<String> = wanted.iter().map(|(named, _)| named.id.clone()).collect();
+        let wants: Vec<(&Place, Wanted)> = places
+            .iter()
+            .map(|place| (place, self.wants(place, &ids)))
+            .collect();
+        let is_due = |id: &String| self.failed.get(id).is_none_or(|(_, next)| *next <= now);
+        let due: Vec<String> = ids.iter().filter(|id| is_due(id)).cloned().collect();
+        let steps = steps(&due, &wants, self.args.jobs as usize, limit.is_some());
+        for step in &steps {
+            match *step {
+                Step::Stop(at) => self.stop(&places[at]),
+                Step::Clear(at) => self.clear(&places[at]),
+                Step::Resume(at) => self.resume(&places[at]),
+                Step::Take(at) => {
+                    if let Some((named, issue)) =
+                        wanted.iter().find(|(named, _)| named.id == due[at])
+                    {
+                        self.take(named, issue, &places);
+                    }
+                }
+            }
+        }
+        let begun = steps.iter().any(|step| !matches!(step, Step::Clear(_)));
+        Ok((places, begun))
+    }
+
+    /// The issues that want a run, those to begin with first.
+    fn find(&self) -> Result<Vec<Issue>, Fault> {
+        let tracker = self.trackers.open_project(self.kind)?;
+        let mut found = tracker.find(Some(&self.args.label), self.args.assignee.as_deref())?;
+        match self.kind {
+            TrackerKind::Linear | TrackerKind::Github => found.reverse(),
+            TrackerKind::Local => found.sort_by(|one, other| one.name.cmp(&other.name)),
+        }
+        Ok(found)
+    }
+
+    /// The issue as a run in another directory knows it.
+    fn named(&self, issue: &Issue) -> Option<IssueRef> {
+        match self.kind {
+            TrackerKind::Linear | TrackerKind::Github => self.trackers.named(&issue.name).ok(),
+            TrackerKind::Local => Some(IssueRef {
+                tracker: self.kind,
+                repo: self.trackers.local_dir().to_string_lossy().into_owned(),
+                id: issue.name.clone(),
+            }),
+        }
+    }
+
+    /// An issue that is not among those that were found is asked for by itself: a list may be cut.
+    fn wants(&self, place: &Place, found: &[String]) -> Wanted {
+        if found.contains(&place.issue) {
+            return Wanted::Yes;
+        }
+        let issue = match &place.standing {
+            Standing::Works(work) => &work.issue,
+            Standing::Over(work, outcome) if outcome.is_complete() => &work.issue,
+            Standing::Empty
+            | Standing::Begins
+            | Standing::Stops(_)
+            | Standing::CutOff(_)
+            | Standing::Over(..)
+            | Standing::Unreadable(_) => return Wanted::Unknown,
+        };
+        let Some(issue) = issue else {
+            return Wanted::Unknown;
+        };
+        let tracker = self.trackers.open(issue);
+        let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
+        match tracker.and_then(|tracker| tracker.issue(&issue.id)) {
+            Ok(issue) if issue.is_closed || !issue.labels.iter().any(is_label) => Wanted::No,
+            Err(Fault::Missing(_)) => Wanted::No,
+            Ok(_) | Err(_) => Wanted::Unknown,
+        }
+    }
+
+    /// The worktrees as they are; what changed since the last look is said.
+    fn look(&mut self) -> Result<Vec<Place>, Failure> {
+        let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
+        let within = within.unwrap_or_default();
+        let mut places = Vec::new();
+        for tree in trees(&self.dir) {
+            let (state_dir, home) = (self.state_dir.as_deref(), self.state_home.clone());
+            places.extend(Place::look(tree, &within, state_dir, home)?);
+        }
+        for place in &places {
+            let before = self
+                .shown
+                .insert(place.tree.clone(), place.standing.clone());
+            if before.as_ref() != Some(&place.standing) {
+                self.say_standing(place, before.as_ref());
+            }
+        }
+        Ok(places)
+    }
+
+    /// Has all runs hand off and stop, and waits for that until a second signal.
+    fn drain(mut self, signals: &SignalFlag) -> Result<Exit, Failure> {
+        let text = "waiting until the runs have stopped; ctrl-c leaves them to it\n";
+        let mut text = Some(text).filter(|_| !self.json);
+        loop {
+            let places = self.look()?;
+            if !places.iter().any(Place::is_at_work) {
+                return Ok(Exit::Done);
+            }
+            text.take()
+                .into_iter()
+                .for_each(|text| self.output.message(text));
+            for place in &places {
+                if matches!(place.standing, Standing::Works(_)) {
+                    self.stop(place);
+                }
+            }
+            for _ in 0..LOOKS {
+                thread::sleep(LOOK);
+                if signals.lower() {
+                    return Ok(Exit::Done);
+                }
+            }
+        }
+    }
+
+    fn say_standing(&mut self, place: &Place, before: Option<&Standing>) {
+        let (what, why) = match &place.standing {
+            // It was said when it was taken.
+            Standing::Empty | Standing::Begins | Standing::Stops(_) => return,
+            Standing::Works(_) if before.is_some() => return,
+            Standing::Works(work) => (format!("run {} works", work.run), None),
+            Standing::CutOff(work) => (format!("run {} was stopped", work.run), None),
+            Standing::Over(work, outcome) if outcome.is_complete() => {
+                (format!("run {} ended: {outcome}", work.run), None)
+            }
+            Standing::Over(work, outcome) => {
+                let dir = phrase::path(&place.workspace.dir);
+                let why = format!("{outcome}; `ekiden status -d {dir}`");
+                (format!("run {} ended", work.run), Some(why))
+            }
+            Standing::Unreadable(why) => ("is left alone".to_owned(), Some(why.clone())),
+        };
+        self.say(&place.issue, &what, why.as_deref());
+    }
+
+    /// Says why nothing begins, once.
+    fn say_obstacle(&mut self, obstacle: Option<String>) {
+        if let Some(text) = obstacle.as_ref().filter(|_| self.obstacle != obstacle) {
+            if self.json {
+                let fields = Fields::versioned().with("what", "nothing begins");
+                self.output.json(&fields.with("why", text));
+            } else {
+                self.output.line(&Line::attention(one_line(text)));
+            }
+        }
+        self.obstacle = obstacle;
+    }
+
+    fn say(&mut self, issue: &str, what: &str, why: Option<&str>) {
+        if self.json {
+            let fields = Fields::versioned().with("issue", issue).with("what", what);
+            self.output.json(&fields.with("why", why));
+            return;
+        }
+        let line = Line::new(Tone::Plain, format!("{}  ", one_line(issue)));
+        let line = line.with(Tone::Plain, one_line(what));
+        let why = why.map(|why| format!(": {}", one_line(why)));
+        self.output
+            .line(&line.with(Tone::Attention, why.unwrap_or_default()));
+    }
+}

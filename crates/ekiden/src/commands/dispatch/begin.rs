@@ -1,0 +1,141 @@
+//! What the dispatcher does with runs: begins them, has them go on, has them stop. Each is a command of ekiden, so that a run is what
+//! it would be if a person had typed it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ekiden_agent::detached;
+use ekiden_core::ids::MessageId;
+use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
+use ekiden_core::limits;
+use ekiden_core::steering::{Steered, Steering};
+use ekiden_core::time::Millis;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::git::branch;
+use ekiden_engine::steering::RunningRun;
+use ekiden_engine::workspace::Workspace;
+use ekiden_tracker::Queued;
+
+use super::Dispatcher;
+use super::place::{Place, SENDER, Standing};
+use crate::commands::issue::branch_of;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// The branch of a run, unless `tracker.branch` says another.
+const BRANCH: &str = "ekiden/{issue}-{title}";
+/// The first pause after a run that could not be started; it doubles.
+const PAUSE_MIN: Millis = Millis::from_secs(30);
+const PAUSE_MAX: Millis = Millis::from_secs(60 * 60);
+
+impl Dispatcher<'_> {
+    pub(super) fn take(&mut self, named: &IssueRef, issue: &Issue, places: &[Place]) {
+        let there = places.iter().find(|place| place.issue == named.id);
+        let tree = there.map_or_else(|| self.new_tree(&named.id), |place| place.tree.clone());
+        let form = self.branch.clone().unwrap_or_else(|| BRANCH.to_owned());
+        let base = branch::base(&self.workspace).map(|base| base.commit);
+        let made = branch::add_worktree(&self.workspace.dir, &tree, &base.unwrap_or_default());
+        let name = match named.tracker {
+            TrackerKind::Local => format!("{}/{}.md", named.repo, named.id),
+            TrackerKind::Linear | TrackerKind::Github => named.to_string(),
+        };
+        let mut branch = branch_of(&form, named, &issue.title);
+        if branch::exists(&self.workspace, &branch) {
+            // It had a run before.
+            let suffix = tree.to_string_lossy();
+            let (_, suffix) = suffix.rsplit_once('-').unwrap_or_default();
+            branch = format!("{branch}-{suffix}");
+        }
+        let mut words = vec!["run", "--issue", &name, "--branch", &branch, "--detach"];
+        words.extend(self.words.iter().map(String::as_str));
+        let begun = made.and_then(|()| self.run(&self.within(&tree), &words));
+        self.begun(&named.id, &format!("taken, on {branch}"), begun);
+    }
+
+    pub(super) fn resume(&mut self, place: &Place) {
+        let Standing::CutOff(work) = &place.standing else {
+            return;
+        };
+        let words = ["resume", work.run.as_str(), "--detach"];
+        let begun = self.run(&place.workspace.dir, &words);
+        self.begun(&place.issue, "goes on", begun);
+    }
+
+    /// Asks a run to hand off and stop, by a message that shows whose it is.
+    pub(super) fn stop(&mut self, place: &Place) {
+        let sent = stop(&place.workspace);
+        match sent {
+            Ok(()) => self.say(&place.issue, "is asked to hand off and stop", None),
+            Err(failure) => self.say(&place.issue, "cannot be stopped", Some(failure.error())),
+        }
+    }
+
+    /// Removes a worktree that has served, unless something in it is not committed, or its branch is still to be pushed.
+    pub(super) fn clear(&self, place: &Place) {
+        let outbox = self.trackers.outbox();
+        let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
+        let mut waiting = waiting.iter().flatten().filter_map(Queued::of);
+        if !waiting.any(|write| write.dir == place.workspace.dir) {
+            branch::remove_worktree(&self.workspace.dir, &place.tree);
+        }
+    }
+
+    /// Runs a command of ekiden in a work dir. Its answer, or why it failed.
+    fn run(&self, dir: &Path, words: &[&str]) -> Result<String, String> {
+        let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
+        all.extend(["--work-dir".into(), dir.into()]);
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let ran = detached::run(&own, &all).map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match ran.status.success() {
+            true => Ok(text(&ran.stdout).trim().to_owned()),
+            false => {
+                let said = text(&ran.stderr);
+                let error = said.lines().find_map(|line| line.strip_prefix("error: "));
+                Err(error.unwrap_or(&said).to_owned())
+            }
+        }
+    }
+
+    /// A run began, or could not begin and is tried again later, and later.
+    fn begun(&mut self, issue: &str, what: &str, begun: Result<String, String>) {
+        match begun {
+            Ok(_) => {
+                self.failed.remove(issue);
+                self.say(issue, what, None);
+            }
+            Err(why) => {
+                let (times, next) = self.failed.entry(issue.to_owned()).or_default();
+                let pause = PAUSE_MIN.0.checked_shl(*times).unwrap_or(PAUSE_MAX.0);
+                *times = (*times + 1).min(16);
+                *next = SystemClock.now() + Millis(pause.min(PAUSE_MAX.0));
+                self.say(issue, "cannot begin", Some(&why));
+            }
+        }
+    }
+
+    fn new_tree(&self, issue: &str) -> PathBuf {
+        let bits = uuid::Uuid::new_v4().as_u128();
+        self.dir.join(format!("{issue}-{:04x}", bits & 0xffff))
+    }
+
+    fn within(&self, tree: &Path) -> PathBuf {
+        let git = self.workspace.git.as_ref();
+        git.map_or_else(|| tree.to_owned(), |git| tree.join(&git.prefix))
+    }
+}
+
+/// Asks the run of a work dir to hand off and stop.
+fn stop(workspace: &Workspace) -> Result<(), Failure> {
+    let running = RunningRun::find(workspace, None)?;
+    let id = format!("{SENDER}{}", uuid::Uuid::new_v4().simple());
+    let message = MessageId::try_from(id);
+    let message = message.map_err(|error| Failure::caused(Exit::Bug, "cannot ask", &error))?;
+    let steered = Steered {
+        message,
+        from: None,
+        steering: Steering::Stop { now: false },
+    };
+    running.send(workspace, &steered, limits::STEER_PATIENCE)?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Where the dispatcher's runs are: a worktree for each issue, and what its log and lock say of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ekiden_core::event::Event;
+use ekiden_core::ids::RunId;
+use ekiden_core::issue::IssueRef;
+use ekiden_core::outcome::Outcome;
+use ekiden_core::record::Record;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_engine::history;
+use ekiden_engine::workspace::Workspace;
+
+use crate::failure::Failure;
+
+/// What the ids of messages of a dispatcher begin with: so it knows its own stops in a log.
+pub(super) const SENDER: &str = "dispatch-";
+
+/// The worktree of an issue.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The issue's id, as the directory's name has it.
+    pub(super) issue: String,
+    pub(super) tree: PathBuf,
+    pub(super) workspace: Workspace,
+    pub(super) standing: Standing,
+}
+
+/// How far the work on an issue is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Standing {
+    /// No run has begun.
+    Empty,
+    /// Its run is about to begin.
+    Begins,
+    Works(Work),
+    /// A dispatcher has asked it to stop.
+    Stops(Work),
+    /// To be resumed: its engine died, a dispatcher stopped it, or the usage limit that ended it is lifted.
+    CutOff(Work),
+    /// It ended by itself, or a person stopped it.
+    Over(Work, Outcome),
+    Unreadable(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Work {
+    pub(super) run: RunId,
+    pub(super) issue: Option<IssueRef>,
+}
+
+impl Place {
+    /// Looks at a worktree; `within` is the work dir's place in it.
+    pub(super) fn look(
+        tree: PathBuf,
+        within: &str,
+        state_dir: Option<&Path>,
+        state_home: Option<PathBuf>,
+    ) -> Result<Option<Self>, Failure> {
+        let name = tree.file_name().and_then(|name| name.to_str());
+        let Some((issue, _)) = name.and_then(|name| name.rsplit_once('-')) else {
+            return Ok(None);
+        };
+        let (issue, dir) = (issue.to_owned(), tree.join(within));
+        // Its making was cut off, or a person has removed it.
+        if !tree.join(".git").exists() || !dir.is_dir() {
+            return Ok(None);
+        }
+        let workspace = Workspace::find(&dir, state_dir)?.of_user(state_home);
+        let standing = standing(&workspace).unwrap_or_else(|failure| {
+            let why = failure.error().to_owned();
+            Standing::Unreadable(why)
+        });
+        Ok(Some(Self {
+            issue,
+            tree,
+            workspace,
+            standing,
+        }))
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(
+            self.standing,
+            Standing::Begins | Standing::Works(_) | Standing::Stops(_)
+        )
+    }
+
+    /// The run's engine has gone since it was looked at.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_at_work() && history::holder(&self.workspace).is_none()
+    }
+}
+
+/// The directories in which worktrees of issues are.
+pub(super) fn trees(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut trees: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    trees.sort();
+    trees
+}
+
+fn standing(workspace: &Workspace) -> Result<Standing, Failure> {
+    let holder = history::holder(workspace);
+    let Some(newest) = history::list(workspace)?.pop() else {
+        return Ok(match holder {
+            Some(_) => Standing::Begins,
+            None => Standing::Empty,
+        });
+    };
+    let mut is_ours = false;
+    let summary = history::read(workspace, &newest.run, |record, _| {
+        is_ours = stopped_by_us(record).unwrap_or(is_ours);
+    })?;
+    let work = Work {
+        run: newest.run,
+        issue: summary.run.header().issue.clone(),
+    };
+    Ok(match (holder, summary.run.outcome()) {
+        (Some(_), _) if is_ours && summary.run.is_stopping() => Standing::Stops(work),
+        (Some(_), _) => Standing::Works(work),
+        (None, None) => Standing::CutOff(work),
+        (None, Some(outcome)) if goes_on(outcome, is_ours, SystemClock.now()) => {
+            Standing::CutOff(work)
+        }
+        (None, Some(outcome)) => Standing::Over(work, outcome.clone()),
+    })
+}
+
+/// No person need see to a run that ended so. `is_ours`: a dispatcher was the last who stopped it.
+fn goes_on(outcome: &Outcome, is_ours: bool, now: Timestamp) -> bool {
+    if let Outcome::LimitTooFar { until } | Outcome::RateLimited { until } = outcome {
+        return *until <= now;
+    }
+    is_ours && matches!(outcome, Outcome::Stopped { .. })
+}
+
+/// Whether the stop that a record asks for is a dispatcher's; nothing if it asks for none.
+fn stopped_by_us(record: &Record) -> Option<bool> {
+    match &record.event {
+        Event::StopRequested(_) => Some(false),
+        Event::Steered(steered) => {
+            let is_ours = steered.message.as_str().starts_with(SENDER);
+            steered.steering.stop().map(|_| is_ours)
+        }
+        Event::RunStarted(_)
+        | Event::RunResumed(_)
+        | Event::Continued(_)
+        | Event::LogicChanged { .. }
+        | Event::LogAccepted { .. }
+        | Event::UtcOffsetChanged { .. }
+        | Event::Woke
+        | Event::Worktree { .. }
+        | Event::Delivered { .. }
+        | Event::Stage { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ekiden_core::steering::StopRequest;
+
+    use super::*;
+
+    // shows: TRK-10
+    #[test]
+    fn what_a_person_ended_stays_and_what_a_limit_ended_goes_on_after_it() {
+        let now = Timestamp(1_000);
+        let goes_on = |outcome: &Outcome, is_ours| goes_on(outcome, is_ours, now);
+        let stopped = Outcome::Stopped {
+            request: StopRequest::Gently,
+        };
+        assert!(goes_on(&stopped, true) && !goes_on(&stopped, false));
+        for (until, expected) in [(999, true), (1_000, true), (1_001, false)] {
+            let until = Timestamp(until);
+            assert_eq!(goes_on(&Outcome::LimitTooFar { until }, false), expected);
+            assert_eq!(goes_on(&Outcome::RateLimited { until }, true), expected);
+        }
+        assert!(!goes_on(&Outcome::SessionLimit, true));
+    }
+}

@@ -1,0 +1,404 @@
+//! `ekiden ralph`: works through a list of items, one a session.
+
+mod next;
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use ekiden_core::handoff::{OpenItems, open_items};
+use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
+use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, without_resume};
+use ekiden_core::relay::{ITEMS_FILE, ItemState};
+use ekiden_core::run::Run;
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, history};
+use ekiden_store::disk::{Disk, Reach, RealDisk};
+use ekiden_store::layout::Published;
+use ekiden_store::published::prepare_project;
+use ekiden_store::ralph;
+
+use super::checkpoint::Asked;
+use super::run::{self, Begin};
+use super::task::Task;
+use super::{Invocation, end_leftovers};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guard::Watched;
+use crate::output::json::Fields;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::settings::flags::{Asking, Starting, Typed};
+use crate::settings::given::Origin;
+use crate::settings::table;
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden ralph init                       write PROMPT.md, fix_plan.md and progress.txt
+  ekiden ralph run --verify 'make test'   one item of fix_plan.md a session, until all are done
+  ekiden ralph status                     how far the list is
+";
+const INIT_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph init
+  ekiden ralph init -d ../other
+";
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph run --verify 'make test'
+  ekiden ralph run -g --branch night
+  ekiden ralph run --agent rehearsal      try it for free, without a model
+  ekiden ralph run --detach               in the background; `ekiden attach` shows it
+";
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph status
+  ekiden ralph status --json
+";
+const CONTEXT_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph context          this session, and the iterations before it
+  ekiden ralph context --json
+";
+const CHECKPOINT_EXAMPLES: &str = "\
+Examples:
+  ekiden ralph checkpoint       a handoff document, and PROMPT.md resumes from it
+  ekiden ralph checkpoint --json
+";
+const NEXT_EXAMPLES: &str = "\
+Examples:
+  while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done
+  ekiden ralph next --json
+";
+
+/// What each of the files begins with.
+const FILES: [(&str, &str); 3] = [
+    (PROMPT_FILE, include_str!("ralph/PROMPT.md")),
+    (ITEMS_FILE, include_str!("ralph/fix_plan.md")),
+    (PROGRESS_FILE, ""),
+];
+/// Sessions for each open item, where nobody says how many: some items take more than one.
+const SESSIONS_AN_ITEM: u32 = 3;
+
+/// Work through a list of items, one a session, until all are done
+///
+/// A Ralph loop: `PROMPT.md` says what it is about and how to work, `fix_plan.md` lists the items (`- [ ] text`), `progress.txt`
+/// takes a line for each. `ekiden ralph run` gives each session the next open item and nothing else.
+///
+/// A loop of your own is watched, too: `while ekiden ralph next; [ $? = 1 ]; do claude -p < PROMPT.md; done`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct RalphArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Write `PROMPT.md`, `fix_plan.md` and `progress.txt`
+    ///
+    /// A file that exists is never overwritten.
+    #[command(before_help = INIT_EXAMPLES)]
+    Init {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Run the list as a relay
+    ///
+    /// A tick counts once the verification does not contradict it. An item that is deleted stays open, and is
+    /// told. One that three sessions do not finish is set aside, and the run goes on with the others; in the end
+    /// it asks you. Agents may add up to 100 items. `PROMPT.md` and the list are read at the start. Everything else
+    /// is as in `ekiden run`: limits, budgets, `ekiden resume`, `ekiden stop`, the report.
+    #[command(before_help = RUN_EXAMPLES)]
+    Run {
+        /// Start a new run although one is unfinished here; that one is kept
+        #[arg(long)]
+        new: bool,
+        /// Run in the background: print the run's id and return once it works
+        #[arg(long)]
+        detach: bool,
+        #[command(flatten)]
+        typed: Typed<Starting>,
+    },
+    /// Show how far the list is
+    #[command(before_help = STATUS_EXAMPLES)]
+    Status {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Show how full this session and the iterations before it were
+    #[command(before_help = CONTEXT_EXAMPLES)]
+    Context {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Checkpoint the iteration at work, so that the next one resumes from it
+    ///
+    /// As `ekiden checkpoint`; `ralph-state.json` and `PROMPT.md` then say where the next iteration resumes.
+    #[command(before_help = CHECKPOINT_EXAMPLES)]
+    Checkpoint {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+    /// Say by the exit code whether a loop must go on: 1 while items are open, 0 when all are done
+    ///
+    /// An item that was open at the last call and is now gone without a tick is put back. Where `verify` is set it runs once
+    /// all items are ticked; if it fails, that becomes an item, three times at most.
+    #[command(before_help = NEXT_EXAMPLES)]
+    Next {
+        #[command(flatten)]
+        typed: Typed<Asking>,
+    },
+}
+
+pub fn ralph(args: &RalphArgs, output: &mut Output) -> Result<Exit, Failure> {
+    match &args.what {
+        What::Init { typed } => init(&Invocation::new(typed.flags())?, output),
+        What::Run { new, detach, typed } => {
+            run(&Invocation::new(typed.flags())?, *new, *detach, output)
+        }
+        What::Status { typed } => status(&Invocation::looking(typed.flags(), output)?, output),
+        What::Context { typed } => context(&Invocation::looking(typed.flags(), output)?, output),
+        What::Checkpoint { typed } => checkpoint(&Invocation::new(typed.flags())?, output),
+        What::Next { typed } => next::next(&Invocation::new(typed.flags())?, output),
+    }
+}
+
+fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    let workspace = invocation.workspace_here()?;
+    end_leftovers(&workspace, output);
+    let disk = RealDisk::fenced(&workspace.dir);
+    let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
+    prepare_project(&disk, &workspace.dir, &workspace.state_dir, common_dir)?;
+    let mut written = Vec::new();
+    for (name, text) in FILES {
+        match disk.create_file(&workspace.dir.join(name), text.as_bytes(), Reach::Disk) {
+            Ok(()) => written.push(name),
+            Err(error) if error.is_already_there() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let published = Published::new(&workspace.dir);
+    ralph::change(&disk, &published, |_| {}).map_err(EngineError::from)?;
+    if invocation.json()? {
+        output.json(&Fields::versioned().with("written", &written));
+        return Ok(Exit::Done);
+    }
+    for (name, _) in FILES {
+        let (tone, what) = match written.contains(&name) {
+            true => (Tone::Plain, "wrote"),
+            false => (Tone::Quiet, "kept, it was there"),
+        };
+        output.line(&Line::new(tone, format!("{what}: {name}")));
+    }
+    let next = "fill them in, then  ekiden ralph run --verify 'COMMAND' --agent rehearsal";
+    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    Ok(Exit::Done)
+}
+
+fn run(
+    invocation: &Invocation,
+    new: bool,
+    detach: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let workspace = invocation.workspace_here()?;
+    let (prompt, list) = (
+        read(&workspace, PROMPT_FILE, output)?,
+        read(&workspace, ITEMS_FILE, output)?,
+    );
+    let items = items_of(&list)?;
+    if items.open.is_empty() {
+        output.message(&format!("{}\n", done(&items)));
+        return Ok(Exit::Done);
+    }
+    let prompt = without_resume(&prompt.text);
+    let task = Task {
+        text: format!("{}\n\n# {ITEMS_FILE}\n\n{}", prompt.trim_end(), list.text),
+        name: PROMPT_FILE.to_owned(),
+    };
+    let mut header = run::header(invocation, &workspace, task)?;
+    for stage in &mut header.manifest.stages {
+        stage.part.items = true;
+        if invocation.given.origin(&table::MAX_SESSIONS.row) == Origin::Default {
+            let open = u32::try_from(items.open.len()).unwrap_or(u32::MAX);
+            stage.sessions_max = open.saturating_mul(SESSIONS_AN_ITEM).min(SESSIONS_MAX_MAX);
+        }
+    }
+    let begin = Begin {
+        new,
+        detach,
+        ..Begin::default()
+    };
+    run::go(invocation, workspace, header, begin, output)
+}
+
+fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    let workspace = invocation.workspace_here()?;
+    let mut items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
+    let aside = set_aside(&workspace);
+    // A tick that the verification contradicts is none.
+    items.done.retain(|item| !aside.contains(item));
+    items.open.retain(|item| !aside.contains(item));
+    let state = loop_state(&workspace)?.unwrap_or_default();
+    if invocation.json()? {
+        let answer = Fields::versioned()
+            .with("done", &items.done)
+            .with("open", &items.open)
+            .with("set_aside", aside)
+            .with("context_checkpoint", &state.context_checkpoint)
+            .with("context_history", &state.context_history);
+        output.json(&answer);
+        return Ok(Exit::Done);
+    }
+    let (ticked, open) = items.counts();
+    let all = ticked + open + aside.len();
+    let text = format!("{ticked} of {all} items done");
+    output.line(&Line::labelled("list", Tone::Plain, text));
+    for item in &aside {
+        let text = format!(
+            "set aside, {TRIES} sessions did not finish it: {}",
+            one_line(item)
+        );
+        output.line(&Line::attention(text));
+    }
+    let (label, text) = match (items.open.first(), aside.is_empty()) {
+        (Some(item), _) => ("item", one_line(item)),
+        (None, true) => ("next", done(&items)),
+        (None, false) => (
+            "next",
+            "`ekiden resume` tries again what was set aside".to_owned(),
+        ),
+    };
+    output.line(&Line::labelled(label, Tone::Plain, text));
+    tell_context(&state, output);
+    Ok(Exit::Done)
+}
+
+/// How full the contexts of the iterations were, and whether the next one resumes from a checkpoint.
+fn tell_context(state: &RalphState, output: &mut Output) {
+    let history = &state.context_history;
+    let peak = history
+        .iter()
+        .filter_map(|iteration| iteration.peak_percent)
+        .max();
+    let checkpoints = history
+        .iter()
+        .filter(|iteration| iteration.checkpoint)
+        .count() as u64;
+    if !history.is_empty() {
+        let peak = peak.map_or(String::new(), |peak| format!(" · context up to {peak}%"));
+        let text = format!(
+            "{} · {}{peak}",
+            phrase::count(history.len() as u64, "iteration"),
+            phrase::count(checkpoints, "checkpoint"),
+        );
+        output.line(&Line::labelled("loop", Tone::Plain, text));
+    }
+    let checkpoint = &state.context_checkpoint;
+    if let Some(file) = checkpoint
+        .handoff_file
+        .as_ref()
+        .filter(|_| checkpoint.active)
+    {
+        let text = format!(
+            "from the checkpoint ({}), {}",
+            checkpoint.level_told(),
+            one_line(file)
+        );
+        output.line(&Line::labelled("resumes", Tone::Plain, text));
+    }
+}
+
+fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
+    let disk = RealDisk::fenced(&workspace.dir);
+    let state = ralph::state(&disk, &Published::new(&workspace.dir));
+    Ok(state.map_err(EngineError::from)?)
+}
+
+/// What the newest run here gave up, if it worked through a list.
+fn set_aside(workspace: &Workspace) -> Vec<String> {
+    let run = history::newest_run(workspace);
+    let relays = run.iter().flat_map(Run::relays);
+    let lists = relays.filter_map(|(_, relay)| relay.items.as_ref());
+    let aside = lists.flat_map(|list| list.texts(ItemState::SetAside));
+    aside.map(str::to_owned).collect()
+}
+
+fn context(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    let state = the_loop(invocation)?;
+    if invocation.json()? {
+        let answer = Fields::versioned()
+            .with("context_checkpoint", &state.context_checkpoint)
+            .with("context_history", &state.context_history);
+        output.json(&answer);
+        return Ok(Exit::Done);
+    }
+    if let Ok(watched) = Watched::for_command(None) {
+        Asked::of(&watched, false).status(output);
+    }
+    for iteration in &state.context_history {
+        let peak = iteration.peak_percent;
+        let peak = peak.map_or("unknown".to_owned(), |peak| format!("{peak}%"));
+        let checkpoint = if iteration.checkpoint {
+            "  checkpoint"
+        } else {
+            ""
+        };
+        let text = format!("iteration {}  {peak}{checkpoint}", iteration.iteration);
+        output.line(&Line::new(Tone::Plain, text));
+    }
+    Ok(Exit::Done)
+}
+
+fn checkpoint(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    the_loop(invocation)?;
+    let json = invocation.json()?;
+    let watched = Watched::for_command(None)?;
+    if watched.session.is_empty() {
+        let text = "no session was watched here yet";
+        let hint = "`ekiden setup` installs the guard; in `ekiden ralph run` sessions hand off by themselves";
+        return Err(Failure::new(Exit::MissingInput, text).hint(hint));
+    }
+    Asked::of(&watched, json).take(output)?;
+    if !json {
+        let text = format!("{PROMPT_FILE} resumes from it in the next iteration");
+        output.line(&Line::new(Tone::Plain, text));
+    }
+    Ok(Exit::Done)
+}
+
+/// The state of the loop in this project; without one there is nothing to ask about.
+fn the_loop(invocation: &Invocation) -> Result<RalphState, Failure> {
+    loop_state(&invocation.workspace_here()?)?.ok_or_else(|| {
+        let text = "there is no loop here: .ekiden/ralph-state.json is missing";
+        Failure::new(Exit::MissingInput, text).hint("`ekiden ralph init` begins one")
+    })
+}
+
+fn done(items: &OpenItems) -> String {
+    format!(
+        "all {} of {ITEMS_FILE} are done",
+        phrase::count(items.done.len() as u64, "item")
+    )
+}
+
+fn read(workspace: &Workspace, name: &str, output: &mut Output) -> Result<Task, Failure> {
+    let path = workspace.dir.join(name);
+    if !Path::exists(&path) {
+        let text = format!("there is no {} here", phrase::path(&path));
+        return Err(Failure::new(Exit::MissingInput, text)
+            .hint("`ekiden ralph init` writes one to fill in"));
+    }
+    Task::read_as("list", &path.to_string_lossy(), output)
+}
+
+/// The items of the list; one at least.
+fn items_of(list: &Task) -> Result<OpenItems, Failure> {
+    let items = open_items(&list.text);
+    if items.counts() == (0, 0) {
+        let text = format!("{ITEMS_FILE} lists no items");
+        return Err(Failure::new(Exit::InvalidInput, text)
+            .hint("write each as a line of its own: `- [ ] text`"));
+    }
+    Ok(items)
+}

@@ -1,0 +1,115 @@
+//! Whether a loop must go on.
+
+use ekiden_core::handoff::{OpenItems, item_key, vanished};
+use ekiden_core::limits::ITEM_TRIES_MAX as TRIES;
+use ekiden_core::relay::ITEMS_FILE;
+use ekiden_engine::workspace::Workspace;
+use ekiden_engine::{EngineError, check_now};
+use ekiden_store::disk::RealDisk;
+use ekiden_store::layout::Published;
+use ekiden_store::ralph;
+use ekiden_store::replace::replace_foreign;
+
+use super::{Invocation, done, items_of, loop_state, read};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::json::Fields;
+use crate::output::line::one_line;
+use crate::settings::chosen;
+
+pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
+    let workspace = invocation.workspace_here()?;
+    let list = read(&workspace, ITEMS_FILE, output)?;
+    let mut items = items_of(&list)?;
+    items
+        .open
+        .extend(put_back(&workspace, &list.text, &items, output)?);
+    if items.open.is_empty() {
+        let unverified = unverified(invocation, &workspace, &list.text, &items)?;
+        items.open.extend(unverified);
+    }
+    let first = items.open.first();
+    if invocation.json()? {
+        output.json(
+            &Fields::versioned()
+                .with("open", items.open.len())
+                .with("item", first),
+        );
+    } else {
+        let text = first.map_or_else(|| done(&items), |item| one_line(item));
+        output.answer(&format!("{text}\n"));
+    }
+    Ok(match first {
+        Some(_) => Exit::Unfinished,
+        None => Exit::Done,
+    })
+}
+
+/// Puts items back that are gone without a tick since the last look: deleting them does not end a loop.
+fn put_back(
+    workspace: &Workspace,
+    list: &str,
+    items: &OpenItems,
+    output: &mut Output,
+) -> Result<Vec<String>, Failure> {
+    let Some(state) = loop_state(workspace)? else {
+        return Ok(Vec::new());
+    };
+    let before = OpenItems {
+        open: state.open_items,
+        done: Vec::new(),
+    };
+    let gone = vanished(Some(&before), Some(items));
+    if !gone.is_empty() {
+        append(workspace, list, &gone)?;
+    }
+    for item in &gone {
+        let item = one_line(item);
+        output.warn(&format!("put back, it was gone without a tick: {item}"));
+    }
+    let open = items.open.iter().chain(&gone).cloned().collect();
+    let (disk, published) = (
+        RealDisk::fenced(&workspace.dir),
+        Published::new(&workspace.dir),
+    );
+    let noted = ralph::change(&disk, &published, |state| state.open_items = open);
+    noted.map_err(EngineError::from)?;
+    Ok(gone)
+}
+
+/// The item that is added where all are ticked and the verification fails. After some tries a person is needed.
+fn unverified(
+    invocation: &Invocation,
+    workspace: &Workspace,
+    list: &str,
+    items: &OpenItems,
+) -> Result<Option<String>, Failure> {
+    let Some(verification) = chosen::verification(&invocation.given)? else {
+        return Ok(None);
+    };
+    let check = check_now(&workspace.dir, &verification)?;
+    if check.passed() {
+        return Ok(None);
+    }
+    let command = verification.told_in_line();
+    let item = format!("`{command}` fails: find out why, and mend that");
+    let is_same = |done: &&String| item_key(done) == item_key(&item);
+    if items.done.iter().filter(is_same).count() >= TRIES as usize {
+        let text = format!("all items are ticked, but `{command}` {check}");
+        let hint = "mend it, or add an item that says how; then start the loop again";
+        return Err(Failure::new(Exit::Blocked, text).hint(hint));
+    }
+    append(workspace, list, std::slice::from_ref(&item))?;
+    Ok(Some(item))
+}
+
+fn append(workspace: &Workspace, list: &str, items: &[String]) -> Result<(), Failure> {
+    let lines: String = items.iter().map(|item| format!("- [ ] {item}\n")).collect();
+    let text = format!("{}\n{lines}", list.trim_end());
+    let (disk, path) = (
+        RealDisk::fenced(&workspace.dir),
+        workspace.dir.join(ITEMS_FILE),
+    );
+    Ok(replace_foreign(&disk, &path, text.as_bytes())?)
+}

@@ -1,0 +1,286 @@
+//! The dispatcher, with issues in files and the rehearsal agent.
+
+use std::path::{Path, PathBuf};
+
+use ekiden_testkit::trackers::{FakeGitHub, TrackerServer};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::environment::{Environment, items};
+use crate::running::{Running, wait_until};
+
+/// A repository with issues, of which some have the label.
+fn project(issues: &[(&str, &str)]) -> Environment {
+    let environment = Environment::with_git().with("EKIDEN_TRACKER_KIND", "local");
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    for (name, labels) in issues {
+        issue(&environment, name, labels);
+    }
+    environment.write("wish.md", &items(1));
+    environment
+}
+
+fn issue(environment: &Environment, name: &str, labels: &str) {
+    let text =
+        format!("---\ntitle: Make {name}\nstate: open\nlabels: {labels}\n---\nWhat is wanted.\n");
+    environment.write(&format!(".issues/{name}.md"), &text);
+}
+
+fn words<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [
+        &[
+            "dispatch",
+            "wish.md",
+            "--agent",
+            "rehearsal",
+            "--every",
+            "1s",
+        ],
+        args,
+    ]
+    .concat()
+}
+
+/// The worktrees of issues.
+fn trees(environment: &Environment) -> Vec<PathBuf> {
+    let projects = environment.path("home/.local/state/ekiden/issues");
+    let mut trees = Vec::new();
+    for project in std::fs::read_dir(projects).into_iter().flatten().flatten() {
+        let entries = std::fs::read_dir(project.path()).unwrap().flatten();
+        trees.extend(
+            entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir()),
+        );
+    }
+    trees.sort();
+    trees
+}
+
+fn status(environment: &Environment, tree: &Path) -> Value {
+    let said = environment.run(&["status", "--json", "-d", tree.to_str().unwrap()]);
+    let said: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
+    said["runs"][0].clone()
+}
+
+/// Which issue a worktree is for.
+fn issue_of(tree: &Path) -> String {
+    let name = tree.file_name().unwrap().to_str().unwrap();
+    name.rsplit_once('-').unwrap().0.to_owned()
+}
+
+// shows: TRK-10
+#[test]
+fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
+    let environment = project(&[
+        ("login", "ekiden, ui"),
+        ("search", "Ekiden"),
+        ("other", "ui"),
+    ]);
+    let before = environment.git(&["status", "--porcelain"]);
+    let said = environment
+        .run(&words(&["--once", "--verify", "test -e item-1.txt"]))
+        .expect(0);
+    for line in [
+        "login  taken, on ekiden/login-make-login",
+        "search  taken, on ",
+    ] {
+        assert!(said.stdout.contains(line), "{said}");
+    }
+    assert_eq!(
+        said.stdout.matches(" ended: verification passed").count(),
+        2,
+        "{said}"
+    );
+    let places = trees(&environment);
+    let issues: Vec<String> = places.iter().map(|tree| issue_of(tree)).collect();
+    assert_eq!(issues, ["login", "search"]);
+    let branches = environment.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
+    assert_eq!(
+        branches.lines().collect::<Vec<_>>(),
+        [
+            "ekiden/login-make-login",
+            "ekiden/search-make-search",
+            "main"
+        ]
+    );
+    let made = environment.git(&["ls-tree", "--name-only", "ekiden/login-make-login"]);
+    assert!(made.contains("item-1.txt"), "{made}");
+    // The work dir is as it was, but for what stands in the issues.
+    assert_eq!(environment.git(&["status", "--porcelain"]), before);
+    wait_until("the issue is told", || {
+        environment.read(".issues/login.md").contains("Run ended")
+    });
+    assert!(!environment.read(".issues/other.md").contains("Run ended"));
+
+    let again = environment.run(&words(&["--once"])).expect(0);
+    assert!(!again.stdout.contains("taken"), "{again}");
+    // Its work done, the label goes and with it the worktree; the branch stays.
+    issue(&environment, "login", "");
+    environment.run(&words(&["--once"])).expect(0);
+    let issues: Vec<String> = trees(&environment)
+        .iter()
+        .map(|tree| issue_of(tree))
+        .collect();
+    assert_eq!(issues, ["search"]);
+}
+
+/// The label goes and comes, and the dispatcher goes with a run at work.
+// shows: TRK-10
+#[test]
+fn a_run_stops_with_its_label_and_goes_on_with_it() {
+    let environment = project(&[("login", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["-m", "99"]));
+    dispatcher.wait_for("login  taken");
+    dispatcher.wait_for(" works");
+    issue(&environment, "login", "ui");
+    dispatcher.wait_for("login  is asked to hand off and stop");
+    dispatcher.wait_for(" was stopped");
+    let place = trees(&environment).remove(0);
+    assert_eq!(status(&environment, &place)["state"], "stopped");
+    issue(&environment, "login", "ekiden");
+    dispatcher.wait_for("login  goes on");
+    wait_until("it works", || status(&environment, &place)["pid"].is_u64());
+    dispatcher.signal(Signal::TERM);
+    dispatcher.wait_for(" was stopped");
+    dispatcher.end().expect(0);
+    // A stop that a person asks for is not undone.
+    let mut dispatcher = environment.start(&words(&[]));
+    dispatcher.wait_for("login  goes on");
+    wait_until("it works", || status(&environment, &place)["pid"].is_u64());
+    environment
+        .run(&["stop", "--now", "-d", place.to_str().unwrap()])
+        .expect(0);
+    dispatcher.wait_for(" ended: it was stopped");
+    dispatcher.signal(Signal::INT);
+    let said = dispatcher.end().expect(0);
+    assert_eq!(said.stdout.matches("goes on").count(), 1, "{said}");
+    assert_eq!(trees(&environment).len(), 1);
+}
+
+/// The same on GitHub, with a pull request at the end.
+// shows: TRK-10, TRK-09
+#[test]
+fn an_issue_on_github_becomes_a_pull_request() {
+    let mut fake = FakeGitHub::with("me/app", &["Login", "Search"]);
+    fake.issues[1].labels.push("ekiden".to_owned());
+    let server = TrackerServer::start(fake);
+    let environment = project(&[])
+        .with("EKIDEN_TRACKER_KIND", "github")
+        .with("EKIDEN_TRACKER_GITHUB_URL", &server.url(""))
+        .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
+        .with("GITHUB_TOKEN", "token");
+    let origin = environment.path("origin.git").display().to_string();
+    environment.git(&["init", "--quiet", "--bare", &origin]);
+    environment.git(&["remote", "add", "origin", &origin]);
+    let args = ["--once", "--pull-request", "--verify", "test -e item-1.txt"];
+    let said = environment.run(&words(&args)).expect(0);
+    assert!(
+        said.stdout.contains("2  taken, on ekiden/2-search"),
+        "{said}"
+    );
+    wait_until("the pull request is there", || {
+        let fake = server.fake();
+        let opened = fake.service.issues.get(2);
+        opened.is_some_and(|issue| {
+            issue
+                .pull
+                .as_ref()
+                .is_some_and(|pull| pull.branch == "ekiden/2-search")
+        })
+    });
+    let comments = server.fake().service.issues[1].comments.len();
+    assert_eq!(comments, 1);
+    server.fake().service.issues[1].labels.clear();
+    wait_until("nothing waits", || {
+        let said = environment.run(&["tracker", "status", "--json"]).expect(0);
+        said.stdout.contains("\"waiting\":[]")
+    });
+    environment.run(&words(&["--once"])).expect(0);
+    assert!(trees(&environment).is_empty());
+}
+
+/// Dispatcher and run die at once; the next dispatcher takes up the run, and takes no issue twice.
+// shows: TRK-10
+#[test]
+fn what_was_under_way_is_taken_up_after_a_kill() {
+    let environment = project(&[("login", "ekiden"), ("search", "ekiden")])
+        .with("EKIDEN_REHEARSAL_STEP_MS", "100");
+    environment.write("wish.md", &items(60));
+    let mut dispatcher = environment.start(&words(&["--jobs", "2", "-m", "99"]));
+    dispatcher.wait_for("search  taken");
+    dispatcher.signal(Signal::KILL);
+    dispatcher.end();
+    let place = trees(&environment).remove(0);
+    wait_until("the run works", || {
+        status(&environment, &place)["pid"].is_u64()
+    });
+    let pid = status(&environment, &place)["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let said = environment
+        .run(&words(&["--once", "--jobs", "2"]))
+        .expect(0);
+    assert!(said.stdout.contains("goes on"), "{said}");
+    assert!(!said.stdout.contains("taken"), "{said}");
+    let places = trees(&environment);
+    assert_eq!(places.len(), 2);
+    for place in places {
+        let status = status(&environment, &place);
+        assert_eq!(status["state"], "complete", "{status}");
+    }
+}
+
+// shows: TRK-10, AGT-14
+#[test]
+fn nothing_is_taken_while_a_limit_is_known() {
+    let environment =
+        project(&[("login", "ekiden")]).with("EKIDEN_REHEARSAL_SCENARIO", "limit.toml");
+    let act = "[[act]]\nat = \"prompt\"\ndo = { limit = 3600 }\n";
+    environment.write("limit.toml", act);
+    let stop = [
+        "run",
+        "wish.md",
+        "--agent",
+        "rehearsal",
+        "--on-rate-limit",
+        "stop",
+    ];
+    environment.run(&stop).expect(3);
+    let mut dispatcher: Running = environment.start(&words(&[]));
+    dispatcher.wait_for("(another run met it); nothing begins before ");
+    // Two would take the same issue.
+    let second = environment.run(&words(&["--once"])).expect(75);
+    assert!(
+        second
+            .stderr
+            .contains("another dispatcher works for this project"),
+        "{second}"
+    );
+    dispatcher.signal(Signal::INT);
+    dispatcher.end().expect(0);
+    assert!(trees(&environment).is_empty());
+}
+
+// shows: TRK-10
+#[test]
+fn what_cannot_be_dispatched_is_refused_with_a_way_out() {
+    let environment = project(&[]).with("EKIDEN_TRACKER_KIND", "linear");
+    insta::assert_snapshot!(environment.told(&words(&["--once"])), @r"
+    --- standard error
+    error: cannot list issues: linear: there is no key: set LINEAR_API_KEY
+    hint: or let a program print it: `tracker.credential_command`
+    --- exit code 77
+    ");
+    let elsewhere = Environment::new();
+    elsewhere.write("wish.md", "a b\n");
+    insta::assert_snapshot!(elsewhere.told(&words(&["--once"])), @r"
+    --- standard error
+    error: cannot work on issues beside each other: there is no git repository with a commit
+    hint: `git init && git commit --allow-empty -m start` makes one
+    --- exit code 78
+    ");
+}

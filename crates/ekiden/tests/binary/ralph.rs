@@ -1,0 +1,589 @@
+//! Lists of items, worked through one a session.
+
+use expect_test::expect;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::environment::Environment;
+use crate::guard::{SESSION, Watched};
+use crate::processes::expect_nothing_alive;
+
+/// A list whose items each write a file and count how often they did.
+fn list(count: u32) -> String {
+    let item = |n| format!("- [ ] item {n}\n\n  ```sh\n  echo {n} >> done.txt\n  ```\n");
+    (1..=count).map(item).collect()
+}
+
+fn project(list: &str) -> Environment {
+    let environment = Environment::with_git();
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.run(&["ralph", "init"]).expect(0);
+    environment.write("fix_plan.md", list);
+    environment.commit_all();
+    environment
+}
+
+fn with_scenario(environment: Environment, scenario: &str) -> Environment {
+    let file = environment.path("scenario.toml");
+    std::fs::write(&file, scenario).unwrap();
+    environment.with("EKIDEN_REHEARSAL_SCENARIO", file.to_str().unwrap())
+}
+
+const RUN: [&str; 4] = ["ralph", "run", "--agent", "rehearsal"];
+
+fn status(environment: &Environment) -> Value {
+    let said = environment.run(&["ralph", "status", "--json"]).expect(0);
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+fn open(environment: &Environment) -> usize {
+    status(environment)["open"].as_array().unwrap().len()
+}
+
+// shows: RLP-09
+#[test]
+fn init_writes_three_files_and_overwrites_none() {
+    let environment = Environment::new();
+    environment.write("PROMPT.md", "mine");
+    expect![[r#"
+        kept, it was there: PROMPT.md
+        wrote: fix_plan.md
+        wrote: progress.txt
+        next  fill them in, then  ekiden ralph run --verify 'COMMAND' --agent rehearsal
+        --- exit code 0"#]]
+    .assert_eq(&environment.told(&["ralph", "init"]));
+    assert_eq!(environment.read("PROMPT.md"), "mine");
+    assert!(environment.read("fix_plan.md").contains("- [ ] "));
+    assert!(environment.exists("progress.txt"));
+}
+
+// shows: RLP-09
+#[test]
+fn without_a_list_nothing_begins() {
+    let environment = Environment::new();
+    expect![[r#"
+        --- standard error
+        error: there is no PROMPT.md here
+        hint: `ekiden ralph init` writes one to fill in
+        --- exit code 66"#]]
+    .assert_eq(&environment.told(&RUN));
+    environment.write("PROMPT.md", "Do it.\n");
+    environment.write("fix_plan.md", "Do this, then that.\n");
+    expect![[r#"
+        --- standard error
+        error: fix_plan.md lists no items
+        hint: write each as a line of its own: `- [ ] text`
+        --- exit code 65"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
+}
+
+/// Killed twice and stopped by a limit once on the way.
+// shows: RLP-09, DUR-03, UIX-09
+#[test]
+fn twenty_five_items_are_done_one_a_session_whatever_happens() {
+    let limit = "[[act]]\nsession = 4\nattempt = 1\nat = \"call 1\"\ndo = { limit = 1 }\n";
+    let environment = with_scenario(project(&list(25)), limit);
+    let check = ["-g", "--verify", "test -e fix_plan.md"];
+    let mut run = environment.start(&[&RUN[..], &check].concat());
+    for session in ["session 8 ", "session 16 "] {
+        run.wait_for(session);
+        run.signal(Signal::KILL);
+        run.end();
+        expect_nothing_alive(&environment);
+        run = environment.start(&["resume"]);
+    }
+    let said = run.end().expect(0);
+    assert!(said.stdout.contains("verified complete"), "{said}");
+    assert_eq!(open(&environment), 0);
+    let mut done: Vec<u32> = (environment.read("done.txt").lines())
+        .map(|line| line.parse().unwrap())
+        .collect();
+    // What was cut off may have been done twice.
+    done.dedup();
+    assert_eq!(done, Vec::from_iter(1..=25));
+    let stats = environment.run(&["stats", "--json"]).expect(0).stdout;
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(
+        stats["metrics"]["ralph"]["complete"],
+        json!({"part": 1, "of": 1}),
+        "{stats}"
+    );
+    let subjects = environment.git(&["log", "--format=%s", "--grep=ekiden: session"]);
+    assert_eq!(subjects.lines().count(), 25, "{subjects}");
+    assert!(environment.read("progress.txt").lines().count() >= 25);
+    assert!(
+        environment
+            .run(&["ralph", "next"])
+            .expect(0)
+            .stdout
+            .starts_with("all 25 items")
+    );
+}
+
+// shows: RLP-09
+#[test]
+fn an_item_that_never_verifies_is_set_aside_and_told() {
+    let bad = list(4).replace("echo 2 >> done.txt", "test -e mended || touch bad");
+    let environment = project(&bad);
+    let check = ["--verify", "test ! -e bad"];
+    expect![[r#"
+        run RUN · relay, at most 12 sessions · rehearsal, hands off at 60% · PROMPT.md
+        verification `test ! -e bad` passes already, so all items must be done, too
+        session 1 · CLOCK
+          item      1: item 1 · about 6% of the context
+          window    40k tokens (rehearsal), hands off at 24k
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+          verify    passed in TIME
+        session 2 · CLOCK
+          item      2: item 2 · about 26% of the context
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+          verify    failed in TIME
+        session 3 · CLOCK
+          item      2: item 2 · about 26% of the context
+          USAGE  handed off after TIME · 7 tool calls
+          next      The next item of the list.
+          note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+          verify    failed in TIME
+        session 4 · CLOCK
+          item      2: item 2 · about 26% of the context
+          USAGE  handed off after TIME · 7 tool calls
+          next      The next item of the list.
+          note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
+          verify    failed in TIME
+          ! set aside after 3 sessions: item 2
+        session 5 · CLOCK
+          item      3: item 3 · about 26% of the context
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+          verify    failed in TIME
+        session 6 · CLOCK
+          item      4: item 4 · about 26% of the context
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+          verify    failed in TIME
+
+        blocked (4): session 6 needs your input · 6 sessions · TIME · 4 files not committed
+          All else is done. 3 sessions each did not finish these items of fix_plan.md:
+          - item 2
+        in full    .ekiden/PROGRESS.md
+        trouble    1 item set aside (session 4)
+        knowledge  4 facts in .ekiden/KNOWLEDGE.md
+        report     .ekiden/runs/RUN/report.html
+        answer     ekiden answer 'TEXT'     or: ekiden answer   (opens your editor)
+        --- exit code 4"#]].assert_eq(&environment.told(&[&RUN[..], &check].concat()));
+    expect![[r#"
+          list      3 of 4 items done
+          ! set aside, 3 sessions did not finish it: item 2
+          next      `ekiden resume` tries again what was set aside
+          loop      6 iterations · 0 checkpoints · context up to 48%
+        --- exit code 0"#]]
+    .assert_eq(&environment.told(&["ralph", "status"]));
+    // A person mends it, and the run goes on.
+    environment.shell("rm bad; touch mended");
+    environment.run(&["resume"]).expect(0);
+}
+
+// shows: RLP-09
+#[test]
+fn an_item_that_is_deleted_is_told_and_done_all_the_same() {
+    let deletes =
+        "[[act]]\nsession = 1\nat = \"stop\"\ndo = { sh = \"sed -i '/item 3/d' fix_plan.md\" }\n";
+    let environment = with_scenario(project(&list(3)), deletes);
+    let told = environment.told(&RUN);
+    assert!(told.contains("item 3"), "{told}");
+    expect![[r#"
+        run RUN · relay, at most 9 sessions · rehearsal, hands off at 60% · PROMPT.md
+        session 1 · CLOCK
+          item      1: item 1 · about 6% of the context
+          window    40k tokens (rehearsal), hands off at 24k
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+          ! 1 item gone without a tick in session 1: item 3
+        session 2 · CLOCK
+          item      2: item 2 · about 26% of the context
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+        session 3 · CLOCK
+          item      3: item 3 · about 26% of the context
+          USAGE  handed off after TIME · 4 tool calls
+          next      The next item of the list.
+
+        complete (not verified) · 3 sessions · TIME · 3 files not committed
+        trouble    1 session removed items unticked (session 1)
+        knowledge  3 facts in .ekiden/KNOWLEDGE.md
+        report     .ekiden/runs/RUN/report.html
+        next       git status
+        --- exit code 0"#]]
+    .assert_eq(&told);
+    assert_eq!(environment.read("done.txt"), "1\n2\n3\n");
+}
+
+// shows: RLP-09
+#[test]
+fn agents_add_items_up_to_a_bound() {
+    let adds = "[[act]]\nsession = 1\nat = \"stop\"\ndo = { sh = \"for i in $(seq 150); do echo \\\"- [ ] new $i\\\"; done >> fix_plan.md\" }\n";
+    let environment = with_scenario(project(&list(2)), adds);
+    environment
+        .run(&[&RUN[..], &["-m", "200"]].concat())
+        .expect(0);
+    let ticked = environment.read("fix_plan.md").matches("- [x] ").count();
+    assert_eq!(ticked, 2 + 100);
+}
+
+fn state(environment: &Environment) -> Value {
+    serde_json::from_str(&environment.read(".ekiden/ralph-state.json")).unwrap()
+}
+
+// shows: RLP-001, RLP-004, RLP-005, RLP-09
+#[test]
+fn a_run_that_reaches_l2_says_where_to_resume() {
+    let fills = "[[act]]\nsession = 2\nat = \"file 1\"\ndo = { fill = 7000 }\n";
+    let environment = with_scenario(project(&list(3)), fills);
+    let prompt = environment.read("PROMPT.md");
+    environment
+        .run(&[&RUN[..], &["-m", "2", "-g"]].concat())
+        .expect(3);
+    let mut state = state(&environment);
+    let checkpoint = &mut state["context_checkpoint"];
+    assert!(checkpoint["timestamp"].take().is_string());
+    expect![[r#"
+        {
+          "context_checkpoint": {
+            "active": true,
+            "current_todo_item": "item 3",
+            "files_in_progress": [],
+            "handoff_file": ".ekiden/NEXT_PROMPT.md",
+            "level": "L2",
+            "percent_at_checkpoint": 65,
+            "progress_on_item": null,
+            "resume_summary": "The next item of the list.",
+            "timestamp": null
+          },
+          "context_history": [
+            {
+              "checkpoint": false,
+              "iteration": 1,
+              "peak_percent": 45
+            },
+            {
+              "checkpoint": true,
+              "iteration": 2,
+              "peak_percent": 65
+            }
+          ],
+          "version": 1
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&state).unwrap());
+    let resumes = environment.read("PROMPT.md");
+    assert!(
+        resumes.contains("\n## CONTEXT CHECKPOINT RESUME\n"),
+        "{resumes}"
+    );
+    assert!(
+        resumes.contains("- **Handoff**: .ekiden/NEXT_PROMPT.md\n"),
+        "{resumes}"
+    );
+    let subjects = environment.git(&["log", "--format=%s", "-n", "2"]);
+    expect![[r#"
+        ralph: checkpoint iter 2 (L2 at 65%)
+        ekiden: session 1 checkpoint
+    "#]]
+    .assert_eq(&subjects);
+    expect![[r#"
+          list      2 of 3 items done
+          item      item 3
+          loop      2 iterations · 1 checkpoint · context up to 65%
+          resumes   from the checkpoint (L2 at 65%), .ekiden/NEXT_PROMPT.md
+        --- exit code 0"#]]
+    .assert_eq(&environment.told(&["ralph", "status"]));
+    environment.run(&["resume"]).expect(0);
+    assert_eq!(
+        environment.read("PROMPT.md"),
+        prompt,
+        "all is as its author wrote it"
+    );
+    let status = status(&environment);
+    assert_eq!(status["context_checkpoint"]["active"], false);
+    assert_eq!(status["context_history"].as_array().unwrap().len(), 3);
+}
+
+// shows: RLP-006, RLP-10
+#[test]
+fn an_item_is_estimated_and_a_large_one_gets_the_hint() {
+    let environment = project("- [ ] port big.txt\n- [ ] a small one\n");
+    environment.write("big.txt", &"words of it\n".repeat(5_000));
+    let told = environment.told(&RUN);
+    let items = told
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("item "));
+    let sizes: Vec<&str> = items.collect();
+    expect![[r#"
+        item      1: port big.txt · about 36% of the context; it is asked to use subagents
+        item      2: a small one · about 26% of the context"#]]
+    .assert_eq(&sizes.join("\n"));
+    let hinted = |session: u32| {
+        environment
+            .kept(session, "prompt.md")
+            .contains("Give bulky work to subagents")
+    };
+    assert!(hinted(1) && !hinted(2));
+}
+
+/// A loop of a person's own: the hooks of one iteration, then of the next one.
+// shows: RLP-002, RLP-003, RLP-004, RLP-005, MEM-003
+#[test]
+fn a_plain_loop_is_watched_and_its_prompt_says_where_to_resume() {
+    let session = Watched::new();
+    let environment = &session.environment;
+    environment.run(&["ralph", "init"]).expect(0);
+    environment.write(
+        "fix_plan.md",
+        "- [ ] port api\n  - [x] lexer\n  - [ ] parser\n",
+    );
+    let prompt = environment.read("PROMPT.md");
+    environment.run(&["ralph", "next"]).expect(1);
+    session
+        .uses(45)
+        .hook("SessionStart", &json!({"source": "startup"}));
+    session.hook("SessionEnd", &json!({"reason": "other"}));
+    assert_eq!(
+        environment.read("PROMPT.md"),
+        prompt,
+        "there is nothing to resume"
+    );
+
+    let second = json!({"session_id": "second", "source": "startup"});
+    session.uses(46).hook("SessionStart", &second);
+    let of_second = |event: &str, more: Value| {
+        let mut more = more;
+        more["session_id"] = "second".into();
+        session.hook(event, &more)
+    };
+    let call = |command: &str| json!({"tool_calls": [{"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": "ok"}]});
+    session.uses(87);
+    let crossed = of_second("PostToolBatch", call("git commit -m done"));
+    assert_eq!(crossed["continue"], Value::Null, "{crossed}");
+    session.checkpointed_of("second");
+    let told = of_second("PostToolBatch", call("ls"));
+    assert_eq!(
+        told["continue"],
+        Value::Null,
+        "the agent fills the document in: {told}"
+    );
+    let document = environment.path("project/.ekiden/handoffs");
+    let document = std::fs::read_dir(document)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let edit = json!({"tool_calls": [{"tool_name": "Edit", "tool_input": {"file_path": document, "old_string": "a", "new_string": "b"}, "tool_response": "ok"}]});
+    let filled = of_second("PostToolBatch", edit);
+    assert_eq!(filled["continue"], false, "{filled}");
+    of_second("SessionEnd", json!({"reason": "other"}));
+
+    let mut state = state(environment);
+    let checkpoint = &mut state["context_checkpoint"];
+    assert!(checkpoint["timestamp"].take().is_string());
+    let file = checkpoint["handoff_file"].take();
+    assert!(
+        file.as_str().unwrap().starts_with(".ekiden/handoffs/"),
+        "{file}"
+    );
+    expect![[r#"
+        {
+          "context_checkpoint": {
+            "active": true,
+            "current_todo_item": "port api",
+            "files_in_progress": [
+              {
+                "lines": null,
+                "path": "src/api.rs"
+              }
+            ],
+            "handoff_file": null,
+            "level": "L2",
+            "percent_at_checkpoint": 87,
+            "progress_on_item": "50%",
+            "resume_summary": "Review the uncommitted changes (4 files): `git status`.",
+            "timestamp": null
+          },
+          "context_history": [
+            {
+              "checkpoint": false,
+              "iteration": 1,
+              "peak_percent": 45
+            },
+            {
+              "checkpoint": true,
+              "iteration": 2,
+              "peak_percent": 87
+            }
+          ],
+          "open_items": [
+            "port api",
+            "parser"
+          ],
+          "session": "second",
+          "version": 1
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&state).unwrap());
+    let resumes = environment
+        .read("PROMPT.md")
+        .replace(file.as_str().unwrap(), "DOCUMENT");
+    expect![[r##"
+        # Task: <what the whole of it is for>
+        <!-- ekiden: resume, made at a checkpoint; what you change here is lost -->
+        ## CONTEXT CHECKPOINT RESUME
+
+        > This iteration is resuming from a context checkpoint.
+        > Previous session hit 87% context (L2 threshold).
+
+        ### Memory Query (Run First)
+
+        Use the memory to retrieve checkpoint context:
+
+        1. Get recent context: mcp__ekiden__get_recent_context(limit=5)
+        2. Search checkpoints: mcp__ekiden__search(query="checkpoint L2", type="observations")
+
+        Without these tools, begin with the handoff.
+
+        ### Resume From
+
+        - **File**: src/api.rs
+        - **Item**: port api (50% complete)
+        - **Handoff**: DOCUMENT
+
+        ### Instructions
+
+        1. DO NOT restart the task from scratch
+        2. Read the handoff document first
+        3. Continue from where previous session left off
+        <!-- /ekiden: resume -->
+
+        Study the specifications in <specs/> and the code in <src/>; know what is there before you write.
+
+        ## How to work
+
+        - fix_plan.md is the list of what is to be done. Work on the first open item, on that one alone.
+        - Search before you write: it may be there already. No placeholders; finish what you begin.
+        - Run `<command>` after each change. An item is done when it passes.
+        - Then tick the item in fix_plan.md, and add a line to progress.txt: what you did, what you learnt.
+        - What else you find to do goes to the end of fix_plan.md as an item. Remove no line of it.
+    "##]].assert_eq(&resumes);
+    let subject = environment.git(&["log", "-1", "--format=%s", "refs/ekiden/wip/second"]);
+    assert_eq!(subject, "ralph: checkpoint iter 2 (L2 at 87%)\n");
+
+    let third = json!({"session_id": "third", "source": "startup"});
+    session.uses(20).hook("SessionStart", &third);
+    session.hook("Stop", &third);
+    assert_eq!(environment.read("PROMPT.md"), prompt);
+    environment.write(
+        "fix_plan.md",
+        "- [x] port api\n  - [x] lexer\n  - [x] parser\n",
+    );
+    environment.run(&["ralph", "next"]).expect(0);
+}
+
+/// The loop of the manual, with a client that does the first open item.
+// shows: RLP-003, RLP-09
+#[test]
+fn a_loop_in_a_shell_ends_when_all_items_are_done() {
+    let environment = project(&list(25));
+    let done = r#"echo x >> calls; awk '!done && sub(/\[ \]/, "[x]") { done = 1 } 1' fix_plan.md > new && mv new fix_plan.md"#;
+    environment.script("claude", &format!("{done}\n"));
+    let program = env!("CARGO_BIN_EXE_ekiden");
+    environment.shell(&format!(
+        "while {program} ralph next; [ $? = 1 ]; do ./claude -p < PROMPT.md; done"
+    ));
+    assert_eq!(environment.read("calls").lines().count(), 25);
+    assert_eq!(open(&environment), 0);
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn an_item_that_a_loop_deletes_is_put_back() {
+    let environment = project("- [ ] one\n- [ ] two\n");
+    environment.run(&["ralph", "next"]).expect(1);
+    environment.write("fix_plan.md", "- [x] one\n");
+    expect![[r#"
+        two
+        --- standard error
+        warning: put back, it was gone without a tick: two
+        --- exit code 1"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
+    assert_eq!(environment.read("fix_plan.md"), "- [x] one\n- [ ] two\n");
+}
+
+// shows: RLP-007, RLP-008
+#[test]
+fn context_and_checkpoint_of_an_iteration() {
+    let mut session = Watched::new();
+    expect![[r#"
+        --- standard error
+        error: there is no loop here: .ekiden/ralph-state.json is missing
+        hint: `ekiden ralph init` begins one
+        --- exit code 66"#]]
+    .assert_eq(&session.environment.told(&["ralph", "context"]));
+    session.environment.run(&["ralph", "init"]).expect(0);
+    session.uses(45).batch("ls");
+    session.environment = session.environment.with("CLAUDE_CODE_SESSION_ID", SESSION);
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    std::fs::copy(
+        session.transcript(),
+        projects.join(format!("{SESSION}.jsonl")),
+    )
+    .unwrap();
+    let told = session
+        .environment
+        .run(&["ralph", "checkpoint"])
+        .expect(0)
+        .stdout;
+    assert!(
+        told.contains("PROMPT.md resumes from it in the next iteration"),
+        "{told}"
+    );
+    let prompt = session.environment.read("PROMPT.md");
+    assert!(
+        prompt.contains("> Previous session was at 45% context.\n"),
+        "{prompt}"
+    );
+    let told = session.environment.told(&["ralph", "context"]);
+    assert!(
+        told.starts_with("Context     45% L0: 75k of 167k usable tokens"),
+        "{told}"
+    );
+    assert!(told.contains("\niteration 1  45%  checkpoint\n"), "{told}");
+}
+
+// shows: RLP-003, RLP-09
+#[test]
+fn a_loop_goes_on_while_the_verification_fails_and_then_asks() {
+    let environment = project("- [x] one\n").with("EKIDEN_VERIFY", "test -e made");
+    expect![[r#"
+        `test -e made` fails: find out why, and mend that
+        --- exit code 1"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
+    let tick = || {
+        let list = environment.read("fix_plan.md").replace("[ ]", "[x]");
+        environment.write("fix_plan.md", &list);
+    };
+    for _ in 0..2 {
+        tick();
+        environment.run(&["ralph", "next"]).expect(1);
+    }
+    tick();
+    expect![[r#"
+        --- standard error
+        error: all items are ticked, but `test -e made` failed in TIME (exit code 1)
+        hint: mend it, or add an item that says how; then start the loop again
+        --- exit code 4"#]]
+    .assert_eq(&environment.told(&["ralph", "next"]));
+    environment.write("made", "");
+    environment.run(&["ralph", "next"]).expect(0);
+}

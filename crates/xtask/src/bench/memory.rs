@@ -1,0 +1,143 @@
+//! How long a search of the memory takes, beside FTS5's own full-text search of the same texts.
+//!
+//! Fewer observations than a million, unless `EKIDEN_BENCH_COUNT` says otherwise: making and indexing them takes minutes.
+
+use std::ffi::OsString;
+
+use serde::Deserialize;
+
+use super::start::empty_program;
+use super::{Row, median};
+use crate::shell::{self, Program};
+
+const COUNT: &str = "200000";
+const P99_MS_MAX: f64 = 10.0;
+const START_MS_MAX: f64 = 40.0;
+const INDEX_SHARE_MAX: f64 = 0.6;
+const MEMORY_MB_MAX: u64 = 50;
+/// For a million.
+const REBUILD_S_MAX: f64 = 120.0;
+const APPEND_US_MAX: f64 = 500.0;
+const STARTS: usize = 20;
+
+/// What `ekiden-memory`'s own measure tells. Pairs are median and 99th percentile, in milliseconds.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    observations: f64,
+    all: [f64; 2],
+    fts5: [f64; 2],
+    rebuild_s: f64,
+    index_share: f64,
+    memory_mb: u64,
+    append_us: f64,
+}
+
+pub(super) fn measure() -> Result<Vec<Row>, String> {
+    let state = shell::target_dir().join("bench/memory");
+    shell::clear(&state)?;
+    let count = std::env::var_os("EKIDEN_BENCH_COUNT").unwrap_or_else(|| OsString::from(COUNT));
+    let measure = Program::cargo(&[
+        "bench",
+        "--locked",
+        "--package",
+        "ekiden-memory",
+        "--bench",
+        "search",
+    ])
+    .with("EKIDEN_BENCH_DIR", state.join("ekiden"))
+    .with("EKIDEN_BENCH_COUNT", count);
+    let figures: Figures = serde_json::from_str(&measure.output()?)
+        .map_err(|error| format!("cannot understand what `{measure}` says: {error}"))?;
+    let words = ["memory", "search", "session handoff", "--all-projects"];
+    let search = Program::new(shell::target_dir().join("release/ekiden"), &words)
+        .with("XDG_STATE_HOME", &state);
+    let empty = Program::new(empty_program()?, &[]);
+    let (mut searches, mut empties) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        searches.push(search.time()?.as_secs_f64() * 1e3);
+        empties.push(empty.time()?.as_secs_f64() * 1e3);
+    }
+    shell::remove(&state)?;
+    let mut rows = rows(&figures);
+    rows.push(start(median(searches), median(empties)));
+    Ok(rows)
+}
+
+// shows: MEM-10
+fn rows(figures: &Figures) -> Vec<Row> {
+    let [own, fts5] = [figures.all, figures.fts5].map(|[_, p99]| p99);
+    let millions = figures.observations / 1e6;
+    let row = |what: &str, figure: String, promise: String, kept| Row {
+        what: what.to_owned(),
+        figure,
+        baseline: "-".to_owned(),
+        promise,
+        kept,
+    };
+    vec![
+        Row {
+            baseline: format!("SQLite's own {fts5:.0} ms, {:.0} times", fts5 / own),
+            ..row(
+                &format!("search of {:.0} observations", figures.observations),
+                format!("{:.1} ms, p99 {own:.1} ms", figures.all[0]),
+                format!("p99 at most {P99_MS_MAX} ms, less than SQLite's own"),
+                own <= P99_MS_MAX && own < fts5,
+            )
+        },
+        row(
+            "their index, beside their texts",
+            format!("{:.2}", figures.index_share),
+            format!("at most {INDEX_SHARE_MAX}"),
+            figures.index_share <= INDEX_SHARE_MAX,
+        ),
+        row(
+            "building it again",
+            format!("{:.1} s", figures.rebuild_s),
+            format!("at most {REBUILD_S_MAX} s for a million"),
+            figures.rebuild_s <= REBUILD_S_MAX * millions,
+        ),
+        row(
+            "memory for searching it",
+            format!("{} MB", figures.memory_mb),
+            format!("at most {MEMORY_MB_MAX} MB"),
+            figures.memory_mb <= MEMORY_MB_MAX,
+        ),
+        row(
+            "recording a prompt, in a hook",
+            format!("{:.0} µs", figures.append_us),
+            format!("at most {APPEND_US_MAX} µs"),
+            figures.append_us <= APPEND_US_MAX,
+        ),
+    ]
+}
+
+fn start(search_ms: f64, empty_ms: f64) -> Row {
+    Row {
+        what: "`ekiden memory search` of them".to_owned(),
+        figure: format!("{search_ms:.1} ms"),
+        baseline: format!("empty program {empty_ms:.1} ms"),
+        promise: format!("at most {START_MS_MAX} ms"),
+        kept: search_ms <= START_MS_MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_promise_can_be_missed() {
+        let figures = |own, limit: f64| Figures {
+            observations: 500_000.0,
+            all: [1.0, own],
+            fts5: [300.0, 900.0],
+            rebuild_s: 60.0 * limit,
+            index_share: 0.6 * limit,
+            memory_mb: if limit > 1.0 { 51 } else { 50 },
+            append_us: 500.0 * limit,
+        };
+        assert!(rows(&figures(10.0, 1.0)).iter().all(|row| row.kept));
+        assert!(rows(&figures(10.1, 1.1)).iter().all(|row| !row.kept));
+        assert!(start(40.0, 1.0).kept && !start(41.0, 1.0).kept);
+    }
+}
