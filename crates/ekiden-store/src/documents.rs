@@ -22,6 +22,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use ekiden_core::guard::document::session_of;
 
@@ -73,6 +74,11 @@ impl Documents {
         let path = self.path(minute);
         let cause = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         Err(DiskError::new(Operation::Create, &path, cause))
+    }
+
+    /// Makes a document as old as what it was copied from: an old one is only named to a session.
+    pub fn date(&self, path: &Path, modified: SystemTime) -> std::io::Result<()> {
+        std::fs::File::open(path)?.set_modified(modified)
     }
 
     /// The names of all documents, oldest first. Other files there do not count.

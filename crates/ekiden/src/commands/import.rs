@@ -11,6 +11,7 @@ use ekiden_store::published::prepare_project;
 
 use super::documents::documents;
 use super::execute::{How, carry_out, without_what_needs_one_place};
+use super::run::Begin;
 use super::task::Task;
 use super::{Invocation, config, end_leftovers, run};
 use crate::exit::Exit;
@@ -210,6 +211,10 @@ fn take_documents(
                 let git = workspace.git.as_ref().map(|git| &*git.common_dir);
                 prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
                 let path = kept.add(&document.minute, &document.text)?;
+                if let Some(modified) = document.modified {
+                    // Else it passes for a new one.
+                    let _ = kept.date(&path, modified);
+                }
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 Became::New(format!(".ekiden/handoffs/{name}"))
             }
@@ -286,9 +291,9 @@ fn take_relay(
         overtaken: false,
         task_changed,
     }));
-    let begin = run::Begin {
+    let begin = Begin {
         new: args.new,
-        ..run::Begin::default()
+        ..Begin::default()
     };
     run::go(invocation, workspace.clone(), header, begin, output)
 }

@@ -1,5 +1,7 @@
 //! Handoff documents of CCS.
 
+use std::time::SystemTime;
+
 use ekiden_store::documents::minute_of;
 
 use super::source::Source;
@@ -15,6 +17,7 @@ pub struct Document {
     /// As `2026-01-07-1045`.
     pub minute: String,
     pub text: String,
+    pub modified: Option<SystemTime>,
 }
 
 /// The documents of a project, oldest first; and what cannot be taken over.
@@ -29,7 +32,12 @@ pub fn documents(source: &Source) -> Result<(Vec<Document>, Vec<Finding>), Failu
         };
         if let Some(text) = source.text(&name)? {
             let minute = minute.to_owned();
-            documents.push(Document { name, minute, text });
+            documents.push(Document {
+                modified: source.modified(&name),
+                name,
+                minute,
+                text,
+            });
         }
     }
     for (name, why) in [

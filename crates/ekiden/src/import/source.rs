@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ekiden_store::beneath::{self, NotInside};
 
@@ -41,6 +42,12 @@ impl Source {
         let text = String::from_utf8(bytes);
         text.map(Some)
             .map_err(|_| refused(name, "it is not UTF-8 text"))
+    }
+
+    /// When a file was last changed, if that is known.
+    pub fn modified(&self, name: &str) -> Option<SystemTime> {
+        let found = beneath::open_file(&self.dir, Path::new(name)).ok()?;
+        found.file.metadata().ok()?.modified().ok()
     }
 
     /// A file's JSON object.

@@ -181,6 +181,7 @@ fn a_relay_of_cleave_continues_with_its_task_notes_knowledge_and_numbers() {
         let said = environment.run(&REHEARSAL).expect(0);
         let first = format!("a run whose first session is {next}");
         assert!(said.to_string().contains(&first), "{name}: {said}");
+        assert!(said.to_string().contains("· 0 sessions ·"), "{said}");
         environment.run(&["resume"]).expect(4);
         let prompt = environment.kept(next, "prompt.md");
         // The newest edition keeps no prompt: what it would go on with is the task.
@@ -269,6 +270,7 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
                     The window was full.\n\n## Next Steps\n\n1. Port the lexer\n";
     environment.write(".claude/handoffs/2026-01-05-1045.md", document);
     environment.write(".claude/handoffs/notes.md", "mine\n");
+    environment.shell("touch -d '2026-01-05 10:45' .claude/handoffs/2026-01-05-1045.md");
     environment.write(".claude/checkpoint-state.json", "{}");
     expect![[r#"
         .claude/handoffs/2026-01-05-1045.md  .ekiden/handoffs/2026-01-05-1045.md
@@ -279,6 +281,11 @@ fn handoffs_of_ccs_are_found_by_orient_and_imported_once() {
         environment.read(".ekiden/handoffs/2026-01-05-1045.md"),
         document
     );
+    let modified = |name: &str| {
+        let path = environment.dir().join(name).join("2026-01-05-1045.md");
+        path.metadata().unwrap().modified().unwrap()
+    };
+    assert_eq!(modified(".ekiden/handoffs"), modified(".claude/handoffs"));
     let oriented = environment.told(&["orient"]);
     assert!(
         oriented.contains("Port the lexer") && oriented.contains("ANV-123 Port it"),
