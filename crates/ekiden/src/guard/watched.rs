@@ -1,5 +1,6 @@
 //! What a call of the guard reads: the project, the session's files, its settings, its context.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ use ekiden_store::published::prepare_project;
 use ekiden_store::replace::replace_at_once;
 use ekiden_wire::transcript::{LastResponse, Recent};
 
-use super::window::{Compaction, WINDOW_UNKNOWN, client_args, window_of};
-use crate::client::settings::{ClientSettings, config_dir};
+use super::window::{Compaction, WINDOW_UNKNOWN, window_of};
+use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -34,6 +35,17 @@ use crate::tracker::Trackers;
 
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
+
+/// The files of the project that a text names, with their sizes.
+pub fn file_bytes(dir: &Path, text: &str) -> BTreeMap<String, u64> {
+    let size = |file: &str| {
+        let metadata = dir.join(file).metadata().ok()?;
+        metadata
+            .is_file()
+            .then(|| (file.to_owned(), metadata.len()))
+    };
+    named_files(text).into_iter().filter_map(size).collect()
+}
 
 /// A watched session and what surrounds it.
 #[derive(Debug)]
@@ -196,12 +208,7 @@ impl Watched {
 
     /// What a task may take: its text, and the files of the project that it names.
     pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
-        let files: Vec<u64> = named_files(task)
-            .into_iter()
-            .filter_map(|file| self.place.dir.join(file).metadata().ok())
-            .filter(std::fs::Metadata::is_file)
-            .map(|metadata| metadata.len())
-            .collect();
+        let files: Vec<u64> = file_bytes(&self.place.dir, task).into_values().collect();
         Estimate::of(task, &files, window.usable_tokens(), used_tokens)
     }
 
@@ -329,12 +336,7 @@ impl Watched {
 
     /// The model's window as the client was started, with what its status line told.
     fn window(&self, figure: Option<Figure>, model_tokens: u64) -> Window {
-        let settings = ClientSettings::read(&self.environment, &self.place.dir, false);
-        let compaction = Compaction::of(
-            &self.environment,
-            &client_args(&self.environment),
-            &settings,
-        );
+        let compaction = Compaction::here(&self.environment, &self.place.dir);
         compaction.window(figure.map_or(model_tokens, |figure| figure.window_tokens))
     }
 

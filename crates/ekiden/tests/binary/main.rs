@@ -55,6 +55,7 @@ mod second;
 mod sessions;
 mod settings;
 mod setup;
+mod shard;
 mod stalled;
 mod start;
 mod stats;
