@@ -13,6 +13,7 @@ use super::fill::fill;
 pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
 pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
 pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
+pub(super) const SHARD: &str = include_str!("texts/skill_shard.md");
 
 /// A line that every skill of ours has in its head, by which it is told from other people's.
 pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
@@ -25,6 +26,8 @@ pub enum Skill {
     Handoff,
     /// A fresh session takes over.
     Orient,
+    /// A long document is split.
+    Shard,
 }
 
 /// The names under which the skills are called. Not always their own: somebody may have had a command
@@ -34,16 +37,18 @@ pub struct SkillNames {
     pub checkpoint: String,
     pub handoff: String,
     pub orient: String,
+    pub shard: String,
 }
 
 impl Skill {
-    pub const ALL: [Self; 3] = [Self::Checkpoint, Self::Handoff, Self::Orient];
+    pub const ALL: [Self; 4] = [Self::Checkpoint, Self::Handoff, Self::Orient, Self::Shard];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
             Self::Handoff => "handoff",
             Self::Orient => "orient",
+            Self::Shard => "shard",
         }
     }
 
@@ -53,6 +58,7 @@ impl Skill {
             Self::Checkpoint => CHECKPOINT,
             Self::Handoff => HANDOFF,
             Self::Orient => ORIENT,
+            Self::Shard => SHARD,
         };
         // A JSON string is one of YAML, whatever is in it.
         let rule =
@@ -80,6 +86,7 @@ impl SkillNames {
             checkpoint: name(Skill::Checkpoint),
             handoff: name(Skill::Handoff),
             orient: name(Skill::Orient),
+            shard: name(Skill::Shard),
         }
     }
 
@@ -89,6 +96,7 @@ impl SkillNames {
             Skill::Checkpoint => &self.checkpoint,
             Skill::Handoff => &self.handoff,
             Skill::Orient => &self.orient,
+            Skill::Shard => &self.shard,
         }
     }
 }

@@ -21,11 +21,11 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::guard::estimate::Estimate;
+use crate::guard::estimate::{Advice, Estimate};
 use crate::limits::STAGE_TASK_TOKENS_MAX;
 use crate::markdown::line_of;
 use crate::prompt::budget::tokens;
-use crate::text::{one_line, short};
+use crate::text::{one_line, shell_word, short};
 use pieces::Pieces;
 
 /// The share of the usable window that a shard may take unless somebody says otherwise, in percent.
@@ -60,6 +60,45 @@ pub struct Shards {
     /// What stands before all shards: the title and the words below it. Bytes of the text.
     pub head: Range<usize>,
     pub shards: Vec<Shard>,
+}
+
+/// A document that is better sharded before it is begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargeSpec {
+    pub name: String,
+    /// The share of the usable window.
+    pub percent: u64,
+    /// The table of its shards.
+    pub parts: Vec<String>,
+}
+
+impl LargeSpec {
+    /// Nothing if it is small enough, or cannot be split.
+    pub fn of(name: &str, spec: &Spec<'_>) -> Option<Self> {
+        let shards = Shards::of(spec, Split::Max(MAX_PERCENT));
+        let is_large = shards.whole.advice == Advice::ShardFirst && shards.shards.len() > 1;
+        is_large.then(|| Self {
+            name: name.to_owned(),
+            percent: shards.whole.percent,
+            parts: shards.table(),
+        })
+    }
+
+    /// The suggestion, with the table.
+    pub fn told(&self) -> String {
+        let Self {
+            name,
+            percent,
+            parts,
+        } = self;
+        let file = shell_word(name);
+        format!(
+            "{name} may take about {percent}% of the usable window. Shard it first, into {} parts:\n  {}\n\
+             `ekiden shard {file} -o plan.toml` writes them as a plan.",
+            parts.len(),
+            parts.join("\n  "),
+        )
+    }
 }
 
 /// One part of it.

@@ -219,3 +219,28 @@ fn a_part_is_quoted_whole_or_put_into_a_file() {
     assert!(file.starts_with("# Shop\n\nIn short.\n\n## Till\n\nLong."));
     assert_eq!(file.len(), shards.shards[0].range.end);
 }
+
+// shows: SHD-002
+#[test]
+fn a_document_of_70_percent_is_suggested_as_three_shards() {
+    let large = |items: usize| {
+        let items: String = (0..items).map(|n| format!("- [ ] item {n}\n")).collect();
+        let text = format!("# Shop\n\n{items}");
+        LargeSpec::of(
+            "the shop.md",
+            &Spec {
+                text: &text,
+                file_bytes: &BTreeMap::new(),
+                window_tokens: 167_000,
+            },
+        )
+    };
+    expect_test::expect![[r#"
+        the shop.md may take about 71% of the usable window. Shard it first, into 3 parts:
+          S01  item 0   28%  lines 3-12
+          S02  item 10  26%  lines 13-21  needs S01 (the same section)
+          S03  item 19  26%  lines 22-30  needs S02 (the same section)
+        `ekiden shard 'the shop.md' -o plan.toml` writes them as a plan."#]]
+    .assert_eq(&large(28).unwrap().told());
+    assert_eq!(large(23), None, "at most 60%");
+}

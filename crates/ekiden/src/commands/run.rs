@@ -23,6 +23,7 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::guard::{Compaction, WINDOW_UNKNOWN, large_spec};
 use crate::output::{Output, phrase};
 use crate::settings::approval::{Approvals, WITHDRAW};
 use crate::settings::file;
@@ -133,6 +134,9 @@ pub fn run(
     }
     notes.extend(verification_note(&header, &workspace)?);
     notes.extend(invocation.given.held_back_told());
+    if header.settings.agent.kind != AgentKind::Exec {
+        suggest_shards(args.task.as_deref(), &invocation, &workspace, output);
+    }
     let set_aside = args.new || header.from.is_some();
     start::begin(
         &invocation,
@@ -143,6 +147,20 @@ pub fn run(
         &notes,
         output,
     )
+}
+
+/// The parts of a document that is large for a window of Claude Code's.
+fn suggest_shards(
+    task: Option<&str>,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) {
+    let window = Compaction::here(&invocation.environment, &workspace.dir).window(WINDOW_UNKNOWN);
+    let large = task.and_then(|name| large_spec(&invocation.here, name, &window));
+    large
+        .iter()
+        .for_each(|large| output.message(&format!("{}\n", large.told())));
 }
 
 fn verification_note(

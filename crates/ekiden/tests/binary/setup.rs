@@ -220,6 +220,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
       to create  HOME/.claude/skills/checkpoint/SKILL.md
       to create  HOME/.claude/skills/handoff/SKILL.md
       to create  HOME/.claude/skills/orient/SKILL.md
+      to create  HOME/.claude/skills/shard/SKILL.md
     nothing was changed: this was a dry run
     "#);
     assert_eq!(home.all(), before, "a dry run changes nothing");
@@ -230,7 +231,8 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     created   HOME/.claude/skills/checkpoint/SKILL.md
     created   HOME/.claude/skills/handoff/SKILL.md
     created   HOME/.claude/skills/orient/SKILL.md
-    skills    /checkpoint, /handoff, /orient in new sessions
+    created   HOME/.claude/skills/shard/SKILL.md
+    skills    /checkpoint, /handoff, /orient, /shard in new sessions
     next      start a session; `ekiden setup --remove` removes the guard
     ");
     let commands = home.settings()["hooks"].as_object().unwrap().len();
@@ -245,6 +247,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     removed   HOME/.claude/skills/checkpoint/SKILL.md
     removed   HOME/.claude/skills/handoff/SKILL.md
     removed   HOME/.claude/skills/orient/SKILL.md
+    removed   HOME/.claude/skills/shard/SKILL.md
     ");
     assert_eq!(home.all(), before);
     insta::assert_snapshot!(done(&environment, &["--remove"]), @"nothing of the guard is here");
@@ -623,7 +626,7 @@ fn a_command_that_exists_keeps_its_name() {
     home.write(".claude/commands/handoff.md", "Mine.");
     let said = done(&environment, &[]);
     assert!(
-        said.contains("skills    /checkpoint, /ekiden-handoff, /orient in new sessions"),
+        said.contains("skills    /checkpoint, /ekiden-handoff, /orient, /shard in new sessions"),
         "{said}"
     );
     assert!(!home.exists(".claude/skills/handoff"));
@@ -747,7 +750,7 @@ fn programs_are_told_what_changed() {
         (&1.into(), &"user".into(), &true.into())
     );
     assert_eq!(done["diff"], dry["diff"]);
-    assert_eq!(done["files"].as_array().unwrap().len(), 5);
+    assert_eq!(done["files"].as_array().unwrap().len(), 6);
     assert_eq!(done["files"][0]["change"], "changed");
     assert_eq!(
         std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(),
@@ -755,7 +758,7 @@ fn programs_are_told_what_changed() {
     );
     assert_eq!(
         done["skills"],
-        serde_json::json!(["/checkpoint", "/handoff", "/orient"])
+        serde_json::json!(["/checkpoint", "/handoff", "/orient", "/shard"])
     );
     assert_eq!(answer(&["--remove"])["files"][0]["change"], "changed");
 }

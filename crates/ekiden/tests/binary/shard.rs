@@ -196,3 +196,26 @@ fn a_part_too_long_for_a_task_goes_into_a_file_that_its_stage_is_shown() {
     --- exit code 66
     ");
 }
+
+// shows: SHD-002
+#[test]
+fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
+    let environment = environment(1, 12);
+    insta::assert_snapshot!(environment.told(&["checkpoint", "--estimate", "spec.md"]), @r"
+    Estimate    about 102k, 62% of the usable window: 410 for the text, 0 for 0 files it names, 24 open items
+    Advice      shard it first, into 3 parts
+      - shard: split it into smaller tasks, each under 30% of the window
+      - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient
+      - proceed: do it in this session all the same
+    spec.md may take about 62% of the usable window. Shard it first, into 3 parts:
+      S01  Small letters                             23%  lines 5-55
+      S02  Small letters (continued), Large letters  23%  lines 57-107  needs S01 (the same section)
+      S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
+    `ekiden shard spec.md -o plan.toml` writes them as a plan.
+    --- exit code 0
+    ");
+    let told = environment.told(&["run", "spec.md", "--agent", "rehearsal", "-m", "1"]);
+    let suggestion = "spec.md may take about 62% of the usable window. Shard it first, into 3 parts:\n  S01  Small letters  ";
+    assert!(told.contains(suggestion), "{told}");
+    assert!(told.contains("session 1"), "the run goes on: {told}");
+}

@@ -373,11 +373,16 @@ pub(super) const CATALOGUE: &[Entry] = &[
     },
     Entry {
         name: "Skills",
-        channel: "a skill's file, read when `/checkpoint`, `/handoff` or `/orient` is called",
+        channel: "a skill's file, read when `/checkpoint`, `/handoff`, `/orient` or `/shard` is called",
         why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
               text. The agent runs the command: text that the client puts in place itself is searched for file \
               names, and a handoff is foreign text.",
         tokens_max: crate::limits::SKILL_TOKENS_MAX,
-        texts: &[skills::CHECKPOINT, skills::HANDOFF, skills::ORIENT],
+        texts: &[
+            skills::CHECKPOINT,
+            skills::HANDOFF,
+            skills::ORIENT,
+            skills::SHARD,
+        ],
     },
 ];
