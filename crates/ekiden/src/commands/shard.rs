@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::guard::Window;
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::issue::{IssueRef, TrackerKind};
 use ekiden_core::limits::SHARDS_MAX;
-use ekiden_core::shard::{MAX_PERCENT, Shards, Spec, Split};
+use ekiden_core::shard::{MAX_PERCENT, Shard, Shards, Spec, Split};
+use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::EngineError;
+use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_manifest::{ShardPlan, shard_plan};
 use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_tracker::NewIssue;
 
 use super::Invocation;
 use super::task::Task;
@@ -20,6 +25,7 @@ use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
 use crate::plan::author;
 use crate::settings::flags::{Asking, Typed};
+use crate::tracker::{Trackers, failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +33,11 @@ Examples:
   ekiden shard spec.md -o plan.toml          write it as a plan for `ekiden execute`
   ekiden shard spec.md --into 4
   ekiden shard spec.md --max 20% --json
+  ekiden shard spec.md --issues ANV-123      a sub-issue for each part, once you say yes
 ";
+
+/// Sub-issues that were made this long ago are found again, and not made twice.
+const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
 
 /// Split a long document into parts that fit a session each
 ///
@@ -52,6 +62,12 @@ pub struct ShardArgs {
     /// Write over files that exist
     #[arg(long, requires = "output")]
     force: bool,
+    /// Make a sub-issue of this issue for each part, after asking once
+    #[arg(long, value_name = "ISSUE")]
+    issues: Option<String>,
+    /// Make them without asking
+    #[arg(long, requires = "issues")]
+    yes: bool,
     #[command(flatten)]
     typed: Typed<Asking>,
 }
@@ -78,9 +94,21 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
         }
         None => None,
     };
+    let parent = args.issues.as_deref();
+    let issues = match parent {
+        Some(parent) => {
+            SubIssues::of(&invocation, parent)?.make(&shards, &spec, args.yes, output)?
+        }
+        None => Vec::new(),
+    };
     if invocation.json()? {
         let answer = Fields::versioned().with("spec", &spec.name);
-        output.json(&answer.with("manifest", written).and(&shards));
+        output.json(
+            &answer
+                .with("manifest", written)
+                .with("issues", issues)
+                .and(&shards),
+        );
         return Ok(Exit::Done);
     }
     let [tokens, parts] = [
@@ -94,6 +122,9 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     output.line(&Line::new(Tone::Plain, one_line(&spec.name)).with(Tone::Quiet, whole));
     let rows = shards.table().into_iter();
     rows.for_each(|row| output.line(&Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
+    for issue in &issues {
+        output.line(&Line::labelled("made", Tone::Plain, one_line(issue)));
+    }
     let next = match &written {
         Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
         None if shards.shards.len() > 1 => format!("ekiden shard {} -o plan.toml", args.spec),
@@ -102,6 +133,79 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     output.line(&Line::default());
     output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
     Ok(Exit::Done)
+}
+
+/// Where sub-issues are made.
+struct SubIssues<'i> {
+    invocation: &'i Invocation,
+    trackers: Trackers,
+    parent: IssueRef,
+}
+
+impl<'i> SubIssues<'i> {
+    fn of(invocation: &'i Invocation, parent: &str) -> Result<Self, Failure> {
+        let trackers = invocation.trackers(&invocation.workspace_here()?);
+        let parent = trackers.named(parent)?;
+        if parent.tracker != TrackerKind::Local {
+            invocation.environment.refuse_a_session("make sub-issues")?;
+        }
+        Ok(Self {
+            invocation,
+            trackers,
+            parent,
+        })
+    }
+
+    /// Makes them once somebody agreed. Those of the same parts of the same issue are made once.
+    fn make(
+        &self,
+        shards: &Shards,
+        spec: &Task,
+        yes: bool,
+        output: &mut Output,
+    ) -> Result<Vec<String>, Failure> {
+        let count = phrase::count(shards.shards.len() as u64, "sub-issue");
+        let question = format!("Make {count} of {}? [y/N] ", self.parent);
+        let agreed = yes || (self.invocation.can_ask()? && output.confirm(&question));
+        if !agreed {
+            let text = format!("no sub-issue of {} was made: nobody agreed", self.parent);
+            return Err(
+                Failure::new(Exit::Settings, text).hint("answer yes on a terminal, or add `--yes`")
+            );
+        }
+        let failed = |fault| failure("make the sub-issues", self.parent.tracker, &fault);
+        let tracker = self.trackers.open(&self.parent).map_err(failed)?;
+        let since = Timestamp(SystemClock.now().0.saturating_sub(MADE_WITHIN.0));
+        let make = |shard: &Shard| {
+            let title = format!("{} {}", shard.id, shard.title);
+            let text = text_of(shard, spec);
+            let new = NewIssue {
+                key: &sha256_hex(format!("{}\n{title}\n{text}", self.parent).as_bytes()),
+                title: &title,
+                text: &text,
+                parent: Some(&self.parent.id),
+                since,
+            };
+            tracker.create(&new).map_err(failed)
+        };
+        shards.shards.iter().map(make).collect()
+    }
+}
+
+/// The part whole, with its size and what it needs.
+fn text_of(shard: &Shard, spec: &Task) -> String {
+    let part = spec.text[shard.range.clone()].trim_end();
+    let (first, last) = shard.lines;
+    let needs = shard.told_needs();
+    let needs = if needs.is_empty() {
+        needs
+    } else {
+        format!("; {needs}")
+    };
+    format!(
+        "{part}\n\nLines {first}-{last} of {}, about {}% of a session's usable window{needs}.\n",
+        spec.name, shard.estimate.percent,
+    )
 }
 
 /// Splits a text that names files of this directory.

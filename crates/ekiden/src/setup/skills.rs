@@ -222,12 +222,16 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        assert_eq!(free(), ["checkpoint", "handoff", "orient"]);
+        assert_eq!(free(), ["checkpoint", "handoff", "orient", "shard"]);
         write(
             "skills/orient/SKILL.md",
             &format!("---\nname: orient\nmetadata:\n{SKILL_MARK}---\n"),
         );
-        assert_eq!(free(), ["checkpoint", "handoff", "orient"], "our own");
+        assert_eq!(
+            free(),
+            ["checkpoint", "handoff", "orient", "shard"],
+            "our own"
+        );
         write("skills/checkpoint/SKILL.md", "---\nname: other\n---\n");
         write("commands/mine/handoff.md", "Hand off.");
         write(
@@ -236,9 +240,14 @@ mod tests {
         );
         assert_eq!(
             free(),
-            ["ekiden-checkpoint", "ekiden-handoff", "ekiden-orient"]
+            [
+                "ekiden-checkpoint",
+                "ekiden-handoff",
+                "ekiden-orient",
+                "shard"
+            ]
         );
         write("commands/ekiden-handoff.md", "");
-        assert_eq!(free(), ["ekiden-checkpoint", "", "ekiden-orient"]);
+        assert_eq!(free(), ["ekiden-checkpoint", "", "ekiden-orient", "shard"]);
     }
 }

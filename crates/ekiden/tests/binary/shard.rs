@@ -219,3 +219,33 @@ fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
     assert!(told.contains(suggestion), "{told}");
     assert!(told.contains("session 1"), "the run goes on: {told}");
 }
+
+// shows: SHD-003
+#[test]
+fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
+    let environment = environment(1, 2);
+    environment.run(&["issue", "new", "Letters"]).expect(0);
+    let issues = ["shard", "spec.md", "--into", "2", "--issues", "letters"];
+    insta::assert_snapshot!(environment.told(&issues), @r"
+    --- standard error
+    error: no sub-issue of letters was made: nobody agreed
+    hint: answer yes on a terminal, or add `--yes`
+    --- exit code 78
+    ");
+    let agreed = [&issues[..], &["--yes"]].concat();
+    insta::assert_snapshot!(environment.told(&agreed), @r"
+    spec.md · about 22k tokens, 14% of the usable window · 2 parts
+      S01  Small letters   9%  lines 5-19
+      S02  Large letters   9%  lines 21-37  needs S01 (names “Small letters”)
+      made      s01-small-letters
+      made      s02-large-letters
+
+    next  ekiden shard spec.md -o plan.toml
+    --- exit code 0
+    ");
+    let shown = environment.told(&["issue", "show", "s02-large-letters"]);
+    assert!(shown.contains("It needs the Small letters first.\n\nLines 21-37 of spec.md, about 9% of a session's usable window; needs S01"), "{shown}");
+    environment.run(&agreed).expect(0);
+    let listed = environment.told(&["issue", "list"]);
+    assert_eq!(listed.matches("letters").count(), 5, "{listed}");
+}
