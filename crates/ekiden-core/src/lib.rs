@@ -43,6 +43,7 @@ pub mod renewal;
 pub mod run;
 pub mod secrets;
 pub mod settings;
+pub mod shard;
 pub mod steering;
 pub mod text;
 pub mod time;

@@ -251,6 +251,15 @@ pub const PLANNING_FAULTS_MAX: usize = 30;
 pub const PLANNING_FAULT_CHARS_MAX: usize = 400;
 pub const PLANNING_FAULTS_TOKENS_MAX: usize = 2_000;
 
+// ── Shards ───────────────────────────────────────────────────────────────────────────────────
+
+/// Shards of a document: more would be no plan that a person approves.
+pub const SHARDS_MAX: usize = 50;
+/// Pieces among which cuts are looked for: the time grows with their square.
+pub const SHARD_PIECES_MAX: usize = 300;
+/// What stands before all sections is told to every shard, unless it is longer and a quarter of the document.
+pub const SHARD_HEAD_BYTES_MAX: usize = 4_500;
+
 // ── Watched sessions ─────────────────────────────────────────────────────────────────────────
 
 /// A longer gap between two responses is a person's pause and no work.

@@ -23,6 +23,7 @@ mod own;
 mod path;
 mod planned;
 mod read;
+mod shards;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -34,4 +35,5 @@ pub use fault::{Fault, Faults};
 pub use own::schema;
 pub use planned::{Refused, planned, planned_schema};
 pub use read::read;
+pub use shards::{ShardPlan, shard_plan};
 pub use syntax::Syntax;

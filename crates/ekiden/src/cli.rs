@@ -16,7 +16,8 @@ use crate::commands::{CommandLine, wizard};
 use crate::commands::{
     answer, attach, build, checkpoint, completions, config, continue_run, dash, diff, dispatch,
     doctor, execute, handoff, hook, import, init, issue, knowledge, log, man, mcp, memory, orient,
-    plan, ralph, report, resume, run, sessions, setup, show, split, stats, status, steer, tracker,
+    plan, ralph, report, resume, run, sessions, setup, shard, show, split, stats, status, steer,
+    tracker,
 };
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -71,6 +72,7 @@ commands! {
     Start(wizard::StartArgs) wizard::start, COMMAND_LINE;
     Plan(plan::PlanArgs) plan::plan;
     Split(split::SplitArgs) split::split;
+    Shard(shard::ShardArgs) shard::shard;
     Execute(execute::ExecuteArgs) execute::execute;
     Build(build::BuildArgs) build::build;
     Ralph(ralph::RalphArgs) ralph::ralph;

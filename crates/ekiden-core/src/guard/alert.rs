@@ -52,8 +52,12 @@ const AGENT_LARGE: &str = "What is asked for here may not fit into what is left 
      here is to tell the user so before beginning. Three ways are open: to split it into parts, to run {handoff} first \
      and begin it in a fresh session, or to continue all the same.";
 
+const AGENT_SHARD: &str = "The document that is named here is larger than the good part of a session. The custom here is \
+     to tell the user so before beginning, with its parts: `ekiden shard` shows them, and writes them as a plan. If the \
+     user wants the work to begin all the same, it does.";
+
 /// The wordings that agents read, for the lint, the manual and the benchmarks.
-pub const AGENT_TEXTS: [&str; 7] = [
+pub const AGENT_TEXTS: [&str; 8] = [
     AGENT_EARLY,
     AGENT_SOON,
     AGENT_NOW,
@@ -61,6 +65,7 @@ pub const AGENT_TEXTS: [&str; 7] = [
     AGENT_COMPACTED,
     AGENT_REFUSED,
     AGENT_LARGE,
+    AGENT_SHARD,
 ];
 
 /// The words of an alert. `directory` is where handoff documents lie.
@@ -89,6 +94,7 @@ pub fn said(alert: &Alert, names: &CommandNames, directory: &str, issue: Option<
             String::new(),
         ),
         Alert::Large(estimate) => (large(estimate, handoff), AGENT_LARGE.to_owned()),
+        Alert::Shard(large) => (large.told(), AGENT_SHARD.to_owned()),
         Alert::Refused => (
             format!(
                 "The context is nearly full, so ekiden refused one call and asked for a handoff. To continue in a \
@@ -173,6 +179,7 @@ fn level(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::LargeSpec;
 
     fn said_of(alert: &Alert) -> Said {
         said(
@@ -285,6 +292,11 @@ mod tests {
             Alert::Failed,
             Alert::Large(Estimate::of("a task", &[90_000], 100_000, Some(55_000))),
             Alert::NoHandoff { percent: 60 },
+            Alert::Shard(LargeSpec {
+                name: "spec.md".to_owned(),
+                percent: 70,
+                parts: vec!["S01  All  70%".to_owned()],
+            }),
         ];
         for alert in alerts {
             let agent = said_of(&alert).agent;

@@ -14,7 +14,7 @@ const FILE_TIMES: u64 = 3;
 /// What one item of a plan takes beside the files: searching, running tests, reading what they say.
 const ITEM_TOKENS: u64 = 4_000;
 /// What any task takes: getting to know the place, and the answer.
-const BASE_TOKENS: u64 = 6_000;
+pub(crate) const BASE_TOKENS: u64 = 6_000;
 /// Below this share of the window a task is simply done.
 const CONSIDER_PERCENT: u64 = 30;
 /// Above this share it does not fit into a session's good part.
@@ -43,6 +43,17 @@ pub struct Estimate {
     pub fits: Option<bool>,
 }
 
+/// What an estimate is made of.
+pub(crate) struct Parts {
+    pub(crate) text_tokens: u64,
+    /// Its files, read once.
+    pub(crate) read_tokens: u64,
+    pub(crate) files: u64,
+    pub(crate) items: u64,
+    pub(crate) window_tokens: u64,
+    pub(crate) used_tokens: Option<u64>,
+}
+
 /// What to do with a task, by its share of a whole window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,12 +76,30 @@ impl Estimate {
         used_tokens: Option<u64>,
     ) -> Self {
         let per_token = BYTES_PER_TOKEN as u64;
-        let text_tokens = (task.len() as u64).div_ceil(per_token);
         let read: u64 = file_bytes.iter().fold(0, |sum, bytes| {
             sum.saturating_add(bytes.div_ceil(per_token))
         });
-        let file_tokens = read.saturating_mul(FILE_TIMES);
-        let items = open_items(task);
+        Self::from_parts(&Parts {
+            text_tokens: (task.len() as u64).div_ceil(per_token),
+            read_tokens: read,
+            files: file_bytes.len() as u64,
+            items: open_items(task),
+            window_tokens,
+            used_tokens,
+        })
+    }
+
+    /// The same of what was counted before.
+    pub(crate) fn from_parts(parts: &Parts) -> Self {
+        let Parts {
+            text_tokens,
+            files,
+            items,
+            window_tokens,
+            used_tokens,
+            ..
+        } = *parts;
+        let file_tokens = parts.read_tokens.saturating_mul(FILE_TIMES);
         let parts = [
             text_tokens,
             file_tokens,
@@ -85,7 +114,6 @@ impl Estimate {
             _ => Advice::ShardFirst,
         };
         let fits = used_tokens.map(|used| tokens <= window_tokens.saturating_sub(used));
-        let files = file_bytes.len() as u64;
         Self {
             tokens,
             text_tokens,
@@ -153,14 +181,20 @@ fn is_path(word: &str) -> bool {
 
 /// Open tick boxes, or else the items of lists that have none.
 fn open_items(task: &str) -> u64 {
-    let outline = markdown::outline(task);
-    let ticks: Vec<bool> = outline.leaves.iter().filter_map(|leaf| leaf.tick).collect();
-    let open = if ticks.is_empty() {
-        outline.blocks.iter().filter(|block| block.item).count()
-    } else {
-        ticks.iter().filter(|done| !**done).count()
-    };
-    open as u64
+    items(&markdown::outline(task)).len() as u64
+}
+
+/// Where they begin, in order.
+pub(crate) fn items(outline: &markdown::Outline) -> Vec<usize> {
+    let ticks = || outline.leaves.iter().filter(|leaf| leaf.tick.is_some());
+    if ticks().next().is_none() {
+        let items = outline.blocks.iter().filter(|block| block.item);
+        return items.map(|block| block.range.start).collect();
+    }
+    let open = ticks().filter(|leaf| leaf.tick == Some(false));
+    let mut starts: Vec<usize> = open.map(|leaf| leaf.start).collect();
+    starts.sort_unstable();
+    starts
 }
 
 #[cfg(test)]

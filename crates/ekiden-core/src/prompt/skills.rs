@@ -14,6 +14,7 @@ pub(super) const CHECKPOINT: &str = include_str!("texts/skill_checkpoint.md");
 pub(super) const HANDOFF: &str = include_str!("texts/skill_handoff.md");
 pub(super) const ORIENT: &str = include_str!("texts/skill_orient.md");
 pub(super) const RALPH: &str = include_str!("texts/skill_ralph.md");
+pub(super) const SHARD: &str = include_str!("texts/skill_shard.md");
 
 /// A line that every skill of ours has in its head, by which it is told from other people's.
 pub const SKILL_MARK: &str = "  installed-by: ekiden\n";
@@ -28,6 +29,8 @@ pub enum Skill {
     Orient,
     /// An iteration of a loop: its context, its checkpoint.
     Ralph,
+    /// A long document is split.
+    Shard,
 }
 
 /// The names under which the skills are called. Not always their own: somebody may have had a command
@@ -38,10 +41,17 @@ pub struct SkillNames {
     pub handoff: String,
     pub orient: String,
     pub ralph: String,
+    pub shard: String,
 }
 
 impl Skill {
-    pub const ALL: [Self; 4] = [Self::Checkpoint, Self::Handoff, Self::Orient, Self::Ralph];
+    pub const ALL: [Self; 5] = [
+        Self::Checkpoint,
+        Self::Handoff,
+        Self::Orient,
+        Self::Ralph,
+        Self::Shard,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,6 +59,7 @@ impl Skill {
             Self::Handoff => "handoff",
             Self::Orient => "orient",
             Self::Ralph => "ralph",
+            Self::Shard => "shard",
         }
     }
 
@@ -59,10 +70,13 @@ impl Skill {
             Self::Handoff => HANDOFF,
             Self::Orient => ORIENT,
             Self::Ralph => RALPH,
+            Self::Shard => SHARD,
         };
         // What a run does is asked about; what only looks at a loop, or writes down where it is, is not.
         let rules = match self {
-            Self::Checkpoint | Self::Handoff | Self::Orient => vec![self.name().to_owned()],
+            Self::Checkpoint | Self::Handoff | Self::Orient | Self::Shard => {
+                vec![self.name().to_owned()]
+            }
             Self::Ralph => ["context", "checkpoint", "status"]
                 .map(|word| format!("ralph {word}"))
                 .into(),
@@ -94,6 +108,7 @@ impl SkillNames {
             handoff: name(Skill::Handoff),
             orient: name(Skill::Orient),
             ralph: name(Skill::Ralph),
+            shard: name(Skill::Shard),
         }
     }
 
@@ -104,6 +119,7 @@ impl SkillNames {
             Skill::Handoff => &self.handoff,
             Skill::Orient => &self.orient,
             Skill::Ralph => &self.ralph,
+            Skill::Shard => &self.shard,
         }
     }
 }

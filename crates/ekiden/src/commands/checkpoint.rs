@@ -11,7 +11,7 @@ use ekiden_engine::workspace::Workspace;
 use super::end_leftovers;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guard::{Watched, take_checkpoint};
+use crate::guard::{Watched, large_spec, take_checkpoint};
 use crate::output::json::fields;
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
@@ -235,6 +235,9 @@ impl<'a> Asked<'a> {
             output.json(&estimate);
         } else {
             tell_estimate(&estimate, self.reading.as_ref(), output);
+            if let Some(large) = large_spec(&self.watched.place.dir, task, &window) {
+                say(output, large.told());
+            }
         }
         Ok(())
     }

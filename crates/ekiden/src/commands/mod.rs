@@ -41,6 +41,7 @@ pub mod run;
 mod run_status;
 pub mod sessions;
 pub mod setup;
+pub mod shard;
 pub mod show;
 pub mod split;
 mod start;

@@ -23,6 +23,7 @@ use crate::client::settings::ClientSettings;
 use crate::client::window;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::guard::{Compaction, WINDOW_UNKNOWN, large_spec};
 use crate::output::{Output, phrase};
 use crate::settings::approval::{Approvals, WITHDRAW};
 use crate::settings::file;
@@ -107,6 +108,9 @@ pub fn run(
         }
     };
     let header = header(&invocation, &workspace, task)?;
+    if header.settings.agent.kind != AgentKind::Exec {
+        suggest_shards(args.task.as_deref(), &invocation, &workspace, output);
+    }
     let begin = Begin {
         issue,
         resume_from: args.resume_from,
@@ -179,6 +183,20 @@ pub(super) fn go(
         &notes,
         output,
     )
+}
+
+/// The parts of a document that is large for a window of Claude Code's.
+fn suggest_shards(
+    task: Option<&str>,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    output: &mut Output,
+) {
+    let window = Compaction::here(&invocation.environment, &workspace.dir).window(WINDOW_UNKNOWN);
+    let large = task.and_then(|name| large_spec(&invocation.here, name, &window));
+    large
+        .iter()
+        .for_each(|large| output.message(&format!("{}\n", large.told())));
 }
 
 fn verification_note(

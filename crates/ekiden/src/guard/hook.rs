@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use ekiden_core::guard::alert::{self, Said};
+use ekiden_core::guard::estimate::named_files;
 use ekiden_core::guard::watch::{
     Alert, Batch, Decision, Source, Trigger, Watch, WatchEvent, WatchRecord, judge_batch,
 };
@@ -17,7 +18,7 @@ use ekiden_wire::hooks::{HookCall, HookEvent};
 use ekiden_wire::tools::runs_guard;
 use serde_json::Value;
 
-use super::{Watched, checkpoint, handoff, ralph};
+use super::{Watched, checkpoint, handoff, large_spec, ralph};
 use crate::client::guard::is_in_settings;
 use crate::settings::environment::Environment;
 
@@ -87,7 +88,7 @@ impl Hook<'_> {
         if trigger == Trigger::Prompt
             && let Some(reading) = &reading
         {
-            alerts.extend(self.too_large(reading));
+            alerts.extend(self.large(reading));
         }
         if self.call.event == HookEvent::Stop && !self.watched.recent().settled {
             self.watched
@@ -223,6 +224,15 @@ impl Hook<'_> {
                 Some(hook_output::permission(false, &reason))
             }
         }
+    }
+
+    /// A document that the prompt names and that is better sharded first; else the estimate of what it asks for.
+    fn large(&self, reading: &Reading) -> Option<Alert> {
+        let dir = &self.watched.place.dir;
+        let documents = named_files(&self.call.prompt).into_iter();
+        let mut documents = documents.filter(|name| name.ends_with(".md"));
+        let large = documents.find_map(|name| large_spec(dir, name, &reading.window));
+        large.map(Alert::Shard).or_else(|| self.too_large(reading))
     }
 
     /// The estimate of what a prompt asks for, by the files that it names, if it may not fit.

@@ -30,7 +30,8 @@ mod watched;
 mod window;
 
 pub use checkpoint::take as take_checkpoint;
-pub use watched::Watched;
+pub use watched::{Watched, file_bytes, large_spec};
+pub use window::{Compaction, WINDOW_UNKNOWN};
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;

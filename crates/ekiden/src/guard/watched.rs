@@ -1,5 +1,6 @@
 //! What a call of the guard reads: the project, the session's files, its settings, its context.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use ekiden_core::guard::estimate::{Estimate, named_files};
 use ekiden_core::guard::watch::{Decision, Trigger, Watch, WatchSettings, decide};
 use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
 use ekiden_core::observation::{Observation, Origin};
+use ekiden_core::shard::{LargeSpec, Spec};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
@@ -21,8 +23,8 @@ use ekiden_store::published::prepare_project;
 use ekiden_store::replace::replace_at_once;
 use ekiden_wire::transcript::{LastResponse, Recent};
 
-use super::window::{Compaction, WINDOW_UNKNOWN, client_args, window_of};
-use crate::client::settings::{ClientSettings, config_dir};
+use super::window::{Compaction, WINDOW_UNKNOWN, window_of};
+use crate::client::settings::config_dir;
 use crate::client::transcript;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -32,8 +34,37 @@ use crate::settings::given::{Flags, Given};
 use crate::settings::table::{self, Setting};
 use crate::tracker::Trackers;
 
+/// The largest document that is looked at while a person waits, in bytes.
+const SPEC_BYTES_MAX: u64 = 1024 * 1024;
 /// How long what was seen of a session is kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);
+
+/// The files of the project that a text names, with their sizes.
+pub fn file_bytes(dir: &Path, text: &str) -> BTreeMap<String, u64> {
+    let size = |file: &str| {
+        let metadata = dir.join(file).metadata().ok()?;
+        metadata
+            .is_file()
+            .then(|| (file.to_owned(), metadata.len()))
+    };
+    named_files(text).into_iter().filter_map(size).collect()
+}
+
+/// A document of the project, if it is better sharded before it is begun.
+pub fn large_spec(dir: &Path, name: &str, window: &Window) -> Option<LargeSpec> {
+    let path = dir.join(name);
+    let is_read = |size: u64| size <= SPEC_BYTES_MAX;
+    path.metadata()
+        .ok()
+        .filter(|meta| meta.is_file() && is_read(meta.len()))?;
+    let text = std::fs::read_to_string(path).ok()?;
+    let spec = Spec {
+        text: &text,
+        file_bytes: &file_bytes(dir, &text),
+        window_tokens: window.usable_tokens(),
+    };
+    LargeSpec::of(name, &spec)
+}
 
 /// A watched session and what surrounds it.
 #[derive(Debug)]
@@ -196,12 +227,7 @@ impl Watched {
 
     /// What a task may take: its text, and the files of the project that it names.
     pub fn estimate(&self, task: &str, window: &Window, used_tokens: Option<u64>) -> Estimate {
-        let files: Vec<u64> = named_files(task)
-            .into_iter()
-            .filter_map(|file| self.place.dir.join(file).metadata().ok())
-            .filter(std::fs::Metadata::is_file)
-            .map(|metadata| metadata.len())
-            .collect();
+        let files: Vec<u64> = file_bytes(&self.place.dir, task).into_values().collect();
         Estimate::of(task, &files, window.usable_tokens(), used_tokens)
     }
 
@@ -329,12 +355,7 @@ impl Watched {
 
     /// The model's window as the client was started, with what its status line told.
     fn window(&self, figure: Option<Figure>, model_tokens: u64) -> Window {
-        let settings = ClientSettings::read(&self.environment, &self.place.dir, false);
-        let compaction = Compaction::of(
-            &self.environment,
-            &client_args(&self.environment),
-            &settings,
-        );
+        let compaction = Compaction::here(&self.environment, &self.place.dir);
         compaction.window(figure.map_or(model_tokens, |figure| figure.window_tokens))
     }
 

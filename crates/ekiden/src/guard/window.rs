@@ -35,6 +35,12 @@ pub struct Compaction {
 }
 
 impl Compaction {
+    /// What was said to the client in which this is called, or that is started here.
+    pub fn here(environment: &Environment, dir: &Path) -> Self {
+        let settings = ClientSettings::read(environment, dir, false);
+        Self::of(environment, &client_args(environment), &settings)
+    }
+
     /// What the client's own arguments say, or else the environment, or else its settings.
     pub fn of(
         environment: &Environment,

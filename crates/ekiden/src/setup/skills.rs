@@ -222,14 +222,17 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        assert_eq!(free(), ["checkpoint", "handoff", "orient", "ralph"]);
+        assert_eq!(
+            free(),
+            ["checkpoint", "handoff", "orient", "ralph", "shard"]
+        );
         write(
             "skills/orient/SKILL.md",
             &format!("---\nname: orient\nmetadata:\n{SKILL_MARK}---\n"),
         );
         assert_eq!(
             free(),
-            ["checkpoint", "handoff", "orient", "ralph"],
+            ["checkpoint", "handoff", "orient", "ralph", "shard"],
             "our own"
         );
         write("skills/checkpoint/SKILL.md", "---\nname: other\n---\n");
@@ -244,10 +247,14 @@ mod tests {
                 "ekiden-checkpoint",
                 "ekiden-handoff",
                 "ekiden-orient",
-                "ralph"
+                "ralph",
+                "shard"
             ]
         );
         write("commands/ekiden-handoff.md", "");
-        assert_eq!(free(), ["ekiden-checkpoint", "", "ekiden-orient", "ralph"]);
+        assert_eq!(
+            free(),
+            ["ekiden-checkpoint", "", "ekiden-orient", "ralph", "shard"]
+        );
     }
 }

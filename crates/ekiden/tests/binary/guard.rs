@@ -456,6 +456,29 @@ fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
     assert_eq!(answer["decision"], Value::Null);
 }
 
+// shows: SHD-002
+#[test]
+fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
+    let session = Watched::new();
+    let spec = format!("# Port\n\n{}", "- [ ] port a module\n".repeat(28));
+    session.environment.write("docs/spec.md", &spec);
+    session.uses(5);
+    let prompt = json!({"prompt": "Implement docs/spec.md, all of it."});
+    let answer = session.hook("UserPromptSubmit", &prompt);
+    insta::assert_snapshot!(person(&answer), @r"
+    docs/spec.md may take about 71% of the usable window. Shard it first, into 3 parts:
+      S01  port a module  26%  lines 3-11
+      S02  port a module  26%  lines 12-20  needs S01 (the same section)
+      S03  port a module  28%  lines 21-30  needs S02 (the same section)
+    `ekiden shard docs/spec.md -o plan.toml` writes them as a plan.
+    ");
+    assert!(
+        agent(&answer).contains("`ekiden shard` shows them"),
+        "{answer}"
+    );
+    assert_eq!(answer["decision"], Value::Null);
+}
+
 // shows: MON-08
 #[test]
 fn in_a_session_of_ekiden_it_stands_aside() {

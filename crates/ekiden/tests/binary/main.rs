@@ -58,6 +58,7 @@ mod second;
 mod sessions;
 mod settings;
 mod setup;
+mod shard;
 mod stalled;
 mod start;
 mod stats;

@@ -221,6 +221,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
       to create  HOME/.claude/skills/handoff/SKILL.md
       to create  HOME/.claude/skills/orient/SKILL.md
       to create  HOME/.claude/skills/ralph/SKILL.md
+      to create  HOME/.claude/skills/shard/SKILL.md
     nothing was changed: this was a dry run
     "#);
     assert_eq!(home.all(), before, "a dry run changes nothing");
@@ -232,7 +233,8 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     created   HOME/.claude/skills/handoff/SKILL.md
     created   HOME/.claude/skills/orient/SKILL.md
     created   HOME/.claude/skills/ralph/SKILL.md
-    skills    /checkpoint, /handoff, /orient, /ralph in new sessions
+    created   HOME/.claude/skills/shard/SKILL.md
+    skills    /checkpoint, /handoff, /orient, /ralph, /shard in new sessions
     next      start a session; `ekiden setup --remove` removes the guard
     ");
     let commands = home.settings()["hooks"].as_object().unwrap().len();
@@ -248,6 +250,7 @@ fn an_empty_home_gets_the_guard_and_loses_it_again() {
     removed   HOME/.claude/skills/handoff/SKILL.md
     removed   HOME/.claude/skills/orient/SKILL.md
     removed   HOME/.claude/skills/ralph/SKILL.md
+    removed   HOME/.claude/skills/shard/SKILL.md
     ");
     assert_eq!(home.all(), before);
     insta::assert_snapshot!(done(&environment, &["--remove"]), @"nothing of the guard is here");
@@ -626,7 +629,9 @@ fn a_command_that_exists_keeps_its_name() {
     home.write(".claude/commands/handoff.md", "Mine.");
     let said = done(&environment, &[]);
     assert!(
-        said.contains("skills    /checkpoint, /ekiden-handoff, /orient, /ralph in new sessions"),
+        said.contains(
+            "skills    /checkpoint, /ekiden-handoff, /orient, /ralph, /shard in new sessions"
+        ),
         "{said}"
     );
     assert!(!home.exists(".claude/skills/handoff"));
@@ -758,7 +763,7 @@ fn programs_are_told_what_changed() {
     );
     assert_eq!(
         done["skills"],
-        serde_json::json!(["/checkpoint", "/handoff", "/orient", "/ralph"])
+        serde_json::json!(["/checkpoint", "/handoff", "/orient", "/ralph", "/shard"])
     );
     assert_eq!(answer(&["--remove"])["files"][0]["change"], "changed");
 }

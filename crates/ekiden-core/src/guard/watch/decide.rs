@@ -26,6 +26,7 @@ use crate::guard::estimate::Estimate;
 use crate::guard::levels::{Level, Levels};
 use crate::guard::reading::Reading;
 use crate::limits;
+use crate::shard::LargeSpec;
 use crate::time::Timestamp;
 
 /// What happens in the session right now. Only the main thread is watched.
@@ -100,6 +101,8 @@ pub enum Alert {
     Failed,
     /// The person asks for something that may not fit into what is left.
     Large(Estimate),
+    /// The person names a document that is better sharded first.
+    Shard(LargeSpec),
     /// One call was refused.
     Refused,
     /// The turn ends with this use in percent and no handoff.

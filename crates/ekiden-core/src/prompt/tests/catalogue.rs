@@ -378,7 +378,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
     },
     Entry {
         name: "Skills",
-        channel: "a skill's file, read when `/checkpoint`, `/handoff`, `/orient` or `/ralph` is called",
+        channel: "a skill's file, read when `/checkpoint`, `/handoff`, `/orient`, `/ralph` or `/shard` is called",
         why: "They name one command and say what to do with its answer, so that a newer program needs no newer \
               text. The agent runs the command: text that the client puts in place itself is searched for file \
               names, and a handoff is foreign text.",
@@ -388,6 +388,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
             skills::HANDOFF,
             skills::ORIENT,
             skills::RALPH,
+            skills::SHARD,
         ],
     },
 ];

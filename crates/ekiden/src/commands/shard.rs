@@ -1,0 +1,271 @@
+//! `ekiden shard`: a document too large for one session becomes a plan, without a model.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ekiden_core::guard::Window;
+use ekiden_core::hash::sha256_hex;
+use ekiden_core::issue::{IssueRef, TrackerKind};
+use ekiden_core::limits::SHARDS_MAX;
+use ekiden_core::shard::{MAX_PERCENT, Shard, Shards, Spec, Split};
+use ekiden_core::time::{Millis, Timestamp};
+use ekiden_engine::EngineError;
+use ekiden_engine::clock::{Clock as _, SystemClock};
+use ekiden_manifest::{ShardPlan, shard_plan};
+use ekiden_store::disk::{Disk as _, RealDisk};
+use ekiden_tracker::NewIssue;
+
+use super::Invocation;
+use super::task::Task;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guard::{Compaction, WINDOW_UNKNOWN, file_bytes};
+use crate::output::json::Fields;
+use crate::output::line::{Line, Tone, one_line};
+use crate::output::{Output, phrase};
+use crate::plan::author;
+use crate::settings::flags::{Asking, Typed};
+use crate::tracker::{Trackers, failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ekiden shard spec.md                       show how it would be split
+  ekiden shard spec.md -o plan.toml          write it as a plan for `ekiden execute`
+  ekiden shard spec.md --into 4
+  ekiden shard spec.md --max 20% --json
+  ekiden shard spec.md --issues ANV-123      a sub-issue for each part, once you say yes
+";
+
+/// Sub-issues that were made this long ago are found again, and not made twice.
+const MADE_WITHIN: Millis = Millis::from_secs(90 * 24 * 60 * 60);
+
+/// Split a long document into parts that fit a session each
+///
+/// The cuts are at its headings, or between the items of its lists; no code block, table or item is cut. What
+/// stands before the first section is told to every part. Which part needs which is read from the text: references to
+/// sections, files in common, words such as `then`. No model is asked, and the same text gives the same parts.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub struct ShardArgs {
+    /// The document: a file, or `-` for standard input
+    #[arg(value_name = "SPEC")]
+    spec: String,
+    /// Split it into so many parts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SHARDS_MAX as u64))]
+    into: Option<u64>,
+    /// The most of the usable window that a part may take
+    #[arg(long, value_name = "PERCENT", default_value = "30%", value_parser = percent, conflicts_with = "into")]
+    max: u64,
+    /// Write a manifest there: a file, or a directory for `plan.toml` in it
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write over files that exist
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Make a sub-issue of this issue for each part, after asking once
+    #[arg(long, value_name = "ISSUE")]
+    issues: Option<String>,
+    /// Make them without asking
+    #[arg(long, requires = "issues")]
+    yes: bool,
+    #[command(flatten)]
+    typed: Typed<Asking>,
+}
+
+fn percent(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches('%').parse().ok();
+    let number = number.filter(|number| (1..=100).contains(number));
+    number.ok_or_else(|| format!("not a share from 1% to 100%, such as {MAX_PERCENT}%"))
+}
+
+pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let invocation = Invocation::new(args.typed.flags())?;
+    let dir = invocation.workspace_here()?.dir;
+    let spec = Task::read_as("document", &args.spec, output)?;
+    let window = Compaction::here(&invocation.environment, &dir).window(WINDOW_UNKNOWN);
+    let split = match args.into {
+        Some(parts) => Split::Into(usize::try_from(parts).unwrap_or(SHARDS_MAX)),
+        None => Split::Max(args.max),
+    };
+    let shards = split_here(&dir, &spec.text, &window, split);
+    let written = match &args.output {
+        Some(path) => {
+            Some(Place::of(&invocation.here.join(path), &dir)?.write(&shards, &spec, args.force)?)
+        }
+        None => None,
+    };
+    let parent = args.issues.as_deref();
+    let issues = match parent {
+        Some(parent) => {
+            SubIssues::of(&invocation, parent)?.make(&shards, &spec, args.yes, output)?
+        }
+        None => Vec::new(),
+    };
+    if invocation.json()? {
+        let answer = Fields::versioned().with("spec", &spec.name);
+        output.json(
+            &answer
+                .with("manifest", written)
+                .with("issues", issues)
+                .and(&shards),
+        );
+        return Ok(Exit::Done);
+    }
+    let [tokens, parts] = [
+        phrase::tokens(shards.whole.tokens),
+        phrase::count(shards.shards.len() as u64, "part"),
+    ];
+    let whole = format!(
+        " · about {tokens} tokens, {}% of the usable window · {parts}",
+        shards.whole.percent
+    );
+    output.line(&Line::new(Tone::Plain, one_line(&spec.name)).with(Tone::Quiet, whole));
+    let rows = shards.table().into_iter();
+    rows.for_each(|row| output.line(&Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
+    for issue in &issues {
+        output.line(&Line::labelled("made", Tone::Plain, one_line(issue)));
+    }
+    let next = match &written {
+        Some(manifest) => format!("ekiden execute {}", phrase::path(manifest)),
+        None if shards.shards.len() > 1 => format!("ekiden shard {} -o plan.toml", args.spec),
+        None => format!("ekiden run {}", args.spec),
+    };
+    output.line(&Line::default());
+    output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
+    Ok(Exit::Done)
+}
+
+/// Where sub-issues are made.
+struct SubIssues<'i> {
+    invocation: &'i Invocation,
+    trackers: Trackers,
+    parent: IssueRef,
+}
+
+impl<'i> SubIssues<'i> {
+    fn of(invocation: &'i Invocation, parent: &str) -> Result<Self, Failure> {
+        let trackers = invocation.trackers(&invocation.workspace_here()?);
+        let parent = trackers.named(parent)?;
+        if parent.tracker != TrackerKind::Local {
+            invocation.environment.refuse_a_session("make sub-issues")?;
+        }
+        Ok(Self {
+            invocation,
+            trackers,
+            parent,
+        })
+    }
+
+    /// Makes them once somebody agreed. Those of the same parts of the same issue are made once.
+    fn make(
+        &self,
+        shards: &Shards,
+        spec: &Task,
+        yes: bool,
+        output: &mut Output,
+    ) -> Result<Vec<String>, Failure> {
+        let count = phrase::count(shards.shards.len() as u64, "sub-issue");
+        let question = format!("Make {count} of {}? [y/N] ", self.parent);
+        let agreed = yes || (self.invocation.can_ask()? && output.confirm(&question));
+        if !agreed {
+            let text = format!("no sub-issue of {} was made: nobody agreed", self.parent);
+            return Err(
+                Failure::new(Exit::Settings, text).hint("answer yes on a terminal, or add `--yes`")
+            );
+        }
+        let failed = |fault| failure("make the sub-issues", self.parent.tracker, &fault);
+        let tracker = self.trackers.open(&self.parent).map_err(failed)?;
+        let since = Timestamp(SystemClock.now().0.saturating_sub(MADE_WITHIN.0));
+        let make = |shard: &Shard| {
+            let title = format!("{} {}", shard.id, shard.title);
+            let text = text_of(shard, spec);
+            let new = NewIssue {
+                key: &sha256_hex(format!("{}\n{title}\n{text}", self.parent).as_bytes()),
+                title: &title,
+                text: &text,
+                parent: Some(&self.parent.id),
+                since,
+            };
+            tracker.create(&new).map_err(failed)
+        };
+        shards.shards.iter().map(make).collect()
+    }
+}
+
+/// The part whole, with its size and what it needs.
+fn text_of(shard: &Shard, spec: &Task) -> String {
+    let part = spec.text[shard.range.clone()].trim_end();
+    let (first, last) = shard.lines;
+    let needs = shard.told_needs();
+    let needs = if needs.is_empty() {
+        needs
+    } else {
+        format!("; {needs}")
+    };
+    format!(
+        "{part}\n\nLines {first}-{last} of {}, about {}% of a session's usable window{needs}.\n",
+        spec.name, shard.estimate.percent,
+    )
+}
+
+/// Splits a text that names files of this directory.
+pub(super) fn split_here(dir: &Path, text: &str, window: &Window, split: Split) -> Shards {
+    let spec = Spec {
+        text,
+        file_bytes: &file_bytes(dir, text),
+        window_tokens: window.usable_tokens(),
+    };
+    Shards::of(&spec, split)
+}
+
+/// Where a manifest and its parts go.
+struct Place {
+    work_dir: PathBuf,
+    manifest: PathBuf,
+    /// The directory of the parts, from the work dir.
+    parts: String,
+}
+
+impl Place {
+    fn of(output: &Path, work_dir: &Path) -> Result<Self, Failure> {
+        let is_dir = output.is_dir() || output.to_string_lossy().ends_with('/');
+        let manifest = match is_dir {
+            true => output.join("plan.toml"),
+            false => output.to_owned(),
+        };
+        let refused = |what: &str| {
+            let text = format!("cannot write {}: {what}", phrase::path(&manifest));
+            Failure::new(Exit::MissingInput, text).hint("name another `--output`")
+        };
+        let dir = manifest.parent().and_then(|dir| dir.canonicalize().ok());
+        let dir = dir.ok_or_else(|| refused("there is no directory for it"))?;
+        let inside = dir.strip_prefix(work_dir).ok().and_then(Path::to_str);
+        let inside = inside
+            .ok_or_else(|| refused("it lies outside of the work dir, and its parts would too"))?;
+        let name = manifest.file_stem().unwrap_or_default().to_string_lossy();
+        let parts = Path::new(inside).join(format!("{name}.parts"));
+        Ok(Self {
+            work_dir: work_dir.to_owned(),
+            parts: parts.to_string_lossy().into_owned(),
+            manifest: dir.join(manifest.file_name().unwrap_or_default()),
+        })
+    }
+
+    fn write(&self, shards: &Shards, spec: &Task, force: bool) -> Result<PathBuf, Failure> {
+        let ShardPlan { manifest, files } = shard_plan(shards, &spec.text, &spec.name, &self.parts);
+        let parts = self.work_dir.join(&self.parts);
+        let mut new = vec![&self.manifest];
+        new.extend((!files.is_empty()).then_some(&parts));
+        author::refuse_existing(&new, force)?;
+        if !files.is_empty() && !parts.is_dir() {
+            let disk = RealDisk::fenced(&self.work_dir);
+            disk.create_dir(&parts).map_err(EngineError::from)?;
+        }
+        // The manifest comes last: it names the others.
+        for (path, text) in &files {
+            author::write(&self.work_dir, &self.work_dir.join(path), text)?;
+        }
+        author::write(&self.work_dir, &self.manifest, &manifest)?;
+        Ok(self.manifest.clone())
+    }
+}

@@ -1,0 +1,251 @@
+//! A document is split without a model, and the plan is carried out.
+
+use crate::environment::Environment;
+use crate::plan::repository;
+
+/// Two sections of so many items that the rehearsal agent can do, after some words.
+fn spec(words: usize, items: usize) -> String {
+    let filler = "More words of it. ".repeat(words);
+    let filler = filler.trim_end();
+    let section = |title: &str, file: &str, count: usize| {
+        let items = (1..=count).map(|n| {
+            format!("- [ ] Write {file}{n}\n\n  ```sh\n  echo {n} > {file}{n}\n  ```\n\n")
+        });
+        format!("## {title}\n\n{filler}\n\n{}", items.collect::<String>())
+    };
+    format!(
+        "# Letters\n\nIn short.\n\n{}{}It needs the Small letters first.\n",
+        section("Small letters", "a", items),
+        section("Large letters", "b", items)
+    )
+}
+
+fn environment(words: usize, items: usize) -> Environment {
+    let environment = repository();
+    environment.write("spec.md", &spec(words, items));
+    environment.commit_all();
+    environment
+}
+
+// shows: SHD-001
+#[test]
+fn a_document_is_shown_in_parts_and_nothing_is_written() {
+    let environment = environment(1, 12);
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md"]), @r"
+    spec.md · about 102k tokens, 62% of the usable window · 3 parts
+      S01  Small letters                             23%  lines 5-55
+      S02  Small letters (continued), Large letters  23%  lines 57-107  needs S01 (the same section)
+      S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
+
+    next  ekiden shard spec.md -o plan.toml
+    --- exit code 0
+    ");
+    assert!(!environment.exists("plan.toml"));
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "--into", "1"]), @r"
+    spec.md · about 102k tokens, 62% of the usable window · 1 part
+      S01  Small letters, Large letters  62%  lines 5-157
+
+    next  ekiden run spec.md
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "--max", "0"]), @r"
+    --- standard error
+    error: invalid value '0' for '--max <PERCENT>': not a share from 1% to 100%, such as 30%
+
+    For more information, try '--help'.
+    --- exit code 2
+    ");
+}
+
+// shows: SHD-001
+#[test]
+fn the_plan_quotes_each_part_whole_and_is_carried_out() {
+    let environment = environment(1, 2);
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "--into", "2", "-o", "plan.toml"]), @r"
+    spec.md · about 22k tokens, 14% of the usable window · 2 parts
+      S01  Small letters   9%  lines 5-19
+      S02  Large letters   9%  lines 21-37  needs S01 (names “Small letters”)
+
+    next  ekiden execute plan.toml
+    --- exit code 0
+    ");
+    insta::assert_snapshot!(environment.read("plan.toml"), @r#"
+    format = 1
+    project = "spec.md"
+    description = "Made by `ekiden shard` of spec.md."
+
+    [[stage]]
+    id = "S01"
+    name = "Small letters"
+    estimate_tokens = 14050
+    prompt = """
+    Do part 1 of 2 of spec.md: Small letters. It stands below, whole. Do all of it, and nothing of the other parts, which other sessions do:
+    - S02: Large letters
+
+    The document begins, for all parts:
+
+    # Letters
+
+    In short.
+
+    Your part:
+
+    ## Small letters
+
+    More words of it.
+
+    - [ ] Write a1
+
+      ```sh
+      echo 1 > a1
+      ```
+
+    - [ ] Write a2
+
+      ```sh
+      echo 2 > a2
+      ```
+    """
+
+    [[stage]]
+    id = "S02"
+    name = "Large letters"
+    description = "needs S01 (names “Small letters”)"
+    needs = ["S01"]
+    estimate_tokens = 14061
+    prompt = """
+    Do part 2 of 2 of spec.md: Large letters. It stands below, whole. Do all of it, and nothing of the other parts, which other sessions do:
+    - S01: Small letters (done, you build on it)
+
+    The document begins, for all parts:
+
+    # Letters
+
+    In short.
+
+    Your part:
+
+    ## Large letters
+
+    More words of it.
+
+    - [ ] Write b1
+
+      ```sh
+      echo 1 > b1
+      ```
+
+    - [ ] Write b2
+
+      ```sh
+      echo 2 > b2
+      ```
+
+    It needs the Small letters first.
+    """
+    "#);
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "-o", "plan.toml"]), @r"
+    --- standard error
+    error: plan.toml exists already
+    hint: it was left as it is; `--force` writes over it, `--output` names another manifest
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.told(&["execute", "plan.toml", "--dry-run"]), @r"
+    spec.md · 2 stages, at most 3 at a time, each in a worktree
+    wave 1
+      S01  Small letters   about 14k tokens · no validation
+    wave 2
+      S02  Large letters   needs S01 · about 14k tokens · no validation
+    about 28k tokens in all, as the manifest says
+    --- exit code 0
+    ");
+    let told = environment.told(&["execute", "plan.toml", "--agent", "rehearsal", "--yes"]);
+    assert!(told.trim_end().ends_with("--- exit code 0"), "{told}");
+    assert!(environment.exists("a2") && environment.exists("b2"));
+}
+
+// shows: SHD-001
+#[test]
+fn a_part_too_long_for_a_task_goes_into_a_file_that_its_stage_is_shown() {
+    let environment = environment(400, 12);
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "-o", "plan.toml"]), @r"
+    spec.md · about 107k tokens, 65% of the usable window · 3 parts
+      S01  Small letters                             25%  lines 5-55
+      S02  Small letters (continued), Large letters  25%  lines 57-107  needs S01 (the same section)
+      S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
+
+    next  ekiden execute plan.toml
+    --- exit code 0
+    ");
+    let manifest = environment.read("plan.toml");
+    assert!(
+        manifest.contains("context = [\"plan.parts/S02.md\"]"),
+        "{manifest}"
+    );
+    assert!(
+        environment
+            .read("plan.parts/S01.md")
+            .starts_with("# Letters\n\nIn short.\n\n## Small letters\n")
+    );
+    let told = environment.told(&["execute", "plan.toml", "--dry-run"]);
+    assert!(told.trim_end().ends_with("--- exit code 0"), "{told}");
+    insta::assert_snapshot!(environment.told(&["shard", "spec.md", "-o", "../plan.toml"]), @r"
+    --- standard error
+    error: cannot write ../plan.toml: it lies outside of the work dir, and its parts would too
+    hint: name another `--output`
+    --- exit code 66
+    ");
+}
+
+// shows: SHD-002
+#[test]
+fn a_run_and_an_estimate_of_a_large_document_suggest_its_parts() {
+    let environment = environment(1, 12);
+    insta::assert_snapshot!(environment.told(&["checkpoint", "--estimate", "spec.md"]), @r"
+    Estimate    about 102k, 62% of the usable window: 410 for the text, 0 for 0 files it names, 24 open items
+    Advice      shard it first, into 3 parts
+      - shard: split it into smaller tasks, each under 30% of the window
+      - checkpoint first: `ekiden checkpoint`, then begin it in a fresh session with /orient
+      - proceed: do it in this session all the same
+    spec.md may take about 62% of the usable window. Shard it first, into 3 parts:
+      S01  Small letters                             23%  lines 5-55
+      S02  Small letters (continued), Large letters  23%  lines 57-107  needs S01 (the same section)
+      S03  Large letters (continued)                 23%  lines 109-157  needs S01 (names “Small letters”), S02 (the same section)
+    `ekiden shard spec.md -o plan.toml` writes them as a plan.
+    --- exit code 0
+    ");
+    let told = environment.told(&["run", "spec.md", "--agent", "rehearsal", "-m", "1"]);
+    let suggestion = "spec.md may take about 62% of the usable window. Shard it first, into 3 parts:\n  S01  Small letters  ";
+    assert!(told.contains(suggestion), "{told}");
+    assert!(told.contains("session 1"), "the run goes on: {told}");
+}
+
+// shows: SHD-003
+#[test]
+fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
+    let environment = environment(1, 2);
+    environment.run(&["issue", "new", "Letters"]).expect(0);
+    let issues = ["shard", "spec.md", "--into", "2", "--issues", "letters"];
+    insta::assert_snapshot!(environment.told(&issues), @r"
+    --- standard error
+    error: no sub-issue of letters was made: nobody agreed
+    hint: answer yes on a terminal, or add `--yes`
+    --- exit code 78
+    ");
+    let agreed = [&issues[..], &["--yes"]].concat();
+    insta::assert_snapshot!(environment.told(&agreed), @r"
+    spec.md · about 22k tokens, 14% of the usable window · 2 parts
+      S01  Small letters   9%  lines 5-19
+      S02  Large letters   9%  lines 21-37  needs S01 (names “Small letters”)
+      made      s01-small-letters
+      made      s02-large-letters
+
+    next  ekiden shard spec.md -o plan.toml
+    --- exit code 0
+    ");
+    let shown = environment.told(&["issue", "show", "s02-large-letters"]);
+    assert!(shown.contains("It needs the Small letters first.\n\nLines 21-37 of spec.md, about 9% of a session's usable window; needs S01"), "{shown}");
+    environment.run(&agreed).expect(0);
+    let listed = environment.told(&["issue", "list"]);
+    assert_eq!(listed.matches("letters").count(), 5, "{listed}");
+}
