@@ -108,7 +108,7 @@ pub fn run(
         }
     };
     let header = header(&invocation, &workspace, task)?;
-    if header.settings.agent.kind != AgentKind::Exec {
+    if header.settings.agent.kind == AgentKind::Claude {
         suggest_shards(args.task.as_deref(), &invocation, &workspace, output);
     }
     let begin = Begin {
@@ -194,9 +194,10 @@ fn suggest_shards(
 ) {
     let window = Compaction::here(&invocation.environment, &workspace.dir).window(WINDOW_UNKNOWN);
     let large = task.and_then(|name| large_spec(&invocation.here, name, &window));
-    large
-        .iter()
-        .for_each(|large| output.message(&format!("{}\n", large.told())));
+    large.iter().for_each(|large| {
+        let text = "The run works through it all the same, session by session.";
+        output.message(&format!("{}\n{text}\n", large.told()));
+    });
 }
 
 fn verification_note(

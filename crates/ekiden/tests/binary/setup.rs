@@ -755,7 +755,7 @@ fn programs_are_told_what_changed() {
         (&1.into(), &"user".into(), &true.into())
     );
     assert_eq!(done["diff"], dry["diff"]);
-    assert_eq!(done["files"].as_array().unwrap().len(), 6);
+    assert_eq!(done["files"].as_array().unwrap().len(), 7);
     assert_eq!(done["files"][0]["change"], "changed");
     assert_eq!(
         std::fs::read_to_string(Path::new(done["original"].as_str().unwrap())).unwrap(),
