@@ -190,7 +190,7 @@ fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
         };
         output.line(&Line::new(tone, format!("{what}: {name}")));
     }
-    let next = "fill them in, then  ekiden ralph run --verify 'COMMAND' --agent rehearsal";
+    let next = "fill them in, then  ekiden ralph run --verify 'COMMAND'";
     output.line(&Line::new(Tone::Quiet, "next  ").with(Tone::Plain, next));
     Ok(Exit::Done)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ekiden_core::relay::ItemState;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
@@ -103,9 +104,14 @@ pub fn project(
         });
         match (read, timeline) {
             (Ok(read), Some(timeline)) => {
-                let mut stages = read.run.header().manifest.stages.iter();
-                let is_list = stages.any(|stage| stage.part.items);
-                metrics.of_run(&timeline, read.run.outcome(), is_list);
+                let relays = read.run.relays();
+                let lists = relays.filter_map(|(_, relay)| relay.items.as_ref());
+                let done = lists.map(|list| list.texts(ItemState::Done).count() as u64);
+                metrics.of_run(
+                    &timeline,
+                    read.run.outcome(),
+                    done.reduce(u64::saturating_add),
+                );
             }
             (Ok(_), None) => {}
             (Err(_), _) => unreadable += 1,

@@ -138,19 +138,26 @@ impl Metrics {
         }
     }
 
-    /// Takes in a run as far as it went; `is_list` where it works through a list.
-    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, is_list: bool) {
-        self.runs.take(timeline, outcome);
-        if is_list {
-            self.ralph.take(timeline, outcome);
+    /// Takes in a run as far as it went. `done` is how many items are done where it works through a list.
+    pub fn of_run(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
+        self.runs.take(timeline, outcome, done);
+        if done.is_some() {
+            self.ralph.take(timeline, outcome, done);
         }
     }
 }
 
 impl RunMetrics {
-    fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>) {
+    fn take(&mut self, timeline: &Timeline, outcome: Option<&Outcome>, done: Option<u64>) {
         for stage in &timeline.stages {
-            self.of_sessions(&stage.sessions);
+            self.of_sessions(&stage.sessions, done.is_none());
+        }
+        if let Some(done) = done {
+            let ended = timeline
+                .sessions()
+                .filter(|(_, session)| session.end().is_some());
+            self.items.part += done;
+            self.items.of += ended.count() as u64;
         }
         self.compacted.part += compacted(&timeline.problems);
         self.compacted.of += timeline.sessions().count() as u64;
@@ -160,8 +167,8 @@ impl RunMetrics {
         }
     }
 
-    /// Takes in the sessions of a relay that are over.
-    fn of_sessions(&mut self, sessions: &[Session]) {
+    /// Takes in the sessions of a relay that are over, and with `lists_items` the items that each says are done.
+    fn of_sessions(&mut self, sessions: &[Session], lists_items: bool) {
         let ended = sessions.iter().filter(|session| session.end().is_some());
         let mut before: Option<&Session> = None;
         for session in ended {
@@ -169,7 +176,7 @@ impl RunMetrics {
                 let is_left = session.left.is_some_and(|left| left != Left::Nothing);
                 self.resumes.count(is_left && !session.is_rescued);
             }
-            if let Some((done, _)) = session.items {
+            if let Some((done, _)) = session.items.filter(|_| lists_items) {
                 let known = before.and_then(|before| before.items);
                 let done_before = known.map_or(0, |(done, _)| done);
                 self.items.part += done.saturating_sub(done_before) as u64;

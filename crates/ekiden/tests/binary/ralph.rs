@@ -50,7 +50,7 @@ fn init_writes_three_files_and_overwrites_none() {
         kept, it was there: PROMPT.md
         wrote: fix_plan.md
         wrote: progress.txt
-        next  fill them in, then  ekiden ralph run --verify 'COMMAND' --agent rehearsal
+        next  fill them in, then  ekiden ralph run --verify 'COMMAND'
         --- exit code 0"#]]
     .assert_eq(&environment.told(&["ralph", "init"]));
     assert_eq!(environment.read("PROMPT.md"), "mine");
@@ -104,11 +104,9 @@ fn twenty_five_items_are_done_one_a_session_whatever_happens() {
     assert_eq!(done, Vec::from_iter(1..=25));
     let stats = environment.run(&["stats", "--json"]).expect(0).stdout;
     let stats: Value = serde_json::from_str(&stats).unwrap();
-    assert_eq!(
-        stats["metrics"]["ralph"]["complete"],
-        json!({"part": 1, "of": 1}),
-        "{stats}"
-    );
+    let ralph = &stats["metrics"]["ralph"];
+    assert_eq!(ralph["complete"], json!({"part": 1, "of": 1}), "{stats}");
+    assert_eq!(ralph["items"], json!({"part": 25, "of": 25}), "{stats}");
     let subjects = environment.git(&["log", "--format=%s", "--grep=ekiden: session"]);
     assert_eq!(subjects.lines().count(), 25, "{subjects}");
     assert!(environment.read("progress.txt").lines().count() >= 25);
