@@ -15,7 +15,7 @@ use ekiden_wire::reading::{Piece, pieces};
 use super::activity::PIECE_BYTES;
 use super::line::{Line, Tone, one_line};
 use super::patch;
-use super::prompting::Key;
+use super::prompting::{Key, Move};
 use super::summary::Summary;
 
 /// What is read of the end of a stream when a session is chosen.
@@ -126,7 +126,7 @@ impl Full {
                 }
                 Key::Escape => self.search = None,
                 Key::Suspend => return Pressed::Back,
-                Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown => {}
+                Key::Move(_) => {}
             }
             return Pressed::Taken;
         }
@@ -137,12 +137,12 @@ impl Full {
             Key::Char('n') => self.find(true),
             Key::Char('N') => self.find(false),
             Key::Char(' ') | Key::Enter => self.unfold(),
-            Key::Up => self.step(-1),
-            Key::Down => self.step(1),
-            Key::PageUp => self.step(-self.page.cast_signed()),
-            Key::PageDown => self.step(self.page.cast_signed()),
-            Key::Left => self.choose(-1),
-            Key::Right => self.choose(1),
+            Key::Move(Move::Up) => self.step(-1),
+            Key::Move(Move::Down) => self.step(1),
+            Key::Move(Move::PageUp) => self.step(-self.page.cast_signed()),
+            Key::Move(Move::PageDown) => self.step(self.page.cast_signed()),
+            Key::Move(Move::Left) => self.choose(-1),
+            Key::Move(Move::Right) => self.choose(1),
             Key::Escape if self.search.is_some() => self.search = None,
             Key::Char(_) | Key::Backspace | Key::Escape => return Pressed::Other,
         }
@@ -539,7 +539,7 @@ mod tests {
         assert!(!shown(&mut full, 80).contains("    second line"));
         full.press(Key::Escape);
         assert_eq!(full.press(Key::Escape), Pressed::Other);
-        full.press(Key::Left);
+        full.press(Key::Move(Move::Left));
         assert_eq!(full.chosen, Some(place(1)));
         assert_eq!(full.press(Key::Char('p')), Pressed::Other);
         assert_eq!(full.press(Key::Char('f')), Pressed::Back);

@@ -17,7 +17,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 
-use super::prompting::Key;
+use super::prompting::{Key, Move};
 
 const BYTES_MAX: usize = 4096;
 /// A signal that has no key.
@@ -188,12 +188,12 @@ fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
 fn arrows(bytes: &[u8]) -> Vec<Key> {
     let sequences = String::from_utf8_lossy(bytes);
     let arrow = |sequence| match sequence {
-        "[A" | "OA" => Some(Key::Up),
-        "[B" | "OB" => Some(Key::Down),
-        "[C" | "OC" => Some(Key::Right),
-        "[D" | "OD" => Some(Key::Left),
-        "[5~" => Some(Key::PageUp),
-        "[6~" => Some(Key::PageDown),
+        "[A" | "OA" => Some(Key::Move(Move::Up)),
+        "[B" | "OB" => Some(Key::Move(Move::Down)),
+        "[C" | "OC" => Some(Key::Move(Move::Right)),
+        "[D" | "OD" => Some(Key::Move(Move::Left)),
+        "[5~" => Some(Key::Move(Move::PageUp)),
+        "[6~" => Some(Key::Move(Move::PageDown)),
         _ => None,
     };
     sequences.split('\u{1b}').filter_map(arrow).collect()
@@ -228,7 +228,10 @@ mod tests {
             [Key::Char('p'), Key::Enter, Key::Backspace, Key::Escape]
         );
         assert_eq!(keys(b"\x1b"), [Key::Escape]);
-        assert_eq!(keys(b"\x1b[A\x1b[6~\x1b[F"), [Key::Up, Key::PageDown]);
+        assert_eq!(
+            keys(b"\x1b[A\x1b[6~\x1b[F"),
+            [Move::Up, Move::PageDown].map(Key::Move)
+        );
         assert_eq!(keys(b"\x01\x02"), []);
         let mut begun = b"\xc3".to_vec();
         assert_eq!(keys_of(&mut begun), []);

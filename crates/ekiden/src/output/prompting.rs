@@ -15,14 +15,19 @@ pub enum Key {
     Enter,
     Backspace,
     Escape,
+    Move(Move),
+    /// ctrl-z on the whole screen.
+    Suspend,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
     Up,
     Down,
     Left,
     Right,
     PageUp,
     PageDown,
-    /// ctrl-z on the whole screen.
-    Suspend,
 }
 
 /// What a person wants.
@@ -87,14 +92,8 @@ impl Prompting {
             State::Idle => self.begin(key, summary),
             State::Stopping => match key {
                 Key::Char('y' | 'Y') => Some(Wanted::Steer(Steering::Stop { now: false })),
-                Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => None,
-                Key::Up
-                | Key::Down
-                | Key::Left
-                | Key::Right
-                | Key::PageUp
-                | Key::PageDown
-                | Key::Suspend => None,
+                Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape | Key::Move(_) => None,
+                Key::Suspend => None,
             },
             State::Typing(about, text) => self.typed(about, text, key),
         }
@@ -121,13 +120,7 @@ impl Prompting {
                 }
             }
             Key::Char(_) | Key::Enter | Key::Backspace | Key::Escape => {}
-            Key::Up
-            | Key::Down
-            | Key::Left
-            | Key::Right
-            | Key::PageUp
-            | Key::PageDown
-            | Key::Suspend => {}
+            Key::Move(_) | Key::Suspend => {}
         }
         None
     }
@@ -140,13 +133,7 @@ impl Prompting {
             Key::Char(c) if text.chars().count() < limits::OPERATOR_CHARS_MAX => text.push(c),
             Key::Backspace => drop(text.pop()),
             Key::Char(_) => {}
-            Key::Up
-            | Key::Down
-            | Key::Left
-            | Key::Right
-            | Key::PageUp
-            | Key::PageDown
-            | Key::Suspend => {}
+            Key::Move(_) | Key::Suspend => {}
         }
         self.state = State::Typing(about, text);
         None

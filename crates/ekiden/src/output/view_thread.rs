@@ -141,14 +141,13 @@ impl Controls {
     }
 
     /// Does it; none where nobody sits here any more.
-    fn attend(mut self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
-        match (then, self.leave) {
-            (Then::Suspend, leave) => {
+    fn attend(self, then: Then, shown: &Mutex<Shown<'_>>, board: &Board) -> Option<Self> {
+        match then {
+            Then::Suspend => {
                 lock(shown).clear();
                 self.keys.suspend();
-                self.leave = leave;
             }
-            (Then::Read, leave) => {
+            Then::Read => {
                 lock(shown).clear();
                 lock(shown).cover(true);
                 let summary = board.summary.as_ref();
@@ -156,22 +155,19 @@ impl Controls {
                 let read = self.keys.lend(|| (self.read)(handoff.unwrap_or_default()));
                 lock(shown).cover(false);
                 let _ = self.done.0.send(read);
-                self.leave = leave;
             }
-            (Then::Leave, Leave::Detach(detach)) => {
-                lock(shown).clear();
-                lock(shown).output.forget_terminal();
-                drop(self.keys);
-                // What cannot leave goes on as if the terminal were gone.
-                let _ = detach.leave();
-                return None;
-            }
-            (Then::Leave, leave) => {
-                if let Leave::Watching(left) = &leave {
-                    left.raise();
+            Then::Leave => match self.leave {
+                Leave::Detach(detach) => {
+                    lock(shown).clear();
+                    lock(shown).output.forget_terminal();
+                    drop(self.keys);
+                    // What cannot leave goes on as if the terminal were gone.
+                    let _ = detach.leave();
+                    return None;
                 }
-                self.leave = leave;
-            }
+                Leave::Watching(ref left) => left.raise(),
+                Leave::Never => {}
+            },
         }
         Some(self)
     }

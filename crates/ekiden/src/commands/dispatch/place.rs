@@ -139,23 +139,14 @@ fn goes_on(outcome: &Outcome, is_ours: bool, now: Timestamp) -> bool {
 
 /// Whether the stop that a record asks for is a dispatcher's; nothing if it asks for none.
 fn stopped_by_us(record: &Record) -> Option<bool> {
-    match &record.event {
-        Event::StopRequested(_) => Some(false),
-        Event::Steered(steered) => {
-            let is_ours = steered.message.as_str().starts_with(SENDER);
-            steered.steering.stop().map(|_| is_ours)
-        }
-        Event::RunStarted(_)
-        | Event::RunResumed(_)
-        | Event::Continued(_)
-        | Event::LogicChanged { .. }
-        | Event::LogAccepted { .. }
-        | Event::UtcOffsetChanged { .. }
-        | Event::Woke
-        | Event::Worktree { .. }
-        | Event::Delivered { .. }
-        | Event::Stage { .. } => None,
+    if matches!(record.event, Event::StopRequested(_)) {
+        return Some(false);
     }
+    let Event::Steered(steered) = &record.event else {
+        return None;
+    };
+    steered.steering.stop()?;
+    Some(steered.message.as_str().starts_with(SENDER))
 }
 
 #[cfg(test)]
