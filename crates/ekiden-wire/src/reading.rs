@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::excerpt::{self, Bounds};
 use crate::json;
 use crate::lines::Line;
+use crate::tools::telling;
 
 /// What is kept of one text.
 const TEXT: Bounds = Bounds {
@@ -53,7 +54,7 @@ fn piece(block: &Value) -> Option<Piece> {
         let (name, input) = (name.to_owned(), &block["input"]);
         return Some(Piece::Called {
             name,
-            input: excerpt::of_json(target(input), TEXT),
+            input: excerpt::of_json(telling(input).unwrap_or(input), TEXT),
             edits: edits(input),
         });
     }
@@ -71,16 +72,6 @@ fn piece(block: &Value) -> Option<Piece> {
     let text = |value: &Value| Some(excerpt::of_text(value.as_str()?, TEXT));
     let thought = text(&block["thinking"]).map(Piece::Thought);
     thought.or_else(|| text(&block["text"]).map(Piece::Said))
-}
-
-/// The member of a call's input that says most, else all of it.
-fn target(input: &Value) -> &Value {
-    let members = ["file_path", "notebook_path", "command", "pattern", "url"];
-    let found = members.iter().map(|member| &input[*member]);
-    found
-        .into_iter()
-        .find(|value| value.is_string())
-        .unwrap_or(input)
 }
 
 fn edits(input: &Value) -> Vec<[String; 2]> {

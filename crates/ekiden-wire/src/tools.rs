@@ -60,8 +60,14 @@ impl Call {
     }
 }
 
-/// What a call is about, cut to a line: the first of these members that its input has.
+/// What a call is about, cut to a line.
 fn target(input: &Value) -> String {
+    let found = telling(input).map(|value| excerpt::of_json(value, limits::TARGET));
+    found.unwrap_or_default()
+}
+
+/// The member of a call's input that says most: the first of these that it has.
+pub(crate) fn telling(input: &Value) -> Option<&Value> {
     let members = [
         "file_path",
         "notebook_path",
@@ -73,12 +79,8 @@ fn target(input: &Value) -> String {
         "description",
         "skill",
     ];
-    let found = members.iter().map(|member| &input[*member]);
-    found
-        .filter(|value| !value.is_null())
-        .map(|value| excerpt::of_json(value, limits::TARGET))
-        .next()
-        .unwrap_or_default()
+    let mut found = members.iter().map(|member| &input[*member]);
+    found.find(|value| !value.is_null())
 }
 
 /// What the guard judges. Paths become absolute by `cwd`; the caller resolves links.
