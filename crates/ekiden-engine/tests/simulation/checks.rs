@@ -197,10 +197,10 @@ fn no_notice_twice(records: &[Record], world: &World) {
     );
 }
 
-/// Which agent wrote the handoff of an attempt.
+/// Which agent wrote the handoff of an attempt. A text that a power loss cut off within the number names none.
 pub(crate) fn author(ended: &AttemptEnded) -> Option<u32> {
     let progress = ended.files.progress.text()?;
-    let number = progress.split("item of start ").nth(1)?.split(',').next()?;
+    let (number, _) = progress.split("item of start ").nth(1)?.split_once(',')?;
     number.parse().ok()
 }
 
