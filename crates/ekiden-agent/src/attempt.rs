@@ -154,9 +154,16 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Activity {
     Tool {
+        /// The agent's id of this call.
+        call: String,
         name: String,
         /// What it works on, in short.
         target: String,
+    },
+    /// A call is over. The agent's own interface does not tell it.
+    ToolEnded {
+        call: String,
+        is_error: bool,
     },
     Words(String),
     /// The service is asked again.

@@ -404,7 +404,12 @@ mod tests {
         assert!(holds(getpid(), inode).expect("our own files"));
         assert!(!holds(getpid(), inode + 1_000_000).expect("our own files"));
         drop(client);
-        assert!(may_be_kept(from, ours), "nobody holds it any more");
+        // Another test may be starting a process, which has our files until its program runs.
+        let is_let_go = || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            may_be_kept(from, ours)
+        };
+        assert!((0..500).any(|_| is_let_go()), "nobody holds it any more");
         assert!(!may_be_kept(
             "192.0.2.7:50".parse().expect("an address"),
             ours

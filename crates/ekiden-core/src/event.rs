@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 mod worktree;
 
-use crate::budget::{Crossing, Prices, Spend};
+use crate::budget::{Crossing, Prices, Spend, TokenCounts};
 use crate::ends::EndCause;
 use crate::guard::{Level, Window};
 use crate::handoff::{HandoffFiles, Inspection, OpenItems};
@@ -266,6 +266,9 @@ pub struct Counters {
     /// What each model took of the spend, as far as the agent tells; older logs do not say it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, Spend>,
+    /// The tokens of the spend by kind, and what was read from the cache, if the agent tells it; older logs do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<TokenCounts>,
 }
 
 /// The last things seen of an attempt. Bounded where they are gathered.

@@ -1,9 +1,9 @@
-//! Who watches a _run: the live view, the plain lines, the event lines.
+//! Who watches a run: the live view, the plain lines, the event lines.
 //!
 //! An observer sees what is already recorded, or what decides nothing. Whatever it does, the run
 //! goes on.
 
-use ekiden_agent::attempt::Activity;
+pub use ekiden_agent::attempt::Activity;
 use ekiden_core::budget::Spend;
 use ekiden_core::guard::Window;
 use ekiden_core::ids::StageId;

@@ -1,7 +1,7 @@
 //! Ids of traces and spans: derived, so that no state has to be kept and nothing is sent under two ids.
 
 use ekiden_core::hash::sha256_hex;
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::time::Timestamp;
 use opentelemetry::trace::{SpanId, TraceId};
 
@@ -21,6 +21,11 @@ impl Ids {
 
     pub(crate) fn trace(&self) -> TraceId {
         TraceId::from_hex(&sha256_hex(self.0.as_bytes())[..32]).unwrap_or(TraceId::INVALID)
+    }
+
+    /// The attempt of this stage that was ordered at this record.
+    pub(crate) fn attempt(&self, seq: u64, stage: &StageId) -> SpanId {
+        self.span("attempt", seq, stage.as_str())
     }
 
     /// The span of this kind that began at this record, of this stage or wait.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ekiden_core::agent::AgentKind;
-use ekiden_core::budget::Spend;
+use ekiden_core::budget::{Spend, TokenCounts};
 use ekiden_core::ids::{AttemptId, ConversationId};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::secrets::mask;
@@ -55,6 +55,7 @@ pub(crate) struct OpenSession {
     pub(crate) kind: AgentKind,
     pub(crate) model: Option<String>,
     pub(crate) spend: Spend,
+    pub(crate) kinds: Option<TokenCounts>,
     pub(crate) tool_calls: u32,
     pub(crate) context: Option<(u64, Option<u64>)>,
     pub(crate) left: Option<Left>,
@@ -171,6 +172,23 @@ pub(crate) fn spent(spend: Spend) -> [KeyValue; 2] {
     [
         KeyValue::new("ekiden.cost.usd", dollars(spend.micro_usd)),
         count("ekiden.usage.tokens", spend.tokens),
+    ]
+}
+
+/// Tokens by kind, as the conventions want them: those of the cache are among the input too.
+pub(crate) fn usage(kinds: TokenCounts) -> [KeyValue; 4] {
+    let TokenCounts {
+        input,
+        cache_write,
+        cache_read,
+        output,
+    } = kinds;
+    let all = input.saturating_add(cache_write).saturating_add(cache_read);
+    [
+        count("gen_ai.usage.input_tokens", all),
+        count("gen_ai.usage.cache_read.input_tokens", cache_read),
+        count("gen_ai.usage.cache_creation.input_tokens", cache_write),
+        count("gen_ai.usage.output_tokens", output),
     ]
 }
 

@@ -9,14 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use ekiden_core::ids::RunId;
+use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::record::Record;
 use ekiden_core::run::Run;
 use ekiden_core::text::in_full;
+use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::history;
+use ekiden_engine::observer::Activity;
 use ekiden_engine::workspace::Workspace;
 use opentelemetry_sdk::trace::SpanData;
 
+use crate::calls::Calls;
 use crate::export::{Endpoints, Exporters};
 use crate::spans::Trace;
 
@@ -26,6 +29,8 @@ pub const AT_END: Duration = Duration::from_secs(2);
 const SPANS_MAX: usize = 20_000;
 /// Spans in one request.
 const BATCH_MAX: usize = 512;
+/// Spans of calls that wait for the thread.
+const CALLS_MAX: usize = 1_000;
 /// When what could not be sent is tried again, if nothing happens.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -38,6 +43,9 @@ pub struct Telemetry {
 
 struct Work {
     nudges: SyncSender<()>,
+    calls: Calls,
+    /// Spans of calls. Where the thread does not keep up, they are dropped.
+    over: SyncSender<SpanData>,
     /// Closed when the thread is done.
     done: Receiver<()>,
     unsent: Arc<Mutex<Unsent>>,
@@ -61,10 +69,20 @@ impl Telemetry {
     /// A record is on the disk. Returns at once.
     pub fn recorded(&mut self, record: &Record, run: &Run) {
         if self.work.is_none() {
-            self.work = self.start(record.seq, &run.header().run);
+            self.work = self.start(record.seq, run);
         }
-        if let Some(work) = &self.work {
+        if let Some(work) = &mut self.work {
+            work.calls.recorded(record);
             let _ = work.nudges.try_send(());
+        }
+    }
+
+    /// Something happens in a session. Returns at once.
+    pub fn activity(&mut self, stage: &StageId, activity: &Activity) {
+        if let Some(work) = &mut self.work
+            && let Some(span) = work.calls.take(stage, activity, SystemClock.now())
+        {
+            let _ = work.over.try_send(span);
         }
     }
 
@@ -74,6 +92,7 @@ impl Telemetry {
             nudges,
             done,
             unsent,
+            ..
         } = self.work?;
         drop(nudges);
         let is_done = done.recv_timeout(AT_END) != Err(RecvTimeoutError::Timeout);
@@ -88,14 +107,16 @@ impl Telemetry {
     }
 
     /// Counts in metrics what is recorded from `first` on; what came before, another process counted.
-    fn start(&self, first: u64, run: &RunId) -> Option<Work> {
+    fn start(&self, first: u64, run: &Run) -> Option<Work> {
         let (nudges, nudged) = mpsc::sync_channel(1);
+        let (over, calls) = mpsc::sync_channel(CALLS_MAX);
         let (ending, done) = mpsc::channel();
         let unsent = Arc::new(Mutex::new(Unsent::default()));
         let reader = Reader {
             endpoints: self.endpoints.clone(),
             workspace: self.workspace.clone(),
-            run: run.clone(),
+            run: run.header().run.clone(),
+            calls,
             first,
             unsent: Arc::clone(&unsent),
         };
@@ -109,6 +130,8 @@ impl Telemetry {
         thread.spawn(work).ok()?;
         Some(Work {
             nudges,
+            calls: Calls::new(run),
+            over,
             done,
             unsent,
         })
@@ -119,6 +142,7 @@ struct Reader {
     endpoints: Endpoints,
     workspace: Workspace,
     run: RunId,
+    calls: Receiver<SpanData>,
     first: u64,
     unsent: Arc<Mutex<Unsent>>,
 }
@@ -142,6 +166,7 @@ impl Reader {
             let is_over = nudged.recv_timeout(RETRY) == Err(RecvTimeoutError::Disconnected);
             let read = follower.read_on(&mut summary, |record, run| fold.take(record, run));
             read.map_err(cannot)?;
+            fold.queue.add(self.calls.try_iter().collect());
             self.send(&mut fold);
             if is_over {
                 let flushed = fold.exporters.flush();

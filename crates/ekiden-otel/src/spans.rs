@@ -262,7 +262,7 @@ impl Trace {
         let (number, at) = (start.attempt.session.get(), record.time);
         let attempt = OpenAttempt {
             id: start.attempt,
-            span: self.ids.span("attempt", record.seq, id.as_str()),
+            span: self.ids.attempt(record.seq, id),
             began: at,
             checkpoint: Checkpoint::No,
         };
@@ -286,6 +286,7 @@ impl Trace {
             kind: agent.kind,
             model: agent.model.clone(),
             spend: Spend::default(),
+            kinds: None,
             tool_calls: 0,
             context: None,
             left: None,

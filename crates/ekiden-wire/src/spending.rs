@@ -46,7 +46,7 @@ pub struct SpendEstimate {
 #[derive(Debug, Clone, Copy, Default)]
 struct Charge {
     nano_usd: u64,
-    tokens: u64,
+    tokens: TokenCounts,
 }
 
 /// A response that no result covers yet.
@@ -96,11 +96,20 @@ impl SpendEstimate {
 
     /// What the attempt has spent by now.
     pub fn spend(&self) -> Spend {
+        self.said(self.sum())
+    }
+
+    /// Its tokens by kind.
+    pub fn kinds(&self) -> TokenCounts {
+        self.sum().tokens
+    }
+
+    fn sum(&self) -> Charge {
         let mut sum = self.settled;
         self.open
             .values()
             .for_each(|open| sum.add(self.charge(open)));
-        self.said(sum)
+        sum
     }
 
     /// The same for each model that is known to have taken a part.
@@ -116,7 +125,7 @@ impl SpendEstimate {
     fn said(&self, charge: Charge) -> Spend {
         Spend {
             micro_usd: charge.nano_usd.div_ceil(1000),
-            tokens: charge.tokens,
+            tokens: charge.tokens.counted(),
             estimated: self.guessed || !self.open.is_empty(),
         }
     }
@@ -187,7 +196,7 @@ impl SpendEstimate {
         for (model, usage) in &used {
             let charge = Charge {
                 nano_usd: nano_usd(usage.cost_usd),
-                tokens: counts(usage).counted(),
+                tokens: counts(usage),
             };
             self.prices.learn(model, counts(usage), charge.nano_usd);
             self.take(model, charge);
@@ -239,7 +248,7 @@ impl SpendEstimate {
         let price = self.prices.of(&open.model, self.unknown);
         Charge {
             nano_usd: price.nano_usd(open.counts()),
-            tokens: open.counts().counted(),
+            tokens: open.counts(),
         }
     }
 }
@@ -255,7 +264,7 @@ fn book(models: &mut BTreeMap<String, Charge>, model: &str, charge: Charge) {
 impl Charge {
     fn add(&mut self, more: Self) {
         self.nano_usd = self.nano_usd.saturating_add(more.nano_usd);
-        self.tokens = self.tokens.saturating_add(more.tokens);
+        self.tokens = self.tokens.plus(more.tokens);
     }
 }
 

@@ -174,7 +174,7 @@ fn explain(error: &clap::Error, output: &mut Output) -> Exit {
         output.message(&text);
         Exit::Usage
     } else {
-        output.answer(&text);
+        output.help(&text);
         Exit::Done
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use ekiden_core::agent::AgentKind;
-use ekiden_core::budget::Prices;
+use ekiden_core::budget::{Prices, TokenCounts};
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::Counters;
 use ekiden_core::ids::{AttemptId, ConversationId};
@@ -18,7 +18,7 @@ use ekiden_wire::control::{self, TextBlock};
 use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::spending::SpendEstimate;
-use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, TurnResult};
+use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
 use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
@@ -216,11 +216,7 @@ impl Conversation {
             ClientEvent::Result(result) => self.turn_ended(result),
             ClientEvent::Lifecycle { uuid, state } => self.lifecycle(uuid, *state),
             ClientEvent::Init => self.turn_begins(),
-            ClientEvent::ToolResults(_) => {
-                if let Some(message) = &mut self.undelivered {
-                    message.joins_next = true;
-                }
-            }
+            ClientEvent::ToolResults(results) => self.results(results),
             ClientEvent::HookCallback { request_id, call } => {
                 let asked = (request_id.clone(), call.tool_use_id.clone());
                 self.asked.push(asked);
@@ -336,6 +332,7 @@ impl Conversation {
             match block {
                 Block::Call(call) => {
                     self.show(Activity::Tool {
+                        call: call.id.clone(),
                         name: call.name.clone(),
                         target: call.target.clone(),
                     });
@@ -349,6 +346,18 @@ impl Conversation {
                 }
                 Block::Text(_) => {}
             }
+        }
+    }
+
+    fn results(&mut self, results: &[ToolResult]) {
+        for result in results {
+            self.show(Activity::ToolEnded {
+                call: result.tool_use_id.clone(),
+                is_error: result.is_error,
+            });
+        }
+        if let Some(message) = &mut self.undelivered {
+            message.joins_next = true;
         }
     }
 
@@ -484,17 +493,9 @@ fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
         subscription: spending.subscription(),
         prices: spending.prices().clone(),
         models: spending.models(),
+        kinds: Some(spending.kinds()).filter(|kinds| *kinds != TokenCounts::default()),
         ..Counters::default()
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cost is small and not negative"
-)]
-pub(crate) fn micro_usd(usd: f64) -> u64 {
-    (usd * 1e6).round() as u64
 }
 
 #[cfg(test)]

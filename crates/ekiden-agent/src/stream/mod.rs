@@ -16,6 +16,5 @@ mod driver;
 mod launch;
 
 pub use conversation::from_saved_stream;
-pub(crate) use conversation::micro_usd;
 pub(crate) use driver::run;
 pub(crate) use launch::{CLAUDE_ENV, claude_flags, id_flag};

@@ -24,7 +24,6 @@ use super::hook::Asker;
 use super::listener::Question;
 use crate::attempt::{Activity, Ended, HookAnswer, Report};
 use crate::child::ChildEnd;
-use crate::stream::micro_usd;
 
 /// What a client exits with when it was left, or when its terminal was closed.
 const LEFT: [i32; 3] = [0, 129, 130];
@@ -264,9 +263,11 @@ impl Conversation {
             HookInput::Stop { .. } | HookInput::PreCompact | HookInput::Other => String::new(),
         };
         self.tool_calls = self.tool_calls.saturating_add(1);
-        let name = call.tool.clone();
-        self.reports
-            .push_back(Report::Activity(Activity::Tool { name, target }));
+        self.reports.push_back(Report::Activity(Activity::Tool {
+            call: call.tool_use_id.clone(),
+            name: call.tool.clone(),
+            target,
+        }));
     }
 
     /// The client compacted the context, which held so much.
@@ -430,6 +431,15 @@ impl Conversation {
 fn reply(to: oneshot::Sender<String>, answer: String) {
     // A hook that went away needs no answer.
     let _ = to.send(answer);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cost is small and not negative"
+)]
+fn micro_usd(usd: f64) -> u64 {
+    (usd * 1e6).round() as u64
 }
 
 #[cfg(test)]

@@ -42,6 +42,15 @@ pub struct Price {
 pub struct Prices(BTreeMap<String, Price>);
 
 impl TokenCounts {
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            output: self.output.saturating_add(other.output),
+        }
+    }
+
     /// What counts against a limit of tokens: all but what is read from the cache.
     pub fn counted(self) -> u64 {
         self.input

@@ -1,5 +1,6 @@
 //! What is told of each thing that is over.
 
+use ekiden_core::budget::TokenCounts;
 use ekiden_core::ends::EndClass;
 use ekiden_core::event::AttemptEnded;
 use ekiden_core::ids::StageId;
@@ -11,8 +12,8 @@ use opentelemetry::{KeyValue, Value};
 use super::Trace;
 use crate::metrics::Measure;
 use crate::open::{
-    Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, count, name, spent, variant,
-    word,
+    Checkpoint, Closed, OpenAttempt, OpenSession, OpenStage, Part, count, name, spent, usage,
+    variant, word,
 };
 
 impl Trace {
@@ -38,6 +39,8 @@ impl Trace {
         session.ended = at;
         session.model = model.or(session.model.take());
         session.spend = session.spend.plus(counters.spend);
+        let kinds = [session.kinds, counters.kinds].into_iter().flatten();
+        session.kinds = kinds.reduce(TokenCounts::plus);
         session.tool_calls = session.tool_calls.saturating_add(counters.tool_calls);
         session.context = context.or(session.context);
         session.left = left;
@@ -119,6 +122,7 @@ impl Trace {
                 .map(|model| name("gen_ai.request.model", model)),
         );
         attributes.extend(spent(session.spend));
+        attributes.extend(session.kinds.into_iter().flat_map(usage));
         attributes.extend(context_told(session.context));
         let error = match (session.lost, session.left) {
             (true, _) => Some("engine_lost".to_owned()),

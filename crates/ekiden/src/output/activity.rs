@@ -22,7 +22,7 @@ pub const PIECE_BYTES: usize = 64 * 1024;
 /// The lines of what happens in a session. Warnings are printed elsewhere, asked for or not.
 pub fn lines(activity: &Activity) -> Vec<Line> {
     match activity {
-        Activity::Tool { name, target } => vec![call(name, target)],
+        Activity::Tool { name, target, .. } => vec![call(name, target)],
         Activity::Words(said) => {
             let mut lines = speech(said);
             let more = lines.len().saturating_sub(SPEECH_LINES_MAX);
@@ -34,7 +34,7 @@ pub fn lines(activity: &Activity) -> Vec<Line> {
             lines
         }
         Activity::Retry { attempt, error } => vec![retry(*attempt, error)],
-        Activity::Subagents(_) | Activity::Warning(_) => Vec::new(),
+        Activity::ToolEnded { .. } | Activity::Subagents(_) | Activity::Warning(_) => Vec::new(),
     }
 }
 
@@ -121,6 +121,7 @@ mod tests {
     #[test]
     fn what_an_agent_says_and_does_is_told_in_calm_lines() {
         let tool = |name: &str, target: &str| Activity::Tool {
+            call: String::new(),
             name: name.to_owned(),
             target: target.to_owned(),
         };

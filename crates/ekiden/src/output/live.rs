@@ -306,14 +306,20 @@ impl Observer for Live<'_> {
     }
 
     fn activity(&mut self, stage: &StageId, activity: &Activity) {
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.activity(stage, activity);
+        }
         let (text, activity) = match activity {
             Activity::Warning(text) => return self.warn(text),
+            Activity::ToolEnded { .. } => return,
             Activity::Subagents(count) => {
                 return self.show(stage, |progress| progress.subagents = *count);
             }
-            Activity::Tool { name, target } => {
-                let (name, target) = (name.clone(), target.replace(&self.work_dir, ""));
-                (format!("{name} {target}"), Activity::Tool { name, target })
+            Activity::Tool { call, name, target } => {
+                let target = target.replace(&self.work_dir, "");
+                let text = format!("{name} {target}");
+                let (call, name) = (call.clone(), name.clone());
+                (text, Activity::Tool { call, name, target })
             }
             Activity::Words(words) => (words.clone(), activity.clone()),
             Activity::Retry { attempt, error } => {

@@ -176,6 +176,11 @@ impl Output {
 
     /// The answer as it is, but for secrets.
     pub fn answer(&mut self, text: &str) {
+        self.text(Stream::Answer, self.coloured.0, &secrets::mask(text));
+    }
+
+    /// Words of ekiden's own alone. A search for secrets in them would take longer than all else.
+    pub fn help(&mut self, text: &str) {
         self.text(Stream::Answer, self.coloured.0, text);
     }
 
@@ -195,12 +200,11 @@ impl Output {
 
     /// A message as it is, but for secrets.
     pub fn message(&mut self, text: &str) {
-        self.text(Stream::Messages, self.coloured.1, text);
+        self.text(Stream::Messages, self.coloured.1, &secrets::mask(text));
     }
 
     fn text(&mut self, stream: Stream, coloured: bool, text: &str) {
         self.erase();
-        let text = &secrets::mask(text);
         if coloured {
             self.put(stream, text.as_bytes());
         } else {

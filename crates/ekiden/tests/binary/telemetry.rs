@@ -68,7 +68,8 @@ pub(crate) fn attribute(span: &Span, key: &str) -> Option<String> {
 /// The spans below another, each with what is the same in every run.
 fn tree(spans: &[Span], parent: &[u8], depth: usize) -> String {
     let mut text = String::new();
-    for span in spans.iter().filter(|span| span.parent_span_id == parent) {
+    let of_parent = spans.iter().filter(|span| span.parent_span_id == parent);
+    for span in of_parent.filter(|span| !span.name.starts_with("execute_tool")) {
         let shown = SHOWN.iter().filter_map(|key| {
             let name = key.rsplit('.').next()?;
             Some(format!(" {name}={}", attribute(span, key)?))
@@ -156,6 +157,34 @@ fn a_run_is_a_trace_and_sums() {
         assert_eq!(attribute(session, key).as_deref(), Some(value));
     }
     assert!(attribute(session, "gen_ai.conversation.id").is_some());
+    for kind in [
+        "input_tokens",
+        "cache_read.input_tokens",
+        "cache_creation.input_tokens",
+        "output_tokens",
+    ] {
+        let told = attribute(session, &format!("gen_ai.usage.{kind}"));
+        assert!(told.is_some(), "{kind}");
+    }
+    let calls = |span: &&Span| span.name.starts_with("execute_tool ");
+    let tools: BTreeSet<_> = spans
+        .iter()
+        .filter(calls)
+        .map(|span| span.name.as_str())
+        .collect();
+    assert_eq!(
+        tools.into_iter().collect::<Vec<_>>(),
+        ["execute_tool Bash", "execute_tool Write"]
+    );
+    let call = spans.iter().find(calls).unwrap();
+    assert_eq!(
+        attribute(call, "gen_ai.operation.name").as_deref(),
+        Some("execute_tool")
+    );
+    let attempt = spans
+        .iter()
+        .find(|span| span.span_id == call.parent_span_id);
+    assert_eq!(attempt.unwrap().name, "attempt");
     let last = to(&posted, "/v1/metrics").last().unwrap();
     let request = ExportMetricsServiceRequest::decode(&*last.bytes).unwrap();
     let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
@@ -326,7 +355,7 @@ fn no_endpoint_delays_a_run_and_what_is_unsent_is_told_once() {
         silent,
         "warning: telemetry is not sent to its end: nobody answers\n"
     );
-    insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 4 spans are not sent: HTTP export failed with status code: 400");
+    insta::assert_snapshot!(told(&refuses.url("")), @"warning: telemetry: 8 spans are not sent: HTTP export failed with status code: 400");
     assert!(told(&format!("http://{closed}")).starts_with("warning: telemetry"));
 }
 

@@ -1,0 +1,104 @@
+//! Calls of tools, as spans. The log does not hold them, so each is told once, by the process that saw it.
+
+use std::collections::BTreeMap;
+
+use ekiden_core::effect::{Effect, RelayEffect};
+use ekiden_core::ids::StageId;
+use ekiden_core::record::Record;
+use ekiden_core::run::Run;
+use ekiden_core::time::Timestamp;
+use ekiden_engine::observer::Activity;
+use opentelemetry::Value;
+use opentelemetry::trace::SpanId;
+use opentelemetry_sdk::trace::SpanData;
+
+use crate::ids::Ids;
+use crate::open::{Closed, name, word};
+
+/// Calls that are told apart while they are under way.
+const OPEN_CALLS_MAX: usize = 1_000;
+
+pub(crate) struct Calls {
+    ids: Ids,
+    /// The span of each stage's last attempt.
+    attempts: BTreeMap<StageId, SpanId>,
+    /// By stage and the agent's id of the call.
+    open: BTreeMap<(StageId, String), OpenCall>,
+}
+
+struct OpenCall {
+    tool: String,
+    began: Timestamp,
+}
+
+impl Calls {
+    pub(crate) fn new(run: &Run) -> Self {
+        Self {
+            ids: Ids::new(&run.header().run, run.started_at()),
+            attempts: BTreeMap::new(),
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps which attempts begin.
+    pub(crate) fn recorded(&mut self, record: &Record) {
+        for effect in &record.effects {
+            if let Effect::Stage {
+                stage,
+                effect: RelayEffect::StartAttempt(_),
+            } = effect
+            {
+                let span = self.ids.attempt(record.seq, stage);
+                self.attempts.insert(stage.clone(), span);
+                self.open.retain(|(of, _), _| of != stage);
+            }
+        }
+    }
+
+    /// The span of a call that is over.
+    pub(crate) fn take(
+        &mut self,
+        stage: &StageId,
+        activity: &Activity,
+        now: Timestamp,
+    ) -> Option<SpanData> {
+        match activity {
+            Activity::Tool { call, name, .. } => {
+                if self.open.len() < OPEN_CALLS_MAX {
+                    let (tool, began) = (name.clone(), now);
+                    let key = (stage.clone(), call.clone());
+                    self.open.insert(key, OpenCall { tool, began });
+                }
+                None
+            }
+            Activity::ToolEnded { call, is_error } => {
+                let parent = *self.attempts.get(stage)?;
+                let OpenCall { tool, began } = self.open.remove(&(stage.clone(), call.clone()))?;
+                let tool = name("gen_ai.tool.name", &tool);
+                let Value::String(named) = &tool.value else {
+                    return None;
+                };
+                let closed = Closed {
+                    name: format!("execute_tool {}", named.as_str()).into(),
+                    span: self
+                        .ids
+                        .span("execute_tool", 0, &format!("{parent}/{call}")),
+                    parent,
+                    from: began,
+                    until: now,
+                    attributes: vec![
+                        word("gen_ai.operation.name", "execute_tool"),
+                        tool,
+                        name("gen_ai.tool.call.id", call),
+                    ],
+                    error: is_error.then(|| "tool_error".to_owned()),
+                };
+                Some(closed.into_data(self.ids.trace()))
+            }
+            Activity::Words(_)
+            | Activity::Retry { .. }
+            | Activity::Subagents(_)
+            | Activity::Warning(_) => None,
+        }
+    }
+}
