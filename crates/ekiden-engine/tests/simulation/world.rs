@@ -264,6 +264,7 @@ impl SimRunner {
                     context_tokens: 100,
                 });
                 let tool = Activity::Tool {
+                    call: String::new(),
                     name: "Bash".to_owned(),
                     target: "touch item".to_owned(),
                 };

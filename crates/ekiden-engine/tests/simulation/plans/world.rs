@@ -212,6 +212,7 @@ impl PlanRunner {
             },
         );
         let tool = Activity::Tool {
+            call: String::new(),
             name: "Bash".to_owned(),
             target: "touch item".to_owned(),
         };
