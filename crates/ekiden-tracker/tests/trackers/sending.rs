@@ -171,7 +171,7 @@ fn the_living_comment_says_how_many_shards_are_done() {
     let body = |order: u64, done: &[&str]| {
         entry(anv(1), order).queue(&outbox).unwrap();
         for id in done {
-            shard(order, id, true).queue(&outbox).unwrap();
+            shard(order + 1, id, true).queue(&outbox).unwrap();
         }
         assert!(send(&outbox, &near, after(order), true).failed.is_empty());
         let fake = near.0.lock().unwrap();
@@ -180,9 +180,9 @@ fn the_living_comment_says_how_many_shards_are_done() {
         };
         comment.body.lines().nth(2).unwrap().to_owned()
     };
-    assert_eq!(body(2, &[]), "0 of 3 shards done");
-    assert_eq!(body(3, &["S01"]), "1 of 3 shards done");
-    assert_eq!(body(4, &["S03"]), "2 of 3 shards done");
+    assert_eq!(body(20, &[]), "0 of 3 shards done");
+    assert_eq!(body(30, &["S01"]), "1 of 3 shards done");
+    assert_eq!(body(40, &["S03"]), "2 of 3 shards done");
     // The one that was there was taken, and not made again.
     let fake = near.0.lock().unwrap();
     let titles = fake.service.issues.iter().map(|issue| issue.title.as_str());
